@@ -57,7 +57,7 @@ class ExecutorRouter:
         await asyncio.gather(*(member.cancel(attempt, grace) for member in self.members.values()))
 
     def forget(self, triggers: Sequence[AttemptKey]) -> None:
-        """Tell all: those that do not have a trigger do nothing."""
+        """Ask all: those that do not have a trigger do nothing."""
         for member in self.members.values():
             member.forget(triggers)
 

@@ -5,7 +5,7 @@
     supervisor.py  one file, one killable child    claims.py      whose a DAG is
     killable.py    fork, watch, kill, reap         store.py       one transaction for many files
     child.py       the import itself               check.py       the same without a database
-    verdict.py     how it ended, in words          watcher.py     who noticed the change
+    verdict.py     how it ended, in words          watcher.py     changes of the folder
     tracebacks.py, code_frame.py                   result.py      what passes between them
 
 Supervisors import this package too, so the names below are imported when they are first used.

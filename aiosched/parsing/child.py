@@ -38,7 +38,7 @@ def answer_for(path: str, member: str | None, root: str, limits: Limits, fd: int
 
     Call it in a child only.
     """
-    faulthandler.enable(file=2)  # a crash, and the SIGABRT of a supervisor that lost patience, say where
+    faulthandler.enable(file=2)  # a crash, and the SIGABRT of a supervisor after a timeout, print where
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
@@ -60,13 +60,13 @@ def _import(path: str, member: str | None, root: str, limits: Limits) -> ChildAn
     code = path if member is None else f"{path}{os.sep}{member}"  # the file that tracebacks name
     own: dict[str, str] = {}  # the file's own content hash
 
-    def told(digest: str) -> None:
+    def keep_digest(digest: str) -> None:
         own[_relative(path, root)] = digest
 
     try:
         try:
             with _interrupted_after(limits.import_timeout, limits.file_timeout):
-                loaded = load_file(Path(path), root=Path(root), member=member, told=told)
+                loaded = load_file(Path(path), root=Path(root), member=member, told=keep_digest)
                 documents = tuple(msgspec.Raw(encode_spec(dag.to_spec())) for dag in loaded.dags)
         finally:
             lift_memory_limit()

@@ -1,7 +1,7 @@
-"""Which file a DAG belongs to, and what a file's row says. Pure.
+"""Which file a DAG belongs to, and what the row of a file holds. Pure.
 
 One DAG id in two files: the file that has it keeps it for as long as it is there and
-yields it; the other file gets an error that names the first. Its other DAGs are fine.
+yields it; the other file gets an error that names the first. Its other DAGs are not affected.
 
 Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.4.
 """
@@ -38,7 +38,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Who keeps which DAG; every DAG of every file is in exactly one of the two."""
+    """Which file keeps which DAG; every DAG of every file is in exactly one of the two."""
 
     kept: Mapping[str, Claim]  # by DAG id
     conflicts: Mapping[str, tuple[Conflict, ...]]  # by file, only those that have some
@@ -112,7 +112,7 @@ def file_row(
 
 
 def conflict_message(conflicts: Sequence[Conflict], file: str) -> str | None:
-    """What to tell the author of `file` about DAGs that are not its own; None when all are."""
+    """The error for the author of `file` about DAGs that are not its own; None when all are."""
     if not conflicts:
         return None
     parts = [

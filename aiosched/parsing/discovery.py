@@ -20,7 +20,7 @@ import pathspec
 
 from aiosched.authoring.dag.sources import Stamp, digest_of, read_whole
 
-IGNORE_FILES: Final = (".airflowignore", ".aioschedignore")  # in this order: ours has the last word
+IGNORE_FILES: Final = (".airflowignore", ".aioschedignore")  # in this order: the last one wins
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
 DAG_WORDS: Final = (b"dag", b"asset")
 SETTLED: Final = 2_000_000_000  # ns; a younger change may hide a second one behind the same stamp
@@ -146,7 +146,7 @@ class Discovery:
 
 
 def looks_like_dags(content: bytes) -> bool:
-    """Safe mode's question: does a file with this content deserve to be imported?"""
+    """Safe mode: whether a file with this content should be imported."""
     lowered = content.lower()
     return any(word in lowered for word in SYSTEM_WORDS) and any(word in lowered for word in DAG_WORDS)
 
@@ -237,7 +237,7 @@ class IgnoreRules:
 def is_ignored(name: str, rules: Iterable[IgnoreRules]) -> bool:
     """Whether `name` (relative to the root; folders end in `/`) is left out.
 
-    The innermost folder that has something to say decides; within it the last matching line.
+    The innermost folder with a matching pattern decides; within it the last matching line.
     """
     for rule in reversed(tuple(rules)):
         verdict = rule.verdict(name)

@@ -1,7 +1,7 @@
-"""A child process that can always be got rid of, with everything it started.
+"""A child process that can always be killed, with everything it started.
 
-Lives here: forking, watching, capping what it says, killing, reaping. Knows nothing of
-DAG files. Runs in a supervisor: a clean process of one thread, see processes.py.
+Lives here: forking, watching, capping its output, killing, reaping. Knows nothing of
+DAG files. Runs in a supervisor: a clean process of one thread, see pool.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _CHUNK: Final = 65_536
 _LAST_WORDS: Final = 16_384  # bytes of output kept beyond the cap: a crash dump comes last
-_STORM_PAUSE: Final = 0.002  # seconds between two looks at output that nobody keeps: else each line costs a switch
+_STORM_PAUSE: Final = 0.002  # seconds between two reads of output that is not kept: else each line costs a switch
 _TRACE_GRACE: Final = 1.0  # seconds that a child gets to print where it hangs
 _REAP_GRACE: Final = 5.0  # seconds for killed processes to vanish; more only hangs in the kernel
 _POLL: Final = 0.02  # seconds, where the kernel has no pidfd
@@ -50,7 +50,7 @@ def become_supervisor(parent: int) -> None:
     """Prepare this process: inherit orphans, die with process `parent` that started it, leave nothing behind."""
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the scheduler's; it tells us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the scheduler, which ends us
     die_with_parent(parent, signal.SIGTERM)
 
 
@@ -212,7 +212,7 @@ def _death_of(pid: int) -> Iterator[int | None]:
 
 
 def _live(work: Callable[[int], None], supervisor: int, answer: int, output: int) -> None:
-    """The child's life; never returns."""
+    """Runs in the child; never returns."""
     status = NOT_DONE
     try:
         os.setsid()

@@ -1,4 +1,4 @@
-"""What a file may use up while it is parsed, and how that is enforced and said."""
+"""What a file may use up while it is parsed, and how that is enforced and reported."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def restrict_this_process(limits: Limits) -> None:
     """Put this process, a child that is about to import user code, under `limits`.
 
     The memory limit is soft, so that `lift_memory_limit` leaves room to report that it was hit.
-    The CPU limit only matters when nobody is left to watch the clock.
+    The CPU limit only matters when no supervisor is left to watch the clock.
     """
     cpu = math.ceil(limits.file_timeout) * (os.cpu_count() or 1) + 1
     _lower(resource.RLIMIT_CORE, 0, hard=True)

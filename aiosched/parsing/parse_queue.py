@@ -1,6 +1,6 @@
 """Which file is parsed next: the memory of the parser between two listings. Pure.
 
-Three ranks: news (a file that is new or changed, or was asked for), dependants (a file
+Three ranks: changed (a file that is new or changed, or was asked for), dependants (a file
 that has imported something with another content than it has now), and routine: files may depend on the outside, so an
 unchanged one is parsed again now and then. Routine takes at most one per cent of a core.
 Within a rank the newest file goes first, or as `order` says. Nothing is parsed twice at a time.
@@ -28,7 +28,7 @@ ROUTINE_SHARE: Final = 0.01  # of one core
 class Rank(IntEnum):
     """Smaller goes first."""
 
-    NEWS = 0
+    CHANGED = 0
     DEPENDANT = 1
     ROUTINE = 2
 
@@ -49,7 +49,7 @@ def newest_first(file: DagFile) -> int:
 
 
 def order_of(mode: str, host: str) -> Callable[[DagFile], int]:
-    """The order of a `file_parsing_sort_mode`; that of chance differs from host to host, and stays."""
+    """The order of a `file_parsing_sort_mode`; a random one differs from host to host, but is stable."""
     if mode == "alphabetical":
         return lambda file: 0  # names decide between equals
     if mode == "random_seeded_by_host":
@@ -65,7 +65,7 @@ class ParseQueue:
         self._order = order or newest_first
         self._entries: dict[str, _QueuedFile] = {}
         self._modules: Mapping[str, str] | None = None
-        self._news: dict[str, None] = {}  # files whose sources were not held against a listing yet
+        self._unchecked: dict[str, None] = {}  # files whose sources were not compared with a listing yet
         self._unlisted: set[str] = set()  # imported files that the listing does not have by itself
         self._queue: list[tuple[Rank, int, str]] = []  # some outdated: the entry's rank counts
         self._routine: list[tuple[float, str]] = []  # when due; some outdated
@@ -89,7 +89,7 @@ class ParseQueue:
 
     @property
     def unlisted(self) -> frozenset[str]:
-        """Files that DAG files have imported and that a listing must look for: their folder may be ignored."""
+        """Files that DAG files have imported and that a listing must include: their folder may be ignored."""
         return frozenset(self._unlisted)
 
     def update(
@@ -113,13 +113,13 @@ class ParseQueue:
                     entry.digest, entry.sources = file.digest, known.sources
                     self._finish(entry, now)
                 else:
-                    self._add(entry, Rank.NEWS)
+                    self._add(entry, Rank.CHANGED)
             else:
                 settled = entry.running is None and entry.waiting is None
                 before = entry.digest if settled else entry.file.digest
                 entry.file = file
                 if before != file.digest:
-                    self._add(entry, Rank.NEWS)
+                    self._add(entry, Rank.CHANGED)
         self._take_in_modules(listing)
         return gone
 
@@ -127,7 +127,7 @@ class ParseQueue:
         """Parse these files again soon; unknown names are passed over."""
         for name in names:
             if (entry := self._entries.get(name)) is not None:
-                self._add(entry, Rank.NEWS)
+                self._add(entry, Rank.CHANGED)
 
     def take(self, now: float) -> tuple[DagFile, Rank] | None:
         """The next file, which is being parsed from now on; None when nothing is due."""
@@ -157,12 +157,12 @@ class ParseQueue:
         entry.failed = result.error is not None
         entry.sources = result.sources
         self._finish(entry, now)
-        if entry.waiting is not None:  # news came meanwhile
+        if entry.waiting is not None:  # it changed meanwhile
             self._push(entry)
         return True
 
     def is_as_listed(self, result: ParsedFile) -> bool:
-        """Whether a parse read what the latest listing has; else one of them is older, and only a new listing tells."""
+        """Whether a parse read what the latest listing has; else a new listing has to show which of them is older."""
         entry, modules = self._entries.get(result.name), self._modules or {}
         if entry is None or not result.digest:
             return True
@@ -183,7 +183,7 @@ class ParseQueue:
         changed = set[str]()
         if before is not None and before != modules:
             changed = {n for n in before.keys() | modules.keys() if before.get(n) != modules.get(n)}
-        names, self._news = self._entries.keys() if changed else self._news.keys(), {}
+        names, self._unchecked = self._entries.keys() if changed else self._unchecked.keys(), {}
         for name in list(names):
             entry = self._entries.get(name)
             if entry is None or entry.digest is None:
@@ -217,7 +217,7 @@ class ParseQueue:
 
     def _finish(self, entry: _QueuedFile, now: float) -> None:
         entry.finished_at = now
-        self._news[entry.file.name] = None
+        self._unchecked[entry.file.name] = None
         self._unlisted.update((entry.sources or {}).keys() - (self._modules or {}).keys())
         if self._reparse_every > 0:
             heapq.heappush(self._routine, (now + self._reparse_every, entry.file.name))

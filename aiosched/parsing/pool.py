@@ -81,7 +81,7 @@ class ParsingPool:
         await asyncio.to_thread(executor.shutdown, wait=True)
 
     async def close(self) -> None:
-        """End all supervisors and what they run. Files in work raise BrokenProcessPool."""
+        """End all supervisors and what they run. Files that are being parsed raise BrokenProcessPool."""
         self._closed = True
         self._context.terminate()
         await asyncio.to_thread(self._executor.shutdown, wait=True, cancel_futures=True)
@@ -122,7 +122,7 @@ class _CleanProcess(SpawnProcess):
             super().start()
 
 
-class _Faceless(ModuleType):
+class _WithoutFile(ModuleType):
     """Stands in for a main module: all its names, but neither a file nor a spec to import it from."""
 
     def __init__(self, main: ModuleType) -> None:
@@ -138,7 +138,7 @@ class _Faceless(ModuleType):
 @contextlib.contextmanager
 def _main_module_hidden() -> Iterator[None]:
     main = sys.modules["__main__"]
-    sys.modules["__main__"] = _Faceless(main)
+    sys.modules["__main__"] = _WithoutFile(main)
     try:
         yield
     finally:

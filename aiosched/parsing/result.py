@@ -1,4 +1,4 @@
-"""What became of parsing a file: the words between child, supervisor and scheduler.
+"""What became of parsing a file: the messages between child, supervisor and scheduler.
 
 The child answers its supervisor with the JSON of an `ChildAnswer`; user code ran in that
 process, so nothing in it is trusted or unpickled. The supervisor, which never runs user
@@ -16,6 +16,7 @@ import msgspec
 from aiosched.authoring.dag.sources import source_hash
 from aiosched.core.assets.conditions import AssetReference
 from aiosched.core.graph.spec import DagSpec, asset_references, content_hash, decode_spec
+from aiosched.core.values.texts import storable
 
 MAX_MESSAGE: Final = 4_000  # characters
 MAX_TRACEBACK: Final = 40_000
@@ -34,7 +35,7 @@ class FileError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the child says: the canonical documents of `encode_spec`, or an error. At most one of the two."""
+    """The child's answer: the canonical documents of `encode_spec`, or an error. At most one of the two."""
 
     dags: tuple[msgspec.Raw, ...] = ()
     error: FileError | None = None
@@ -116,9 +117,9 @@ def parsed_dag(document: bytes, spec: DagSpec) -> ParsedDag:
     )
 
 
-def storable(text: str, limit: int) -> str:
-    """`text` as PostgreSQL can store it (no NUL, no lone surrogates), its middle cut out beyond `limit` characters."""
-    text = text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+def shortened(text: str, limit: int) -> str:
+    """`text` as it can be stored, its middle cut out beyond `limit` characters."""
+    text = storable(text)
     if len(text) <= limit:
         return text
     keep = limit // 2
@@ -127,5 +128,5 @@ def storable(text: str, limit: int) -> str:
 
 def one_line(text: str, limit: int = MAX_MESSAGE) -> str:
     """`text` on one line, storable, at most `limit` characters and a mark."""
-    joined = storable(" ".join(text.split()), 10 * limit)
+    joined = shortened(" ".join(text.split()), 10 * limit)
     return joined if len(joined) <= limit else joined[:limit] + "…"

@@ -46,7 +46,7 @@ T = TypeVar("T")
 BATCH_FILES: Final = 200
 GATHER: Final = 0.2  # seconds; a cold start stores many files in a transaction
 BATCH_BYTES: Final = 16_777_216  # of documents in one transaction
-LIST_EVERY: Final = 5.0  # seconds between two listings where no news comes,
+LIST_EVERY: Final = 5.0  # seconds between two listings without a notification,
 LISTING_SHARE: Final = 0.005  # unless they would take more than this share of the time
 LIST_AGAIN: Final = 0.5  # seconds until a folder is listed again that was not as its files were when they were read
 IDLE: Final = 60.0  # seconds without a file, after which the supervisors go
@@ -120,11 +120,11 @@ class Parser:
         self._busy = 0
         self._idle_since = time.monotonic()
         self._stopping = asyncio.Event()
-        self._list_news = asyncio.Event()
+        self._list_requested = asyncio.Event()
         self._again: asyncio.TimerHandle | None = None  # lists again what was written while it was read
         self._unreadable: str | None = None  # why the folder cannot be read
-        self._work_news = asyncio.Event()
-        self._result_news = asyncio.Event()
+        self._work_changed = asyncio.Event()
+        self._results_arrived = asyncio.Event()
         self._first: set[str] | None = None  # files of the first listing that are not stored yet
         self._first_pass: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._started = time.monotonic()
@@ -148,11 +148,12 @@ class Parser:
     async def unread(self, conn: DatabaseConnection) -> str | None:
         """What of the folder is not read and stored as it is now; None when all of it is.
 
-        A file that belongs to another scheduler is read when that one has stored this content, or has looked at the
-        file since this parser began: the folders of two machines may differ for a while.
+        A file that belongs to another scheduler is read when that one has stored this content, or has read the file
+        since this parser began: the folders of two machines may differ for a while.
         """
         listing = self._listing
-        if listing is None or self._list_news.is_set() or self._again is not None or self._partitions != self._owned():
+        outdated = self._list_requested.is_set() or self._again is not None or self._partitions != self._owned()
+        if listing is None or outdated:
             return "the DAGs folder is being read"
         if unfinished := self._parse_queue.unfinished:
             return f"the file {min(unfinished)} is being read"
@@ -164,19 +165,19 @@ class Parser:
         return f"the file {min(left)} has not been read by the scheduler that it belongs to" if left else None
 
     def stop(self) -> None:
-        """End `run` soon: files in work are given up, what was found before is stored or found again."""
+        """End `run` soon: files being parsed are dropped, earlier results are stored or found again."""
         self._stopping.set()
 
     def refresh(self) -> None:
         """List the folder again now."""
-        self._list_news.set()
+        self._list_requested.set()
 
     def request(self, names: Collection[str]) -> None:
         """Parse these files (names as in `dag_file`) again, changed or not, and store the outcome."""
         for name in names:
             self._outcomes.pop(name, None)
         self._parse_queue.request(names)
-        self._work_news.set()
+        self._work_changed.set()
 
     async def run(self) -> None:
         """Watch, parse and store until cancelled or stopped. Call it once."""
@@ -206,14 +207,14 @@ class Parser:
 
     async def _list(self) -> None:
         while True:
-            self._list_news.clear()  # before the listing, so that later news survives
+            self._list_requested.clear()  # before the listing, so that a later change is not lost
             self._forget_again()
             began = time.monotonic()
             await self._list_once()
             pause = max(LIST_EVERY, (time.monotonic() - began) / LISTING_SHARE)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(pause, self._settings.parsing.refresh_interval)):
-                    await self._list_news.wait()
+                    await self._list_requested.wait()
 
     def _forget_again(self) -> None:
         if self._again is not None:
@@ -257,7 +258,7 @@ class Parser:
         self._begin_first_pass(self._parse_queue.unfinished | self._problems.keys())
         self._finished_first([n for n in self._first or () if n not in self._parse_queue and n not in self._problems])
         self._listing = listing
-        self._work_news.set()
+        self._work_changed.set()
 
     def _owned(self) -> frozenset[int]:
         return frozenset(p for p in range(PARTITIONS) if self._owns(p))
@@ -276,19 +277,19 @@ class Parser:
         await self._announce(stored)
 
     def _take_problems(self, listing: Listing) -> None:
-        """What cannot be read is stored like a file with an error, when it is news."""
+        """What cannot be read is stored like a file with an error, when it has changed."""
         found = {n: p.message for n, p in listing.problems.items() if self._is_mine(n)}
-        news = [problem_result(n, message) for n, message in found.items() if self._problems.get(n) != message]
+        changed = [problem_result(n, message) for n, message in found.items() if self._problems.get(n) != message]
         self._problems = found
-        self._results += news
-        if news:
-            self._result_news.set()
+        self._results += changed
+        if changed:
+            self._results_arrived.set()
 
     async def _note_unchanged(self) -> None:
         batch, self._unchanged = list(self._unchanged.values()), {}
         if batch:
             intact = await self._in_database(lambda conn: dag_statements.touch_files(conn, batch))
-            self.request({name for name, _, _ in batch} - intact)  # somebody deleted their rows
+            self.request({name for name, _, _ in batch} - intact)  # their rows were deleted
 
     def _begin_first_pass(self, names: Collection[str]) -> None:
         if self._first is None:
@@ -320,17 +321,17 @@ class Parser:
                 self._take_result(result, rank)
             else:
                 self._finished_first([file.name])
-            self._work_news.set()  # one routine file at a time: the next may have waited for this one
+            self._work_changed.set()  # one routine file at a time: the next may have waited for this one
 
     async def _next_file(self) -> tuple[DagFile, Rank]:
         while True:
-            self._work_news.clear()
+            self._work_changed.clear()
             now = time.monotonic()
             if (found := self._parse_queue.take(now)) is not None:
                 return found
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._parse_queue.seconds_to_routine(now)):
-                    await self._work_news.wait()
+                    await self._work_changed.wait()
 
     def _take_result(self, result: ParsedFile, rank: Rank) -> None:
         stored = self._outcomes.get(result.name)
@@ -340,7 +341,7 @@ class Parser:
             self._finished_first([result.name])
         else:
             self._results.append(result)
-            self._result_news.set()
+            self._results_arrived.set()
 
     async def _release_when_idle(self) -> None:
         while True:
@@ -353,9 +354,9 @@ class Parser:
     async def _store(self) -> None:
         """Store whatever has come since the last commit; while more files wait, gather their results for a moment."""
         while True:
-            self._result_news.clear()
+            self._results_arrived.clear()
             if not self._results:
-                await self._result_news.wait()
+                await self._results_arrived.wait()
             if self._parse_queue.has_waiting:
                 await asyncio.sleep(GATHER)
             batch = self._next_batch()
@@ -421,7 +422,7 @@ class Parser:
             self._warned.discard(name)
 
     async def _announce(self, stored: StoredFiles) -> None:
-        """After a commit: tell this scheduler and the owners of the DAGs; let others have what became free."""
+        """After a commit: notify this scheduler and the owners of the DAGs; let others have what became free."""
         if stored.withdrawn:
             waiting = [n for n, found in self._conflicts.items() if any(c.dag_id in stored.withdrawn for c in found)]
             self.request(waiting)
@@ -431,8 +432,8 @@ class Parser:
         try:
             async with self._db.acquire() as conn:
                 await notify(conn, "dags", {partition_of(dag_id) for dag_id in stored.changed})
-        except _DATABASE_TROUBLE as error:  # the owners look by themselves now and then
-            log.warning("news of %d DAGs could not be sent: %s", len(stored.changed), error)
+        except _DATABASE_TROUBLE as error:  # the owners also poll
+            log.warning("the owners of %d DAGs could not be notified: %s", len(stored.changed), error)
 
     async def _in_database(self, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:
         """The result of `work`, done in one transaction; tries again for as long as the database is in trouble."""

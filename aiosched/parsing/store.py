@@ -1,7 +1,7 @@
 """Storing what parsing found: a batch of files in one transaction.
 
-Lives here: the order of the steps. Does not live here: SQL (aiosched.db.statements.dags), whose a
-DAG is (claims.py), when to store (service.py).
+Lives here: the order of the steps. Does not live here: SQL (aiosched.db.statements.dags), which file owns a DAG
+(claims.py), when to store (service.py).
 
 Source: the semantics reference, sections 1.1, 30.4 and 31.2; section 34, decisions 16, 18 and 20.
 """
@@ -150,7 +150,7 @@ async def _locked(
     dags = await dag_statements.lock_dags(conn, dag_ids)
     if missing := sorted(set(needed) - dags.keys()):
         names = ", ".join(missing)
-        raise DatabaseError(f"Somebody deleted the rows of {names} while they were stored. Store them again.")
+        raise DatabaseError(f"The rows of {names} were deleted while they were stored. Store them again.")
     return dags
 
 
@@ -158,7 +158,7 @@ async def _define(
     conn: DatabaseConnection, kept: Mapping[str, Claim], dags: Mapping[str, dag_statements.StoredDag], *, now: datetime
 ) -> set[str]:
     """Write versions and definitions of `kept`; the DAGs for which anything but the time of parsing changed."""
-    new = {i: c for i, c in kept.items() if _is_news(c, dags[i])}
+    new = {i: c for i, c in kept.items() if _has_changed(c, dags[i])}
     newest = {i: v for i in new if (v := dags[i].version_id) is not None}
     unused = await dag_statements.unused_versions(conn, newest.values())
     versions = await dag_statements.write_versions(
@@ -169,8 +169,8 @@ async def _define(
     definitions = [_definition(c, versions.get(i) or dags[i].version_id) for i, c in sorted(kept.items())]
     await dag_statements.define_dags(conn, definitions, now=now)
     mentions = _references(kept, new.keys() | {i for i in kept if dags[i].is_stale})  # those of stale DAGs were dropped
-    news = {i: found for i, found in mentions.items() if found or dags[i].version_id is not None}
-    await assets.store_references(conn, news, now=now)
+    current = {i: found for i, found in mentions.items() if found or dags[i].version_id is not None}
+    await assets.store_references(conn, current, now=now)
     return new.keys() | {
         d.dag_id
         for d in definitions
@@ -178,8 +178,8 @@ async def _define(
     }
 
 
-def _is_news(claim: Claim, old: dag_statements.StoredDag) -> bool:
-    """Whether the DAG means something else than its newest version, or its code is another."""
+def _has_changed(claim: Claim, old: dag_statements.StoredDag) -> bool:
+    """Whether the meaning of the DAG, or its code, differs from its newest version."""
     return (old.content_hash, old.source_hash) != (claim.dag.content_hash, claim.source_hash)
 
 

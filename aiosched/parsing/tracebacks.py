@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import aiosched
 from aiosched.errors import DagError
 from aiosched.parsing.code_frame import code_frame
-from aiosched.parsing.result import MAX_TRACEBACK, FileError, one_line, storable
+from aiosched.parsing.result import MAX_TRACEBACK, FileError, one_line, shortened
 
 _OWN: Final = str(Path(aiosched.__file__).parent) + os.sep
 
@@ -49,7 +49,7 @@ def file_error(
         type=kind or type(error).__name__,
         message=one_line(message or _message(error)),
         line=in_file[-1].line if in_file else None,
-        traceback=storable("".join(summary.format()), MAX_TRACEBACK),
+        traceback=shortened("".join(summary.format()), MAX_TRACEBACK),
         code_frame=_frame(shown, root) if shown else None,
     )
 
@@ -95,7 +95,7 @@ def _frame(place: CodePlace, root: str) -> str | None:
     source = "".join(linecache.getlines(place.file)) or _read(place.file)
     name = os.path.relpath(place.file, root) if place.file.startswith(root + os.sep) else place.file
     frame = code_frame(source, line=place.line, file=name, column=place.column, end_column=place.end_column)
-    return None if frame is None else storable(frame, MAX_TRACEBACK)
+    return None if frame is None else shortened(frame, MAX_TRACEBACK)
 
 
 def _read(file: str) -> str:

@@ -24,7 +24,7 @@ from aiosched.parsing.result import (
     ParsedFile,
     one_line,
     parsed_dag,
-    storable,
+    shortened,
 )
 from aiosched.parsing.tracebacks import is_user_code
 
@@ -63,7 +63,7 @@ def parsed_file(
         name=name,
         digest=digest,
         seconds=seconds,
-        source=storable(source, limits.result),
+        source=shortened(source, limits.result),
         dags=dags,
         error=error,
         warnings=tuple(one_line(w) for w in warnings),
@@ -123,12 +123,12 @@ def _with_crash_line(error: FileError, ending: ChildEnding, *, path: str, name: 
 def _with_output(error: FileError, ending: ChildEnding) -> FileError:
     """Attach what the file printed."""
     printed = _without_own_frames(ending.output.decode("utf-8", "backslashreplace"))
-    text = storable(printed, MAX_OUTPUT_SHOWN).strip()
+    text = shortened(printed, MAX_OUTPUT_SHOWN).strip()
     if not text:
         return error
     cut = f" ({ending.lost_output} bytes more were dropped)" if ending.lost_output else ""
     traceback = f"{error.traceback or ''}\nThe file printed{cut}:\n{text}\n".lstrip()
-    return msgspec.structs.replace(error, traceback=storable(traceback, MAX_TRACEBACK + 2 * MAX_OUTPUT_SHOWN))
+    return msgspec.structs.replace(error, traceback=shortened(traceback, MAX_TRACEBACK + 2 * MAX_OUTPUT_SHOWN))
 
 
 def _without_own_frames(text: str) -> str:

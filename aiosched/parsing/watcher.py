@@ -1,8 +1,8 @@
-"""Who notices that the DAGs folder changed: the operating system, through watchfiles.
+"""Notices changes of the DAGs folder through the operating system (watchfiles).
 
-News comes once the folder was quiet for a moment, so that a file is rarely met while an
-editor writes it; the end of the writing is news again. Watching only makes parsing quick:
-whatever it misses, as on a mount that tells of no changes, the next listing finds (service.py).
+A change is reported once the folder was quiet for a moment, so that a file is rarely read while an editor writes it;
+the end of the writing is reported again. Watching only makes parsing quick: whatever it misses, as on a mount that
+reports no changes, the next listing finds (service.py).
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from aiosched.parsing.discovery import IGNORE_FILES
 
 log: Final = logging.getLogger(__name__)
 
-_DEBOUNCE_MS: Final = 500  # a burst of changes is one piece of news, at most this long
+_DEBOUNCE_MS: Final = 500  # a burst of changes is one notification, at most this long
 _STEP_MS: Final = 100  # quiet for so long: the burst is over
-_LOOK_SECONDS: Final = 5.0  # how often the folder itself is looked at: it may be replaced as a whole
+_POLL_SECONDS: Final = 5.0  # how often the folder itself is checked: it may be replaced as a whole
 
 
-async def watch_folder(root: Path, changed: Callable[[], None], *, look_every: float = _LOOK_SECONDS) -> None:
+async def watch_folder(root: Path, changed: Callable[[], None], *, poll_every: float = _POLL_SECONDS) -> None:
     """Call `changed` after every burst of changes below `root`, until cancelled.
 
     A folder that does not exist yet, or is replaced by another one (a link that is moved
-    to the next release), is noticed within `look_every` seconds. Returns, with a warning in
+    to the next release), is noticed within `poll_every` seconds. Returns, with a warning in
     the log, when this file system cannot be watched.
     """
     logging.getLogger("watchfiles.main").setLevel(logging.WARNING)  # it reports each change as INFO
     while True:
         identity = _identity(root)
         if identity is None:
-            await asyncio.sleep(look_every)
+            await asyncio.sleep(poll_every)
             if _identity(root) is not None:
                 changed()
             continue
         try:
-            await _watch_one(root, identity, changed, look_every)
+            await _watch_one(root, identity, changed, poll_every)
         except Exception as error:  # whatever the watcher's native part raises
             if _identity(root) != identity:
-                continue  # the folder went away under it
+                continue  # the folder was removed meanwhile
             log.warning(
                 "%s cannot be watched (%s): changes are found by listing it again and again, at the latest after "
                 "parsing.refresh_interval seconds",
@@ -54,14 +54,14 @@ async def watch_folder(root: Path, changed: Callable[[], None], *, look_every: f
         changed()
 
 
-async def _watch_one(root: Path, identity: tuple[int, int], changed: Callable[[], None], look_every: float) -> None:
+async def _watch_one(root: Path, identity: tuple[int, int], changed: Callable[[], None], poll_every: float) -> None:
     """Watch until `root` is another folder than `identity`, or a link in it leads to another one."""
     async for changes in awatch(
         root,
         watch_filter=_matters,
         debounce=_DEBOUNCE_MS,
         step=_STEP_MS,
-        rust_timeout=int(look_every * 1000),
+        rust_timeout=int(poll_every * 1000),
         yield_on_timeout=True,
         ignore_permission_denied=True,
     ):

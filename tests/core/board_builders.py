@@ -13,6 +13,7 @@ from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.messages import Outcome, Report
+from aiosched.core.values.states import TaskEvent, TaskState
 
 SUCCESS, FAILED, SKIPPED, RESCHEDULED, LOST = (
     Outcome.SUCCESS,
@@ -62,6 +63,16 @@ def end(board: Board, name: str, ending: Ending = SUCCESS, **fields: Any) -> boo
     applied = board.apply(report_of(board.key(of(board, name)), ending, NOW, **fields), NOW)
     board.evaluate(NOW)
     return applied
+
+
+def shut_down(board: Board, name: str) -> Instance:
+    """Ask the attempt of a task to stop from outside; one that has no attempt stays as it is (2.3)."""
+    instance = of(board, name)
+    if instance.state in (TaskState.QUEUED, TaskState.RUNNING):
+        board.effects.cancelled.append(board.key(instance))
+        instance.reason = "stopped on request"
+        board._set(instance, TaskEvent.STOP_REQUESTED)
+    return instance
 
 
 def states(board: Board) -> dict[str, str]:

@@ -18,11 +18,13 @@ from operator import attrgetter
 from typing import Any
 
 from board_oracle import verdict
+from run_transitions import RUN_TRANSITIONS, RunTimes, run_times_after
 from trigger_rule_oracle import RUN, WAIT
 
 from aiosched.core.graph.branching import skipped_by
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.new_instances import new_instances
+from aiosched.core.graph.trigger_rules import StateCounts
 from aiosched.core.run.board import MAX_LOSSES, SKIPPED_DOWNSTREAM, Board, Effects, Instance, Run
 from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.messages import AttemptKey, Outcome, Report, RunInfo, SkipDecision
@@ -30,10 +32,21 @@ from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRA
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEGAL = {(old, new) for (old, _), new in TRANSITIONS.items()}
+LEGAL_FOR_RUNS = {(old, new) for (old, _), new in RUN_TRANSITIONS.items()}
 EFFECTS = [name for name in Effects.__struct_fields__ if name != "run_changed"]
 
 _row = attrgetter(*(f.name for f in dataclasses.fields(Instance) if f.name not in ("stored_state", "stored_try")))
 _run_row = attrgetter(*(f.name for f in dataclasses.fields(Run)))
+
+
+def _times(run: Run) -> RunTimes:
+    return RunTimes(run.queued_at, run.start_date, run.end_date)
+
+
+def counts_of(board: Board, task: int) -> tuple[StateCounts, int]:
+    """The finished-upstream counts of a task as the board keeps them, and how many upstreams there are."""
+    return board._upstream_counts.counts(task), board._upstream_counts.total(task)
+
 
 # How one call of a task ends. A SkipDecision is a success that decides about others.
 Ending = Outcome | SkipDecision | str  # "fail now" is a failure that forbids a retry
@@ -287,10 +300,14 @@ class Player:
         """Call the board; everything that changed must have been allowed."""
         board = self.board
         before = {i: (i.state, i.try_number) for i in board}
+        state, times = board.run.state, _times(board.run)
         result = call(self.now)
+        if board.run.state is not state:
+            assert (state, board.run.state) in LEGAL_FOR_RUNS
+            assert _times(board.run) == run_times_after(state, board.run.state, times, self.now)
         afresh = UpstreamCounts(self.graph, board)
         for task in range(len(self.graph)):
-            assert board.counts_of(task) == (afresh.counts(task), afresh.total(task)), "counts do not drift"
+            assert counts_of(board, task) == (afresh.counts(task), afresh.total(task)), "counts do not drift"
         assert board.unfinished == afresh.unfinished
         for instance, (old, tries) in before.items():
             self._check_change(instance, old, tries)

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable
 from itertools import count
 
-from aiosched.core.slots.allocation import Candidate, DagRoom, ExecutorRoom, PoolRoom, Room, TaskRoom
+from aiosched.core.slots.allocation import Candidate, DagRoom, ExecutorRoom, Grant, PoolRoom, Room, TaskRoom
+from aiosched.core.slots.waiting import WaitingQueue
 from aiosched.core.values.messages import AttemptKey
 
 _runs = count(1)
@@ -57,6 +58,38 @@ def room(*, plain: int = 1000, asynchronous: int = 1000, parallelism: int = 1000
         open=parallelism,
         parallelism=parallelism,
     )
+
+
+def queue_of(*candidates: Candidate) -> WaitingQueue:
+    queue = WaitingQueue()
+    for candidate in candidates:
+        queue.add(candidate)
+    return queue
+
+
+def allocate(candidates: Iterable[Candidate], given: Room) -> Grant:
+    """What one pass over these candidates alone takes, and the reason of each of the others."""
+    waiting = list(candidates)
+    queue = queue_of(*waiting)
+    taken = queue.take(given).taken
+    return Grant(taken, [(c, str(queue.reason(c.key))) for c in waiting if c.key in queue])
+
+
+def put_back(queue: WaitingQueue, candidate: Candidate) -> None:
+    """Let a candidate that was taken, but not claimed, wait again at its old place."""
+    candidate.dag.vacate(candidate.key.run, candidate.task, defers=candidate.defers)
+    queue.add(candidate)
+    queue.release(candidate.dag)
+
+
+def line_up_again(queue: WaitingQueue, dag: DagRoom) -> None:
+    """Sort the DAG's candidates anew: limits per run or per task came or went."""
+    mine = [candidate for candidate in queue if candidate.dag is dag]
+    for candidate in mine:
+        queue.discard(candidate.key)
+    for candidate in mine:
+        queue.add(candidate)
+    queue.release(dag)
 
 
 def reference_walk(candidates: Iterable[Candidate], given: Room) -> list[Candidate]:

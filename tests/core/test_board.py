@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from board_builders import FAILED, RESCHEDULED, SKIPPED, SUCCESS, end, grant, of, run, seconds, started, states
-from board_player import FAIL_NOW, NOW, Ending, board_of, new_run, play, report_of
+from board_player import FAIL_NOW, NOW, Ending, board_of, counts_of, new_run, play, report_of
 from graph_builders import graph, setup, task, teardown
 
 from aiosched.core.graph.new_instances import new_instances
@@ -289,7 +289,7 @@ def test_a_board_that_is_read_back_asks_again_for_slots_and_timers() -> None:
     assert board.effects.ready == [rows[0], rows[4]]
     assert board.effects.timers == [(due + timedelta(microseconds=1), row) for row in rows[1:3]]
     assert (board.total, board.unfinished) == (5, 4)
-    counts, total = board.counts_of(4)
+    counts, total = counts_of(board, 4)
     assert (counts.success, counts.done, total) == (1, 1, 1)
 
 

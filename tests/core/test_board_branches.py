@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from board_builders import FAILED, LOST, RESCHEDULED, end, of, seconds, started, states
-from board_player import NOW, board_of, new_run, play, report_of
+from board_player import NOW, board_of, counts_of, new_run, play, report_of
 from graph_builders import graph, in_a_mapped_group, task
 
 from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Instance
@@ -102,7 +102,7 @@ class TestBranches:
 
         overwritten = of(board, "a")
         assert (overwritten.state, overwritten.start_date, overwritten.end_date) == (TaskState.SKIPPED, later, later)
-        counts, _ = board.counts_of(board.graph.index["b"])
+        counts, _ = counts_of(board, board.graph.index["b"])
         assert (counts.skipped, counts.upstream_failed, counts.done) == (1, 0, 1)
 
     def test_one_that_was_ready_and_not_yet_in_line_is_not_lined_up(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from board_builders import FAILED, LOST, RESCHEDULED, SUCCESS, end, of, run, seconds, started, states
+from board_builders import FAILED, LOST, RESCHEDULED, SUCCESS, end, of, run, seconds, shut_down, started, states
 from board_player import NOW, Ending, board_of, new_run
 from graph_builders import dags, graph, setup, task, teardown
 from hypothesis import given
@@ -417,9 +417,8 @@ class TestShuttingDown:
     @pytest.mark.parametrize("ending", [SUCCESS, FAILED, LOST, RESCHEDULED, Outcome.SKIPPED])
     def test_however_a_stopped_attempt_ends_the_task_has_failed(self, ending: Outcome) -> None:
         board = started(task("a", retries=3), task("b", "a"), running=["a"])
-        instance = of(board, "a")
 
-        board.shut_down(instance, NOW)
+        instance = shut_down(board, "a")
         assert (instance.state, board.effects.cancelled) == (S.SHUTDOWN, [board.key(instance)])
         assert end(board, "a", ending)
 
@@ -429,7 +428,7 @@ class TestShuttingDown:
     def test_what_has_no_attempt_is_not_stopped(self) -> None:
         board = started(task("a"), task("b", "a"))
 
-        board.shut_down(of(board, "b"), NOW)
+        shut_down(board, "b")
 
         assert states(board)["b"] == "none"
 

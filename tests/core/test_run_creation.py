@@ -25,13 +25,11 @@ from aiosched.core.creation.run_creation import (
     check_run_id,
     check_schedule,
     compute_next,
-    count_active,
-    due_dags,
+    due_questions,
     manual_run,
     restriction_of,
     runs_to_start,
     tasks_of_run,
-    why_not_due,
 )
 from aiosched.core.graph.spec import DagSpec, ParamSpec, TaskSpec
 from aiosched.core.timetables import (
@@ -141,21 +139,7 @@ DUE = DagStatus("sales", NextRun(day(2), days(1, 2)), max_active_runs=2, active_
 def test_a_dag_is_due_unless_something_keeps_its_next_run(changes: dict[str, Any], reason: str | None) -> None:
     dag = replace(DUE, **changes)
 
-    assert why_not_due(dag, day(2)) == reason
-    assert due_dags([dag], day(2)) == ([dag] if reason is None else [])
-
-
-def test_the_dag_that_is_due_longest_comes_first() -> None:
-    dags = [
-        replace(DUE, dag_id=name, next_run=NextRun(day(n), days(1, n))) for name, n in [("a", 4), ("c", 2), ("b", 2)]
-    ]
-
-    assert [dag.dag_id for dag in due_dags(dags, day(5))] == ["b", "c", "a"]
-
-
-def test_all_runs_but_backfill_runs_count_against_creation() -> None:
-    assert count_active(RunType) == 3
-    assert count_active([RunType.BACKFILL, RunType.MANUAL, RunType.MANUAL]) == 2
+    assert next(filter(None, due_questions(dag, day(2)).values()), None) == reason
 
 
 # New runs

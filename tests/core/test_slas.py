@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.creation.slas import MOST_AT_ONCE, missed_dates, next_look, slas_of
+from aiosched.core.creation.slas import MOST_AT_ONCE, missed_dates, next_check, slas_of
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
 
@@ -88,7 +88,7 @@ def test_a_dag_without_schedule_dates_has_no_slas(schedule: object) -> None:
     spec = hourly(schedule=schedule)
 
     assert slas_of(spec) == {}
-    assert next_look(spec, START) is None
+    assert next_check(spec, START) is None
 
 
 @pytest.mark.parametrize("schedule", ["@hourly", HOUR, "0 * * * *"], ids=str)
@@ -96,19 +96,19 @@ def test_a_dag_without_schedule_dates_has_no_slas(schedule: object) -> None:
     ("now", "expected"), [(0.1, 1 / 6), (1 / 6, 1 / 6), (0.2, 1 + 1 / 6), (7.5, 8 + 1 / 6)], ids=str
 )
 def test_the_next_look_is_just_after_the_next_sla_of_a_date(schedule: object, now: float, expected: float) -> None:
-    assert next_look(hourly(schedule=schedule), START + now * HOUR) == START + expected * HOUR + INSTANT
+    assert next_check(hourly(schedule=schedule), START + now * HOUR) == START + expected * HOUR + INSTANT
 
 
 def test_of_several_slas_the_earliest_is_looked_at() -> None:
     spec = hourly(sla=600)
     tasks = (*spec.tasks, TaskSpec(task_id="u", operator="X", sla=60))
 
-    assert next_look(DagSpec(dag_id="d", timetable=spec.timetable, tasks=tasks), START) == START + HOUR / 60 + INSTANT
+    assert next_check(DagSpec(dag_id="d", timetable=spec.timetable, tasks=tasks), START) == START + HOUR / 60 + INSTANT
 
 
 @pytest.mark.parametrize("sla", [1e12, 3e11])
 def test_an_sla_beyond_the_calendar_is_never_missed(sla: float) -> None:
-    assert next_look(hourly(sla), START) is None
+    assert next_check(hourly(sla), START) is None
     assert missed(hourly(sla), 1e5) == []
 
 
@@ -116,11 +116,11 @@ def test_a_delta_without_start_date_has_a_grid_that_stands_still() -> None:
     spec = hourly(schedule=HOUR, start_date=None)
     now = START + timedelta(minutes=7)
 
-    look = next_look(spec, now)
+    look = next_check(spec, now)
 
     assert look == START + timedelta(minutes=10) + INSTANT
     assert look is not None
-    assert next_look(spec, look) == look + HOUR
+    assert next_check(spec, look) == look + HOUR
 
 
 @given(
@@ -142,7 +142,7 @@ def test_looking_at_every_next_look_records_what_one_look_at_the_end_would(
         found += more
         if at == end and not more:
             break
-        following = next_look(spec, at)
+        following = next_check(spec, at)
         assert following is not None
         assert following > at
         at = min(end, following) if not more else at

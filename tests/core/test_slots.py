@@ -6,20 +6,16 @@ Source: the semantics reference, sections 17.2 (order), 17.3 (the walk), 17.6 (e
 from __future__ import annotations
 
 import pytest
-from slot_builders import dag_room, needs, room
+from slot_builders import allocate, dag_room, needs, room
 
-from aiosched.core.slots.allocation import Candidate, PoolRoom, Room, TaskRoom, allocate, precedence, refusal
-
-
-def best_first(*candidates: Candidate) -> list[Candidate]:
-    return sorted(candidates, key=precedence)
+from aiosched.core.slots.allocation import Candidate, PoolRoom, Room, TaskRoom
 
 
 class TestExamplesOfTheReference:
     def test_a_small_task_passes_a_big_one_that_does_not_fit(self) -> None:
         first, big, small = needs(1, weight=3), needs(2, weight=2), needs(1, weight=1)
 
-        grant = allocate(best_first(small, big, first), room(etl=2))
+        grant = allocate([small, big, first], room(etl=2))
 
         assert grant.taken == [first, small]
         assert grant.refused == [(big, "pool 'etl': needs 2 slots, 1 of 2 open")]
@@ -27,33 +23,33 @@ class TestExamplesOfTheReference:
     def test_the_heaviest_gets_the_only_slot(self) -> None:
         low, middle, high = (needs(weight=weight) for weight in (1, 2, 3))
 
-        assert allocate(best_first(low, middle, high), room(etl=1)).taken == [high]
+        assert allocate([low, middle, high], room(etl=1)).taken == [high]
 
     def test_one_that_cannot_fit_does_not_hide_the_next(self) -> None:
         big, small = needs(2, weight=2), needs(1, weight=1)
 
-        assert allocate(best_first(big, small), room(etl=1, parallelism=1)).taken == [small]
+        assert allocate([big, small], room(etl=1, parallelism=1)).taken == [small]
 
     def test_the_heaviest_tasks_of_a_run_get_the_places_of_its_dag(self) -> None:
         dag = dag_room(limit=2)
         low, middle, high = (needs(dag=dag, run=1, index=weight, weight=weight) for weight in (1, 2, 3))
 
-        assert allocate(best_first(low, middle, high), room(etl=9)).taken == [high, middle]
+        assert allocate([low, middle, high], room(etl=9)).taken == [high, middle]
 
     def test_weight_beats_date(self) -> None:
         older, newer = needs(weight=1, logical_at=1.0), needs(weight=2, logical_at=2.0)
 
-        assert allocate(best_first(older, newer), room(etl=1)).taken == [newer]
+        assert allocate([older, newer], room(etl=1)).taken == [newer]
 
     def test_of_equal_weight_the_older_date_goes_first_and_none_last(self) -> None:
         undated, newer, older = needs(), needs(logical_at=2.0), needs(logical_at=1.0)
 
-        assert allocate(best_first(undated, newer, older), room(etl=2)).taken == [older, newer]
+        assert allocate([undated, newer, older], room(etl=2)).taken == [older, newer]
 
     def test_of_equal_weight_and_date_the_lower_map_index_goes_first(self) -> None:
         third, second = needs(map_index=2), needs(map_index=1)
 
-        assert allocate(best_first(third, second), room(etl=1)).taken == [second]
+        assert allocate([third, second], room(etl=1)).taken == [second]
 
     def test_a_task_limit_counts_over_all_runs_and_opens_when_one_ends(self) -> None:
         dag, task = dag_room(), TaskRoom("load", per_dag=2)
@@ -181,22 +177,25 @@ class TestReasons:
         ],
     )
     def test_a_refusal_names_the_numbers_or_the_remedy(self, candidate: Candidate, given: Room, reason: str) -> None:
-        assert refusal(candidate, given) == reason
+        assert allocate([candidate], given).refused == [(candidate, reason)]
 
     def test_asking_changes_nothing(self) -> None:
-        candidate, given = needs(), room(etl=1)
+        given = room(etl=1)
 
-        assert [refusal(candidate, given) for _ in range(3)] == [None] * 3
+        assert [given.refusal("etl", 1, None, False) for _ in range(3)] == [None] * 3
 
     @pytest.mark.parametrize(
         ("given", "reason"),
         [
             (room(etl=9, parallelism=1), "parallelism: this scheduler runs 1 attempts, as many as it may"),
-            (room(etl=1, other=0), "no pool has an open slot"),
-            (room(etl=9, plain=1, asynchronous=0), "no executor has an open slot"),
+            (room(etl=1, other=0), "pool 'etl': needs 1 slot, 0 of 1 open"),
+            (
+                room(etl=9, plain=1, asynchronous=0),
+                "executor 'local': 0 slots open for plain functions, needs 1",
+            ),
         ],
     )
-    def test_once_nothing_can_be_taken_the_rest_shares_one_reason(self, given: Room, reason: str) -> None:
+    def test_once_nothing_can_be_taken_each_of_the_rest_has_the_reason(self, given: Room, reason: str) -> None:
         candidates = [needs() for _ in range(4)]
 
         grant = allocate(candidates, given)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from run_transitions import RUN_TRANSITIONS, RunEvent, RunTimes, advance_run, run_times_after
 
 from aiosched.core.values.states import (
     ACTIVE_FOR_TASK_LIMITS,
@@ -17,19 +18,14 @@ from aiosched.core.values.states import (
     FINISHED,
     HOLDING_SLOT,
     RUN_FINISHED,
-    RUN_TRANSITIONS,
     SCHEDULABLE,
     SUCCEEDED,
     TRANSITIONS,
     UNFINISHED,
-    RunEvent,
     RunState,
-    RunTimes,
     TaskEvent,
     TaskState,
     advance,
-    advance_run,
-    run_times_after,
 )
 from aiosched.errors import InvalidTransition
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from slot_builders import dag_room, needs, reference_walk, room
+from slot_builders import dag_room, line_up_again, needs, put_back, queue_of, reference_walk, room
 
 from aiosched.core.slots.allocation import (
     Candidate,
@@ -20,18 +20,9 @@ from aiosched.core.slots.allocation import (
     PoolRoom,
     Room,
     TaskRoom,
-    allocate,
-    precedence,
 )
 from aiosched.core.slots.waiting import WaitingQueue
 from aiosched.core.values.messages import AttemptKey
-
-
-def queue_of(*candidates: Candidate) -> WaitingQueue:
-    queue = WaitingQueue()
-    for candidate in candidates:
-        queue.add(candidate)
-    return queue
 
 
 def test_candidates_leave_in_order_of_precedence_and_arrival() -> None:
@@ -98,7 +89,7 @@ def test_a_dag_that_has_room_again_goes_on() -> None:
     assert queue.take(room(etl=9)).taken == [second]
 
 
-def test_the_safety_net_finds_a_release_that_was_forgotten() -> None:
+def test_a_limit_that_rose_counts_after_a_release() -> None:
     dag = dag_room(limit=0)
     queue = queue_of(candidate := needs(dag=dag))
     queue.take(room(etl=9))
@@ -106,7 +97,7 @@ def test_the_safety_net_finds_a_release_that_was_forgotten() -> None:
     dag.limit = 1
 
     assert queue.take(room(etl=9)).taken == []
-    queue.release_all()
+    queue.release(dag)
     assert queue.take(room(etl=9)).taken == [candidate]
 
 
@@ -136,29 +127,30 @@ def test_a_run_or_task_at_its_limit_does_not_park_its_dag() -> None:
     assert [c for c, _ in grant.refused] == [blocked, full]
 
 
-def test_limits_that_come_and_go_take_effect_after_regrouping() -> None:
+def test_limits_that_come_and_go_take_effect_once_its_candidates_are_sorted_anew() -> None:
     dag = dag_room()
     candidates = [needs(dag=dag, run=run, index=n) for run in (1, 2) for n in (0, 1)]
     queue = queue_of(*candidates)
 
     dag.per_run = 1
-    queue.regroup(dag)
+    line_up_again(queue, dag)
 
     assert [c.key.run for c in queue.take(room(etl=9)).taken] == [1, 2]
 
     dag.per_run = None
-    queue.regroup(dag)
+    line_up_again(queue, dag)
 
     assert [c.key.run for c in queue.take(room(etl=9)).taken] == [1, 2]
 
 
-def test_what_was_taken_in_vain_waits_again_at_its_place() -> None:
+def test_what_was_taken_but_not_claimed_waits_again_at_its_place() -> None:
     dag = dag_room(limit=2)
     first, second, third = (needs(dag=dag, run=run) for run in (1, 2, 3))
     queue = queue_of(first, second, third)
     grant = queue.take(room(etl=9))
 
-    queue.give_back(grant.taken)
+    for candidate in grant.taken:
+        put_back(queue, candidate)
 
     assert (dag.active, dag.by_run) == (0, {})
     assert queue.take(room(etl=9)).taken == [first, second]
@@ -253,17 +245,6 @@ def situations(draw: st.DrawFn) -> tuple[list[Candidate], Room]:
 
 
 @given(situations())
-def test_allocating_takes_what_the_walk_of_the_reference_takes(situation: tuple[list[Candidate], Room]) -> None:
-    candidates, given_room = situation
-    expected = reference_walk(candidates, given_room)
-
-    grant = allocate(sorted(candidates, key=precedence), given_room)
-
-    assert grant.taken == expected
-    assert sorted(map(id, [*grant.taken, *(c for c, _ in grant.refused)])) == sorted(map(id, candidates))
-
-
-@given(situations())
 def test_the_queue_takes_what_the_walk_of_the_reference_takes(situation: tuple[list[Candidate], Room]) -> None:
     candidates, given_room = situation
     expected = reference_walk(candidates, given_room)
@@ -340,13 +321,13 @@ class QueueOverTime(RuleBasedStateMachine):
     @rule()
     def fail_to_commit(self) -> None:
         lost = self.active.pop()
-        self.queue.give_back([lost])
+        put_back(self.queue, lost)
         self.waiting.append(lost)
 
     @rule(dag=st.integers(0, 1), per_run=st.none() | st.integers(0, 2))
     def change_limits(self, dag: int, per_run: int | None) -> None:
         self.dags[dag].per_run = per_run
-        self.queue.regroup(self.dags[dag])
+        line_up_again(self.queue, self.dags[dag])
 
     @invariant()
     def counts_are_right(self) -> None:

@@ -117,7 +117,7 @@ class TestOtherRuns:
         board = started(task("load"), running=["load"])
         board.run.reason = "cancelled"
 
-        assert ask(board.run, board).gates[2].detail.endswith("for its teardowns only: somebody cancelled it")
+        assert ask(board.run, board).gates[2].detail.endswith("only its teardowns still run: a user cancelled it")
         assert of(board, "load").state == "running"
 
 
@@ -157,7 +157,7 @@ class TestDags:
     def test_a_dag_without_a_schedule_waits_for_people(self) -> None:
         said = ask_dag({"is_timed": False, "schedule": None}, next_run=None)
 
-        assert said.summary == "has never run: it has no schedule: it runs when somebody triggers it"
+        assert said.summary == "has never run: it has no schedule: it runs only when it is triggered"
         assert said.commands == ("aiosched dags trigger sales",)
 
     def test_missing_assets_are_named(self) -> None:
@@ -167,7 +167,7 @@ class TestDags:
         said = ask_dag({"is_timed": False, "condition": both, "queue": news}, next_run=None)
 
         assert only(said).name == "assets"
-        assert only(said).detail == f"waits for {both}; there is news of raw"
+        assert only(said).detail == f"waits for {both}; there are new events of raw"
 
     def test_the_limit_names_the_active_runs(self) -> None:
         said = ask_dag({"running": 2, "active": (OTHER,)}, active_runs=2)

@@ -26,7 +26,7 @@ from aiosched.core.values.messages import Deferral, Outcome, SkipDecision
 from aiosched.core.values.states import FINISHED, RunState, TaskState
 from aiosched.core.why.dependencies import dependency_gates
 from aiosched.core.why.explanation import Explanation, Gate, Holder, Owner, Verdict
-from aiosched.core.why.run import RunFacts, nobody_knows
+from aiosched.core.why.run import RunFacts, unknown_duration
 from aiosched.core.why.task import TaskFacts, explain_task
 
 SERVE = ("aiosched serve",)
@@ -184,9 +184,9 @@ class TestTheWayToASlot:
 
         said = ask(board, queued_by="one", room=room(plain=0, etl=0))
 
-        assert said.summary == "queued for 4 m 12 s, no worker has said that it began"
+        assert said.summary == "queued for 4 m 12 s, no worker has reported that it began"
         assert [gate.detail for gate in said.in_the_way()] == [
-            "scheduler one has it for 4 m 12 s, no worker has said that it began"
+            "scheduler one has it for 4 m 12 s, no worker has reported that it began"
         ]
 
     def test_running_says_for_how_long_and_how_long_usually(self) -> None:
@@ -211,7 +211,7 @@ class TestTheFleetTheDagAndTheRun:
             (Owner(), "no scheduler is alive", SERVE),
             (Owner(others=1), "no living scheduler owns its partition yet", ()),
             (Owner(name="one"), "no scheduler is alive", SERVE),
-            (Owner(name="one", others=2), "one gives no life sign; another one takes over when its lease ends", ()),
+            (Owner(name="one", others=2), "one does not respond; another one takes over when its lease ends", ()),
             (DRAINING, "one is draining: it begins nothing more, no other one is alive", SERVE),
             (HANDED_OVER, "one is draining: it begins nothing more, another one takes its DAGs over", ()),
         ],
@@ -309,7 +309,7 @@ class TestDependencies:
 
         said = ask(board)
 
-        assert said.summary == "waiting for its condition, looking again at 2026-01-01 00:10:00 UTC"
+        assert said.summary == "waiting for its condition, next check at 2026-01-01 00:10:00 UTC"
         assert [gate.name for gate in said.in_the_way()] == ["reschedule"]
 
     def test_a_deferred_task_says_on_what_since_when_and_until_when(self) -> None:
@@ -349,7 +349,7 @@ class TestDependencies:
 
         assert gate.verdict is Verdict.NEVER
         assert gate.detail == (
-            "0 of 1 succeeded (all_success); 1 failed: it fails with its upstreams when its scheduler looks next"
+            "0 of 1 succeeded (all_success); 1 failed: it fails with its upstreams at the next pass of its scheduler"
         )
 
 
@@ -465,7 +465,7 @@ def test_dependency_gates_are_closed_where_the_board_lets_nothing_start(tasks: l
 
     for instance in instances:
         if instance.state is TaskState.NONE:
-            closed = [each for each in dependency_gates(board, instance, NOW, nobody_knows) if each.closed]
+            closed = [each for each in dependency_gates(board, instance, NOW, unknown_duration) if each.closed]
             judgement = board.upstream_counts.judge(instance)
             assert bool(closed) == (judgement is not Judgement.RUN)
             assert any(each.verdict is Verdict.NEVER for each in closed) == judgement.settles

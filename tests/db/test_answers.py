@@ -71,7 +71,7 @@ def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 def haste(monkeypatch: pytest.MonkeyPatch) -> None:
     """What happens once a second happens all the time."""
     monkeypatch.setattr(inbox, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(request_answers, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(request_answers, "_POLL_SECONDS", 0.01)
 
 
 async def ask(db: Database, count: int = 1) -> list[int]:

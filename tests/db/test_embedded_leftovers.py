@@ -116,7 +116,7 @@ def test_the_files_of_two_dead_servers_do_not_stop_a_start(
 
     stopped.start_blocking()
 
-    assert stopped.look() is ServerStanding.RUNS
+    assert stopped.check() is ServerStanding.RUNS
     assert stranger.poll() is None
 
 
@@ -130,7 +130,7 @@ def test_an_empty_pid_file_does_not_stop_a_start(stopped: EmbeddedPostgres) -> N
 
     stopped.start_blocking()
 
-    assert stopped.look() is ServerStanding.RUNS
+    assert stopped.check() is ServerStanding.RUNS
 
 
 def test_a_process_that_is_not_the_server_is_not_ended_with_it(
@@ -172,7 +172,7 @@ def test_the_server_of_a_folder_that_was_removed_is_ended_by_its_last_user(postg
     folder = folder_id(postgres.data_dir)
 
     shutil.rmtree(postgres.data_dir.parent / "pg")
-    assert postgres.look() is ServerStanding.FOLDER_GONE
+    assert postgres.check() is ServerStanding.FOLDER_GONE
     postgres.stop_blocking()
 
     assert not runs_on(found.pid, folder, postgres.data_dir)

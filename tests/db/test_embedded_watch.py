@@ -15,7 +15,7 @@ from aiosched.errors import DatabaseError
 
 
 class FakeServer(EmbeddedPostgres):
-    """Stands as the test says, look by look; then its folder is gone, which ends the watch."""
+    """Stands as the test says, check by check; then its folder is gone, which ends the watch."""
 
     def __init__(self, *standings: ServerStanding, fails: int = 0) -> None:
         super().__init__(Path("/nowhere/pg"))
@@ -23,7 +23,7 @@ class FakeServer(EmbeddedPostgres):
         self.starts: list[float] = []
         self.stopped = 0
 
-    def look(self) -> ServerStanding:
+    def check(self) -> ServerStanding:
         return self.standings.pop(0) if self.standings else ServerStanding.FOLDER_GONE
 
     def last_lines(self) -> str:
@@ -41,7 +41,7 @@ class FakeServer(EmbeddedPostgres):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_watch, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(embedded_watch, "_POLL_SECONDS", 0.001)
     monkeypatch.setattr(embedded_watch, "pause_before", lambda again: 0.05 if again else 0.0)
 
 

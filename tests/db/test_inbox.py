@@ -89,10 +89,10 @@ async def test_many_answers_are_announced_within_the_limits_of_a_notification(db
 async def test_news_arrive_as_they_were_sent(db: Database, kind: str, partitions: frozenset[int]) -> None:
     conn = await db.connect()
     heard: asyncio.Queue[str] = asyncio.Queue()
-    await conn.add_listener(inbox.NEWS_CHANNEL, lambda *news: heard.put_nowait(news[-1]))
+    await conn.add_listener(inbox.NOTIFY_CHANNEL, lambda *news: heard.put_nowait(news[-1]))
     async with db.acquire() as sender:
         await inbox.notify(sender, kind, [*partitions, *partitions])
 
     async with asyncio.timeout(10):
-        assert inbox.read_news(await heard.get()) == (kind, partitions)
+        assert inbox.read_notification(await heard.get()) == (kind, partitions)
     await conn.close()

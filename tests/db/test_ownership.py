@@ -32,7 +32,7 @@ async def scheduler(db: Database, *, lease: float = 60.0) -> AsyncIterator[tuple
 
 async def look(db: Database) -> ownership.FleetView:
     async with db.acquire() as conn:
-        return await ownership.look(conn)
+        return await ownership.read_fleet(conn)
 
 
 async def test_a_new_scheduler_is_seen_alive_and_all_partitions_are_free(db: Database) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from aiosched.db.people.pools import Pool, delete_pool, get_pool, list_pools, set_pool
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.inbox import NEWS_CHANNEL
+from aiosched.db.statements.inbox import NOTIFY_CHANNEL
 from aiosched.errors import NotFound, Refused
 
 
@@ -57,7 +57,7 @@ async def test_setting_keeps_what_is_not_named(db: Database) -> None:
 async def test_a_change_is_in_the_audit_log_and_wakes_the_schedulers(db: Database) -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()
     listener = await db.connect()
-    await listener.add_listener(NEWS_CHANNEL, lambda *call: heard.put_nowait(call[-1]))
+    await listener.add_listener(NOTIFY_CHANNEL, lambda *call: heard.put_nowait(call[-1]))
 
     await set_pool(db, "etl", 4, requested_by="me")
 

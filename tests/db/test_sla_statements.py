@@ -22,7 +22,7 @@ MISSES = [Miss(1, "sales", "load", NOON), Miss(1, "sales", "extract", NOON)]
 
 async def record(db: Database, tell: dict[str, int]) -> Any:
     async with db.transaction() as conn:
-        return await record_misses(conn, MISSES, NOON, tell=tell)
+        return await record_misses(conn, MISSES, NOON, notify=tell)
 
 
 async def test_two_who_record_the_same_record_it_once_and_one_callback_tells_of_it(db: Database) -> None:

@@ -36,7 +36,7 @@ def knows(*files: str, line: int = 0, since: float = NOW) -> Worker:
 
 def times(run: float, imported: float, file: FileKey = FILE) -> FileTimes:
     known = FileTimes()
-    known.saw(file, run, imported)
+    known.observe(file, run, imported)
     return known
 
 
@@ -126,12 +126,12 @@ def test_of_an_unknown_file_is_expected_what_others_take() -> None:
 def test_times_follow_what_is_seen_and_one_long_attempt_does_not_count_for_ever() -> None:
     known = times(0.0, 0.01)
     for _ in range(40):
-        known.saw(FILE, 0.02, 0.0)
+        known.observe(FILE, 0.02, 0.0)
     assert 0.019 < known.run(FILE) < 0.021
 
-    known.saw(FILE, 36_000.0, 0.0)
+    known.observe(FILE, 36_000.0, 0.0)
     for _ in range(40):
-        known.saw(FILE, 0.02, 0.0)
+        known.observe(FILE, 0.02, 0.0)
 
     assert known.run(FILE) < 0.03
     assert known.imports(FILE) == 0.02

@@ -127,7 +127,7 @@ def test_a_file_that_is_not_as_the_scheduler_says_is_looked_at_again_now_and_the
     first = loaded(dags, a_run("of a folder that is ahead"))
     assert dags.cached(a_run("of a folder that is ahead")) is first
 
-    monkeypatch.setattr(dag_cache, "LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(dag_cache, "CHECK_AGAIN", 0.0)
     assert loaded(dags, a_run("of a folder that is ahead")) is first
     put(tmp_path, "WORD = 2")
     assert word(loaded(dags, a_run("of a folder that is ahead"))) == 2

@@ -183,7 +183,7 @@ async def test_a_coroutine_that_ignores_its_cancellation_is_given_up(start: Star
 
     report = await reports.of(one)
     assert (report.outcome, report.reason) == (
-        Outcome.FAILED, "was stopped on request, but goes on: this process cannot end it",
+        Outcome.FAILED, "was stopped on request, but still runs: this process cannot end it",
     )  # fmt: skip
     assert executor.open_async_slots == 999
     leave.set()
@@ -228,7 +228,7 @@ async def test_a_function_past_its_time_is_failed_and_keeps_its_slot_until_it_en
     report = await reports.of(one)
     assert report.outcome is Outcome.FAILED
     assert report.reason == (
-        "ran longer than its execution_timeout of 0.02 s; it cannot be interrupted and goes on in this process"
+        "ran longer than its execution_timeout of 0.02 s; it cannot be interrupted and still runs in this process"
     )
     assert executor.open_slots == 0
     leave.set()
@@ -255,7 +255,7 @@ async def test_a_coroutine_past_its_time_is_cancelled_and_then_given_up(start: S
     executor.submit([first, second])
 
     assert (await reports.of(first)).reason == "ran longer than its execution_timeout of 0.01 s"
-    assert "goes on in this process" in ((await reports.of(second)).reason or "")
+    assert "still runs in this process" in ((await reports.of(second)).reason or "")
     leave.set()
 
 

@@ -1,4 +1,4 @@
-"""A trigger that blocks the event loop is named; one that does not stop is insisted on. Section 25.3 and 25.6."""
+"""A trigger that blocks the event loop is named; one that does not stop is cancelled again. Section 25.3 and 25.6."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ async def test_what_blocks_the_loop_and_is_no_trigger_is_not_taken_for_one(
 
 
 async def test_a_trigger_that_catches_its_cancellation_is_cancelled_again(warnings_heard: list[str]) -> None:
-    tasks: TriggerTasks[int] = TriggerTasks(RegisteredDags({}), Ended(), insist=0.01)
+    tasks: TriggerTasks[int] = TriggerTasks(RegisteredDags({}), Ended(), cancel_again_after=0.01)
     tasks.start(1, execution("Stubborn"))
     await until(lambda: notes == ["waits"])
 
@@ -164,7 +164,7 @@ async def test_a_trigger_that_catches_its_cancellation_is_cancelled_again(warnin
     await until(lambda: "second" in notes)
 
     assert notes == ["waits", "first", "waits", "second"]
-    assert "was told to stop and goes on" in warnings_heard[0]
+    assert "was told to stop and still runs" in warnings_heard[0]
     await tasks.left()
 
 

@@ -245,7 +245,7 @@ class Unprintable(Exception):
         (ValueError("two\n  lines"), "ValueError: two lines"),
         (SkipTask("why"), "why"),
         (SkipTask(), "SkipTask"),
-        (Unprintable(), "Unprintable: <its text cannot be had: __str__ raised>"),
+        (Unprintable(), "Unprintable: <its text cannot be read: __str__ raised>"),
     ],
 )
 def test_a_reason_is_one_line(error: BaseException, reason: str) -> None:

@@ -10,7 +10,7 @@ from aiosched.clock import FakeClock
 from aiosched.core.values.states import TaskState
 from aiosched.db.server.engine import IDLE_IN_TRANSACTION, Database
 from aiosched.db.statements import inbox
-from aiosched.db.statements.ownership import LOCK_CLASS, look
+from aiosched.db.statements.ownership import LOCK_CLASS, read_fleet
 from aiosched.scheduler.partitions.drift import DriftSweep
 from tests.faults.injection import When, faults, once
 from tests.scheduler.harness import dag, running
@@ -132,7 +132,7 @@ async def test_a_sweep_for_differences_finds_nothing_when_the_last_run_ends_whil
 async def test_after_a_doubt_a_look_from_before_it_says_nothing_about_who_owns_what(dsn: str, clock: FakeClock) -> None:
     """What was under way at the doubt may have given partitions away."""
     async with running(dsn, clock) as it, it.db.acquire() as conn:
-        before = await look(conn)
+        before = await read_fleet(conn)
         other = await conn.fetchval(
             "INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)"
             " VALUES ('other', 'h', 1, '0', 'inline', 1, now() + interval '1 hour') RETURNING incarnation"

@@ -89,7 +89,7 @@ def test_a_changed_file_goes_before_a_dependant_and_that_before_routine() -> Non
 
     found = [parse_queue.take(11.0) for _ in range(3)]
     assert [(f.name, rank) for f, rank in found if f] == [  # type: ignore[misc]
-        ("changed.py", Rank.NEWS),
+        ("changed.py", Rank.CHANGED),
         ("dependant.py", Rank.DEPENDANT),
         ("routine.py", Rank.ROUTINE),
     ]

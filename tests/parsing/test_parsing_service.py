@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from aiosched.core.values.ids import partition_of
-from aiosched.db.statements.inbox import NEWS_CHANNEL, read_news
+from aiosched.db.statements.inbox import NOTIFY_CHANNEL, read_notification
 from aiosched.parsing import service
 from aiosched.parsing.service import Parser
 from tests.parsing.bench import Bench, Heard
@@ -49,13 +49,13 @@ async def test_an_edited_file_is_parsed_again_and_the_owners_are_told(bench: Ben
         await bench.heard.next()
         listener = await asyncpg.connect(dsn)
         told: asyncio.Queue[str] = asyncio.Queue()
-        await listener.add_listener(NEWS_CHANNEL, lambda *said: told.put_nowait(said[3]))
+        await listener.add_listener(NOTIFY_CHANNEL, lambda *said: told.put_nowait(said[3]))
 
         bench.write("a.py", dag_source("a", "b"))
 
         assert await bench.heard.next() == ["a", "b"], "the source of both has changed"
         async with asyncio.timeout(30):
-            assert read_news(await told.get()) == ("dags", frozenset({partition_of("a"), partition_of("b")}))
+            assert read_notification(await told.get()) == ("dags", frozenset({partition_of("a"), partition_of("b")}))
         await listener.close()
 
 

@@ -8,7 +8,7 @@ import pytest
 from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.parsing.killable import ChildEnding
 from aiosched.parsing.limits import Limits, in_units
-from aiosched.parsing.result import ChildAnswer, ParsedFile, one_line, storable
+from aiosched.parsing.result import ChildAnswer, ParsedFile, one_line, shortened
 from aiosched.parsing.verdict import parsed_file
 
 LIMITS = Limits(import_timeout=1, file_timeout=2, memory=1 << 30, result=1 << 20, output=1 << 16)
@@ -76,11 +76,11 @@ def test_a_crash_dump_points_at_the_line_and_leaves_our_frames_out() -> None:
     assert error.traceback.endswith("bye\n")
 
 
-def test_text_becomes_storable() -> None:
-    assert storable("a\0b\ud800", 100) == "a\\x00b\\ud800"
+def test_text_becomes_storable_and_is_shortened() -> None:
+    assert shortened("a\0b\ud800", 100) == "a\\x00b\\ud800"
     assert one_line("a\n\n  b\tc") == "a b c"
     assert one_line("x" * 10_000) == "x" * 4_000 + "…"
-    assert len(storable("x" * 10_000, 100)) < 150
+    assert len(shortened("x" * 10_000, 100)) < 150
 
 
 @pytest.mark.parametrize(("size", "text"), [(1 << 30, "1 GiB"), (64 << 20, "64 MiB"), (1000, "1000 bytes")])

@@ -62,7 +62,7 @@ async def test_an_archive_that_cannot_be_read_makes_nothing_stale_until_it_is_go
 async def test_a_folder_that_is_replaced_as_a_whole_is_followed(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watcher.watch_folder, "__kwdefaults__", {"look_every": 0.05})
+    monkeypatch.setattr(watcher.watch_folder, "__kwdefaults__", {"poll_every": 0.05})
     write(tmp_path, "release1/a.py", dag_source("a"))
     write(tmp_path, "release2/a.py", dag_source("a", "b"))
     bench.folder.rmdir()

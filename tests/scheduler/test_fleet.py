@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.statements.ownership import FleetView, Peer, look
+from aiosched.db.statements.ownership import FleetView, Peer, read_fleet
 from aiosched.scheduler.partitions.ownership import PartitionPlan, apply_view, give_back, make_plan
 from tests.scheduler.harness import (
     GUARD,
@@ -289,7 +289,7 @@ async def test_a_look_from_before_a_partition_was_given_back_does_not_bring_it_b
     async with running(dsn, clock) as it:
         async with it.session.locks.ownership:
             async with it.db.acquire() as conn:
-                before = await look(conn)
+                before = await read_fleet(conn)
             await give_back(it.session, 1)
             assert len(owned(it)) == PARTITIONS - 1
 

@@ -10,7 +10,7 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.queries.status import list_schedulers
-from aiosched.db.statements.ownership import LOOK
+from aiosched.db.statements.ownership import READ_FLEET
 from aiosched.errors import SchemaOutOfDate
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler.partitions.ownership import give_back
@@ -135,7 +135,7 @@ async def _both_locks_are_held_again(it: Running, ended: set[int]) -> None:
     async with asyncio.timeout(GUARD):
         while True:
             there = {row["pid"] for row in await it.fetch(f"SELECT pid FROM {LEASES}")}
-            rows = await it.fetch(LOOK)
+            rows = await it.fetch(READ_FLEET)
             living = [row for row in rows if row["incarnation"] is not None]
             assert len(living) == 2, "one was taken over"
             if len(there) == 2 and not there & ended and not any(row["process_gone"] for row in living):

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from aiosched.core.graph.spec import DagSpec, LiteralLength, MappingSpec, TaskSpec
-from aiosched.core.slots.allocation import Candidate, PoolRoom, Room, TaskRoom, allocate, precedence
+from aiosched.core.slots.allocation import Candidate, PoolRoom, Room, TaskRoom
 from aiosched.testing import World, defers, never_ends
-from tests.core.slot_builders import dag_room, needs, room
+from tests.core.slot_builders import allocate, dag_room, needs, room
 
 START = datetime(2026, 1, 10, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
@@ -118,7 +118,7 @@ def dated(name: str, *, weight: int = 1, date: float | None = None, map_index: i
 )
 def test_who_goes_first(first: Candidate, second: Candidate) -> None:
     for given in ([first, second], [second, first]):
-        assert allocate(sorted(given, key=precedence), room(etl=1)).taken == [first]
+        assert allocate(given, room(etl=1)).taken == [first]
 
 
 def as_it_is(world: World, run: str) -> None: ...

@@ -120,7 +120,7 @@ async def _renew(t: Transaction, incarnation: int, lease: float, *figures: Any) 
     return changed("UPDATE", row is not None)
 
 
-@handles(ownership.LOOK)
+@handles(ownership.READ_FLEET)
 async def _look(t: Transaction) -> Answer:
     owned: dict[int | None, list[int]] = {None: []}
     for partition, row in t.rows("partition_lease"):

@@ -223,11 +223,11 @@ async def test_a_page_that_is_too_slow_begins_again(db: Database, hub: Hub, monk
 async def test_schedulers_are_asked_to_tell_while_somebody_looks(db: Database, hub: Hub) -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()
     conn = await db.connect()
-    await conn.add_listener(inbox.NEWS_CHANNEL, lambda *args: heard.put_nowait(args[-1]))
+    await conn.add_listener(inbox.NOTIFY_CHANNEL, lambda *args: heard.put_nowait(args[-1]))
 
     await opened(hub)
 
-    assert inbox.read_news(await heard.get()) == ("watch", frozenset())
+    assert inbox.read_notification(await heard.get()) == ("watch", frozenset())
     await conn.close()
 
 

@@ -30,7 +30,7 @@ class WatcherSpec(msgspec.Struct, frozen=True):
 
 
 class AssetRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="asset"):
-    """One asset. Its name says which one it is, its URI where it lies."""
+    """One asset: its name identifies it, its URI says where it is."""
 
     name: str
     uri: str = ""
@@ -83,7 +83,7 @@ Leaf = AssetRequired | AliasRequired | ReferenceRequired
 
 
 class AssetId(NamedTuple):
-    """An asset that has news."""
+    """An asset with queued events."""
 
     name: str
     uri: str = ""
@@ -101,7 +101,7 @@ def leaves(expression: AssetExpression) -> Iterator[Leaf]:
 def is_met(
     expression: AssetExpression, queued: Collection[AssetId], aliases: Mapping[str, Collection[str]] = NOTHING
 ) -> bool:
-    """Whether `queued`, the assets with news for the DAG, meet its condition.
+    """Whether `queued`, the assets with events for the DAG, meet its condition.
 
     `aliases` has the names of the assets that each alias points to; an alias that points to
     nothing is not met. Source: the semantics reference, section 15.3.
@@ -132,7 +132,7 @@ def _in_brackets(member: AssetExpression) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueuedAsset:
-    """A queue row: an asset that had events which no run of the DAG has seen. Several events are one row.
+    """A queue row: an asset with events that no run of the DAG has consumed. Several events are one row.
 
     `at` is the instant of the newest.
     """

@@ -1,11 +1,10 @@
-"""Which queued runs of a DAG its running ones wait for. They start first, and if need be beyond a limit.
+"""Which queued runs of a DAG its running ones wait for. They start first, beyond a limit if necessary.
 
 A running run that waits for the run before it (graph/previous_run.py) keeps its place under `max_active_runs`.
-Where that run before is queued behind the same limit, since somebody has cleared it, neither would ever go on. So it
-goes before all other queued runs; and when all runs under the limit stand still, it starts although the limit is
-reached.
+If that earlier run was cleared and is queued behind the same limit, neither could ever continue. So it starts before
+all other queued runs; and when all runs under the limit are blocked, it starts although the limit is reached.
 
-Pure. Who waits, the scheduler finds out (scheduler/runs/awaited.py); what follows from it, `runs_to_start` decides
+Pure. The scheduler finds out which runs wait (scheduler/runs/awaited.py), `runs_to_start` decides what follows
 (run_creation.py). Source: the semantics reference, sections 6 and 14.
 """
 
@@ -20,11 +19,11 @@ _NONE: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class Standing(NamedTuple):
-    """A running run as far as the runs before it matter.
+    """A running run that may wait for earlier runs.
 
     group         the id of its backfill, None for none: it counts for that limit
     waits_for     the key of the run before, where one of its tasks waits for that run
-    stands_still  nothing of it is under way, or will be before a run before it goes on
+    stands_still  none of its tasks is active, or will be before an earlier run continues
     """
 
     group: int | None
@@ -34,12 +33,12 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """What the start decision has to know of runs that wait for each other.
+    """What the start decision needs to know about runs that wait for each other.
 
     by     the queued runs that are waited for, in the order in which they start -> a running run that waits for it,
            or for one that comes after it
-    first  those of them that follow no unfinished run: they can go on at once
-    still  the limits (by backfill id) all of whose running runs stand still
+    first  those of them that follow no unfinished run: they can continue at once
+    still  the limits (by backfill id) all of whose running runs are blocked
     """
 
     by: Mapping[int, int] = field(default_factory=lambda: _NONE)
@@ -51,7 +50,7 @@ NOBODY: Final = Awaited()
 
 
 def find_awaited(running: Mapping[int, Standing], before: Mapping[int, int | None]) -> Awaited:
-    """Who is awaited among the queued runs of one DAG.
+    """Which queued runs of one DAG are awaited.
 
     `running` has all of its running runs by key, `before` the run before each queued run that some run may wait
     for, None where nothing before it matters.

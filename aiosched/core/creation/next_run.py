@@ -1,4 +1,4 @@
-"""The next scheduled run of a DAG, from what its rows say: whoever asks at one instant gets one answer.
+"""The next scheduled run of a DAG, as its rows say: at one instant there is one answer.
 
 Lives here: passing over dates that have a run already, the logical dates of `@continuous` and its pause after
 failures. Does not live here: when ticks happen (core/timetables), what else decides whether a run is due
@@ -27,7 +27,7 @@ from aiosched.core.values.states import RunState
 
 FIRST_PAUSE: Final = timedelta(seconds=1)  # of @continuous after one failure; each further one doubles it
 LONGEST_PAUSE: Final = timedelta(minutes=5)
-MOST_FAILURES: Final = 10  # more in a row make no longer pause
+MOST_FAILURES: Final = 10  # further ones in a row do not lengthen the pause
 _INSTANT: Final = timedelta(microseconds=1)
 
 
@@ -39,7 +39,7 @@ class FailureStreak(NamedTuple):
 
     @property
     def over_at(self) -> datetime:
-        """When the pause of `@continuous` after them is over."""
+        """When the pause of `@continuous` after these failures ends."""
         return self.since + min(FIRST_PAUSE * float(2 ** (self.runs - 1)), LONGEST_PAUSE)
 
 

@@ -26,6 +26,7 @@ from aiosched.core.timetables import (
     scheduled_between,
 )
 from aiosched.core.values.ids import ALLOWED_RUN_ID, make_run_id
+from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError, ParamError, Refused, TimetableError
 
@@ -104,22 +105,12 @@ class DagStatus:
     dag_id: str
     next_run: NextRun | None
     max_active_runs: int  # see active_runs_limit
-    active_runs: int  # see count_active
+    active_runs: int  # queued and running; runs of backfills do not count (14.3)
     is_paused: bool = False
     is_stale: bool = False
     has_import_errors: bool = False
     allowed_run_types: tuple[str, ...] | None = None  # see allows
     failures: int = 0  # of `@continuous`: how many runs in a row have failed
-
-
-def count_active(active: Iterable[RunType]) -> int:
-    """How many of the queued and running runs count against creating scheduled ones: all but backfill runs."""
-    return sum(run_type is not RunType.BACKFILL for run_type in active)
-
-
-def why_not_due(dag: DagStatus, now: datetime) -> str | None:
-    """What keeps the DAG's next scheduled run from being created, in words; None when it is due."""
-    return next((why for why in due_questions(dag, now).values() if why is not None), None)
 
 
 def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
@@ -131,10 +122,10 @@ def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
     elif next_run is None:
         schedule = "its schedule has no further run"
     elif next_run.run_after > now:
-        schedule = f"its next run is due at {_stamp(next_run.run_after)}"
+        schedule = f"its next run is due at {stamp(next_run.run_after)}"
         if dag.failures:
             failed = "its last run" if dag.failures == 1 else f"its last {dag.failures} runs"
-            schedule = f"it pauses because {failed} failed; the next is due at {_stamp(next_run.run_after)}"
+            schedule = f"it pauses because {failed} failed; the next is due at {stamp(next_run.run_after)}"
     limit = None
     if dag.active_runs >= dag.max_active_runs:
         limit = f"max_active_runs={dag.max_active_runs} reached: {dag.active_runs} runs are queued or running"
@@ -145,12 +136,6 @@ def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
         "schedule": schedule,
         "max_active_runs": limit,
     }
-
-
-def due_dags(dags: Iterable[DagStatus], now: datetime) -> list[DagStatus]:
-    """The DAGs that get one scheduled run now, the longest due first."""
-    due = [(dag.next_run.run_after, dag.dag_id, dag) for dag in dags if dag.next_run and why_not_due(dag, now) is None]
-    return [dag for *_, dag in sorted(due, key=lambda entry: entry[:2])]
 
 
 # New runs and their tasks
@@ -187,7 +172,7 @@ def manual_run(
     run_after: datetime | None = None,
     allowed_run_id: re.Pattern[str] = ALLOWED_RUN_ID,
 ) -> PlannedRun:
-    """The run that somebody asks for; it may start at `run_after`, by default `now`.
+    """The run that a user asks for; it may start at `run_after`, by default `now`.
 
     The logical date is cut to whole seconds; without one the run has no data interval
     (decision 8). Raises Refused for a run id or a date that cannot be.
@@ -304,8 +289,8 @@ def runs_to_start(
     Normal runs go first, by run_after; then backfill runs by `backfill_order` (run key to
     order number). A limit of 0 starts nothing. Runs whose backfill has no limit given wait.
 
-    Under each limit the `awaited` runs go before all others. One of them starts although the limit is reached, where
-    all runs under it stand still: they would wait for it for ever.
+    Under each limit the `awaited` runs go before all others. When all runs under a limit are blocked, one of them
+    starts although it is reached: they would wait for it for ever.
 
     Source: the semantics reference, sections 14.1 to 14.3.
     """
@@ -326,7 +311,7 @@ def runs_to_start(
         if blocked is not None:
             waiting[run.key] = blocked
         elif run.run_after > now:
-            waiting[run.key] = f"may start at {_stamp(run.run_after)}"
+            waiting[run.key] = f"may start at {stamp(run.run_after)}"
         elif group in closed:
             waiting[run.key] = closed[group]
         elif (runs := count.get(group, 0)) >= (limit := limits.get(group, 0)) and not (
@@ -364,9 +349,9 @@ def backfill_runs(
         )
     first, final = _aware(first, "first date"), _aware(final, "last date")
     if first > final:
-        raise Refused(f"The backfill ends at {_stamp(final)}, before it begins ({_stamp(first)}); swap the two dates.")
+        raise Refused(f"The backfill ends at {stamp(final)}, before it begins ({stamp(first)}); swap the two dates.")
     if first > now:
-        raise Refused(f"The backfill begins at {_stamp(first)}, in the future; choose dates that have passed.")
+        raise Refused(f"The backfill begins at {stamp(first)}, in the future; choose dates that have passed.")
     past = next((task.task_id for task in spec.tasks if task.depends_on_past), None)
     if backwards and past is not None:
         raise Refused(f"Task {past!r} of {name} depends on its past; it cannot be backfilled backwards.")
@@ -374,7 +359,7 @@ def backfill_runs(
     runs = list(scheduled_between(spec.timetable, first, final, now=now, anchor=anchor))
     if not runs:
         raise Refused(
-            f"{name} has no complete data interval that starts between {_stamp(first)} and {_stamp(final)}; "
+            f"{name} has no complete data interval that starts between {stamp(first)} and {stamp(final)}; "
             f"see `aiosched dags next {spec.dag_id}`."
         )
     return runs[::-1] if backwards else runs
@@ -408,7 +393,7 @@ def check_schedule(spec: DagSpec) -> None:
     required = [key for key, param in spec.params.items() if param.required]
     if required:
         raise ParamError(
-            f"{name} has a schedule, but nobody gives scheduled runs its required param {_listed(required)}; "
+            f"{name} has a schedule, but scheduled runs have no value for its required param {_listed(required)}; "
             "give it a default value, or set schedule=None."
         )
 
@@ -421,7 +406,3 @@ def _aware(value: datetime, name: str) -> datetime:
     if value.tzinfo is None:
         raise Refused(f"The {name} {value.isoformat()} has no time zone; add one, e.g. {value.isoformat()}+00:00.")
     return value.astimezone(UTC)
-
-
-def _stamp(t: datetime) -> str:
-    return t.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -18,7 +18,7 @@ from aiosched.core.timetables import scheduled_between
 from aiosched.core.timetables.delta import EPOCH
 from aiosched.core.values.instants import LATEST, later
 
-MOST_AT_ONCE: Final = 100  # misses of one task that one look records; the next look goes on behind them
+MOST_AT_ONCE: Final = 100  # misses of one task that one check records; the next check continues after them
 _TICK: Final = timedelta(microseconds=1)
 
 
@@ -29,12 +29,12 @@ def slas_of(spec: DagSpec) -> dict[str, float]:
     return {task.task_id: task.sla for task in spec.tasks if task.sla is not None}
 
 
-def next_look(spec: DagSpec, now: datetime) -> datetime | None:
+def next_check(spec: DagSpec, now: datetime) -> datetime | None:
     """The earliest instant after `now` at which a schedule date becomes a miss, for a task that was not done in time.
 
-    It depends on the schedule alone, so it holds whatever becomes of the runs meanwhile.
+    It depends on the schedule alone, so it holds whatever happens to the runs meanwhile.
     """
-    looks = []
+    checks = []
     for sla in set(slas_of(spec).values()):
         try:
             passed = now - timedelta(seconds=sla)
@@ -42,8 +42,8 @@ def next_look(spec: DagSpec, now: datetime) -> datetime | None:
             continue
         coming = next(_dates(spec, passed, EPOCH), None)
         if coming is not None and (at := later(coming, sla)) < LATEST:
-            looks.append(at + _TICK)
-    return min(looks, default=None)
+            checks.append(at + _TICK)
+    return min(checks, default=None)
 
 
 def missed_dates(
@@ -52,7 +52,7 @@ def missed_dates(
     """The schedule dates whose miss is to be recorded now for a task with this SLA (seconds), oldest first.
 
     `done` is the latest logical date at which the task is success or skipped, `recorded` the newest that has been
-    recorded as a miss: no date before that one is looked at again. At most `MOST_AT_ONCE` of them.
+    recorded as a miss: earlier dates are not checked again. At most `MOST_AT_ONCE` of them.
     """
     if done is None:
         return []

@@ -30,12 +30,11 @@ class Graph:
     order                            all indexes, upstreams before downstreams
     roots, leaves                    without upstreams; those that decide the run's result
     is_setup, is_teardown            flags
-    upstream_setups                  how many direct upstreams are setups
     indirect_setups                  relevant setups that are no direct upstreams (8.3)
     teardown_scopes                  per teardown, the tasks between its setups and it (8.4)
     mappings                         of the mapped tasks (26); None for a DAG without any
     lookback                         of tasks that look at the run before (6); None for a DAG without any
-    followers                        task -> those that look at it without being direct downstreams: below a
+    followers                        task -> those that depend on it without being direct downstreams: below a
                                      setup, behind a scope, mapped over it
     members, group_roots             group id -> all its tasks; those without an upstream in the group
 
@@ -67,7 +66,7 @@ class Graph:
         self.is_teardown = tuple(task.is_teardown for task in spec.tasks)
         self._descendants: dict[int, frozenset[int]] = {}
         self._ancestors: dict[int, frozenset[int]] = {}
-        self.upstream_setups, self.indirect_setups, self.teardown_scopes = self._compile_setups()
+        self.indirect_setups, self.teardown_scopes = self._compile_setups()
         self.mappings: Mappings | None = compile_mappings(spec, self.index)
         self.lookback: Lookback | None = compile_lookback(spec.tasks, self.downstream)
         self.followers = self._compile_followers()
@@ -104,11 +103,10 @@ class Graph:
         hint = _did_you_mean(name, (*self.index, *self.group_roots))
         raise DagError(f"DAG {self.spec.dag_id!r} has no task or task group {name!r}{hint}.")
 
-    def _compile_setups(self) -> tuple[tuple[int, ...], Neighbours, Neighbours]:
+    def _compile_setups(self) -> tuple[Neighbours, Neighbours]:
         none: Neighbours = ((),) * len(self)
         setups = [index for index, is_setup in enumerate(self.is_setup) if is_setup]
         teardowns = [index for index, is_teardown in enumerate(self.is_teardown) if is_teardown]
-        direct = tuple(sum(self.is_setup[up] for up in ups) for ups in self.upstream) if setups else (0,) * len(self)
         indirect: list[set[int]] = [set() for _ in self.tasks] if setups else []
         for setup in setups:
             ends = [down for down in self.downstream[setup] if self.is_teardown[down]]
@@ -121,7 +119,7 @@ class Graph:
         for teardown in teardowns:
             opened = _union(self.descendants(up) for up in self.upstream[teardown] if self.is_setup[up])
             scopes[teardown] = tuple(sorted(opened & self.ancestors(teardown)))
-        return direct, tuple(tuple(sorted(found)) for found in indirect) or none, tuple(scopes)
+        return tuple(tuple(sorted(found)) for found in indirect) or none, tuple(scopes)
 
     def _compile_followers(self) -> dict[int, list[int]]:
         followers: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Runs and task instances in memory, and what decisions about them ask others to do.
+"""Runs and task instances in memory, and what decisions about them require.
 
 Lives here: the plain mutable rows that a board works on, and the effects that it leaves.
 Does not live here: any decision (board.py), how rows are read and stored (the db room).
@@ -106,7 +106,7 @@ class CallbackRequest(NamedTuple):
 
 
 class Effects(msgspec.Struct, eq=False):
-    """What decisions ask others to do. Instances may stand in several of these."""
+    """What decisions require. Instances may stand in several of these."""
 
     changed: dict[Instance, None] = {}  # rows to store
     lazy: dict[Instance, None] = {}  # rows that may wait for the next commit
@@ -149,7 +149,7 @@ def held_pool(instance: Instance) -> bool:
 
 
 def holds_pool(instance: Instance, pool: str, include_deferred: Collection[str]) -> bool:
-    """Whether they count from now on. What a pool says of deferred tasks is asked when a task defers."""
+    """Whether they count from now on. Whether a pool includes deferred tasks is read when a task defers."""
     if instance.state is TaskState.DEFERRED:
         return instance.holds_pool if instance.stored_state is TaskState.DEFERRED else pool in include_deferred
     return instance.state in HOLDING_SLOT

@@ -21,7 +21,7 @@ from aiosched.core.values.states import FAILURES, TaskState
 RETURN_VALUE: Final = "return_value"  # the XCom key of what a task returned
 Known = Callable[[str], int | None]  # the length of what a task returned, by its id; None while it is not known
 
-# Before they are expanded, tasks in a mapped group with these rules look at all upstream instances.
+# Before they are expanded, tasks in a mapped group with these rules depend on all upstream instances.
 EARLY_RULES: Final = frozenset(
     {
         TriggerRule.ONE_SUCCESS,
@@ -53,7 +53,7 @@ def size_of(mapping: MappingSpec, known: Known) -> int | None:
 
 
 def literal_size(mappings: Iterable[MappingSpec]) -> int | None:
-    """How many instances they make together, if that stands in the DAG file."""
+    """How many instances they make together, if the DAG file gives it."""
     sizes = _all_known(size_of(mapping, lambda _: None) for mapping in mappings)
     return None if sizes is None else math.prod(sizes)
 
@@ -166,7 +166,7 @@ class Lengths:
             self._values.setdefault(task, {})[map_index] = length
 
     def learn_value(self, instance: Instance, length: int | None, value: str) -> None:
-        """An instance returned `value` (JSON). Its length is `length`, None: to be seen from the value."""
+        """An instance returned `value` (JSON). Its length is `length`, None: read from the value."""
         if instance.task in self._mappings.readers:
             length = json_length(value) if length is None else length
             if length is not None or instance.map_index >= 0:
@@ -179,7 +179,7 @@ class Lengths:
             values.pop(map_index, None)
 
     def known(self, task_id: str) -> int | None:
-        """How long what the task returned is; None while it is not known."""
+        """The length of what the task returned; None while it is not known."""
         task = self._task_ids[task_id]
         values = self._values.get(task, {})
         if not self._mappings.units[task]:
@@ -187,7 +187,7 @@ class Lengths:
         return None if self._unfinished[task] else len(values)
 
     def are_new(self, task: int) -> bool:
-        """Whether what the task is mapped over is there to stay: no value is left of a producer that runs again."""
+        """Whether the values that the task is mapped over are current: none is left of a producer that runs again."""
         return not any(self._unfinished[producer] for producer in self._mappings.producers[task])
 
     def sizes(self, task: int) -> tuple[int, ...] | None:

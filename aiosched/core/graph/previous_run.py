@@ -1,7 +1,7 @@
 """Whether a task may start as far as the run before this one is concerned.
 
-Pure. Which run that is, the scheduler finds out (scheduler/partitions/previous_run.py, `previous_types` here);
-what a task does while it waits is the board's business. Source: the semantics reference,
+Pure. The scheduler finds that run (scheduler/partitions/previous_run.py, `previous_types` here);
+the board decides what a task does while it waits. Source: the semantics reference,
 section 6, and section 34 decisions 9 and 12.
 """
 
@@ -62,7 +62,7 @@ def previous_types(catchup: bool) -> frozenset[RunType]:
 
 
 def waits_for_past(task: TaskSpec, downstream: Iterable[str], past: Past, *, catchup: bool) -> str | None:
-    """Why `task` may not start yet, one line for people; None when the past is no obstacle.
+    """Why `task` may not start yet, one line for people; None when earlier runs do not hold it back.
 
     `downstream` are the ids of its direct downstream tasks. Source: sections 6.2 and 6.3.
     """
@@ -86,7 +86,7 @@ def waits_for_past(task: TaskSpec, downstream: Iterable[str], past: Past, *, cat
 
 @dataclass(frozen=True, slots=True)
 class Lookback:
-    """Which tasks of a DAG look at the run before. None of a `Graph` that has no such tasks.
+    """Which tasks of a DAG look at the run before. A `Graph` without such tasks has None.
 
     tasks      their indexes
     concerned  task id -> the indexes of the tasks that look at its instances in the run before
@@ -97,7 +97,7 @@ class Lookback:
 
 
 def compile_lookback(tasks: tuple[TaskSpec, ...], downstream: tuple[tuple[int, ...], ...]) -> Lookback | None:
-    """Who of `tasks` looks at the run before; None when nobody does."""
+    """Which of `tasks` look at the run before; None when none does."""
     looking = tuple(i for i, task in enumerate(tasks) if task.depends_on_past or task.wait_for_downstream)
     if not looking:
         return None

@@ -1,8 +1,8 @@
 """The serialized DAG: what parsing stores and the scheduler reads. No code, no callbacks.
 
-Source: the semantics reference, section 31.1. `DagSpec` says nothing about where its
-file lies, so that moving a file does not make a new version. Durations are seconds,
-instants aware UTC. Fields with their default value are left out of the JSON.
+Source: the semantics reference, section 31.1. `DagSpec` does not hold the path of its file, so that moving a file does
+not make a new version. Durations are seconds, instants aware UTC. Fields with their default value are left out of the
+JSON.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def _mention(role: str, ref: AssetRef, task_id: str) -> AssetReference:
 
 
 def content_hash(document: bytes) -> str:
-    """The digest by which versions are told apart."""
+    """The digest that distinguishes versions."""
     return hashlib.sha256(document).hexdigest()
 
 

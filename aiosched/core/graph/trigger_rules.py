@@ -7,14 +7,13 @@ Source: the semantics reference, section 5 (and 8.3 for setups further up).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from aiosched.core.graph.names import rule_named
 from aiosched.core.values.states import TaskState
-from aiosched.errors import DagError
 
 
 class TriggerRule(StrEnum):
@@ -37,13 +36,7 @@ class TriggerRule(StrEnum):
     @classmethod
     def parse(cls, name: str) -> TriggerRule:
         """The rule called `name`, old aliases included; DagError naming the nearest rule otherwise."""
-        name = _ALIASES.get(name, name)
-        try:
-            return cls(name)
-        except ValueError:
-            near = difflib.get_close_matches(str(name), list(cls), n=1)
-            hint = f"did you mean {near[0]!s}?" if near else f"choose one of {', '.join(cls)}."
-            raise DagError(f"There is no trigger rule {name!r}; {hint}") from None
+        return rule_named(cls, _ALIASES.get(name, name), "trigger rule")
 
 
 _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
@@ -153,13 +146,13 @@ def judge(
 def judge_setups(counts: StateCounts, total: int, map_index: int = -1) -> TriggerVerdict:
     """What the relevant setups that are no direct upstreams say of a normal task (`Graph.indirect_setups`).
 
-    When this settles the task, its trigger rule is not asked. Source: section 8.3.
+    When this settles the task, its trigger rule does not apply. Source: section 8.3.
     """
     return _all_success(counts, total, 0, map_index) if total else RUN
 
 
 def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "upstream") -> str:
-    """One line for people: how far the upstreams are, in the terms of the rule. Without a `noun` where it is said."""
+    """One line for people: how far the upstreams are, in the terms of the rule. `noun` names the upstreams."""
     if total == 0:
         return "no upstreams"
     if rule is TriggerRule.ALWAYS:

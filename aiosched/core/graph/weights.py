@@ -1,16 +1,15 @@
-"""Effective priority weights: who goes first when slots are short.
+"""Effective priority weights: which tasks go first when slots are short.
 
 Source: the semantics reference, section 18.2.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from aiosched.errors import DagError
+from aiosched.core.graph.names import rule_named
 
 MIN_WEIGHT: Final = -(2**31)
 MAX_WEIGHT: Final = 2**31 - 1
@@ -19,7 +18,7 @@ Edges = Sequence[Sequence[int]]  # for each task index its direct neighbours in 
 
 
 class WeightRule(StrEnum):
-    """Whose weights add to a task's own."""
+    """Which weights add to a task's own."""
 
     DOWNSTREAM = "downstream"
     UPSTREAM = "upstream"
@@ -28,12 +27,7 @@ class WeightRule(StrEnum):
     @classmethod
     def parse(cls, name: str) -> WeightRule:
         """The rule called `name`; DagError naming the nearest one otherwise."""
-        try:
-            return cls(name)
-        except ValueError:
-            near = difflib.get_close_matches(str(name), list(cls), n=1)
-            hint = f"did you mean {near[0]!s}?" if near else f"choose one of {', '.join(cls)}."
-            raise DagError(f"There is no weight rule {name!r}; {hint}") from None
+        return rule_named(cls, name, "weight rule")
 
 
 def effective_weights(

@@ -1,13 +1,12 @@
-"""One unfinished run in memory: who may start, who is settled, when the run is done.
+"""One unfinished run in memory: which tasks may start, which are settled, when the run is done.
 
 Lives here: every decision about a run's task instances, as plain code without I/O; the cost
-of a decision is proportional to what changed. Does not live here: the rows (instances.py), who
-is finished and what the rules say of it (upstream_counts.py, trigger_rules.py), who gets a slot
-(slots.py), storing what was decided (scheduler/journal/journal.py).
+of a decision is proportional to what changed. Does not live here: the rows (instances.py), which tasks are finished and
+what follows by the rules (upstream_counts.py, trigger_rules.py), which get a slot (slots.py), storing what was decided
+(scheduler/journal/journal.py).
 
-A board is a cache of rows. What its decisions ask others to do is collected in
-`Board.effects` until somebody takes it: store the changed rows, queue the ready ones,
-set timers, stop attempts.
+A board is a cache of rows. What its decisions require is collected in `Board.effects` until the caller takes it: store
+the changed rows, queue the ready ones, set timers, stop attempts.
 
 Source: the semantics reference, sections 2, 4, 7, 8, 9, 21.1, 22, 28.5 and 34.
 """
@@ -60,7 +59,7 @@ class Board(ManualChanges, Expansion):
     # -- what happens -----------------------------------------------------------------------
 
     def start(self, now: datetime) -> None:
-        """The run starts (or is read back): look at every task."""
+        """The run starts (or is read from the database): evaluate every task."""
         if self.run.state is RunState.QUEUED:
             self.run.state = RunState.RUNNING
             self.run.start_date = now
@@ -68,20 +67,20 @@ class Board(ManualChanges, Expansion):
             if self.run.reason not in INTENTIONS:
                 self.run.reason = None
             self.effects.run_changed = True
-        self._look_everywhere()
+        self._evaluate_all_later()
 
     def resume(self) -> None:
-        """Ask again for what the rows of a re-read run wait for: slots and timers."""
+        """Request again the slots and timers that the rows of a run read from the database wait for."""
         for instance in self:
             if instance.state is TaskState.SCHEDULED:
                 self.effects.ready.append(instance)
             elif instance.next_at is not None and instance.state in SCHEDULABLE:
                 self.effects.timers.append((instance.next_at + TICK, instance))
             elif instance.state is TaskState.DEFERRED and not self.deferrals.wait(self.effects, instance):
-                self._go_on(instance, instance.scheduled_at)
-        self._look_everywhere()
+                self._resume(instance, instance.scheduled_at)
+        self._evaluate_all_later()
 
-    def _look_everywhere(self) -> None:
+    def _evaluate_all_later(self) -> None:
         self._know_sizes()
         self._pending.instances.update((i, None) for i in self if i.state in SCHEDULABLE)
 
@@ -92,12 +91,12 @@ class Board(ManualChanges, Expansion):
     def unpause(self) -> None:
         """The DAG is not paused any more: what was held back, and timers that have passed, act now."""
         self.is_paused = False
-        self._look_everywhere()
+        self._evaluate_all_later()
 
     def recall(self, instance: Instance, skipped: Iterable[str]) -> None:
         """Remember what a finished branch had decided (7.4): the ids of the downstreams that it skips.
 
-        For a run that is read back: the decision is stored as the branch's XCom
+        For a run that is read from the database: the decision is stored as the branch's XCom
         `SKIPPED_DOWNSTREAM`, a JSON list. Call it before `evaluate`.
         """
         index = self.graph.index
@@ -105,25 +104,25 @@ class Board(ManualChanges, Expansion):
 
     @property
     def past(self) -> Past | None:
-        """What it knows of the runs before; None: nothing needs it, or it is not known yet."""
+        """What is known of the runs before; None: not needed, or not known yet."""
         return self._past
 
     def look_back(self, past: Past | None) -> None:
-        """Know the runs before this one; until then tasks that look at them wait."""
+        """Set the runs before this one; until then tasks that depend on them wait."""
         self._past = past
         if self.graph.lookback is not None:
-            self._past_news(self.graph.lookback.tasks)
+            self._release_held_back(self.graph.lookback.tasks)
 
     def past_changed(self, task_ids: Iterable[str]) -> None:
         """Instances of these tasks in the run before have ended there, or begin anew."""
         if self.graph.lookback is not None:
             concerned = self.graph.lookback.concerned
-            self._past_news({task for task_id in task_ids for task in concerned.get(task_id, ())})
+            self._release_held_back({task for task_id in task_ids for task in concerned.get(task_id, ())})
 
-    def _past_news(self, tasks: Iterable[int]) -> None:
+    def _release_held_back(self, tasks: Iterable[int]) -> None:
         for task in tasks:
             self._held_back.pop(task, None)
-            self._look_again(task)
+            self._evaluate_later(task)
 
     def wake(self, instance: Instance) -> None:
         """A timer of `instance` is due."""
@@ -131,14 +130,14 @@ class Board(ManualChanges, Expansion):
             self._pending.instances[instance] = None
 
     def time_out_trigger(self, instance: Instance, now: datetime) -> None:
-        """The timer of a deferral is due: when it is over its time, the task goes on by failing (25.5)."""
+        """The timer of a deferral is due: when its timeout has passed, the task resumes by failing (25.5)."""
         if self.deferrals.overdue(self.effects, instance, self.key(instance), now):
-            self._go_on(instance, now)
+            self._resume(instance, now)
 
     def lose_trigger(self, instance: Instance, now: datetime) -> None:
-        """What a deferred instance waits for is not stored any more: it goes on by failing."""
+        """The deferral of an instance is not stored any more: it resumes by failing."""
         if self.deferrals.vanished(self.effects, instance, self.key(instance)):
-            self._go_on(instance, now)
+            self._resume(instance, now)
 
     def grant(self, instance: Instance, now: datetime, incarnation: int) -> None:
         """The critical section gave `instance` a slot."""
@@ -146,8 +145,8 @@ class Board(ManualChanges, Expansion):
         instance.queued_at = now
         instance.queued_by = incarnation
         instance.reason = None
-        if (news := self.code.begins(instance)) is not None:
-            self.effects.sources.append(news)
+        if (source := self.code.begins(instance)) is not None:
+            self.effects.sources.append(source)
 
     def begins_deferred(self, instance: Instance) -> bool:
         """Whether `instance`, which is ready, begins in its trigger, and has not yet done so in this try (25.6)."""
@@ -161,7 +160,7 @@ class Board(ManualChanges, Expansion):
         self._set(instance, TaskEvent.DEFERRED)
 
     def apply(self, report: Report, now: datetime) -> bool:
-        """Apply a report; False when it is about an attempt that is over (stale: drop it)."""
+        """Apply a report; False when its attempt has already ended (stale: drop it)."""
         if is_trigger(report.key):
             return self._apply_of_trigger(report, now)
         instance = self.find(report.key.task_index, report.key.map_index)
@@ -175,7 +174,7 @@ class Board(ManualChanges, Expansion):
         outcome = report.outcome
         if instance.state in ENDING:
             if outcome is not Outcome.STARTED:
-                self._told_to_stop(instance, report, now)
+                self._end_stopped_try(instance, report, now)
             return True
         if outcome is Outcome.STARTED:
             if instance.state is TaskState.QUEUED:
@@ -226,11 +225,11 @@ class Board(ManualChanges, Expansion):
             self._keep_values(instance, report)
             self._end_try(instance, report, now)
         elif report.outcome is not Outcome.STARTED and self.deferrals.answered(self.effects, instance, report):
-            self._go_on(instance, now)
+            self._resume(instance, now)
         return True
 
-    def _told_to_stop(self, instance: Instance, report: Report, now: datetime) -> None:
-        """The attempt of a restarting or stopping instance has ended, somehow (2.3)."""
+    def _end_stopped_try(self, instance: Instance, report: Report, now: datetime) -> None:
+        """The attempt of a restarting or stopping instance has ended, whatever its outcome (2.3)."""
         if instance.state is TaskState.SHUTDOWN:
             instance.end_date = report.at
             self._fail_finally(instance, report, now)
@@ -241,7 +240,7 @@ class Board(ManualChanges, Expansion):
         """The process of `instance` died with its scheduler."""
         report = Report(key=self.key(instance), outcome=Outcome.LOST, at=now, reason=reason)
         if instance.state in ENDING:
-            self._told_to_stop(instance, report, now)
+            self._end_stopped_try(instance, report, now)
         else:
             self._lose(instance, report, now)
 
@@ -265,9 +264,9 @@ class Board(ManualChanges, Expansion):
     # -- deciding ---------------------------------------------------------------------------
 
     def evaluate(self, now: datetime) -> None:
-        """Decide until nothing more follows: who is ready, who is settled, whether the run is done.
+        """Decide until nothing more follows: which tasks are ready or settled, whether the run is done.
 
-        Doing it twice without news in between changes nothing.
+        A second call without a change in between does nothing.
         """
         if self.run.state is not RunState.RUNNING:
             return
@@ -281,15 +280,15 @@ class Board(ManualChanges, Expansion):
             instances, pending.instances = pending.instances, {}
             for instance in instances:
                 if instance.state in SCHEDULABLE:
-                    self._look(instance, self._upstream_counts.judge(instance), now)
+                    self._decide_instance(instance, self._upstream_counts.judge(instance), now)
         self._conclude(now)
 
     def _decide(self, task: int, now: datetime) -> None:
-        """Look at the instances of `task` that wait for their dependencies, if there is news for them (section 4)."""
+        """Decide on the instances of `task` that wait for their dependencies, if these have changed (section 4)."""
         instances = self._upstream_counts.of(task)
         if len(instances) == 1:
             if instances[0].state in SCHEDULABLE:
-                self._look(instances[0], self._upstream_counts.judge(instances[0]), now)
+                self._decide_instance(instances[0], self._upstream_counts.judge(instances[0]), now)
             return
         verdict = self._upstream_counts.judge_all(task)
         if verdict is not None and task not in self._decided:
@@ -298,9 +297,9 @@ class Board(ManualChanges, Expansion):
             self._verdicts[task] = verdict
         for instance in tuple(instances):
             if instance.state in SCHEDULABLE:
-                self._look(instance, verdict or self._upstream_counts.judge(instance), now)
+                self._decide_instance(instance, verdict or self._upstream_counts.judge(instance), now)
 
-    def _look(self, instance: Instance, verdict: TriggerVerdict, now: datetime) -> None:
+    def _decide_instance(self, instance: Instance, verdict: TriggerVerdict, now: datetime) -> None:
         """Decide on one instance that waits, by what its dependencies say together."""
         branch = self.branch_against(instance) if instance.task in self._decided else None
         skips = branch is not None or verdict is TriggerVerdict.SKIPPED
@@ -365,15 +364,15 @@ class Board(ManualChanges, Expansion):
 
     # -- changing one instance --------------------------------------------------------------
 
-    def _go_on(self, instance: Instance, now: datetime | None) -> None:
-        """A deferral is over (25.2): same try, and it needs a slot as any other."""
+    def _resume(self, instance: Instance, now: datetime | None) -> None:
+        """A deferral has ended (25.2): the same try needs a slot again, like any other."""
         instance.scheduled_at = now
         instance.reason = None
         self._set(instance, TaskEvent.TRIGGERED)
         self.effects.ready.append(instance)
 
     def _keep_values(self, instance: Instance, report: Report) -> None:
-        """An attempt has told something of itself: what it pushed counts."""
+        """An attempt has reported: the values that it pushed count."""
         instance.losses = 0
         for value in report.xcoms:
             self.effects.xcoms.append((instance, value))
@@ -453,7 +452,7 @@ class Board(ManualChanges, Expansion):
 
     def _fail_fast(self, failed: Instance, now: datetime) -> None:
         """22.5 and decision 13: the run will fail; all others end now, teardowns and mapped siblings apart."""
-        self._doom(str(TASK_FAILURE.reason))
+        self._expect_failure(str(TASK_FAILURE.reason))
         because = f"{self.graph.task_ids[failed.task]} failed (fail_fast)"
         for instance in self:
             running = instance.state is TaskState.RUNNING

@@ -100,9 +100,9 @@ def belonging(graph: Graph, upstream_counts: UpstreamCounts, instances: Iterable
         if task not in tasks:
             tasks[task] = _scopes_of(graph, task)
         for other in tasks[task]:
-            news = [each for each in upstream_counts.counterparts(other, instance) if each not in found]
-            found.update(news)
-            to_visit.extend(news)
+            added = [each for each in upstream_counts.counterparts(other, instance) if each not in found]
+            found.update(added)
+            to_visit.extend(added)
     return found
 
 

@@ -1,7 +1,7 @@
-"""Whose code the tries of a run have run: that of its own version, unless its file has changed since.
+"""Which code the tries of a run have run: that of its own version, unless its file has changed since.
 
 A run keeps the version that it was created with; what its tasks do is what their file says when an attempt
-starts. Only tries that ran something else than the run's version says are written down.
+starts. Only tries that ran other code than that of the run's version are stored.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class RunCode:
     pinned: str | None  # of the run's version
     newest: str | None  # of the newest version of its DAG: what attempts are to run
     version_id: int | None = None  # that newest version
-    ran: dict[Instance, tuple[int, str | None]] = field(default_factory=dict)  # written down last: try and source
+    ran: dict[Instance, tuple[int, str | None]] = field(default_factory=dict)  # stored last: try and source
     superseded: dict[Instance, str] = field(default_factory=dict)  # what the try before ran, where it was other code
 
     def begins(self, instance: Instance) -> TrySource | None:
-        """A try begins, or is called again, with the newest code; what to write down."""
+        """A try begins, or is called again, with the newest code; what to store."""
         if self.newest == self.pinned and not self.ran:
             return None
         number, source = self.ran.get(instance, (0, None))
@@ -35,7 +35,7 @@ class RunCode:
         return self._note(instance, self.newest)
 
     def ended(self, instance: Instance, source: str) -> TrySource | None:
-        """Its worker says what it ran; what to write down when that is news."""
+        """Its worker reports what it ran; what to store when that is different from what is known."""
         if source == self.pinned and not self.ran:
             return None
         return self._note(instance, source)

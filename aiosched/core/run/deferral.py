@@ -1,9 +1,8 @@
-"""What the deferred task instances of a run wait for, and how they go on.
+"""What the deferred task instances of a run wait for, and how they resume. Pure.
 
-Pure. Does not live here: their states (board.py), the rows (db/statements/triggers.py), who runs the
-triggers (scheduler/effects/triggers.py). A trigger is an attempt without a slot; its key
-is that of the try with the number negated, so that a trigger that is being stopped and the
-try that goes on can never be taken for each other.
+Does not live here: their states (board.py), the rows (db/statements/triggers.py), who runs the triggers
+(scheduler/effects/triggers.py). A trigger is an attempt without a slot; its key is that of the try with the number
+negated, so that a trigger that is being stopped is never taken for the try that resumes.
 
 Source: the semantics reference, section 25.
 """
@@ -28,7 +27,7 @@ _TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
 
 @dataclass(slots=True, eq=False)
 class Deferred:
-    """A deferral under way. With `resume` it is over: the task instance goes on with that.
+    """A deferral. Once `resume` is set it has ended: the task instance resumes with that.
 
     `timeout_at` is an aware instant, None for no timeout. `losses` counts in memory only.
     """
@@ -39,7 +38,7 @@ class Deferred:
     losses: int = 0
 
     def fired(self, report: Report) -> Resume:
-        """How the task goes on after its trigger ended: with the event, or by failing."""
+        """How the task resumes after its trigger ended: with the event, or by failing."""
         method, kwargs = self.deferral.next_method, self.deferral.next_kwargs
         if report.outcome is Outcome.TRIGGERED:
             return Resume(next_method=method, next_kwargs=kwargs, event=report.event or "null")
@@ -49,7 +48,7 @@ class Deferred:
         return Resume(next_method=method, next_kwargs=kwargs, error=error)
 
     def timed_out(self) -> Resume:
-        """How the task goes on when the trigger did not fire in time."""
+        """How the task resumes when the trigger did not fire in time."""
         seconds = self.deferral.timeout
         error = "Trigger timeout" if seconds is None else f"Trigger timeout: no event within {seconds:g} s"
         return Resume(
@@ -58,40 +57,39 @@ class Deferred:
 
 
 class Deferrals(dict[Instance, Deferred]):
-    """The deferrals of one run. What others have to do about them is left in the board's effects.
-
-    A deferral stays known from the report of the try that deferred to the end of the try that
-    went on, so that whoever starts that gets its `resume`.
+    """The deferrals of one run. What has to be done about them goes into the board's effects. A deferral is kept from
+    the report of the try that deferred to the end of the try that resumed, so that every start of that gets its
+    `resume`.
     """
 
     __slots__ = ()
 
     def resume_of(self, instance: Instance) -> Resume | None:
-        """How the next call of the task goes on; None: it begins."""
+        """How the next call of the task resumes; None: it begins."""
         waited = self.get(instance)
         return None if waited is None else waited.resume
 
     def recall(self, instance: Instance, waited: Deferred) -> None:
-        """Know a deferral that was read back."""
+        """Add a deferral that was read from the database."""
         self[instance] = waited
 
     def begin(self, effects: Effects, instance: Instance, deferral: Deferral, now: datetime) -> None:
-        """The task asks to wait; a deferral that it went on with before is replaced."""
+        """The task asks to wait; an earlier deferral that it resumed from is replaced."""
         self[instance] = Deferred(deferral, _timeout_at(deferral, now))
         effects.deferrals[instance] = None
         self.wait(effects, instance)
 
     def wait(self, effects: Effects, instance: Instance) -> bool:
-        """Ask for the trigger to be run, and for a look when the time is over; whether there is something to wait for.
+        """Request the trigger, and a timer for its timeout; whether there is something to wait for.
 
-        There always is. Should its row be missing, the task goes on by failing, under its usual rules for retries.
+        There always is. If its row is missing, the task resumes by failing, under its usual rules for retries.
         """
         waited = self.get(instance)
         if waited is None:
             waited = self[instance] = Deferred(Deferral(classpath="", kwargs="{}", next_method=""))
             self._end(effects, instance, waited, Resume(next_method="", error=NOT_STORED))
             return False
-        if waited.resume is not None:  # it was read back with a reason to go on
+        if waited.resume is not None:  # it was read with a reason to resume
             effects.deferrals[instance] = None
             return False
         effects.triggers.append(instance)
@@ -100,7 +98,7 @@ class Deferrals(dict[Instance, Deferred]):
         return True
 
     def answered(self, effects: Effects, instance: Instance, report: Report) -> bool:
-        """Take the final report of a trigger; whether the task goes on. A lost trigger runs again."""
+        """Take the final report of a trigger; whether the task resumes. A lost trigger runs again."""
         waited = self[instance]
         if report.outcome is Outcome.LOST:
             waited.losses += 1
@@ -111,7 +109,7 @@ class Deferrals(dict[Instance, Deferred]):
         return True
 
     def overdue(self, effects: Effects, instance: Instance, key: AttemptKey, now: datetime) -> bool:
-        """Whether the time of a deferral is over (strictly): then its trigger is stopped, and the task goes on."""
+        """Whether the timeout of a deferral has passed (strictly): then its trigger is stopped, its task resumes."""
         waited = self.get(instance)
         if waited is None or waited.resume is not None or waited.timeout_at is None or waited.timeout_at >= now:
             return False
@@ -120,7 +118,7 @@ class Deferrals(dict[Instance, Deferred]):
         return True
 
     def vanished(self, effects: Effects, instance: Instance, key: AttemptKey) -> bool:
-        """The row of a deferral is gone: its trigger is stopped, the task goes on by failing; whether it waited."""
+        """The row of a deferral is gone: its trigger is stopped, the task resumes by failing; whether it waited."""
         waited = self.get(instance)
         if instance.state is not TaskState.DEFERRED or waited is None or waited.resume is not None:
             return False
@@ -129,7 +127,7 @@ class Deferrals(dict[Instance, Deferred]):
         return True
 
     def moved(self, effects: Effects, instance: Instance, old: TaskState, key: AttemptKey) -> None:
-        """The state of a deferred instance, or of one that went on, has changed: forget what is of no use any more."""
+        """The state of a deferred or resumed instance has changed: drop what is no longer needed."""
         if instance.state in _GOES_ON:
             return
         del self[instance]

@@ -21,7 +21,7 @@ class Expansion(RunRows):
     __slots__ = ()
 
     def learn_length(self, task: int, map_index: int, length: int) -> None:
-        """An instance of `task` has returned a value of `length`, for a run that is read back.
+        """An instance of `task` has returned a value of `length`, for a run that is read from the database.
 
         Matters for tasks that others are mapped over: of a mapped one it counts that there is a
         value, whatever its length. Call it before `resume` or `start`.
@@ -30,7 +30,7 @@ class Expansion(RunRows):
             self._lengths.learn(task, map_index, length)
 
     def _know_sizes(self) -> None:
-        """The lengths that a run begins or goes on with are known."""
+        """The lengths that a run starts or resumes with are known."""
         if self._lengths is None:
             return
         for task, units in enumerate(self.graph.mappings.units if self.graph.mappings else ()):
@@ -42,11 +42,11 @@ class Expansion(RunRows):
                 self._sizes[task] = sizes
 
     def _take_place(self, instance: Instance, now: datetime) -> bool:
-        """Whether a mapped instance whose dependencies are met may go on under its index.
+        """Whether a mapped instance whose dependencies are met may continue under its index.
 
         An unexpanded one is expanded first; when the number of instances has changed, they are
-        revised. Then all of them are looked at again. One that does not know how often it is to
-        run is given up when everything else is decided, so that no order of looking matters.
+        revised. Then all of them are evaluated again. One whose number of instances is unknown fails when everything
+        else is decided, so that the order of evaluation does not matter.
         """
         assert self._lengths is not None
         task, sizes = instance.task, self._lengths.sizes(instance.task)
@@ -71,11 +71,11 @@ class Expansion(RunRows):
         return True
 
     def is_countable(self, task: int) -> bool:
-        """Whether a mapped task knows how often it is to run."""
+        """Whether the number of instances of a mapped task is known."""
         return self._lengths is not None and self._lengths.sizes(task) is not None and self._lengths.are_new(task)
 
     def _settle_too_soon(self, now: datetime) -> None:
-        """Nothing else is left to decide: what may run, and does not know how often, has failed (26.4, 26.6)."""
+        """Nothing else is left to decide: what may run, but not known how often, has failed (26.4, 26.6)."""
         waiting, self._pending.too_soon = self._pending.too_soon, {}
         for instance in waiting:
             if instance.state in SCHEDULABLE and instance.map_index < 0 and not self.is_countable(instance.task):
@@ -87,7 +87,7 @@ class Expansion(RunRows):
         self._upstream_counts.expand(instance)
         self.effects.expanded.append(instance)
         self._create(instance.task, math.prod(sizes))
-        self._look_again(instance.task)
+        self._evaluate_later(instance.task)
 
     def _revise(self, task: int, sizes: tuple[int, ...], now: datetime) -> None:
         number = math.prod(sizes)
@@ -99,7 +99,7 @@ class Expansion(RunRows):
                 instance.start_date = instance.end_date = instance.reason = None
                 self._set(instance, TaskEvent.RESTORED)
         self._create(task, number)
-        self._look_again(task)
+        self._evaluate_later(task)
 
     def _create(self, task: int, number: int) -> None:
         """Make the instances that are missing to `number`."""
@@ -117,4 +117,4 @@ class Expansion(RunRows):
     def _resize(self, task: int, sizes: tuple[int, ...]) -> None:
         self._sizes[task] = sizes
         for concerned in self._upstream_counts.resize(task, sizes):
-            self._look_again(concerned)
+            self._evaluate_later(concerned)

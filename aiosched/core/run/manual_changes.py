@@ -1,4 +1,4 @@
-"""What people do to a run: clear and mark its task instances, mark it, stop an attempt.
+"""What people do to a run: clear and mark its task instances, mark it.
 
 All of it works on finished runs, too: one with something to do becomes queued again, and is
 stored and started as any queued run. Does not live here: which task instances somebody means
@@ -62,7 +62,7 @@ class ManualChanges(RunRows):
             self.run.reason = None  # how an unfinished run was to end once its teardowns are done
 
     def mark(self, instances: Iterable[Instance], state: TaskState, now: datetime) -> list[Instance]:
-        """Give `instances` the state success, failed or skipped; returns those that had another one (28.4).
+        """Give `instances` the state success, failed or skipped; returns those that were in another state (28.4).
 
         Their attempts are stopped. What had failed behind them is cleared, with its setups and teardowns once
         these have begun to tear down, and then only a finished run becomes queued again (or when something of it
@@ -97,13 +97,6 @@ class ManualChanges(RunRows):
             self._end_by_hand(state, TaskEvent.MARKED_SUCCESS, MARKED_SUCCESS, "the run was marked success", now)
         else:
             self._end_by_hand(RunState.FAILED, TaskEvent.MARKED_FAILED, MARKED, "the run was marked failed", now)
-
-    def shut_down(self, instance: Instance, now: datetime) -> None:
-        """Ask the attempt of `instance` to stop, from outside: however it ends then, the task has failed."""
-        if instance.state in (TaskState.QUEUED, TaskState.RUNNING):
-            self.effects.cancelled.append(self.key(instance))
-            instance.reason = "stopped on request"
-            self._set(instance, TaskEvent.STOP_REQUESTED)
 
     # -- how ----------------------------------------------------------------------------------
 
@@ -148,7 +141,7 @@ class ManualChanges(RunRows):
         self.effects.run_changed = True
 
     def _restart(self, instance: Instance, report: Report) -> None:
-        """The attempt of a restarting instance has ended, somehow (2.3)."""
+        """The attempt of a restarting instance has ended, whatever its outcome (2.3)."""
         failed = report.outcome is Outcome.FAILED
         self._remember_try(instance, "lost" if report.outcome is Outcome.LOST else "failed", report)
         self._begin_anew(instance)

@@ -1,7 +1,7 @@
 """The rows of one unfinished run in memory, and how one of them changes.
 
-Lives here: reading them, the primitive changes, and the record of what a change asks others
-to do. Does not live here: any decision (board.py, manual_changes.py), who is finished (upstream_counts.py).
+Lives here: reading them, the primitive changes, and the record of what a change requires. Does not live here: any
+decision (board.py, manual_changes.py), which tasks are finished (upstream_counts.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import CallbackRequest, Effects, FinishedTry, Instance, Run
 from aiosched.core.graph.mapping import Lengths
 from aiosched.core.graph.previous_run import Past, waits_for_past
-from aiosched.core.graph.trigger_rules import StateCounts, TriggerVerdict
+from aiosched.core.graph.trigger_rules import TriggerVerdict
 from aiosched.core.run.code import RunCode
 from aiosched.core.run.deferral import Deferrals
 from aiosched.core.run.upstream_counts import Pending, UpstreamCounts
@@ -48,13 +48,13 @@ class RunRows:
         self.graph = graph
         self.run = run
         self.info = info
-        self.is_paused = False  # its DAG is: what runs ends and settles what is behind it, nothing else changes (9.5)
+        self.is_paused = False  # its DAG is: what runs ends and settles its downstreams, nothing else changes (9.5)
         self.code = RunCode(run.key, info.source_hash, info.source_hash)
         self.effects = Effects()
         self.deferrals = Deferrals()
         self._upstream_counts = UpstreamCounts(graph, instances)
-        self._pending = Pending()  # what to look at
-        self._verdicts: dict[int, TriggerVerdict] = {}  # with which all instances of a task were looked at last
+        self._pending = Pending()  # what to evaluate
+        self._verdicts: dict[int, TriggerVerdict] = {}  # with which all instances of a task were evaluated last
         self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> downstreams that it skips
         self._decided: dict[int, set[int]] = {}  # tasks that some decision was about -> the branches
         self._past: Past | None = None  # None: not needed, or not known yet
@@ -110,7 +110,7 @@ class RunRows:
 
     @property
     def upstream_counts(self) -> UpstreamCounts:
-        """Who is finished and what the rules make of it, for reading."""
+        """Which instances are finished, and the verdicts that follow; to be read only."""
         return self._upstream_counts
 
     def branch_against(self, instance: Instance) -> Instance | None:
@@ -131,10 +131,6 @@ class RunRows:
         found = self._upstream_counts.find(task, instance.map_index) or self._upstream_counts.find(task, -1)
         return () if found is None else (found,)
 
-    def counts_of(self, task: int) -> tuple[StateCounts, int]:
-        """The finished-upstream counts of a task and how many upstreams there are, for explanations."""
-        return self._upstream_counts.counts(task), self._upstream_counts.total(task)
-
     def all_succeeded(self, task_id: str) -> bool | None:
         """Whether all instances of a task are success or skipped; None when it has none in this run."""
         task = self.graph.index.get(task_id)
@@ -150,7 +146,7 @@ class RunRows:
         if not (spec.depends_on_past or spec.wait_for_downstream):
             return None
         if self._past is None:
-            return "the run before is being looked for"
+            return "the run before is being read"
         if task not in self._held_back:
             downstream = [self.graph.task_ids[down] for down in self.graph.downstream[task]]
             catchup = self.graph.spec.catchup
@@ -164,9 +160,9 @@ class RunRows:
 
     @property
     def stands_still(self) -> bool:
-        """Whether nothing of the run is under way, nor will be before something happens outside of it.
+        """Whether no task of the run is active, or will be before something outside of it changes.
 
-        For a run with tasks that look at the run before, as of its last evaluation.
+        For a run with tasks that depend on the run before, as of its last evaluation.
         """
         if not self._upstream_counts.unfinished or self._past is None:
             return False
@@ -210,8 +206,8 @@ class RunRows:
 
     def _ran(self, instance: Instance, source: str | None) -> None:
         """Its worker says what it ran."""
-        if source is not None and (news := self.code.ended(instance, source)) is not None:
-            self.effects.sources.append(news)
+        if source is not None and (ran := self.code.ended(instance, source)) is not None:
+            self.effects.sources.append(ran)
 
     def _stop(self, instance: Instance, now: datetime, event: TaskEvent, reason: str) -> None:
         """As `_settle`, for one that may have an attempt: reports of that are stale from now on."""
@@ -228,13 +224,13 @@ class RunRows:
         effects.xcoms = [pushed for pushed in effects.xcoms if pushed[0] is not instance]
         effects.forget_xcoms.append(instance)
 
-    def _look_again(self, task: int) -> None:
-        """There is news for the instances of `task` that their dependencies do not show."""
+    def _evaluate_later(self, task: int) -> None:
+        """Evaluate the instances of `task` again: something changed that their dependencies do not show."""
         self._verdicts.pop(task, None)
         self._pending.tasks.add(task)
 
-    def _doom(self, reason: str) -> None:
-        """The run will fail, and goes on for its teardowns only. Kept in its row, since it may be read back."""
+    def _expect_failure(self, reason: str) -> None:
+        """The run will fail, and only its teardowns still run. Stored in its row, since it may be read again."""
         if self.run.reason is None:
             self.run.reason = reason
             self.effects.run_changed = True

@@ -1,9 +1,8 @@
-"""Who of a run is finished: the states by task, counted, and what the rules make of the counts.
+"""Which instances of a run are finished: their states counted by task, and the verdicts of the rules.
 
 Lives here: the instances of a run by task, running counts of their states, and the verdict
-on an instance, which reads nothing else. A move of one instance costs as much as the task has
-neighbours, however many instances they have. Does not live here: what a verdict leads to
-(board.py), the rules (trigger_rules.py).
+on an instance, which reads nothing else. A change of one instance costs as much as the task has neighbours, however
+many instances they have. Does not live here: what a verdict leads to (board.py), the rules (trigger_rules.py).
 
 An instance outside of mapped groups depends on all instances of its upstreams, so all
 instances of a task share their counts. Inside a mapped group it depends on those of its own
@@ -32,9 +31,8 @@ _FIRST: Final = {
 
 
 class Pending:
-    """What is to be looked at: tasks with all their instances, and single instances.
-
-    `too_soon` are unexpanded instances that may run and do not know how often: they come last.
+    """What is to be evaluated: tasks with all their instances, and single instances. `too_soon` are unexpanded
+    instances that may run but whose number is unknown: they come last.
     """
 
     __slots__ = ("instances", "tasks", "too_soon")
@@ -68,7 +66,7 @@ class Share:
 
 
 class UpstreamCounts:
-    """The instances of one run, counted. Who changes a state tells it by `moved`.
+    """The instances of one run, counted. Each change of a state is passed on with `moved`.
 
     open         for each task how many of its instances are not finished
     unfinished   how many instances are not finished
@@ -209,7 +207,7 @@ class UpstreamCounts:
     # -- judging ----------------------------------------------------------------------------
 
     def judge_all(self, task: int) -> TriggerVerdict | None:
-        """The verdict on every instance of `task`; None when they have to be looked at one by one."""
+        """The verdict on every instance of `task`; None when they have to be judged one by one."""
         group = self._of_task[task]
         if not group:
             return TriggerVerdict.WAIT
@@ -297,7 +295,7 @@ class UpstreamCounts:
         return judge_setups(counts, total, instance.map_index)
 
     def _depends_on_index(self, task: int) -> bool:
-        """Whether a rule looks at the map index (5.2: removed upstreams), or setups and scopes do."""
+        """Whether a rule depends on the map index (5.2: removed upstreams), or setups and scopes do."""
         graph = self._graph
         if graph.rules[task] is TriggerRule.ALL_SUCCESS and (self._counts[task] or _NOTHING_FINISHED).removed:
             return True
@@ -379,7 +377,7 @@ class UpstreamCounts:
             share.counts.add(state, is_setup=is_setup, by=counted)
 
     def _notify(self, instance: Instance, down: int, pending: Pending) -> None:
-        """Those of `down` that stand under the index of `instance` are to be looked at."""
+        """Mark those of `down` that stand under the index of `instance` for evaluation."""
         group = self._of_task[down]
         if not group:
             return

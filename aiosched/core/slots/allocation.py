@@ -1,8 +1,7 @@
 """Which waiting task instances get a slot: the decision inside the critical section.
 
-Lives here: the room that is left under every limit, the test of one candidate against
-it with the reason for a refusal, and the walk over a sorted list. Does not live here:
-keeping many waiting candidates between two passes (waiting.py), locking and SQL.
+Lives here: the room that is left under every limit, and the test of one candidate against it, with the reason for a
+refusal. Does not live here: keeping the waiting candidates and choosing among them (waiting.py), locking and SQL.
 
 Two kinds of room. Pools, executors and parallelism are shared: a `Room` is made for each
 pass from what was just read. The limits of DAGs, runs and tasks are local to the owner
@@ -15,7 +14,7 @@ Source: the semantics reference, sections 17 and 18, and section 34 decision 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,8 +56,8 @@ class TaskRoom:
 class DagRoom:
     """The limits of one DAG and what is active of it, over all its runs.
 
-    `WaitingQueue` must be told when a count fell or a limit rose (`release`), and when
-    `per_run` or a limit of a task came or went (`regroup`).
+    Call `WaitingQueue.release` when a count fell or a limit rose. When `per_run` or a limit of a task came or went, add
+    its candidates to the queue again.
     """
 
     dag_id: str
@@ -122,16 +121,12 @@ class PoolRoom:
     include_deferred: bool = False  # whether task instances that are deferred count
     competing_demands: list[CompetingDemand] = field(
         default_factory=list
-    )  # who else waits for its slots; first is who goes first
-    kept: int = 0  # slots that are open and left to those who go first
-    winners: list[int] = field(default_factory=list)  # the rivals that find all they need: to be told
-
-    @property
-    def full(self) -> bool:
-        return self.total >= 0 and self.open <= 0
+    )  # what other schedulers wait for; the first goes first
+    kept: int = 0  # open slots that are left to those who go first
+    winners: list[int] = field(default_factory=list)  # schedulers whose demand fits: to be notified
 
     def make_way(self, place: DemandPlace | None) -> None:
-        """Leave open slots to the rivals that go before `place` (None: to all of them).
+        """Leave open slots to the competing demands that go before `place` (None: to all of them).
 
         One that does not fit is passed over, unless it is overdue: for that, what is open is kept until it fits.
         """
@@ -144,7 +139,7 @@ class PoolRoom:
                 self.keep(min(demand.slots, self.open))
 
     def keep(self, slots: int) -> None:
-        """Leave that many of the open slots to somebody who goes first."""
+        """Leave that many of the open slots to a demand that goes first."""
         self.open -= slots
         self.kept += slots
 
@@ -215,7 +210,7 @@ class Room:
     def occupy(
         self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, *, defers: bool = False
     ) -> None:
-        """Hand out what `refusal` had no objection to."""
+        """Take what `refusal` did not refuse."""
         if defers:
             self.pools[pool_name].open -= slots if self.pools[pool_name].include_deferred else 0
             return
@@ -233,16 +228,6 @@ class Room:
         if pool is None or executor is None or not pool.open < slots <= pool.total:
             return 0
         return max(0, min(self.open, executor.open_async if is_async else executor.open))
-
-    def closed(self) -> str | None:
-        """Why nothing at all can be taken any more; None while something might."""
-        if (reason := self.parallelism_refusal()) is not None:
-            return reason
-        if self.pools and all(pool.full for pool in self.pools.values()):
-            return "no pool has an open slot"
-        if all(executor.open <= 0 and executor.open_async <= 0 for executor in self.executors.values()):
-            return "no executor has an open slot"
-        return None
 
 
 class Candidate:
@@ -291,42 +276,10 @@ def precedence(candidate: Candidate) -> tuple[int, float, int]:
 
 
 class Grant(NamedTuple):
-    """Who may be queued, in order, and why each of the others that were looked at waits."""
+    """Which candidates may be queued, in order, and why each of the others that were checked waits."""
 
     taken: list[Candidate]
     refused: list[tuple[Candidate, str]]
-
-
-def refusal(candidate: Candidate, room: Room) -> str | None:
-    """Why `candidate` does not fit now, in one line; None if it does. Changes nothing."""
-    return room.refusal(
-        candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, defers=candidate.defers
-    ) or candidate.dag.refusal(candidate.key.run, candidate.task, defers=candidate.defers)
-
-
-def allocate(candidates: Iterable[Candidate], room: Room) -> Grant:
-    """Take candidates, in the order given, while they fit; `room` and the DAGs' counts change with each.
-
-    One that does not fit is passed over, so a smaller one behind it may still be taken.
-    Once nothing can be taken any more, the rest share one reason. Each candidate ends up
-    in exactly one of the two results.
-    """
-    taken: list[Candidate] = []
-    refused: list[tuple[Candidate, str]] = []
-    closed = room.closed()
-    for candidate in candidates:
-        if closed is not None and not candidate.defers:
-            refused.append((candidate, closed))
-        elif (reason := refusal(candidate, room)) is not None:
-            refused.append((candidate, reason))
-        else:
-            occupy(candidate, room)
-            taken.append(candidate)
-            if candidate.defers:
-                continue
-            if room.open <= 0 or room.pools[candidate.pool].full or _executor_is_full(candidate, room):
-                closed = room.closed()
-    return Grant(taken, refused)
 
 
 def occupy(candidate: Candidate, room: Room) -> None:
@@ -334,11 +287,6 @@ def occupy(candidate: Candidate, room: Room) -> None:
     defers = candidate.defers
     room.occupy(candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, defers=defers)
     candidate.dag.occupy(candidate.key.run, candidate.task, defers=defers)
-
-
-def _executor_is_full(candidate: Candidate, room: Room) -> bool:
-    executor = room.executors[candidate.executor]
-    return (executor.open_async if candidate.is_async else executor.open) <= 0
 
 
 def _pool_refusal(name: str, slots: int, pool: PoolRoom) -> str:

@@ -1,10 +1,10 @@
-"""Who goes first when several schedulers want slots of one pool.
+"""Which scheduler goes first when several want slots of one pool.
 
-Each scheduler tells the others, in the pool's row, what it waits for there: its *demand*, which is what its
-first candidate wants and how much all of them want at most. Whoever holds the pool's lock and finds slots open
-compares: it leaves to the others what they come first for, and takes the rest. So the best waiting task of the whole
-fleet gets a slot without anybody reading anybody's queue. A demand may promise too much (its slots are an upper
-bound), never too good a place: a slot kept in vain is passed on, a slot is never taken from a better task.
+Each scheduler publishes in the pool's row what it waits for there: its *demand*, which is what its
+first candidate wants and how much all of them want at most. The scheduler that holds the pool's lock and finds slots
+open compares: it leaves to the others what they come first for, and takes the rest. So the best waiting task of the
+whole fleet gets a slot without any scheduler reading the queue of another. A demand may name too many slots (an upper
+bound), never too good a place: a slot that was kept for nothing is passed on, and none is taken from a better task.
 
 Between equals of two schedulers, the one that has waited a second longer goes first: they take turns.
 Source: the semantics reference, sections 17 and 18.

@@ -10,7 +10,7 @@ of each lane takes exactly what a walk over all of them, sorted, would take.
 
 Nobody starves: a lane that the limits of its DAG let start, and that got no slot for `limit` seconds, is *overdue*.
 It goes before all that is not, whatever its weight, and when it does not fit, the open slots of its pool are kept
-until it does. Being served makes it begin anew, so a long lane overtakes once every `limit` seconds.
+until it does. Once served it counts from zero again, so a long lane overtakes once every `limit` seconds.
 
 Source: the semantics reference, section 17.3; docs/architecture.md, "The loop" (no query window, no starvation).
 """
@@ -20,7 +20,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
@@ -112,7 +112,7 @@ class WaitingQueue:
         return counts
 
     def add(self, candidate: Candidate) -> None:
-        """Let `candidate` wait. One with the same key is replaced. Equals go in order of their first arrival."""
+        """Add a candidate. One with the same key is replaced. Equals go in order of their first arrival."""
         key = candidate.key
         if key in self._places:
             self.discard(key)
@@ -130,7 +130,7 @@ class WaitingQueue:
             self._post(lane, rank)
 
     def discard(self, key: AttemptKey) -> bool:
-        """Let the candidate with `key` wait no longer; whether there was one."""
+        """Remove the candidate with `key`; whether there was one."""
         found = self._places.pop(key, None)
         if found is None:
             return False
@@ -203,36 +203,12 @@ class WaitingQueue:
             for pool, demand in found.items()
         }
 
-    def give_back(self, candidates: Iterable[Candidate]) -> None:
-        """Undo `take` for those whose claim did not happen: they wait again, at their old place.
-
-        The room that they were taken from belongs to that pass and is not given back to.
-        """
-        for candidate in candidates:
-            candidate.dag.vacate(candidate.key.run, candidate.task, defers=candidate.defers)
-            self.add(candidate)
-            self.release(candidate.dag)
-
     def release(self, dag: DagRoom) -> None:
-        """Look at the DAG's parked candidates again: a count of it fell, or a limit rose."""
+        """Consider the DAG's parked candidates again: a count of it fell, or a limit rose."""
         for lane in self._parked.pop(dag, ()):
             lane.reason = None
             if lane.live:
                 self._post(lane, self._head(lane))
-
-    def release_all(self) -> None:
-        """Look at everything again: the safety net for a release that was forgotten."""
-        for dag in list(self._parked):
-            self.release(dag)
-
-    def regroup(self, dag: DagRoom) -> None:
-        """Sort the DAG's candidates anew: limits per run or per task came or went."""
-        lanes = self._lanes.get(dag, {}).values()
-        mine = [place[2] for lane in lanes for place in lane.entries if self._waits(place)]
-        for candidate in mine:
-            self.discard(candidate.key)
-        for candidate in mine:
-            self.add(candidate)
 
     def reason(self, key: AttemptKey) -> str | None:
         """Why the candidate with `key` still waits, as of the last pass; None if it does not wait or is next."""
@@ -376,7 +352,7 @@ class WaitingQueue:
         self._parked.setdefault(lane.dag, []).append(lane)
 
     def _drop(self, lane: _Lane) -> None:
-        """Forget an empty lane, and its bucket with the last one: what refers to each other there is let go by hand."""
+        """Remove an empty lane, and its bucket with the last one; their reference cycles are broken at once."""
         lane.posted = lane.since = None
         lane.entries.clear()
         bucket = lane.bucket

@@ -1,6 +1,6 @@
 """Timetables that follow assets: runs by asset events, and runs by both time and asset events.
 
-Asset runs are no business of `next_run`: they are created when the condition is met (core/assets/conditions.py).
+`next_run` knows nothing of asset runs: they are created when the condition is met (core/assets/conditions.py).
 Source: the semantics reference, sections 11.1 and 11.5.
 """
 

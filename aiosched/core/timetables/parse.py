@@ -24,7 +24,7 @@ from aiosched.core.timetables.zones import schedule_timezone
 from aiosched.errors import TimetableError
 
 AnyTimetable = TimedTimetable | AssetTriggeredTimetable | AssetOrTimeSchedule
-"""Every timetable that a serialized DAG may hold; `kind` tells them apart in the JSON."""
+"""Every timetable that a serialized DAG may hold; `kind` distinguishes them in the JSON."""
 
 ScheduleArg = (
     str
@@ -51,20 +51,20 @@ def parse_schedule(
     One asset, a list of them (all are required) or an expression of assets is a condition.
     Raises TimetableError, naming the expression, what is wrong with it and the remedy.
     """
-    timetable = _understand(schedule, schedule_timezone(start_date) if timezone is None else timezone)
+    timetable = _parse_value(schedule, schedule_timezone(start_date) if timezone is None else timezone)
     timetable.validate()
     return timetable
 
 
-def _understand(schedule: object, timezone: str | tzinfo) -> AnyTimetable:
+def _parse_value(schedule: object, timezone: str | tzinfo) -> AnyTimetable:
     if schedule is None:
         return NullTimetable()
     if isinstance(schedule, AssetOrTimeSchedule):
-        return _understand_both(schedule, timezone)
+        return _parse_asset_or_time(schedule, timezone)
     if isinstance(schedule, AnyTimetable):
         return schedule
     if isinstance(schedule, str):
-        return _understand_text(schedule, timezone)
+        return _parse_text(schedule, timezone)
     if isinstance(schedule, (timedelta, relativedelta, Delta)):
         return DeltaDataIntervalTimetable(schedule)
     if isinstance(schedule, StandsForTimetable):
@@ -78,10 +78,10 @@ def _understand(schedule: object, timezone: str | tzinfo) -> AnyTimetable:
     )
 
 
-def _understand_both(schedule: AssetOrTimeSchedule, timezone: str | tzinfo) -> AssetOrTimeSchedule:
+def _parse_asset_or_time(schedule: AssetOrTimeSchedule, timezone: str | tzinfo) -> AssetOrTimeSchedule:
     if isinstance(schedule.timetable, TimedTimetable):
         return schedule
-    timed = _understand(schedule.timetable, timezone)
+    timed = _parse_value(schedule.timetable, timezone)
     if not isinstance(timed, TimedTimetable):
         raise TimetableError(
             f"AssetOrTimeSchedule(timetable={timed.summary!r}) does not follow the clock; give it '@daily', say."
@@ -89,7 +89,7 @@ def _understand_both(schedule: AssetOrTimeSchedule, timezone: str | tzinfo) -> A
     return AssetOrTimeSchedule(timed, schedule.assets)
 
 
-def _understand_text(schedule: str, timezone: str | tzinfo) -> AnyTimetable:
+def _parse_text(schedule: str, timezone: str | tzinfo) -> AnyTimetable:
     word = schedule.strip().lower()
     if word == "@once":
         return OnceTimetable()

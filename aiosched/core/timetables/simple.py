@@ -68,8 +68,8 @@ class ContinuousTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="co
     """`schedule="@continuous"`: the next run as soon as the last has ended, one at a time.
 
     The interval reaches from the end of the last one to `now`; so ask again when the
-    active run has ended, and do not use an answer from before. Its pause after failures and its
-    logical dates are the business of core/creation/next_run.py.
+    active run has ended, and do not use an answer from before. Its pause after failures and its logical dates are
+    decided in core/creation/next_run.py.
     """
 
     periodic: ClassVar[bool] = False

@@ -6,7 +6,7 @@ The URI form is Airflow's, so that the same `…_CONN_X` variables work:
     http://https://api.example.com/v1          the host is "https://api.example.com"
     aws://?__extra__=%7B%22region%22%3A...     extras that a query cannot hold, as JSON
 
-Pure values; who stores them is db/people/secrets.py, who looks them up authoring/runtime/connections.py.
+Pure values; they are stored by db/people/secrets.py and looked up by authoring/runtime/connections.py.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ConnectionValue:
         fixed = {name: getattr(self, name) or None for name in ("host", "login", "password", "schema", "description")}
         fixed |= {"conn_type": normal_type(self.conn_type), "extra": json.dumps(extras) if extras else None}
         for name, value in fixed.items():
-            object.__setattr__(self, name, value)  # frozen for everybody else
+            object.__setattr__(self, name, value)  # the class is frozen
 
     @property
     def extra_dejson(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Instants that stay in the calendar."""
+"""Instants: kept within the calendar, and shown."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def later(instant: datetime, seconds: float) -> datetime:
         return min(instant + timedelta(seconds=seconds), LATEST)
     except OverflowError:
         return LATEST
+
+
+def stamp(instant: datetime) -> str:
+    """An aware instant for people, in UTC and to the second: `2026-01-01 00:00:00 UTC`."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

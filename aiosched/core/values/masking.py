@@ -1,4 +1,4 @@
-"""Secrets become `***` in whatever people read: logs, reasons, tracebacks, rendered fields.
+"""Secrets become `***` in everything that people read: logs, reasons, tracebacks, rendered fields.
 
 Lives here: which names mark a secret, and the `Redactor` that knows the secrets of this
 process. Reading a connection or a variable with such a name registers what it holds; an
@@ -26,7 +26,7 @@ _SENSITIVE: Final = re.compile(
     r"passw|passphrase|passcode|secret|token|credential|authorization|keyfile_dict|service_account|cookie"
     r"|(^|_)pwd(_|$)|(api|access|account|private|encryption|signing|shared|fernet|master|ssh)_?keys?(_|$)"
 )
-# Values that stand in every log: to hide them hides nothing and spoils everything else.
+# Values that stand in every log: hiding them protects nothing and makes logs unreadable.
 _COMMON: Final = frozenset(
     {
         "admin", "airflow", "aiosched", "critical", "debug", "default", "error", "false", "info", "localhost", "none",

@@ -1,4 +1,4 @@
-"""What passes between the scheduler and those who run tasks.
+"""The messages between the scheduler and executors.
 
 An attempt is one try of one task instance. The scheduler submits `Attempt`s to an
 executor after the commit that queued them; the executor answers with `Report`s: at
@@ -46,7 +46,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deferral(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task waits for: a trigger, and how the task goes on when it has fired.
+    """What a task waits for: a trigger, and how the task resumes when it has fired.
 
     `classpath` and `kwargs` (JSON object) make the trigger; `next_method` of the operator
     is called with `next_kwargs` (JSON object) and the trigger's `event`. `timeout` in seconds.
@@ -60,12 +60,12 @@ class Deferral(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resume(msgspec.Struct, frozen=True, kw_only=True):
-    """How a task goes on after its trigger fired. With `error` the trigger failed: the task fails by it."""
+    """How a task resumes after its trigger fired. With `error` the trigger failed: the task fails with it."""
 
     next_method: str
     next_kwargs: str = "{}"  # JSON object
     event: str = "null"  # JSON
-    error: str | None = None  # one line; `timed_out` tells a deferral timeout from a trigger that failed
+    error: str | None = None  # one line; `timed_out`: a deferral timeout, not a trigger that failed
     timed_out: bool = False
 
 
@@ -115,7 +115,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(StrEnum):
-    """How far an attempt came."""
+    """How an attempt ended, or that it started."""
 
     STARTED = "started"
     SUCCESS = "success"
@@ -147,7 +147,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     For SKIPPED of a branch's downstream tasks see `skip`: the branch itself is SUCCESS.
     `reason` is one line for people; `details` a traceback. `fail_now` forbids a retry. A failure
-    is `unattended` when the process that ran the attempt could not tell it: no callback has run.
+    is `unattended` when the process that ran the attempt could not report it: no callback has run.
     """
 
     key: AttemptKey
@@ -159,14 +159,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     fail_now: bool = False
     retry_delay: float | None = None  # seconds until the next try, where a retry policy said so
     unattended: bool = False
-    dag_missing: bool = False  # a failure: the DAG or task cannot be loaded there, which may pass
+    dag_missing: bool = False  # a failure: the DAG or task cannot be loaded there, perhaps only for a moment
     reschedule_at: datetime | None = None
     xcoms: tuple[XComValue, ...] = ()
     skip: SkipDecision | None = None
     deferral: Deferral | None = None
     event: str | None = None  # JSON, of a trigger
-    more: bool = False  # of an asset watcher's trigger: it goes on
-    ends: bool = False  # of a trigger: the outcome is that of its task, which does not go on
+    more: bool = False  # of an asset watcher's trigger: it still runs
+    ends: bool = False  # of a trigger: the outcome is that of its task, which does not resume
     assets: tuple[AssetTouch, ...] = ()
     map_length: int | None = None  # of the return value, when a downstream task maps over it
     map_label: str | None = None  # rendered map_index_template

@@ -11,6 +11,7 @@ from typing import Final
 from aiosched.core.assets.conditions import AssetExpression, AssetStatus, QueuedAsset, why_not_triggered
 from aiosched.core.creation.run_creation import DagStatus, allows, due_questions
 from aiosched.core.values.durations import duration
+from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
 from aiosched.core.why.explanation import (
     MOST_HOLDERS,
@@ -27,7 +28,6 @@ from aiosched.core.why.explanation import (
     scheduler_gate,
     seconds_since,
     staged,
-    stamp,
 )
 
 _NONE: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
@@ -37,7 +37,7 @@ _NONE: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
 class DagFacts:
     """A DAG and what decides about its next run.
 
-    `condition` is that of its assets, `queue` those with news; `is_timed`: its schedule makes runs by the clock.
+    `condition` is that of its assets, `queue` those with new events; `is_timed`: its schedule makes runs by the clock.
     `active` are its queued and running runs, as far as they are known, `running` and `queued` their numbers;
     `last` is its newest run, in words, None where there never was one.
     """
@@ -107,12 +107,12 @@ def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
         found.append(Gate(name="assets", verdict=Verdict.NEVER, detail=left_out))
     elif facts.condition is not None:
         waits = why_not_triggered(AssetStatus(facts.condition, 0, 1), facts.queue, facts.aliases)
-        news = ", ".join(sorted(row.asset.name for row in facts.queue))
-        detail = f"{waits}; there is news of {news or 'none of them'}" if waits else None
-        found.append(gate("assets", detail, f"there is news of {news}"))
+        names = ", ".join(sorted(row.asset.name for row in facts.queue))
+        detail = f"{waits}; there are new events of {names or 'none of them'}" if waits else None
+        found.append(gate("assets", detail, f"there are new events of {names}"))
     if facts.condition is None and not facts.is_timed:
         if allows(status, RunType.MANUAL):
-            how, commands = ": it runs when somebody triggers it", (f"aiosched dags trigger {status.dag_id}",)
+            how, commands = ": it runs only when it is triggered", (f"aiosched dags trigger {status.dag_id}",)
         else:
             how, commands = ", and its allowed_run_types leave out 'manual'", ()
         detail = f"it has no schedule{how}"

@@ -1,6 +1,7 @@
 """What a task instance depends on, as gates: the run before, lengths, upstreams, times, triggers.
 
-The verdicts are those of the board and its tally. Source: the semantics reference, sections 4 to 8, 22, 25 and 26.
+The verdicts are those of the board and its upstream counts. Source: the semantics reference, sections 4 to 8, 22, 25
+and 26.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from aiosched.core.graph.trigger_rules import TriggerVerdict as Judgement
 from aiosched.core.graph.trigger_rules import explain
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.run_rows import is_due
+from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import FINISHED, SCHEDULABLE, SUCCEEDED, TaskState
 from aiosched.core.why.ends import holder_of, name_of
-from aiosched.core.why.explanation import MOST_HOLDERS, Gate, Holder, Verdict, ago, counted, gate, seconds_since, stamp
+from aiosched.core.why.explanation import MOST_HOLDERS, Gate, Holder, Verdict, ago, counted, gate, seconds_since
 from aiosched.core.why.run import Usual
 
 _SETTLES = {
-    Judgement.SKIPPED: "it is skipped when its scheduler looks next",
-    Judgement.UPSTREAM_FAILED: "it fails with its upstreams when its scheduler looks next",
-    Judgement.REMOVED: "it is removed when its scheduler looks next",
+    Judgement.SKIPPED: "it is skipped at the next pass of its scheduler",
+    Judgement.UPSTREAM_FAILED: "it fails with its upstreams at the next pass of its scheduler",
+    Judgement.REMOVED: "it is removed at the next pass of its scheduler",
 }
 
 
@@ -91,7 +93,7 @@ def _upstream_gate(board: Board, instance: Instance, held: _Holders, *, asks: bo
 
 
 def _mapping_gate(board: Board, instance: Instance, held: _Holders, *, asks: bool) -> Gate:
-    """Whether it is known how often the task runs."""
+    """Whether the number of instances of the task is known."""
     graph, upstream_counts = board.graph, board.upstream_counts
     assert graph.mappings is not None
     producers = [each for other in graph.mappings.producers[instance.task] for each in upstream_counts.of(other)]
@@ -129,7 +131,7 @@ def _trigger_gate(board: Board, instance: Instance, now: datetime, since: dateti
     if waited is None:
         return Gate(name="trigger", verdict=Verdict.UNKNOWN, detail="what it waits for is not stored (any more)")
     if waited.resume is not None:
-        return gate("trigger", None, "has fired; the task goes on when its scheduler looks next")
+        return gate("trigger", None, "has fired; the task resumes at the next pass of its scheduler")
     detail = f"waits for {waited.deferral.classpath}{ago(seconds_since(since, now))}"
     if waited.timeout_at is not None:
         detail += f", until {stamp(waited.timeout_at)} at the latest"

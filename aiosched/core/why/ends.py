@@ -14,7 +14,7 @@ _NAMED = 3  # root failures that a summary names
 
 
 def roots_of(board: Board, instance: Instance) -> list[Instance]:
-    """The failures from which `instance`, which is upstream-failed, suffers: failed ones, however far upstream.
+    """The failures that made `instance` upstream-failed: failed ones, however far upstream.
 
     An upstream-failed one without a failed upstream (nothing was returned to map over) is a root itself.
     """
@@ -26,7 +26,7 @@ def roots_of(board: Board, instance: Instance) -> list[Instance]:
         if each.state is TaskState.FAILED:
             roots[each] = None
             continue
-        behind = [up for up in looked_at(board, each) if up.state in FAILURES]
+        behind = [up for up in dependencies_of(board, each) if up.state in FAILURES]
         if not behind and each is not instance:
             roots[each] = None
         to_visit += (up for up in behind if up not in seen)
@@ -39,7 +39,7 @@ def failures_of(board: Board) -> list[Instance]:
     return [each for each in board if each.state is TaskState.FAILED]
 
 
-def looked_at(board: Board, instance: Instance) -> list[Instance]:
+def dependencies_of(board: Board, instance: Instance) -> list[Instance]:
     """On what `instance` depends: direct upstreams, setups further up, producers of what it maps over."""
     graph, task = board.graph, instance.task
     others = dict.fromkeys((*graph.upstream[task], *graph.indirect_setups[task]))
@@ -49,7 +49,7 @@ def looked_at(board: Board, instance: Instance) -> list[Instance]:
 
 
 def holder_of(board: Board, instance: Instance, now: datetime, usual: float | None = None) -> Holder:
-    """An instance of the run, as one that others wait for or suffer from."""
+    """An instance of the run, as one that others wait for or failed because of."""
     since = since_of(instance)
     return Holder(
         dag_id=board.run.dag_id,
@@ -64,7 +64,7 @@ def holder_of(board: Board, instance: Instance, now: datetime, usual: float | No
 
 
 def since_of(instance: Instance) -> datetime | None:
-    """From when an instance has been in its state, as far as its row tells."""
+    """From when an instance has been in its state, as far as its row says."""
     match instance.state:
         case TaskState.SCHEDULED:
             return instance.scheduled_at
@@ -99,7 +99,7 @@ def explain_end(board: Board, instance: Instance, subject: str, now: datetime) -
             summary = "succeeded" + (f" in {duration(took)}" if took is not None else "")
             gates = (Gate(name="worker", verdict=Verdict.OK, detail=f"try {instance.try_number}"),)
         case TaskState.FAILED:
-            summary = f"failed: {reason or 'its log tells why'}"
+            summary = f"failed: {reason or 'see its log'}"
             detail = f"try {instance.try_number} of {instance.max_tries + 1}"
             gates = (Gate(name="worker", verdict=Verdict.NEVER, detail=detail),)
             commands = (f"aiosched tasks logs {place} {board.graph.task_ids[instance.task]}", _clear(board, [instance]))

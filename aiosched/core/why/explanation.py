@@ -1,8 +1,8 @@
 """Why something does not run: the vocabulary of the answer, and what its parts have in common.
 
 An *explanation* walks the gates between a DAG, a run or a task instance and its running, in the order in which they
-are decided. Whether a gate is open says the very function that decides; this package of modules adds only words,
-and who holds what is missing. Pure: the facts are handed over (scheduler/why/why.py reads them).
+are decided. Whether a gate is open is decided by the functions that schedule; these modules add only words, and the
+holders of what is missing. Pure: the facts are handed over (scheduler/why/why.py reads them).
 
     why.py        gates, holders, explanations; the scheduler's gate; when something may be free
     dag.py    a DAG              run.py    a run
@@ -25,7 +25,7 @@ MOST_HOLDERS: Final = 20  # that a gate names
 
 
 class Verdict(StrEnum):
-    """How a gate stands."""
+    """The state of a gate."""
 
     OK = "ok"
     WAIT = "wait"  # closed now
@@ -39,7 +39,7 @@ CLOSED: Final = frozenset({Verdict.WAIT, Verdict.NEVER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who has, or is to deliver, what is missing.
+    """The run or task instance that has, or will deliver, what is missing.
 
     `seconds` is for how long it has been in `state`, `usual_seconds` the median of its latest successes. A run has
     no `task_id`. `slots` are those of a pool, 1 elsewhere.
@@ -57,7 +57,7 @@ class Holder:
 
     @property
     def label(self) -> str:
-        """It in words, as short as it can be told apart."""
+        """The shortest words that identify it."""
         words = [self.dag_id, run_label(self.run_id, self.logical_date)]
         if self.task_id is not None:
             words.append(self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]")
@@ -65,7 +65,7 @@ class Holder:
 
     @property
     def left(self) -> float | None:
-        """Seconds that it still needs, if it takes as long as usual; None: nobody can say, it is over that already."""
+        """Seconds that it still needs, if it takes as long as usual; None: unknown, or already exceeded."""
         if self.usual_seconds is None or self.seconds is None or self.state != "running":
             return None
         return self.usual_seconds - self.seconds if self.usual_seconds > self.seconds else None
@@ -93,7 +93,7 @@ class Explanation:
 
     `since` and `waiting_seconds`: from when, and for how long, it has been in `state` (no seconds for what is over).
     `rank` is its place, from 1, among all of the fleet that wait for slots of its pool. `likely_free_at` is a guess
-    from usual durations, `earliest_start` an instant before which it does not start. `notes`: what was not looked at.
+    from usual durations, `earliest_start` an instant before which it does not start. `notes`: what was not checked.
     """
 
     subject: str
@@ -133,12 +133,12 @@ class Owner:
 
 
 def scheduler_gate(owner: Owner) -> Gate:
-    """Whether somebody is there who decides."""
+    """Whether a living scheduler owns the DAG."""
     verdict, commands = Verdict.WAIT, () if owner.others else ("aiosched serve",)
     if owner.name is None or (not owner.is_alive and not owner.others):
         detail = "no living scheduler owns its partition yet" if owner.others else "no scheduler is alive"
     elif not owner.is_alive:
-        detail = f"{owner.name} gives no life sign; another one takes over when its lease ends"
+        detail = f"{owner.name} does not respond; another one takes over when its lease ends"
     elif owner.is_draining:
         after = "another one takes its DAGs over" if owner.others else "no other one is alive"
         detail = f"{owner.name} is draining: it begins nothing more, {after}"
@@ -165,7 +165,7 @@ def gate(name: str, reason: str | None, fine: str = "", **more: object) -> Gate:
 def staged(stages: Iterable[Sequence[Gate]]) -> tuple[Gate, ...]:
     """All gates in order; those of the stages behind a closed one are not reached.
 
-    What can never be is said of those, too: it is to be repaired in any case.
+    A gate that can never open is shown all the same: it has to be repaired in any case.
     """
     found: list[Gate] = []
     is_closed = False
@@ -186,7 +186,7 @@ def _not_reached(gate: Gate) -> Gate:
 
 
 def free_at(holders: Iterable[Holder], needs: int, now: datetime) -> datetime | None:
-    """When holders that are as quick as usual will have given back `needs` slots; None: nobody can say."""
+    """When holders that take as long as usual will have returned `needs` slots; None: unknown."""
     for left, slots in sorted((holder.left, holder.slots) for holder in holders if holder.left is not None):
         needs -= slots
         if needs <= 0:
@@ -195,7 +195,7 @@ def free_at(holders: Iterable[Holder], needs: int, now: datetime) -> datetime | 
 
 
 def earliest(gates: Iterable[Gate]) -> datetime | None:
-    """The instant before which closed gates keep it from starting, as far as they tell."""
+    """The instant before which closed gates keep it from starting, as far as they say."""
     return max((gate.opens_at for gate in gates if gate.closed and gate.opens_at is not None), default=None)
 
 
@@ -218,11 +218,6 @@ def run_label(run_id: str, logical_date: datetime | None) -> str:
         return run_id
     text = logical_date.astimezone(UTC).replace(tzinfo=None).isoformat()
     return text.removesuffix(":00")
-
-
-def stamp(instant: datetime) -> str:
-    """An instant in words, to the second."""
-    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def ago(seconds: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Why a run has not started, or does not get on. Source: docs/why.md."""
+"""Why a run has not started, or makes no progress. Source: docs/why.md."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from aiosched.core.creation.awaited import NOBODY, Awaited
 from aiosched.core.creation.run_creation import runs_to_start
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.values.durations import duration
+from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, RUN_FINISHED, RunState, TaskState
 from aiosched.core.why.ends import failures_of, holder_of, name_of
 from aiosched.core.why.explanation import (
@@ -30,21 +31,20 @@ from aiosched.core.why.explanation import (
     scheduler_gate,
     seconds_since,
     staged,
-    stamp,
 )
 
 Usual = Callable[[str], float | None]  # task id -> seconds that its successes usually take
 
 _REASONS = {
     "task_failure": "a task failed",
-    "all_tasks_deadlocked": "no task could go on",
+    "all_tasks_deadlocked": "no task can start any more",
     "timed_out": "it ran longer than its dagrun_timeout",
-    "cancelled": "somebody cancelled it",
+    "cancelled": "a user cancelled it",
 }
 
 
-def nobody_knows(task_id: str) -> None:
-    """How long a task usually takes, where that is not known."""
+def unknown_duration(task_id: str) -> None:
+    """`Usual` where no durations are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +84,11 @@ def run_gates(facts: RunFacts) -> list[Gate]:
         if facts.beyond is not None:
             detail += f": {facts.beyond}"
         if run.reason is not None:
-            detail += f"; it goes on for its teardowns only: {_REASONS.get(run.reason, run.reason)}"
+            detail += f"; only its teardowns still run: {_REASONS.get(run.reason, run.reason)}"
         return [Gate(name="run is running", verdict=Verdict.OK, detail=detail)]
     reason = why_queued(facts)
     if reason is None:
-        return [Gate(name="run may start", verdict=Verdict.OK, detail="it starts when its scheduler looks next")]
+        return [Gate(name="run may start", verdict=Verdict.OK, detail="it starts at the next pass of its scheduler")]
     if run.run_after > facts.now:
         return [Gate(name="start time", verdict=Verdict.WAIT, detail=reason, opens_at=run.run_after)]
     if facts.backfill_is_paused:
@@ -120,7 +120,7 @@ def why_queued(facts: RunFacts) -> str | None:
     return decision.waiting.get(run.key)
 
 
-def explain_run(facts: RunFacts, board: Board, usual: Usual = nobody_knows) -> Explanation:
+def explain_run(facts: RunFacts, board: Board, usual: Usual = unknown_duration) -> Explanation:
     """Why a run is where it is. `usual` says how long a task of it usually takes, in seconds."""
     run, now = facts.run, facts.now
     subject = f"{run.dag_id} · {run_label(run.run_id, run.logical_date)}"

@@ -1,18 +1,18 @@
 """Why a task instance does not run, or what it does. Source: docs/why.md.
 
 The gates stand in stages, as the decisions do: the fleet, the DAG and the run; what the task depends on; the limits
-under which it gets a slot; the executor; the worker. A stage is asked when all before it are open.
+under which it gets a slot; the executor; the worker. A stage is checked when all before it are open.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.slots.allocation import Candidate, Room
 from aiosched.core.values.durations import duration
+from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TaskState
 from aiosched.core.why.dependencies import dependency_gates
 from aiosched.core.why.ends import explain_end, name_of, since_of
@@ -33,17 +33,13 @@ from aiosched.core.why.explanation import (
     scheduler_gate,
     seconds_since,
     staged,
-    stamp,
 )
-from aiosched.core.why.run import RunFacts, Usual, nobody_knows, run_gates
-
-_PASSED: Final = frozenset({TaskState.SCHEDULED, *HOLDING_SLOT})  # its dependencies were met
-_NO_LIMIT: Final = -1
+from aiosched.core.why.run import RunFacts, Usual, run_gates, unknown_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedLoop:
-    """The event loop of the worker process in which the attempt is does not go on; `who` does that, as far as known."""
+    """The event loop of the attempt's worker process is blocked, by `who` as far as known."""
 
     since: datetime
     who: str
@@ -56,9 +52,10 @@ class TaskFacts:
     """A task instance and all that decides when it runs.
 
     `board` is its run as the rows have it. `candidate` says what it needs, `room` what there is; without `has_figures`
-    nobody knows what executors and parallelism of its scheduler leave (it is a second old at best).
-    The holders are who has slots of its pool, and who is active in its DAG. `ahead` are how many of the fleet go
-    before it in its pool and the slots that these need; None when that is not known. `executor` is the default one.
+    it is unknown what executors and parallelism of its scheduler leave (known figures are a second old at best).
+    The holders are those that have slots of its pool, and those that are active in its DAG. `ahead` are how many of the
+    fleet go before it in its pool and the slots that these need; None when that is not known. `executor` is the default
+    one.
     """
 
     run: RunFacts
@@ -75,7 +72,7 @@ class TaskFacts:
     queued_by: str | None = None  # name of the scheduler that claimed it
     deferred_since: datetime | None = None
     blocked: BlockedLoop | None = None
-    usual: Usual = nobody_knows
+    usual: Usual = unknown_duration
 
 
 def explain_task(facts: TaskFacts) -> Explanation:
@@ -147,7 +144,7 @@ def _summary(facts: TaskFacts, seconds: float | None, *, is_open: bool) -> str:
             text = f"running{ago(seconds)}" + (f", usually {duration(usual)}" if usual is not None else "")
             return f"{text}, {tries}" if instance.max_tries else text
         case TaskState.QUEUED:
-            return f"queued{ago(seconds)}, no worker has said that it began"
+            return f"queued{ago(seconds)}, no worker has reported that it began"
         case TaskState.RESTARTING | TaskState.SHUTDOWN:
             again = ", then it runs again" if state is TaskState.RESTARTING else ""
             return f"{state}: its attempt was told to stop{again}"
@@ -156,7 +153,7 @@ def _summary(facts: TaskFacts, seconds: float | None, *, is_open: bool) -> str:
             text += f" ({instance.reason})" if instance.reason else ""
             return f"{text}, retrying at {stamp(instance.next_at)}" if instance.next_at else text
         case TaskState.UP_FOR_RESCHEDULE:
-            at = f", looking again at {stamp(instance.next_at)}" if instance.next_at else ""
+            at = f", next check at {stamp(instance.next_at)}" if instance.next_at else ""
             return f"waiting for its condition{at}"
         case TaskState.DEFERRED:
             return f"deferred{ago(seconds)}, not running"
@@ -242,9 +239,9 @@ def _pool_gate(facts: TaskFacts) -> Gate:
 def _parallelism_gate(facts: TaskFacts) -> Gate:
     room, name = facts.room, "parallelism"
     if facts.candidate.defers or facts.instance.state in HOLDING_SLOT:
-        return gate(name, None, "is not asked")
+        return gate(name, None, "does not apply")
     if not facts.has_figures:
-        return Gate(name=name, verdict=Verdict.UNKNOWN, detail="its scheduler has not said how much it runs")
+        return Gate(name=name, verdict=Verdict.UNKNOWN, detail="its scheduler has not reported how much it runs")
     return gate(name, room.parallelism_refusal(), f"{room.parallelism - room.open} of {room.parallelism}")
 
 
@@ -253,11 +250,11 @@ def _executor_gate(facts: TaskFacts) -> Gate:
     wanted = candidate.executor or facts.executor
     name = f"executor {wanted}" if wanted else "executor"
     if candidate.defers:
-        return gate(name, None, "is not asked: it begins in its trigger")
+        return gate(name, None, "does not apply: it begins in its trigger")
     if facts.instance.state in HOLDING_SLOT:
         return gate(name, None, "has it")
     if not facts.has_figures:
-        return Gate(name=name, verdict=Verdict.UNKNOWN, detail="its scheduler has not said how many slots are open")
+        return Gate(name=name, verdict=Verdict.UNKNOWN, detail="its scheduler has not reported how many slots are open")
     reason = room.executor_refusal(candidate.executor, candidate.is_async)
     executor = room.executors.get(candidate.executor)
     if executor is None:
@@ -273,20 +270,20 @@ def _worker_gate(facts: TaskFacts) -> Gate:
         return Gate(name="worker", verdict=Verdict.WAIT, detail=_blocked_detail(facts.blocked, now))
     match instance.state:
         case TaskState.QUEUED:
-            detail = f"{who} has it{ago(seconds_since(instance.queued_at, now))}, no worker has said that it began"
+            detail = f"{who} has it{ago(seconds_since(instance.queued_at, now))}, no worker has reported that it began"
             return Gate(name="worker", verdict=Verdict.WAIT, detail=detail)
         case TaskState.RUNNING:
             return gate("worker", None, f"runs it{ago(seconds_since(instance.start_date, now))}, given by {who}")
         case TaskState.RESTARTING | TaskState.SHUTDOWN:
             return Gate(name="worker", verdict=Verdict.WAIT, detail="its attempt was told to stop, and has not ended")
     if instance.state in SCHEDULABLE or instance.state is TaskState.DEFERRED:
-        return gate("worker", None, "has not been asked yet")
-    return gate("worker", None, "it is handed out when its scheduler looks next")
+        return gate("worker", None, "is not needed yet")
+    return gate("worker", None, "it is handed out at the next pass of its scheduler")
 
 
 def _blocked_detail(blocked: BlockedLoop, now: datetime) -> str:
     lasts = ago(seconds_since(blocked.since, now))
-    where = f" at {blocked.where}" if blocked.where else ", holding the interpreter, so that nobody knows where"
+    where = f" at {blocked.where}" if blocked.where else ", holding the interpreter, so the line is not known"
     if blocked.by_itself:
         return f"it blocks the event loop of its worker process{lasts}{where}: await, or use asyncio.to_thread"
     return f"stands still: {blocked.who} blocks the event loop of its worker process{lasts}{where}"

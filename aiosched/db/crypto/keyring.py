@@ -51,7 +51,7 @@ class Keyring:
         return bool(self._configured) or (self.file is not None and self.file.exists())
 
     def encrypt(self, text: str) -> str:
-        """The token of `text`. Makes a key file that is missing; raises Refused when there is no key to be had."""
+        """The token of `text`. Makes a key file that is missing; raises Refused when there is no key."""
         if self.file is not None and not self.file.exists():
             make_key_file(self.file)
         return self._cipher().encrypt(text.encode("utf-8", "surrogatepass")).decode("ascii")
@@ -78,7 +78,7 @@ class Keyring:
         return self.encrypt(self.decrypt(token, what=what))
 
     def add_key(self) -> bool:
-        """Put a new key in front of those of a key file, and say whether there is one; setting keys is the user's."""
+        """Put a new key before those of the key file; False without a file: the user changes keys in the settings."""
         if self.file is None:
             return False
         if self.file.exists():
@@ -118,7 +118,7 @@ def new_key() -> str:
 
 
 def make_key_file(path: Path) -> None:
-    """Write a new key to `path`, mode 0600, unless somebody else has meanwhile."""
+    """Write a new key to `path`, mode 0600, unless another process already has."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _write(path, new_key() + "\n", replace=False)
 

@@ -1,7 +1,7 @@
 """JSON texts that are stored encrypted where there is a key, and readable where there is none.
 
-A sealed text is a JSON string (a Fernet token); what is sealed are JSON objects, so both can stand in one column and
-what version 0.1 stored readable is still read. Used for the arguments of triggers (triggers.py).
+A sealed text is a JSON string (a Fernet token); what is sealed are JSON objects, so one column holds both, and what
+version 0.1 stored unencrypted is still read. Used for the arguments of triggers (triggers.py).
 
 Source: the semantics reference, section 25.1.
 """
@@ -56,7 +56,7 @@ def _seal(texts: Collection[str], keyring: Keyring) -> dict[str, str]:
 
 
 async def _has_key(conn: DatabaseConnection, keyring: Keyring) -> bool:
-    """Whether there is a key. A key file is made when there was none; one that got lost is not replaced in silence."""
+    """Whether there is a key. A key file is made when there was none; a lost one is not silently replaced."""
     if keyring.exists:
         return True
     if keyring.file is None or await conn.fetchval(ANY_SECRET):

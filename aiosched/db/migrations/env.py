@@ -9,7 +9,7 @@ from aiosched.db.schema.schema import metadata
 
 def run() -> None:
     """Run the pending revisions inside the caller's transaction, or write them down as SQL."""
-    if context.is_offline_mode():  # `aiosched db migrate --sql`, which sees to the transaction
+    if context.is_offline_mode():  # `aiosched db migrate --sql`, which opens the transaction
         context.configure(
             dialect_name="postgresql",
             target_metadata=metadata,
@@ -21,7 +21,7 @@ def run() -> None:
         return
     connection = context.config.attributes.get("connection")
     if connection is None:
-        raise RuntimeError("Migrations run through `aiosched db migrate` only: it brings the connection along.")
+        raise RuntimeError("Migrations run through `aiosched db migrate` only: it provides the connection.")
     context.configure(connection=connection, target_metadata=metadata, transaction_per_migration=False)
     with context.begin_transaction():
         context.run_migrations()

@@ -28,7 +28,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What proves a person: the hash of the password, and how often sessions were ended."""
+    """What a login is checked against: the hash of the password, and how often sessions were ended."""
 
     name: str
     role: str
@@ -52,7 +52,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenOwner:
-    """Whom a token stands for: its own role and its owner's."""
+    """The owner of a token, with the token's own role and the owner's."""
 
     id: int
     owner: str
@@ -87,7 +87,7 @@ USE_TOKEN: Final = """
      WHERE t.token_hash = $1 AND NOT u.is_disabled AND (t.expires_at IS NULL OR t.expires_at > now())
 """
 TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
-# Guard: a person with a password is somebody else.
+# Guard: a person with a password is another one.
 ADMIT: Final = """
     INSERT INTO web_user (name, role) VALUES ($1, $2)
     ON CONFLICT (name) DO UPDATE
@@ -150,7 +150,7 @@ async def admit(db: Database, name: str, role: str) -> Login:
 
 
 async def read_login(db: Database, name: str) -> Login | None:
-    """What proves a person; None for nobody."""
+    """What the login of a person is checked against; None for an unknown one."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(READ_LOGIN, name)
     return None if row is None else Login(**dict(row))
@@ -188,7 +188,7 @@ async def delete_token(db: Database, token: int, owner: str | None) -> None:
 
 
 async def use_token(db: Database, token_hash: str) -> TokenOwner | None:
-    """Whom a token stands for; None when it is unknown, expired, or its owner is disabled."""
+    """The owner of a token; None when it is unknown, expired, or its owner is disabled."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(USE_TOKEN, token_hash)
         if row is None:
@@ -199,7 +199,7 @@ async def use_token(db: Database, token_hash: str) -> TokenOwner | None:
 
 
 async def signing_key(db: Database) -> bytes:
-    """The key that signs sessions; made by whoever asks first."""
+    """The key that signs sessions; the first call makes it."""
     async with db.acquire() as conn:
         while (key := await conn.fetchval("SELECT key FROM web_key")) is None:
             await conn.execute(MAKE_KEY, secrets.token_bytes(32))

@@ -1,6 +1,6 @@
 """Pools for people: list, read, set and delete. Source: the semantics reference, section 18.1.
 
-A pool belongs to no partition, so whoever changes one writes its row and, in the same
+A pool belongs to no partition, so a process that changes one writes its row and, in the same
 transaction, a `command` row that is applied already: the audit log. `used` belongs to the
 schedulers and is never touched here; a pool that shrinks below its use drains.
 """

@@ -158,8 +158,8 @@ class SecretStore:
             _check_existing(before, existing, "variables")
             for key in sorted(values):  # one order for all writers
                 new = values[key]
-                _, told = before.get(key, (None, None))
-                same = before.get(key) == (new.value, new.description if new.description is not None else told)
+                _, description = before.get(key, (None, None))
+                same = before.get(key) == (new.value, new.description if new.description is not None else description)
                 changes[key] = change = _fate(known=key in before, same=same, existing=existing)
                 about = {"name": key, "change": change}
                 if change in _WRITES and await _log(conn, "set_variable", about, requested_by, request):
@@ -242,9 +242,9 @@ class SecretStore:
     async def rotate(self, *, requested_by: str | None = None) -> int:
         """Encrypt everything again with the first key, and return how many rows that were.
 
-        A key file gets a new first key before; its old ones stay, they read old backups. The
-        setting's keys are the user's: a new one is put in front everywhere, then this is called.
-        All or nothing: raises Refused naming the first secret that no key decrypts.
+        A key file gets a new first key before; its old ones stay, they read old backups. Keys in the settings are the
+        user's to change: put a new one first everywhere, then call this. All or nothing: raises Refused naming the
+        first secret that no key decrypts.
         """
         async with self.db.transaction() as conn:
             await self._check_keyring(conn)
@@ -264,7 +264,7 @@ class SecretStore:
         return len(variables) + len(connections) + triggers
 
     async def _check_keyring(self, conn: DatabaseConnection) -> None:
-        """A key file that got lost is not replaced in silence: what it encrypted could never be read again."""
+        """A lost key file is not silently replaced: what it encrypted could never be read again."""
         if not self.keyring.exists and self.keyring.file is not None and await conn.fetchval(ANY_SECRET):
             raise Refused(
                 f"{self.keyring.file} is gone, and there are secrets that only its key can decrypt. Restore it, "

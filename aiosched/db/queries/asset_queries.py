@@ -16,7 +16,7 @@ from aiosched.errors import NotFound, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class AssetRow:
-    """An asset, who makes it and who waits for it (DAG ids, sorted), and its newest event."""
+    """An asset, its producers and consumers (DAG ids, sorted), and its newest event."""
 
     name: str
     uri: str

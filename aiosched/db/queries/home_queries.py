@@ -1,4 +1,4 @@
-"""What the first page shows: recent runs, late DAGs, what needs somebody. Read only, and never all of history."""
+"""What the first page shows: recent runs, late DAGs, what needs attention. Read only, and never all of history."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from aiosched.db.server.engine import Database
 
-NEWEST: Final = 5_000  # runs that are looked at, newest first
+NEWEST: Final = 5_000  # runs that are read, newest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ComingRun:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """Something about a DAG that needs somebody: `number` of what, since when."""
+    """Something about a DAG that needs attention: `number` of what, since when."""
 
     dag_id: str
     run_id: str | None

@@ -1,4 +1,4 @@
-"""Statements for who waits until the whole fleet is idle: is anything left to do? No decisions live here.
+"""Statements for waiting until the whole fleet is idle: is anything left to do? No decisions live here.
 
 Each names one thing that is left, for people. Ask all of them in one snapshot: what one of them has
 just done may be what another has just begun.
@@ -24,7 +24,7 @@ WAITING: Final = """
     LIMIT 1
 """
 
-# A paused DAG's run is left alone, but for what is queued or running in it.
+# A run of a paused DAG does not count, except for what is queued or running in it.
 # Index: ix_dag_run_unfinished (partial), primary keys.
 UNFINISHED: Final = """
     SELECT format('run %s of %s is %s', r.run_id, r.dag_id, r.state)
@@ -37,7 +37,7 @@ UNFINISHED: Final = """
 
 
 async def unfinished_work(conn: DatabaseConnection) -> str | None:
-    """A request, report, callback or run that is not done with; None when there is none."""
+    """A request, report, callback or run that is not finished; None when there is none."""
     waiting: str | None = await conn.fetchval(WAITING)
     if waiting is not None:
         return waiting
@@ -45,8 +45,8 @@ async def unfinished_work(conn: DatabaseConnection) -> str | None:
     return unfinished
 
 
-# What the owner has stored about the next run settles the matter, unless that is none, or the version is so new that
-# the owner may not have looked at it. Index: ix_dag_partition.
+# The next run that the owner has stored decides, unless there is none, or the version is so new that the owner may not
+# have read it. Index: ix_dag_partition.
 PERHAPS_DUE: Final = f"""
     SELECT {DAG_COLUMNS} FROM dag
      WHERE version_id IS NOT NULL AND partition = ANY($1::smallint[])
@@ -59,10 +59,10 @@ PERHAPS_DUE: Final = f"""
 
 
 async def perhaps_due(
-    conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, news_within: float
+    conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, noticed_within: float
 ) -> list[DagRow]:
-    """The DAGs of these partitions whose schedule may have a run for `now`, for which it must be asked.
+    """The DAGs of these partitions whose schedule may have a run for `now`, for which it must be computed.
 
-    Owners hear of a new version within `news_within` seconds.
+    Owners notice a new version within `noticed_within` seconds.
     """
-    return [DagRow(*row) for row in await conn.fetch(PERHAPS_DUE, sorted(partitions), now, news_within)]
+    return [DagRow(*row) for row in await conn.fetch(PERHAPS_DUE, sorted(partitions), now, noticed_within)]

@@ -1,7 +1,7 @@
-"""Who holds the slots of a pool, and who waits for them, for people. Read only.
+"""Which task instances hold the slots of a pool, and which wait for them, for people. Read only.
 
-A task instance does not say its pool: its DAG version does. So the versions of unfinished runs are read first (each
-once, however many runs it has), then the instances of those of their tasks that name the pool, by key.
+The row of a task instance does not name its pool: its DAG version does. So the versions of unfinished runs are read
+first (each once, however many runs it has), then the instances of those of their tasks that name the pool, by key.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ WAITING: Final = f"""
 async def pool_holders(
     db: Database, members: Collection[PoolMember], *, include_deferred: bool, limit: int
 ) -> list[PoolUser]:
-    """Who holds slots, those that hold them longest first. `include_deferred`: deferred tasks hold theirs."""
+    """Those that hold slots, the longest holders first. `include_deferred`: deferred tasks hold theirs."""
     states = [*HOLDING_SLOT, TaskState.DEFERRED] if include_deferred else [*HOLDING_SLOT]
     async with db.acquire() as conn:
         rows = await conn.fetch(HOLDERS, *_columns(members), sorted(states), limit)
@@ -122,7 +122,7 @@ async def pool_holders(
 async def pool_waiting(
     db: Database, members: Collection[PoolMember], *, after: Place | None = None, limit: int
 ) -> list[PoolUser]:
-    """Who waits, first to last, behind the place `after`."""
+    """Those that wait, first to last, behind the place `after`."""
     async with db.acquire() as conn:
         rows = await conn.fetch(WAITING, *_columns(members), [TaskState.SCHEDULED], *(after or [None] * 5), limit)
     return [PoolUser(**dict(row)) for row in rows]

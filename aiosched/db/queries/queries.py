@@ -1,6 +1,6 @@
 """What people read of DAGs, runs and tasks. Read only, paged, with SQLAlchemy Core.
 
-Every list takes `limit` and a key to go on from, so its cost does not depend on how much
+Every list takes `limit` and a key to continue from, so its cost does not depend on how much
 history there is. The scheduler reads nothing here; its statements stand in the neighbours,
 and the state of parsing and of the schedulers in status.py.
 """

@@ -1,4 +1,4 @@
-"""What people read of parsing and of the schedulers: import errors, counts, who is alive. Read only."""
+"""What people read of parsing and of the schedulers: import errors, counts, which schedulers are alive. Read only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from aiosched.db.queries.queries import fetch
 from aiosched.db.schema.schema import dag, dag_file
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.ownership import look
+from aiosched.db.statements.ownership import read_fleet
 
 # ---- parsing ----
 
@@ -155,9 +155,9 @@ SCHEDULERS: Final = """
 
 
 async def list_schedulers(db: Database) -> list[SchedulerRow]:
-    """All incarnations that are known, oldest first; dead ones until somebody has taken them over."""
+    """All incarnations that are known, oldest first; dead ones until they have been taken over."""
     async with db.acquire() as conn:
-        view = await look(conn)
+        view = await read_fleet(conn)
         rows = await conn.fetch(SCHEDULERS)
     dead = {peer.incarnation for peer in view.peers if peer.dead}
     held: dict[int | None, list[int]] = {}

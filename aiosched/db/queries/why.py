@@ -1,6 +1,6 @@
 """What the answer to "why does it not run?" needs of the rows. Read only; no decisions live here.
 
-Every statement is bounded: by the unfinished runs, of which the oldest are looked at, and by its limit.
+Every statement is bounded: by the unfinished runs, of which the oldest are read, and by its limit.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ ACTIVE_OF_DAG: Final = """
 
 
 async def active_instances(conn: DatabaseConnection, dag_id: str, partition: int) -> list[ActiveCount]:
-    """Who of a DAG counts against its limits."""
+    """The task instances of a DAG that count against its limits."""
     states = [state.value for state in (*HOLDING_SLOT, TaskState.DEFERRED)]
     rows = await conn.fetch(ACTIVE_OF_DAG, partition, dag_id, states)
     return [ActiveCount(run, version, task, TaskState.of(state), number) for run, version, task, state, number in rows]
@@ -115,18 +115,18 @@ RUNNING_RUNS: Final = """
 
 
 async def more_run_than_are_read(conn: DatabaseConnection) -> bool:
-    """Whether more than `MOST_RUNS` runs are running, so that contenders of the younger ones are not seen."""
+    """Whether more than `MOST_RUNS` runs are running, so that contenders of the younger ones are not read."""
     return int(await conn.fetchval(RUNNING_RUNS, list(range(PARTITIONS)), MOST_RUNS + 1)) > MOST_RUNS
 
 
 async def waiting_instances(conn: DatabaseConnection) -> list[Contender] | None:
-    """Who of the oldest `MOST_RUNS` runs waits for a slot; None when these are more than `MOST_INSTANCES`."""
+    """Those of the oldest `MOST_RUNS` runs that wait for a slot; None when these are more than `MOST_INSTANCES`."""
     found = await _contenders(conn, [TaskState.SCHEDULED], None, without_paused=True)
     return None if len(found) > MOST_INSTANCES else found
 
 
 async def holding_instances(conn: DatabaseConnection, dag_id: str | None = None) -> list[Contender]:
-    """Who of the oldest `MOST_RUNS` runs, or those of a DAG, holds slots (deferred ones too), the oldest first.
+    """Those of the oldest `MOST_RUNS` runs, or of a DAG, that hold slots (deferred ones too), the oldest first.
 
     At most `MOST_INSTANCES` and one more, which says that there are others.
     """
@@ -236,6 +236,6 @@ OWNER_OF: Final = "SELECT incarnation FROM partition_lease WHERE partition = $1"
 
 
 async def owner_of(conn: DatabaseConnection, partition: int) -> int | None:
-    """The incarnation that owns a partition; None: nobody does."""
+    """The incarnation that owns a partition; None: no scheduler does."""
     found: int | None = await conn.fetchval(OWNER_OF, partition)
     return found

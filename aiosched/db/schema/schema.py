@@ -286,7 +286,7 @@ asset_event = Table(
     Index(None, "asset_id", "timestamp"),
 )
 
-# Assets with events that no run of the DAG has seen yet: one row however many events.
+# Assets with events that no run of the DAG has consumed yet: one row however many events.
 asset_queue = Table(
     "asset_queue",
     metadata,
@@ -321,7 +321,7 @@ deferred_trigger = Table(
     instant("timeout_at"),
     Column("holds_pool", Boolean, nullable=False, server_default=text("false")),  # its pool slots count as used
     Column("event", JSON),  # of the trigger, once it has fired
-    Column("error", Text),  # why it fires no more: with it the task goes on by failing
+    Column("error", Text),  # why it cannot fire any more: the task resumes by failing with it
     Column("timed_out", Boolean, nullable=False, server_default=text("false")),
     created_at(),
 )
@@ -361,7 +361,7 @@ command = Table(
     "command",
     metadata,
     identity(),
-    partition(nullable=True),  # NULL: for whoever comes first (pools)
+    partition(nullable=True),  # NULL: for any scheduler (pools)
     Column("dag_id", Text),
     Column("verb", Text, nullable=False),
     Column("args", JSON, nullable=False, server_default=text("'{}'")),
@@ -372,14 +372,14 @@ command = Table(
     Column("applied_by", BigInteger),
     instant("applied_at"),
     created_at(),
-    Column("request_id", Uuid),  # made by who may have to ask twice; NULL: nobody does
+    Column("request_id", Uuid),  # of a caller that may have to ask twice, else NULL
     CheckConstraint(one_of("state", ("waiting", "applied", "refused")), name="state"),
     Index("ix_command_waiting", "partition", "id", postgresql_where=text("state = 'waiting'")),
     Index(None, "dag_id", "id"),
     Index(None, "request_id", unique=True, postgresql_where=text("request_id IS NOT NULL")),
 )
 
-# The inbox of news from workers that are not the owner's own.
+# The inbox of reports from workers of other schedulers than the owner.
 task_report = Table(
     "task_report",
     metadata,
@@ -479,7 +479,7 @@ sla_miss = Table(
     Column("task_id", Text, nullable=False),
     instant("logical_date", nullable=False),
     instant("missed_at", nullable=False),  # when it was recorded
-    Column("callback_id", BigInteger, index=True),  # the callback_outbox row that tells of it; NULL: nobody was told
+    Column("callback_id", BigInteger, index=True),  # the callback_outbox row that reports it; NULL: not reported
     UniqueConstraint("dag_id", "task_id", "logical_date"),
 )
 

@@ -31,7 +31,7 @@ MAIN_TABLES: Final = (
     "scheduler",
 )
 
-LOCK_TIMEOUT: Final = "10s"  # how long a reset waits for whoever uses the tables
+LOCK_TIMEOUT: Final = "10s"  # how long a reset waits for other users of the tables
 EXACT_UP_TO: Final = 100_000  # rows; above that counting takes long and the planner's estimate will do
 
 SERVER: Final = """

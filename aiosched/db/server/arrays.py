@@ -1,6 +1,6 @@
 """Arrays for the hot statements, as PostgreSQL's text of an array: `$1::text::bigint[]` takes what `array_text` gives.
 
-The driver would look at each element of a list by itself, which costs eight times as much processor time.
+The driver would encode each element of a list separately, which costs eight times as much processor time.
 """
 
 from __future__ import annotations

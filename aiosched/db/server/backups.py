@@ -2,8 +2,8 @@
 
 A backup is made with the pg_dump of the server's version, so that the server's own pg_restore reads it. Where there is
 only a newer one, it is plain SQL without the few lines that only newer servers and clients know. A restore takes both,
-from any version to any other: it turns the file into such SQL and runs that in one transaction, which ends with a look
-at what came of it.
+from any version to any other: it turns the file into such SQL and runs that in one transaction, which ends with a check
+of the result.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Restored:
 
 
 async def backup(dsn: str, path: Path) -> Backup:
-    """Write the database to `path`: a consistent snapshot; schedulers may go on meanwhile.
+    """Write the database to `path`: a consistent snapshot; schedulers may run meanwhile.
 
     An archive for the server's own pg_restore, or plain SQL where no pg_dump of the server's version is here. `path`
     appears once it is complete. Raises Refused if it exists, UnsupportedDatabase if there is no pg_dump new enough for
@@ -128,12 +128,12 @@ async def backup(dsn: str, path: Path) -> Backup:
 
 
 async def restore(dsn: str, path: Path) -> Restored:
-    """Load a backup into an empty database, all or nothing, and check what came of it.
+    """Load a backup into an empty database, all or nothing, and check the result.
 
     Takes archives and plain SQL of pg_dump, of this version of PostgreSQL or another. Raises NotFound if there is no
     such file, Refused if the database is not empty, DatabaseError with what is wrong with the file or the server.
     """
-    is_archive = await asyncio.to_thread(_look_at, path)
+    is_archive = await asyncio.to_thread(_inspect, path)
     dsn = normalize(dsn)
     with explained(dsn):
         conn = await _connect(dsn, "restore")
@@ -182,7 +182,7 @@ def _publish(partial: Path, path: Path) -> int:
     return path.stat().st_size
 
 
-def _look_at(path: Path) -> bool:
+def _inspect(path: Path) -> bool:
     """Whether the file is an archive; raises NotFound, and DatabaseError for what is no complete dump."""
     try:
         with path.open("rb") as file:
@@ -278,15 +278,15 @@ def _dump(programs: _Programs, dsn: str, version: int, target: Path) -> bool:
         options, pipe = ["--format=custom", f"--file={target}"], subprocess.DEVNULL
     else:
         options, pipe = ["--format=plain", "--no-owner", "--no-privileges"], subprocess.PIPE
-    with tempfile.TemporaryFile() as told:
-        process = programs.start(client(program, dsn, *options, "--no-password"), stdout=pipe, stderr=told)
+    with tempfile.TemporaryFile() as errors:
+        process = programs.start(client(program, dsn, *options, "--no-password"), stdout=pipe, stderr=errors)
         if process.stdout is not None:
             with target.open("xb") as file:
                 file.writelines(Script(process.stdout))
                 file.flush()
                 os.fsync(file.fileno())
         if process.wait() != 0:
-            raise _Failed(_words(told))
+            raise _Failed(_words(errors))
     return is_archive
 
 
@@ -294,12 +294,12 @@ def _load(programs: _Programs, dsn: str, path: Path, is_archive: bool) -> Mappin
     """Run the file as one transaction, the check at its end; the rows of each table."""
     word = secrets.token_hex(16)  # until psql reads it again it takes no commands of its own, such as \!
     with contextlib.ExitStack() as files:
-        told, said = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        errors, said = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
         reading, lines = None, cast("IO[bytes]", None)
         if is_archive:
             options = ("--file=-", "--no-owner", "--no-privileges", str(path))
             command = ClientCommand((str(binaries() / "pg_restore"), *options), {})
-            reading = programs.start(command, stdout=subprocess.PIPE, stderr=told)
+            reading = programs.start(command, stdout=subprocess.PIPE, stderr=errors)
             lines = cast("IO[bytes]", reading.stdout)
         else:
             lines = files.enter_context(path.open("rb"))
@@ -317,7 +317,7 @@ def _load(programs: _Programs, dsn: str, path: Path, is_archive: bool) -> Mappin
         if psql.wait() != 0:
             raise _Failed(_words(said))
         if not script.is_complete or (reading is not None and reading.wait() != 0):
-            raise _Failed(_words(told) if is_archive else "it is not complete.")
+            raise _Failed(_words(errors) if is_archive else "it is not complete.")
     return script.rows
 
 
@@ -360,5 +360,5 @@ def _major_version(program: str) -> int:
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
     number = re.search(r"(\d+)", said)
     if number is None:
-        raise DatabaseError(f"{program} does not tell its version: {said.strip()!r}. Reinstall it.")
+        raise DatabaseError(f"{program} does not state its version: {said.strip()!r}. Reinstall it.")
     return int(number[1])

@@ -1,4 +1,4 @@
-"""What statements need of a connection, and what is needed of who has connections. Types only."""
+"""What statements need of a connection, and of the object that hands connections out. Types only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Database addresses: one spelling in, what people may see out. No connection is made here."""
+"""Database addresses: normalized for connecting, without passwords for showing. No connection is made here."""
 
 from __future__ import annotations
 

@@ -81,14 +81,14 @@ OPTIONS: Final = MappingProxyType(
     }
 )
 
-# For tests: what a crash of the machine may cost is everything.
+# For tests: a crash of the machine may cost all data.
 NOT_DURABLE: Final = MappingProxyType(
     {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
 )
 
 _INITDB: Final = (
     "--username=" + SUPERUSER,
-    "--auth=trust",  # the folder of the socket is the lock on the door
+    "--auth=trust",  # whoever can enter the folder of the socket may log in
     "--encoding=UTF8",
     "--locale=C",
     "--locale-provider=builtin",
@@ -100,11 +100,11 @@ _INITDB: Final = (
 _START_SECONDS: Final = 300.0  # recovery after a crash can take a while
 _STOP_SECONDS: Final = 60.0
 _LOCK_SECONDS: Final = 330.0
-_LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is put aside at the next start
+_LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is renamed at the next start
 
 
 class ServerStanding(Enum):
-    """How the server that somebody uses stands."""
+    """The state of a server in use."""
 
     RUNS = "runs"
     ENDED = "has ended"
@@ -119,7 +119,7 @@ def embedded_data_dir(home: Path) -> Path:
 def embedded_dsn(home: Path, *, database: str = DATABASE) -> str | None:
     """The DSN of the running embedded server of `home`, None if it is not running. Starts nothing."""
     data_dir = embedded_data_dir(home).absolute()
-    with _told(data_dir):
+    with _named_errors(data_dir):
         found = read_postmaster(data_dir)
         return _dsn(found, database) if found is not None and ask(found.socket) is ServerAnswer.READY else None
 
@@ -152,7 +152,7 @@ class EmbeddedPostgres:
         return await asyncio.to_thread(self.start_blocking)
 
     async def stop(self) -> None:
-        """Leave the server; the last user ends it, in order, and waits until it is gone."""
+        """Stop using the server; its last user shuts it down and waits until it is gone."""
         await asyncio.to_thread(self.stop_blocking)
 
     async def __aenter__(self) -> str:
@@ -167,13 +167,13 @@ class EmbeddedPostgres:
 
     def start_blocking(self) -> str:
         """`start` for callers without an event loop."""
-        with _told(self.data_dir):
+        with _named_errors(self.data_dir):
             self.data_dir.parent.mkdir(parents=True, exist_ok=True)
             with self._exclusively():
                 server = self._server = self._running() or self._launch()
                 self._folder = folder_id(self.data_dir)
                 if self._users is None:
-                    self._users = _open_lock(self._beside("users"))
+                    self._users = _open_lock(self._sibling("users"))
                     fcntl.flock(self._users, fcntl.LOCK_SH)
         return _dsn(server, self.database)
 
@@ -181,20 +181,20 @@ class EmbeddedPostgres:
         """`stop` for callers without an event loop. Does nothing if this object has not started."""
         if self._users is None:
             return
-        if self.look() is ServerStanding.FOLDER_GONE:
+        if self.check() is ServerStanding.FOLDER_GONE:
             self._leave()
             self._end_stray()
             return
-        with _told(self.data_dir), self._exclusively():
+        with _named_errors(self.data_dir), self._exclusively():
             self._leave()
             if self._is_unused():
                 self._shut_down()
 
-    def look(self) -> ServerStanding:
-        """How the server stands that this object has started or joined. Takes well under a millisecond."""
+    def check(self) -> ServerStanding:
+        """The state of the server that this object has started or joined. Takes well under a millisecond."""
         if folder_id(self.data_dir) != self._folder or not (self.data_dir / "PG_VERSION").exists():
             return ServerStanding.FOLDER_GONE
-        for server in (read_postmaster(self.data_dir), self._server):  # somebody else may have started it again
+        for server in (read_postmaster(self.data_dir), self._server):  # another process may have started it again
             if server is not None and runs_on(server.pid, self._folder, self.data_dir):
                 return ServerStanding.RUNS
         # In another container on the same folder its process cannot be seen from here.
@@ -213,16 +213,16 @@ class EmbeddedPostgres:
         users, self._users = self._users, None
         if users is not None:
             with users:
-                fcntl.flock(users, fcntl.LOCK_UN)  # also lets go of what a forked child has inherited
+                fcntl.flock(users, fcntl.LOCK_UN)  # also releases what a forked child has inherited
 
     # -- who uses it ---------------------------------------------------------------------------
 
-    def _beside(self, suffix: str) -> Path:
+    def _sibling(self, suffix: str) -> Path:
         return self.data_dir.with_name(f"{self.data_dir.name}.{suffix}")
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
-        with _open_lock(self._beside("lock")) as lock:
+        with _open_lock(self._sibling("lock")) as lock:
             deadline = time.monotonic() + _LOCK_SECONDS
             while not _try_lock(lock):
                 if time.monotonic() > deadline:
@@ -234,7 +234,7 @@ class EmbeddedPostgres:
             yield
 
     def _is_unused(self) -> bool:
-        with _open_lock(self._beside("users")) as users:
+        with _open_lock(self._sibling("users")) as users:
             return _try_lock(users)
 
     # -- starting ------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class EmbeddedPostgres:
     def _running(self) -> Postmaster | None:
         """The server that already runs on the data directory, once it is ready; None if there is none (any more).
 
-        A server that nobody hears from, but whose process is there, is waited for: it starts, or ends.
+        A server that does not answer, but whose process exists, is waited for: it is starting, or ending.
         """
         deadline = time.monotonic() + _START_SECONDS
         while (found := read_postmaster(self.data_dir)) is not None:
@@ -253,7 +253,7 @@ class EmbeddedPostgres:
                 case ServerAnswer.NOBODY if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
                     return None
             if time.monotonic() > deadline:
-                raise self._failed(f"takes no connections since {_START_SECONDS:.0f} s")
+                raise self._failed(f"has taken no connections for {_START_SECONDS:.0f} s")
             time.sleep(0.01)
         return None
 
@@ -280,9 +280,9 @@ class EmbeddedPostgres:
                 raise
 
     def _clear(self, folder: Path) -> None:
-        """Remove what a server that was killed left and a start would stumble over.
+        """Remove what a killed server left and what would make a start fail.
 
-        Never a pid file with something in it: by that PostgreSQL finds processes of the dead server that live on.
+        Never a pid file with content: with it PostgreSQL finds processes of the dead server that still run.
         """
         pid_file = self.data_dir / "postmaster.pid"
         if pid_file.exists() and not pid_file.stat().st_size:  # it was killed between making and writing it
@@ -311,8 +311,8 @@ class EmbeddedPostgres:
         return True
 
     def _initialise(self, account: Account) -> None:
-        """Make the data directory beside its place and move it there: it exists whole or not at all."""
-        fresh = self._beside("new")
+        """Make the data directory next to its final path and move it there: it exists complete or not at all."""
+        fresh = self._sibling("new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         claim_folder(fresh, account)
@@ -346,8 +346,8 @@ class EmbeddedPostgres:
         for name, value in self.options.items():
             command += ["-c", f"{name}={value}"]
         # There is no server, so a pid file that is still there was left by a dead one. Its number may by now belong to
-        # somebody else, and PostgreSQL would take that for a live server. It ignores the pid of its "grandparent"; that
-        # no process of the dead server lives it checks by itself, by the shared memory that the file names.
+        # another process, and PostgreSQL would take that for a live server. It ignores the pid of its "grandparent";
+        # it checks itself, by the shared memory that the file names, that no process of the dead server lives.
         stale = read_postmaster(self.data_dir)
         environment = {"PG_GRANDPARENT_PID": str(stale.pid)} if stale is not None else {}
         detached = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
@@ -440,7 +440,7 @@ def _try_lock(file: IO[Any]) -> bool:
 
 
 @contextlib.contextmanager
-def _told(data_dir: Path) -> Iterator[None]:
+def _named_errors(data_dir: Path) -> Iterator[None]:
     """Raise what the operating system refuses as a DatabaseError that names the folder."""
     try:
         yield

@@ -30,7 +30,7 @@ _SOCKET_NAME: Final = "/.s.PGSQL.5432"  # any four digits
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who the server runs as. `switch` is set if we are root and have to become that user."""
+    """The user that the server runs as. `switch` is set if we are root and have to become that user."""
 
     uid: int
     gid: int
@@ -142,7 +142,7 @@ def _fits(folder: Path) -> bool:
 
 
 def _make_private(folder: Path, account: Account) -> bool:
-    """Make `folder` accessible to the account alone; False if somebody else has put something there."""
+    """Make `folder` accessible to the account alone; False if another user has put something there."""
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:

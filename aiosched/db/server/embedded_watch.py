@@ -1,6 +1,6 @@
-"""Looking after the embedded server for as long as its process uses it: it is started again when it ends.
+"""Keeps the embedded server running for as long as its process uses it: it is started again when it ends.
 
-Every process that goes on (a scheduler, a web server, a parser) looks after the server that it has started or joined.
+Every long-running process (a scheduler, a web server, a parser) watches the server that it has started or joined.
 When the server ends, each of them starts it again or joins the one that another has started: starts exclude each other
 (embedded.py), the address stays the same, and all that use it see a restart of the database.
 """
@@ -18,7 +18,7 @@ from aiosched.errors import DatabaseError
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0  # seconds
 _SETTLED: Final = 60.0  # a server that has run for so many seconds is started again at once
 
@@ -44,7 +44,7 @@ async def kept_running(server: EmbeddedPostgres | None) -> AsyncIterator[None]:
             yield
             keeping.cancel()
     except Exception as error:
-        if await asyncio.to_thread(server.look) is ServerStanding.FOLDER_GONE:
+        if await asyncio.to_thread(server.check) is ServerStanding.FOLDER_GONE:
             await server.stop()
             raise DatabaseError(
                 f"The folder {server.data_dir} of the embedded database was renamed or removed while it was in use; "
@@ -59,8 +59,8 @@ async def _keep_running(server: EmbeddedPostgres) -> None:
     again, started = 0, loop.time()
     due: float | None = None  # when an ended server is started
     while True:
-        await asyncio.sleep(_LOOK_SECONDS)
-        standing = await asyncio.to_thread(server.look)
+        await asyncio.sleep(_POLL_SECONDS)
+        standing = await asyncio.to_thread(server.check)
         if standing is ServerStanding.FOLDER_GONE:
             raise DatabaseError(f"The folder {server.data_dir} is gone.")
         if standing is ServerStanding.RUNS:
@@ -70,18 +70,18 @@ async def _keep_running(server: EmbeddedPostgres) -> None:
             again = 0 if loop.time() - started > _SETTLED else again
             pause, again = pause_before(again), again + 1
             due = loop.time() + pause
-            await _tell_end(server, pause)
+            await _log_end(server, pause)
         if loop.time() >= due:
             await _start(server)
             due, started = None, loop.time()
 
 
-async def _tell_end(server: EmbeddedPostgres, pause: float) -> None:
-    said = await asyncio.to_thread(server.last_lines)
+async def _log_end(server: EmbeddedPostgres, pause: float) -> None:
+    last = await asyncio.to_thread(server.last_lines)
     when = f"in {pause:g} s" if pause else "now"
     logger.error(
         "the embedded PostgreSQL on %s has ended; it is started again %s. Its log ends with: %s",
-        server.data_dir, when, said,
+        server.data_dir, when, last,
     )  # fmt: skip
 
 

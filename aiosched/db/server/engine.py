@@ -73,7 +73,7 @@ class _PooledConnection(_CountedConnection):
 
 
 def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
-    """Where sessions go when statements go to `dsn`; raises ConfigError for a pgbouncer that has nothing beside it."""
+    """The address for sessions when statements go to `dsn`; ConfigError for a pgbouncer without a direct one."""
     if settings.pgbouncer and settings.direct_dsn is None:
         raise ConfigError(
             f"This needs a session, and the pgbouncer at {address_of(dsn)} keeps none. Set [database] direct_dsn "
@@ -186,7 +186,7 @@ class Database:
         return str(address_of(self.dsn))
 
     async def close(self) -> None:
-        """Close the pool and the engine, and let those leave who wait for answers. May be called twice.
+        """Close the pool and the engine, and release callers that wait for answers. May be called twice.
 
         Connections of `connect` are their callers'.
         """

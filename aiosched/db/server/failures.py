@@ -1,4 +1,4 @@
-"""What asyncpg and the operating system raise, told as one clear line; and which failures pass by themselves.
+"""The errors of asyncpg and the operating system as one clear line; and which failures are temporary.
 
 No statements live here, and no retry loop: callers ask `is_retryable` and decide how long to wait.
 """
@@ -37,7 +37,7 @@ _SERVER_GONE: Final = (
     TooManyConnections,
 )
 
-# What asyncpg raises on a connection whose end has arrived and is not dealt with yet.
+# What asyncpg raises on a connection that was closed, before it has noticed.
 _DRIVER_CONFUSED: Final = (asyncpg.InternalClientError,)
 
 # The statement failed, the connection is fine, and the same transaction may succeed next time.
@@ -67,7 +67,7 @@ def is_retryable(error: BaseException) -> bool:
     """Whether doing the same work again, from the start of its transaction, may succeed without a human."""
     if is_connection_failure(error) or isinstance(error, _PASSING):
         return True
-    cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of what `explained` told people
+    cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of an error that `explained` raised
     return cause is not None and is_retryable(cause)
 
 
@@ -101,10 +101,10 @@ def explained(dsn: str) -> Iterator[None]:
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-        told = explain(error, dsn)
-        if told is None:
+        explained_error = explain(error, dsn)
+        if explained_error is None:
             raise
-        raise told from error
+        raise explained_error from error
 
 
 def check_server_version(major: int, dsn: str) -> None:
@@ -119,7 +119,7 @@ def check_server_version(major: int, dsn: str) -> None:
 
 
 def _explain_embedded(error: BaseException, where: Address) -> DatabaseError | None:
-    """What is said of the embedded server: there is no address to correct, and its log is at hand."""
+    """As `_explain_answer`, for the embedded server: it has no address to correct, and its log is on this machine."""
     said = _one_line(error) if isinstance(error, asyncpg.PostgresError) else _cause(error)
     log = "Its log is server.log in the folder of its data."
     match error:

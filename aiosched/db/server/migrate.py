@@ -98,7 +98,7 @@ async def _upgrade(dsn: str, default_pool_slots: int | None) -> None:
             if default_pool_slots is not None:
                 resize = text("UPDATE pool SET slots = :slots WHERE name = 'default_pool'")
                 await conn.execute(resize, {"slots": default_pool_slots})
-    except DBAPIError as error:  # what PostgreSQL said, as it is told of all other statements
+    except DBAPIError as error:  # what PostgreSQL said, explained as for all other statements
         said = getattr(error.orig, "__cause__", None)
         raise (error if said is None else said) from None
     finally:

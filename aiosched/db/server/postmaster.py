@@ -1,8 +1,9 @@
 """What can be learned of a PostgreSQL server from outside: its pid file, its socket, its process, its log.
 
 A pid file outlives a server that is killed, and the number in it soon belongs to another process: in a container each
-start hands out the same few numbers, often to the new server itself. So no file is believed by its number. A server is
-there when it answers on its socket, or when the process is a PostgreSQL whose working folder is the data directory.
+start hands out the same few numbers, often to the new server itself. So the number in a pid file proves nothing. A
+server is there when it answers on its socket, or when the process is a PostgreSQL whose working folder is the data
+directory.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Final
 SUPERUSER: Final = "postgres"
 
 _LOG_PREFIX: Final = re.compile(r"^.*?\b(FATAL|PANIC|ERROR|HINT|DETAIL|LOG|WARNING):\s+")
-_TOLD_TO_CLIENTS: Final = re.compile(
+_SENT_TO_CLIENTS: Final = re.compile(
     "the database system is (starting up|shutting down|not yet accepting|in recovery)|Consistent recovery state"
     "|due to administrator command"
 )
@@ -74,13 +75,13 @@ def read_postmaster(data_dir: Path) -> Postmaster | None:
 
 
 def ask(path: Path) -> ServerAnswer:
-    """Knock at a server's socket as a client does; only the server can answer, in a folder that is its own."""
-    with socket.socket(socket.AF_UNIX) as knock:
-        knock.settimeout(5.0)
+    """Connect to a server's socket as a client does; in a folder that is its own only the server can answer."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(5.0)
         try:
-            knock.connect(str(path))
-            knock.sendall(_HELLO)
-            first = knock.recv(1)
+            client.connect(str(path))
+            client.sendall(_HELLO)
+            first = client.recv(1)
         except PermissionError:
             raise
         except TimeoutError:
@@ -169,8 +170,8 @@ def tail(log: Path, *, since: int = 0, size: int = 4000) -> str:
 
 
 def last_lines(text: str) -> str:
-    """The end of a log on one line, without what was told to clients that knocked meanwhile."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not _TOLD_TO_CLIENTS.search(line)]
+    """The end of a log on one line, without what was sent to clients that connected meanwhile."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _SENT_TO_CLIENTS.search(line)]
     return " | ".join(lines[-_LAST_LINES:]) or "nothing."
 
 
@@ -180,5 +181,5 @@ def last_complaint(text: str) -> str:
     complaints = [i for i, line in enumerate(lines) if any(word in line for word in ("FATAL:", "PANIC:", "error:"))]
     if not complaints:
         return lines[-1] if lines else "it left no message."
-    told = lines[complaints[-1] : complaints[-1] + 3]
-    return " ".join(_LOG_PREFIX.sub("", line) for line in told)
+    complaint = lines[complaints[-1] : complaints[-1] + 3]
+    return " ".join(_LOG_PREFIX.sub("", line) for line in complaint)

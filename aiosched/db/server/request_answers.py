@@ -1,7 +1,7 @@
-"""Who waits for the answers to requests: one connection of a `Database` hears of all of them.
+"""Waiting for the answers to requests: one connection of a `Database` listens for all of them.
 
-It is opened for the first who waits and closed when nobody has waited for a while. It only saves time: who
-waits also looks now and then (`inbox.wait_applied`), so nothing is lost with a NOTIFY or with the connection.
+It is opened for the first waiter and closed when there has been none for a while. It only saves time: waiters also poll
+(`inbox.wait_applied`), so nothing is lost with a NOTIFY or with the connection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: command ids, comma separated
 
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 10.0  # how long the connection is kept when nobody waits
 
 
@@ -38,14 +38,14 @@ class RequestAnswers:
 
     @contextlib.contextmanager
     def awaited(self, command_id: int) -> Iterator[asyncio.Event]:
-        """An event that is set whenever it is worth looking for the answer to this request."""
-        heard = asyncio.Event()
-        self._waiting.setdefault(command_id, set()).add(heard)
+        """An event that is set whenever the answer to this request may be there."""
+        notified = asyncio.Event()
+        self._waiting.setdefault(command_id, set()).add(notified)
         self._nobody.clear()
         try:
-            yield heard
+            yield notified
         finally:
-            self._waiting[command_id].remove(heard)
+            self._waiting[command_id].remove(notified)
             if not self._waiting[command_id]:
                 del self._waiting[command_id]
             self._left = time.monotonic()
@@ -53,12 +53,12 @@ class RequestAnswers:
                 self._nobody.set()
 
     def listen(self) -> None:
-        """See to it that somebody listens, where that is of use; returns at once."""
+        """Start listening, where that is of use; returns at once."""
         if self._db.keeps_sessions and not self.closing and (self._listening is None or self._listening.done()):
             self._listening = asyncio.create_task(self._listen(), name="answers")
 
     async def close(self) -> None:
-        """Hang up, and return when all who wait have looked once more and left."""
+        """Close the connection, and return when all waiters have polled once more and left."""
         self.closing = True
         self._wake_all()
         if self._listening is not None:
@@ -70,27 +70,27 @@ class RequestAnswers:
         while self._waiting:
             try:
                 await self._listen_once()
-            except Exception as error:  # who waits looks meanwhile
-                logger.warning("news of answers: %s", error)
-                await asyncio.sleep(_LOOK_SECONDS)
+            except Exception as error:  # waiters poll meanwhile
+                logger.warning("cannot listen for answers: %s", error)
+                await asyncio.sleep(_POLL_SECONDS)
 
     async def _listen_once(self) -> None:
         conn = await self._db.connect(application_name="aiosched answers")
         try:
-            await conn.add_listener(APPLIED_CHANNEL, self._hear)
+            await conn.add_listener(APPLIED_CHANNEL, self._on_notification)
             self._wake_all()  # for what was answered before
             while not conn.is_closed() and (self._waiting or time.monotonic() < self._left + _REST_SECONDS):  # noqa: ASYNC110
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
         finally:
             with contextlib.suppress(OSError):
                 await conn.close(timeout=1.0)
 
-    def _hear(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
+    def _on_notification(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         for command_id in map(int, payload.split(",")):
-            for heard in self._waiting.get(command_id, ()):
-                heard.set()
+            for notified in self._waiting.get(command_id, ()):
+                notified.set()
 
     def _wake_all(self) -> None:
         for events in self._waiting.values():
-            for heard in events:
-                heard.set()
+            for notified in events:
+                notified.set()

@@ -121,8 +121,8 @@ async def clashes(conn: DatabaseConnection, references: Mapping[str, Sequence[As
     return [Clash(*row) for row in await conn.fetch(CLASHES, *map(list, zip(*rows, strict=True)))]
 
 
-# An asset is active while a DAG mentions it, or an alias that led to it. Both ways, so that a
-# sweep that did not see a parse is put right by the next one.
+# An asset is active while a DAG mentions it, or an alias that led to it. Both ways, so that a sweep that missed a parse
+# is corrected by the next one.
 SWEEP: Final = """
     UPDATE asset AS a SET is_active = now.used
       FROM (

@@ -419,7 +419,7 @@ TOUCH_FILES: Final = """
 
 
 async def touch_files(conn: DatabaseConnection, files: Sequence[tuple[str, datetime, float]]) -> frozenset[str]:
-    """Note that `files` (name, instant, seconds) were parsed without news; those whose rows are all there."""
+    """Note that `files` (name, instant, seconds) were parsed without changes; returns those whose rows all exist."""
     batch = sorted(files)
     rows = await conn.fetch(TOUCH_FILES, [f[0] for f in batch], [f[1] for f in batch], [f[2] for f in batch])
     return frozenset(row["file"] for row in rows)

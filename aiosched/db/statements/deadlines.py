@@ -1,4 +1,4 @@
-"""Statements on the deadlines of runs, and on runs that fail one after the other. No decisions live here.
+"""Statements on the deadlines of runs, and on consecutive failed runs. No decisions live here.
 
 Source: the semantics reference, sections 9.3, 23.4 and 23.5.
 """
@@ -99,7 +99,7 @@ async def prune(conn: DatabaseConnection, succeeded: Sequence[tuple[int, datetim
 
 
 # The DAGs whose newest N runs by run_after have all failed, and that are not paused yet; they are paused, with a
-# line in the audit log. It costs a look at the DAG's runs, so ask only for a DAG that has the limit and a new failure.
+# line in the audit log. It reads the DAG's runs, so ask only for a DAG that has the limit and a new failure.
 PAUSE_FAILING: Final = """
     WITH failing AS (
         SELECT l.dag_id, l.runs

@@ -1,8 +1,8 @@
 """The inboxes: how everyone else asks the owner of a partition for something.
 
-A request is a row in `command` (also the audit log), a remote worker's news a row in
-`task_report`; a coalesced NOTIFY wakes the owner. The NOTIFY is sent outside the hot
-transaction and may get lost: owners also look at their inbox every `safety_poll` seconds.
+A request is a row in `command` (also the audit log), a report of a remote worker a row in `task_report`; a coalesced
+NOTIFY wakes the owner. The NOTIFY is sent outside the hot transaction and may get lost: owners also poll their inbox
+every `safety_poll` seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from aiosched.errors import AioschedError, InternalError, NotFound, Refused
 
 logger = logging.getLogger(__name__)
 
-NEWS_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition>…"
+NOTIFY_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition>…"
 
 _ERRORS: Final[Mapping[int, type[AioschedError]]] = {kind.exit_code: kind for kind in (NotFound, InternalError)}
 _POLL_SECONDS: Final = 1.0
@@ -63,7 +63,7 @@ class CommandResult:
 
     @property
     def is_bug(self) -> bool:
-        """Whether carrying it out met a bug of ours."""
+        """Whether it failed because of a bug in aiosched."""
         return isinstance(self.error, InternalError)
 
 
@@ -73,10 +73,10 @@ async def notify(conn: DatabaseConnection, kind: str, partitions: Iterable[int])
     For kind slots the numbers are incarnations instead: there are slots for them in a pool.
     """
     payload = f"{kind} {','.join(map(str, sorted(set(partitions))))}"
-    await conn.execute("SELECT pg_notify($1, $2)", NEWS_CHANNEL, payload)
+    await conn.execute("SELECT pg_notify($1, $2)", NOTIFY_CHANNEL, payload)
 
 
-def read_news(payload: str) -> tuple[str, frozenset[int]]:
+def read_notification(payload: str) -> tuple[str, frozenset[int]]:
     """The kind and the partitions of a NOTIFY payload; no partitions means all."""
     kind, _, numbers = payload.partition(" ")
     return kind, frozenset(int(n) for n in numbers.split(",") if n)
@@ -171,7 +171,7 @@ async def answer_commands(
 
 
 async def announce_applied(conn: DatabaseConnection, ids: Sequence[int]) -> None:
-    """Wake those who wait for these requests; call it after the commit."""
+    """Wake the waiters for these requests; call it after the commit."""
     for start in range(0, len(ids), _IDS_PER_NOTIFY):
         batch = ids[start : start + _IDS_PER_NOTIFY]
         await conn.execute("SELECT pg_notify($1, $2)", APPLIED_CHANNEL, ",".join(map(str, batch)))
@@ -191,27 +191,27 @@ async def read_answer(conn: DatabaseConnection, command_id: int) -> CommandResul
 async def wait_applied(db: Database, command_id: int, *, timeout: float) -> CommandResult | None:
     """The answer to a request, or None when nobody answered within `timeout` seconds, or before `db` was closed.
 
-    All who wait share one connection that listens (through a pooler that is no use: there is none), and each looks
-    once a second in case the news was lost. A database that is away for a moment is waited for: the request is stored.
+    All waiters share one connection that listens (a pooler cannot: then there is none), and each polls once a second in
+    case the notification was lost. A database that is away for a moment is waited for: the request is stored.
     """
     answer: CommandResult | None = None
-    with db.answers.awaited(command_id) as heard, contextlib.suppress(TimeoutError):
+    with db.answers.awaited(command_id) as notified, contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout):
             while True:
                 last = db.answers.closing
-                heard.clear()
-                answer = await _look(db, command_id)
+                notified.clear()
+                answer = await _poll_answer(db, command_id)
                 if last or answer is not None:
                     break
                 db.answers.listen()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_POLL_SECONDS):
-                        await heard.wait()
+                        await notified.wait()
     return answer
 
 
-async def _look(db: Database, command_id: int) -> CommandResult | None:
-    """The answer, or None while there is none, and while the database cannot tell."""
+async def _poll_answer(db: Database, command_id: int) -> CommandResult | None:
+    """The answer, or None while there is none or the database is not reachable."""
     try:
         async with db.acquire() as conn:
             return await read_answer(conn, command_id)

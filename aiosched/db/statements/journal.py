@@ -317,7 +317,7 @@ END_BACKEND: Final = """
 async def end_backend(conn: DatabaseConnection, backend: Backend) -> bool:
     """Ask a server process to end; whether it was still there.
 
-    Once it is gone, whatever it was told to do is committed or will never be.
+    Once it is gone, whatever it was doing is committed or never will be.
     """
     alive: int = await conn.fetchval(END_BACKEND, *backend)
     return alive > 0

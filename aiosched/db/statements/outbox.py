@@ -81,7 +81,7 @@ WAITING_CALLBACKS: Final = """
 
 
 async def waiting_callbacks(conn: DatabaseConnection, partitions: Iterable[int]) -> dict[int, int]:
-    """The requests in `partitions` that nobody is known to have run: the partition of each by id, oldest first."""
+    """The requests in `partitions` that are not known to have run: the partition of each by id, oldest first."""
     return dict(await conn.fetch(WAITING_CALLBACKS, list(partitions)))
 
 

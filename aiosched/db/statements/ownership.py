@@ -3,7 +3,7 @@
 Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
 
 A scheduler's life here: `register` issues its incarnation; its lease thread holds a session
-advisory lock on that number, renews the lease and looks at its peers; `take_over` fences a
+advisory lock on that number, renews the lease and checks its peers; `take_over` fences a
 dead one and frees its partitions; `acquire` and `release` move free partitions; `leave` ends
 it in order. Leases are compared by PostgreSQL's clock alone.
 """
@@ -44,11 +44,11 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
-    """One look at the fleet: everybody's rows and everybody's partitions (None: free)."""
+    """A snapshot of the fleet: the rows of all schedulers, and the owner of each partition (None: free)."""
 
     peers: tuple[Peer, ...]
     leases: dict[int, int | None]
-    at: float = 0.0  # monotonic second before the look
+    at: float = 0.0  # monotonic second before it was read
 
 
 REGISTER: Final = """
@@ -99,11 +99,11 @@ FLEET_FIGURES: Final = "SELECT figures FROM scheduler WHERE figures IS NOT NULL 
 
 
 async def fleet_figures(conn: DatabaseConnection) -> list[dict[str, Any]]:
-    """What each scheduler whose lease has not run out told last of itself."""
+    """What each scheduler whose lease has not run out last published about itself."""
     return [msgspec.json.decode(row["figures"]) for row in await conn.fetch(FLEET_FIGURES)]
 
 
-# A lock that fell with a restart of PostgreSQL says nothing until its holder had time to come back.
+# A lock that fell with a restart of PostgreSQL proves nothing until its holder has had time to reconnect.
 _PROCESS_GONE: Final = f"""
     s.renewed_at > pg_postmaster_start_time() AND NOT EXISTS (
         SELECT FROM pg_locks AS l
@@ -112,7 +112,7 @@ _PROCESS_GONE: Final = f"""
            AND l.classid = {LOCK_CLASS} AND l.objid = (s.incarnation % 2147483648)::bigint::oid
     )
 """
-LOOK: Final = f"""
+READ_FLEET: Final = f"""
     SELECT s.incarnation, s.draining, s.protocol, s.lease_expires_at < now() AS expired,
            {_PROCESS_GONE} AS process_gone,
            array(SELECT partition FROM partition_lease AS p WHERE p.incarnation = s.incarnation) AS partitions
@@ -122,12 +122,12 @@ LOOK: Final = f"""
 """
 
 
-async def look(conn: DatabaseConnection) -> FleetView:
-    """Who is there, who is dead, who has which partition: one statement."""
+async def read_fleet(conn: DatabaseConnection) -> FleetView:
+    """Which schedulers live, which are dead, and who owns which partition: one statement."""
     at = time.monotonic()
     peers: list[Peer] = []
     leases: dict[int, int | None] = {}
-    for row in await conn.fetch(LOOK):
+    for row in await conn.fetch(READ_FLEET):
         leases.update(dict.fromkeys(row["partitions"], row["incarnation"]))
         if row["incarnation"] is not None:
             gone, expired = row["process_gone"], row["expired"]
@@ -136,7 +136,7 @@ async def look(conn: DatabaseConnection) -> FleetView:
 
 
 # Lock order: scheduler row, then partitions by number. FOR UPDATE waits for the dead one's last
-# commit and blocks any later one. What made its peer think it dead is looked at again.
+# commit and blocks any later one. The reason why its peer took it for dead is checked again.
 FENCE: Final = f"""
     SELECT 1 FROM scheduler AS s
      WHERE s.incarnation = $1 AND (s.lease_expires_at < now() OR ($2 AND {_PROCESS_GONE}))
@@ -195,7 +195,7 @@ SET_DRAINING: Final = "UPDATE scheduler SET draining = true WHERE incarnation = 
 
 
 async def set_draining(conn: DatabaseConnection, incarnation: int) -> None:
-    """Tell peers that this scheduler takes no partition any more."""
+    """Mark the scheduler as draining: it takes no partition any more."""
     await conn.execute(SET_DRAINING, incarnation)
 
 

@@ -1,4 +1,4 @@
-"""What rows tell a run that is read back beside its own: values' lengths, decisions, other code, the run before.
+"""What a run needs besides its own rows when it is read: lengths of values, decisions, other code, the run before.
 
 No decisions live here. Source: the semantics reference, sections 6, 7.4 and 26.2.
 """

@@ -17,7 +17,7 @@ from aiosched.db.server.connection import DatabaseConnection
 
 _decode: Final = msgspec.json.Decoder(Report).decode
 
-# A start that waits to be read already is not told twice. Index: uq_task_report_started.
+# A start that already waits to be read is not inserted twice. Index: uq_task_report_started.
 INSERT_REPORTS: Final = """
     INSERT INTO task_report (partition, run_id, task_index, map_index, try_number, outcome, body, queued_by)
     SELECT partition, run_id, task_index, map_index, try_number, outcome, body::json, $8
@@ -28,7 +28,7 @@ INSERT_REPORTS: Final = """
 
 
 async def insert_reports(conn: DatabaseConnection, reports: Sequence[tuple[int, Report]], *, incarnation: int) -> None:
-    """Tell the owners of these partitions what became of attempts of `incarnation`. Call it behind the fence."""
+    """Report to the owners of these partitions what became of attempts of `incarnation`. Call it behind the fence."""
     rows = [(p, *r.key, r.outcome.value, msgspec.json.encode(r).decode()) for p, r in reports]
     await conn.execute(INSERT_REPORTS, *map(list, zip(*rows, strict=True)), incarnation)
 
@@ -67,7 +67,7 @@ WANTED: Final = """
 async def wanted_attempts(
     conn: DatabaseConnection, attempts: Sequence[AttemptKey], *, incarnation: int
 ) -> set[AttemptKey]:
-    """Those of the attempts, queued by `incarnation`, whose result somebody still waits for."""
+    """Those of the attempts, queued by `incarnation`, whose result is still needed."""
     rows = await conn.fetch(WANTED, *map(list, zip(*attempts, strict=True)), incarnation)
     return {AttemptKey(*row) for row in rows}
 
@@ -76,5 +76,5 @@ LIVING: Final = "SELECT incarnation FROM scheduler"
 
 
 async def living(conn: DatabaseConnection) -> set[int]:
-    """The incarnations that nobody has taken over: their attempts may still run and report."""
+    """The incarnations that were not taken over: their attempts may still run and report."""
     return {row["incarnation"] for row in await conn.fetch(LIVING)}

@@ -1,9 +1,9 @@
-"""Removing old history: finished runs with all that belongs to them, answered requests, and what else nobody needs.
+"""Removing old history: finished runs with all that belongs to them, answered requests, and what else is obsolete.
 
 Everything goes in small batches, each a short transaction. Unfinished runs are never touched: a
 run that is cleared at the same moment is either gone for its owner, or stays. Of each DAG the
-newest run that its schedule made is kept, because it goes on from there; asset events are kept while a run
-of a DAG may still have to hear of them. DAGs stay, and of their versions the newest and those that runs use.
+newest run that its schedule made is kept, because the schedule continues from there; asset events are kept while a run
+of a DAG may still have to consume them. DAGs stay, and of their versions the newest and those that runs use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from aiosched.db.statements.schedules import BY_TIMETABLE
 RUNS_PER_BATCH: Final = 50
 _ROWS_PER_BATCH: Final = 5_000
 _RUNS_PER_PAGE: Final = 1_000
-_VERSIONS_PER_BATCH: Final = 20  # each looks through all runs once more, for its foreign key
+_VERSIONS_PER_BATCH: Final = 20  # each scans all runs once more, for its foreign key
 
 Progress = Callable[["Removed"], None]
 OfRuns = Callable[[Sequence["RunName"]], Awaitable[int]]
@@ -82,7 +82,7 @@ _OLD_RUN: Final = f"""
     AND NOT EXISTS (SELECT 1 FROM callback_outbox AS c WHERE c.run_id = r.id AND c.given_up_at IS NULL)
 """
 
-# Guard: locked and looked at again, so a run that was cleared meanwhile stays. Index: primary key, onwards from $3.
+# Guard: locked and checked again, so a run that was cleared meanwhile stays. Index: primary key, onwards from $3.
 TAKE_RUNS: Final = f"""
     SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r
      WHERE r.id > $3 AND {_OLD_RUN} ORDER BY r.id LIMIT $4 FOR UPDATE SKIP LOCKED
@@ -107,7 +107,7 @@ _REST: Final = {
            AND NOT EXISTS (SELECT 1 FROM asset_queue AS q
                             WHERE q.asset_id = asset_event.asset_id AND q.first_at <= asset_event.timestamp)""",
     ),
-    "sla_misses": (  # the newest of each task stays: no date before it is looked at again
+    "sla_misses": (  # the newest of each task stays: earlier dates are not checked again
         "sla_miss",
         "id",
         """missed_at < $1 AND ($2::smallint[] IS NULL OR partition = ANY($2))
@@ -186,7 +186,7 @@ async def clean(
     """Remove what ended before the aware instant `before`; returns how much that was.
 
     With `partitions` only what belongs to DAGs of these; what is of no DAG goes with partition 0. At most
-    `batches` batches (None: until nothing is left). `progress` hears of the sum after each. `remove_logs`
+    `batches` batches (None: until nothing is left). `progress` is called with the sum after each. `remove_logs`
     removes the log files of runs before their rows go for good, so that none are left without a run.
     """
     total = Removed()

@@ -1,8 +1,8 @@
-"""News for browsers: which runs have changed, told by schedulers to whoever serves web pages.
+"""Notifications for browsers: schedulers publish to web servers which runs have changed.
 
-Nobody is told while nobody looks. A web server that has somebody looking says so every now and
-then (`watch`); schedulers then publish the keys of changed runs, a few times a second at most, outside
-the hot transaction. Lost news cost nothing but a late picture: rows are read, never these messages.
+Nothing is published while nobody watches. A web server with open pages says so regularly (`watch`); schedulers then
+publish the keys of changed runs, a few times a second at most, outside the hot transaction. A lost notification only
+makes a page late: pages show rows, never these messages.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import notify
 
 RUNS_CHANNEL: Final = "aiosched_runs"  # payload: keys of runs, comma separated; empty: too many to name
-WATCH_SECONDS: Final = 45.0  # how long a scheduler goes on telling after `watch`
+WATCH_SECONDS: Final = 45.0  # how long a scheduler publishes after `watch`
 
 _MOST_RUNS: Final = 390  # a payload has less than 8000 bytes, a key up to 19 digits
 
 
 async def watch(conn: DatabaseConnection) -> None:
-    """Ask all schedulers to tell of changed runs for the next `WATCH_SECONDS`."""
+    """Ask all schedulers to publish changed runs for the next `WATCH_SECONDS`."""
     await notify(conn, "watch", ())
 
 
 async def publish_runs(conn: DatabaseConnection, keys: Collection[int]) -> None:
-    """Tell that these runs have changed, in rows that are committed."""
+    """Publish that these runs have changed, in rows that are committed."""
     payload = ",".join(map(str, keys)) if len(keys) <= _MOST_RUNS else ""
     await conn.execute("SELECT pg_notify($1, $2)", RUNS_CHANNEL, payload)
 

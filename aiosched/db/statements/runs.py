@@ -1,7 +1,4 @@
-"""Statements on DAGs and runs outside the hot transaction: creating, loading, looking back.
-
-No decisions live here. What a statement returns are rows as the core knows them.
-"""
+"""Statements on DAGs and runs outside the hot transaction: creating and loading. No decisions live here."""
 
 from __future__ import annotations
 

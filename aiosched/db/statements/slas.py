@@ -102,7 +102,7 @@ async def newest_misses(conn: DatabaseConnection, tasks: Sequence[tuple[str, str
     return {(row[0], row[1]): row[2] for row in rows}
 
 
-# Guard: recorded once, whoever looks first; not for a DAG that was deleted meanwhile.
+# Guard: recorded once, whichever scheduler checks first; not for a DAG that was deleted meanwhile.
 INSERT_MISSES: Final = """
     INSERT INTO sla_miss (partition, dag_id, task_id, logical_date, missed_at)
     SELECT m.partition, m.dag_id, m.task_id, m.logical_date, $5
@@ -112,7 +112,7 @@ INSERT_MISSES: Final = """
     ON CONFLICT (dag_id, task_id, logical_date) DO NOTHING
     RETURNING dag_id, task_id
 """
-# All misses of the DAGs that nobody was told of, older ones too, go with these. Index: ix_sla_miss_callback_id.
+# All misses of the DAGs that no callback has reported, older ones too, go with these. Index: ix_sla_miss_callback_id.
 ASSIGN_MISSES: Final = """
     UPDATE sla_miss AS m SET callback_id = c.id
       FROM callback_outbox AS c
@@ -121,22 +121,22 @@ ASSIGN_MISSES: Final = """
 
 
 async def record_misses(
-    conn: DatabaseConnection, misses: Sequence[Miss], now: datetime, *, tell: Mapping[str, int]
+    conn: DatabaseConnection, misses: Sequence[Miss], now: datetime, *, notify: Mapping[str, int]
 ) -> tuple[list[tuple[str, str]], dict[int, int]]:
-    """Record misses, and ask for one callback for each DAG that has a new one and is in `tell`.
+    """Record misses, and ask for one callback for each DAG that has a new one and is in `notify`.
 
-    `tell` has the key of the run that each of those callbacks goes with. Returns the (DAG id, task id) of the
+    `notify` has the key of the run that each of those callbacks goes with. Returns the (DAG id, task id) of the
     new misses, and the partitions of the callbacks by their ids. Call it inside a transaction.
     """
     rows = await conn.fetch(INSERT_MISSES, *map(list, zip(*misses, strict=True)), now)
     new = sorted((row[0], row[1]) for row in rows)
     partitions = {miss.dag_id: miss.partition for miss in misses}
-    told = [
-        NewCallback(partitions[dag_id], "sla_miss", dag_id, tell[dag_id], reason="sla_miss")
+    requests = [
+        NewCallback(partitions[dag_id], "sla_miss", dag_id, notify[dag_id], reason="sla_miss")
         for dag_id in dict.fromkeys(dag_id for dag_id, _ in new)
-        if dag_id in tell
+        if dag_id in notify
     ]
-    stored = await insert_callbacks(conn, told) if told else {}
+    stored = await insert_callbacks(conn, requests) if requests else {}
     if stored:
         await conn.execute(ASSIGN_MISSES, list(stored))
     return new, stored
@@ -151,7 +151,7 @@ MISSES_OF_CALLBACK: Final = """
 
 
 async def misses_of_callback(conn: DatabaseConnection, run: int, callback: int) -> list[RecordedMiss]:
-    """The misses that a callback tells of, by date; `run` is the run that it goes with."""
+    """The misses that a callback reports, by date; `run` is the run that it goes with."""
     return [RecordedMiss(*row) for row in await conn.fetch(MISSES_OF_CALLBACK, run, callback)]
 
 

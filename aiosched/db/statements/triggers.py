@@ -1,8 +1,8 @@
 """Statements on what deferred task instances wait for. No decisions live here.
 
-A row lives from the transaction that stores `deferred` to the one that stores the end of the
-try that went on. The arguments of the trigger and of the method are encrypted where there is a
-key (sealing.py). Source: the semantics reference, section 25.
+A row lives from the transaction that stores `deferred` to the one that stores the end of the try that resumed. The
+arguments of the trigger and of the method are encrypted where there is a key (sealing.py). Source: the semantics
+reference, section 25.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ async def load_deferrals(
 ) -> dict[tuple[int, int, int], tuple[Deferred, bool]]:
     """The deferrals of runs by (run, task index, map index), each with whether it holds its pool's slots.
 
-    One whose arguments no key decrypts is over: its task goes on by failing, with that reason.
+    One whose arguments no key decrypts has ended: its task resumes by failing, with that reason.
     """
     rows = [DeferralRow._make(row) for row in await conn.fetch(LOAD_DEFERRALS, list(runs))]
     if any(is_sealed(row.kwargs) or is_sealed(row.next_kwargs) for row in rows):

@@ -1,4 +1,4 @@
-"""The assets of an attempt: asked about before it executes, touched when it has succeeded.
+"""The assets of an attempt: checked before it executes, touched when it has succeeded.
 
 Source: the semantics reference, section 15.1.
 """

@@ -73,15 +73,15 @@ class TriggerExecution(Execution):
     An event that ends the task gives a report that `ends`, with the outcome of the task.
     """
 
-    __slots__ = ("_blocked_at", "_file", "killed", "tell", "trigger")
+    __slots__ = ("_blocked_at", "_file", "killed", "on_event", "trigger")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.trigger: BaseTrigger | None = None
-        self.killed = False  # stopped because nobody wants the event any more, not because it goes elsewhere
+        self.killed = False  # stopped because the event is not needed any more, not because it moves elsewhere
         self._file: AttemptLog | None = None
         self._blocked_at: set[str] = set()
-        self.tell: Callable[[Report], None] = lambda report: None  # of an asset watcher's trigger: each event
+        self.on_event: Callable[[Report], None] = lambda report: None  # of an asset watcher's trigger: each event
 
     async def _steps(self, dags: DagSource) -> Report:
         deferral = self.attempt.trigger
@@ -106,10 +106,10 @@ class TriggerExecution(Execution):
         return self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"))
 
     async def _every_event(self, trigger: BaseTrigger) -> Any:
-        """Tell all events of an asset watcher's trigger; its end is one without an event."""
+        """Report all events of an asset watcher's trigger; its end is one without an event."""
         async for event in trigger.run():
             payload = getattr(event, "payload", event)
-            self.tell(self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"), more=True))
+            self.on_event(self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"), more=True))
         return _NO_EVENT
 
     @property
@@ -120,16 +120,16 @@ class TriggerExecution(Execution):
         index = f" [{attempt.key.map_index}]" if attempt.key.map_index >= 0 else ""
         return f"the trigger {kind} of {attempt.run.dag_id}.{attempt.task_id}{index} (run {attempt.run.run_id})"
 
-    def tell_blocked(self, frame: FrameType) -> str | None:
-        """Put into the task's log that the trigger holds the event loop up; the same for others, each line once."""
+    def log_blocked_loop(self, frame: FrameType) -> str | None:
+        """Write into the task's log that the trigger blocks the event loop; returns the message. Each line once."""
         line = line_of(frame, type(self.trigger).__module__)
         if line in self._blocked_at:
             return None
         self._blocked_at.add(line)
-        told = f"{self.title} blocks the event loop, and every other trigger with it, at {line}"
+        message = f"{self.title} blocks the event loop, and every other trigger with it, at {line}"
         if self._file is not None:
-            self._file.line("WARNING", "aiosched", f"{told}. Await, or use asyncio.to_thread.")
-        return told
+            self._file.line("WARNING", "aiosched", f"{message}. Await, or use asyncio.to_thread.")
+        return message
 
     async def kill(self) -> None:
         """Call the trigger's `on_kill`, when the task was ended and the trigger had begun."""
@@ -145,7 +145,7 @@ class TriggerExecution(Execution):
             self._log("ERROR", f"{name} took longer than {KILL_GRACE:g} s and was broken off")
 
     async def _end_task(self, event: TaskEndEvent, dags: DagSource) -> Report:
-        """The report of a trigger that ends its task: all that a worker would tell, too."""
+        """The report of a trigger that ends its task: with all that a worker would report."""
         limit = self._surroundings.max_xcom_bytes
         xcoms = collect_xcoms(None, event.xcoms.items(), push_result=False, multiple_outputs=False, limit=limit)
         assets: tuple[AssetTouch, ...] = ()
@@ -223,14 +223,14 @@ class CallbackExecution(Execution):
             current_context(context) if context["ti"] is not None else contextlib.nullcontext(),
         ):
             if call.kind == "sla_miss":
-                await self._tell_missed_slas(call, dag, context)
+                await self._notify_missed_slas(call, dag, context)
             else:
                 await self._call_all(callbacks_of(call, dag))
         if self._failed:
             return self._report(Outcome.FAILED, reason="; ".join(self._failed))
         return self._report(Outcome.SUCCESS)
 
-    async def _tell_missed_slas(self, call: CallbackCall, dag: DAG, context: Context) -> None:
+    async def _notify_missed_slas(self, call: CallbackCall, dag: DAG, context: Context) -> None:
         """Call the DAG's `sla_miss_callback`, and send the mail; what was missed is asked for now (23.3)."""
         from aiosched.authoring.dag.slas import MissedSlas  # few DAGs have any
 

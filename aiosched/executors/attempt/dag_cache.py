@@ -1,9 +1,9 @@
 """DAGs in a worker: a file is imported once for each source it had, not once an attempt.
 
 The scheduler names the newest source that it knows with each attempt (`RunInfo.source_hash`, `RunInfo.modules`). A file
-that was imported with another one is looked at: when it, or a module of the DAGs folder, has changed since, what was
-imported is forgotten and imported again. Where nothing has changed, as when the folder of this machine lags
-behind, what is there runs. The DAG says which source that is.
+that was imported with another one is checked: when it, or a module of the DAGs folder, has changed since, what was
+imported is forgotten and imported again. Where nothing has changed, as when the folder of this machine lags behind,
+what is there runs. The DAG says which source that is.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from aiosched.executors.attempt.runner import DagSource, DagUnavailable, TimeLim
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
 
-LOOK_AGAIN: Final = 1.0  # seconds after which a file that is not as the scheduler says is looked at again
+CHECK_AGAIN: Final = 1.0  # seconds after which a file that is not as the scheduler says is checked again
 
 
 @dataclass(slots=True)
 class _Imported:
-    """What a file was, when it was imported."""
+    """A file as it was when it was imported."""
 
     dags: dict[str, DAG]
     source: str  # the name of the file that was read: of the archive for a member
     digest: str  # of its content
     asked: str | None = None  # the source hash that an attempt asked for last
     ran: str | None = None  # the source hash of what it got
-    looked_at: float = 0.0  # monotonic second
+    checked_at: float = 0.0  # monotonic second
 
     def serves(self, run: RunInfo, now: float) -> bool:
-        """Whether it is what `run` asks for, as far as that needs no look at files."""
-        return self.asked == run.source_hash and (self.ran == self.asked or now - self.looked_at < LOOK_AGAIN)
+        """Whether it is what `run` asks for, as far as that is known without reading files."""
+        return self.asked == run.source_hash and (self.ran == self.asked or now - self.checked_at < CHECK_AGAIN)
 
     def answer(self, run: RunInfo, root: Path) -> None:
-        """Know what `run` asked for, and what it gets."""
-        self.asked, self.looked_at = run.source_hash, time.monotonic()
+        """Record what `run` asked for, and what it gets."""
+        self.asked, self.checked_at = run.source_hash, time.monotonic()
         self.ran = source_hash({self.source: self.digest, **finder.digests(root, run.modules)})
         for dag in self.dags.values():
             dag._source_hash = self.ran
@@ -196,11 +196,11 @@ class InBackground:
         self._loading: dict[tuple[str | None, str | None], asyncio.Lock] = {}
 
     def cached(self, run: RunInfo) -> DAG | None:
-        """The DAG of `run`, if it is at hand already."""
+        """The DAG of `run`, if it is already loaded."""
         return self._source.cached(run)
 
     async def load(self, run: RunInfo) -> DAG:
-        """As the source's; other attempts go on meanwhile."""
+        """As the source's; other attempts run meanwhile."""
         place = (run.file, run.source_hash)
         lock = self._loading.setdefault(place, asyncio.Lock())
         try:

@@ -1,7 +1,7 @@
 """Coroutines of attempts, safe from exceptions that the interpreter and asyncio keep for themselves.
 
 A GeneratorExit that comes out of a future closes every coroutine on its way, up to the task that waits for it;
-a StopIteration never arrives (Python 3.11); and asyncio looks at exceptions, which hostile ones do not survive.
+a StopIteration never arrives (Python 3.11); and asyncio inspects exceptions, which fails for hostile ones.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Driven(Coroutine[Any, Any, T]):
     def throw(self, kind: Any, value: Any = None, traceback: TracebackType | None = None, /) -> Any:
         error = value if value is not None else kind() if isinstance(kind, type) else kind
         if issubclass(type(error), GeneratorExit):
-            told = RuntimeError("something that the attempt awaited raised GeneratorExit")
-            told.__cause__ = error
-            error = told
+            replacement = RuntimeError("something that the attempt awaited raised GeneratorExit")
+            replacement.__cause__ = error
+            error = replacement
         return self.inner.throw(error)
 
     def close(self) -> None:
@@ -42,7 +42,7 @@ class Driven(Coroutine[Any, Any, T]):
 
     @property
     def begun(self) -> bool:
-        """Whether its task has come to it: cancelled before that, it never runs."""
+        """Whether its task has started it: cancelled before that, it never runs."""
         return not inspect.iscoroutine(self.inner) or inspect.getcoroutinestate(self.inner) != inspect.CORO_CREATED
 
 

@@ -1,4 +1,4 @@
-"""What is said of a failure: one line and a traceback without our own frames, as text that can be stored."""
+"""The text of a failure: one line and a traceback without our own frames, both fit to be stored."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Outcome, Report, XComValue
+from aiosched.core.values.texts import storable
 from aiosched.errors import TaskSignal
 
 _OURS: Final = str(Path(__file__).resolve().parents[2])
@@ -24,7 +25,7 @@ def presentable(error: BaseException) -> BaseException:
     try:
         isinstance(error, TaskSignal)
     except BaseException as problem:
-        return RuntimeError(f"{_name(error)}: its class cannot be had ({_name(problem)})").with_traceback(
+        return RuntimeError(f"{_name(error)}: its class cannot be read ({_name(problem)})").with_traceback(
             error.__traceback__
         )
     return error
@@ -36,8 +37,8 @@ def reason_of(error: BaseException) -> str:
     try:
         text = secrets.redact(str(error))
     except BaseException:  # user code: it may raise anything
-        text = "<its text cannot be had: __str__ raised>"
-    text = " ".join(_storable(text[: 2 * _LONGEST_REASON]).split())
+        text = "<its text cannot be read: __str__ raised>"
+    text = " ".join(storable(text[: 2 * _LONGEST_REASON]).split())
     name = _name(error)
     line = text if isinstance(error, TaskSignal) and text else f"{name}: {text}" if text else name
     return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."
@@ -48,9 +49,9 @@ def details_of(error: BaseException) -> str:
     try:
         summary = traceback.TracebackException.from_exception(error, compact=True)
         _drop_our_frames(summary)
-        text = _storable(secrets.redact("".join(summary.format())))
-    except BaseException as problem:  # an exception class may do anything when it is looked at
-        text = f"{_name(error)}: its traceback cannot be had ({_name(problem)})\n"
+        text = storable(secrets.redact("".join(summary.format())))
+    except BaseException as problem:  # an exception class may do anything when it is inspected
+        text = f"{_name(error)}: its traceback cannot be read ({_name(problem)})\n"
     if len(text) <= _LONGEST_DETAILS:
         return text
     half = _LONGEST_DETAILS // 2
@@ -71,10 +72,10 @@ def storable_report(report: Report) -> Report:
     xcoms = report.xcoms
     if any(texts) and not _is_storable("".join(filter(None, texts))):
         names = ("reason", "details", "hostname", "map_label")
-        clean = {name: None if text is None else _storable(text) for name, text in zip(names, texts, strict=True)}
+        clean = {name: None if text is None else storable(text) for name, text in zip(names, texts, strict=True)}
         report = msgspec.structs.replace(report, **clean)
     if xcoms and not all(map(_is_storable, itertools.chain.from_iterable(xcoms))):
-        xcoms = tuple(XComValue(_storable(key), _storable(value.replace("\0", "\\u0000"))) for key, value in xcoms)
+        xcoms = tuple(XComValue(storable(key), storable(value.replace("\0", "\\u0000"))) for key, value in xcoms)
         report = msgspec.structs.replace(report, xcoms=xcoms)
     for key, value in xcoms:
         if (error := _json_error(value)) is not None:
@@ -86,7 +87,7 @@ def storable_report(report: Report) -> Report:
 def _json_error(text: str) -> str | None:
     """What is wrong with a JSON text; halves of surrogate pairs, which only Python writes, are not."""
     try:
-        msgspec.json.decode(text, type=msgspec.Raw)  # looks at it and makes nothing
+        msgspec.json.decode(text, type=msgspec.Raw)  # checks it without building objects
     except msgspec.DecodeError:
         try:
             json.loads(text, parse_constant=_refuse_constant)
@@ -109,11 +110,6 @@ def _is_storable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _storable(text: str) -> str:
-    """Without what UTF-8 and PostgreSQL cannot hold: lone surrogates and NUL."""
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _drop_our_frames(summary: traceback.TracebackException) -> None:

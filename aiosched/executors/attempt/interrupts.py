@@ -26,14 +26,14 @@ class Interrupts:
         self._waiting: BaseException | None = None
 
     def strike(self, error: BaseException) -> None:
-        """Raise `error`, now or when the shield is lowered. For signal handlers."""
+        """Raise `error`, now, or at the end of `shield`. For signal handlers."""
         if not self._shielded:
             raise error
         self._waiting = error
 
     @contextmanager
     def shield(self) -> Iterator[None]:
-        """Hold back what strikes the main thread; other threads are not struck."""
+        """Hold back exceptions in the main thread; there are none in other threads."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -65,5 +65,5 @@ def alarm(seconds: float, message: str) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
-        if left:  # somebody around us has an alarm of his own
+        if left:  # an enclosing block has an alarm of its own
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), _SOON), interval)

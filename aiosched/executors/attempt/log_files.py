@@ -3,8 +3,7 @@
     <logs>/dag_id=sales/run_id=manual__2026-.../task_id=load[/map_index=3]/attempt=1.log
     <logs>/dag_id=sales/run_id=manual__2026-.../callback=dag_failure/attempt=<its id>.log
 
-Path arithmetic, reading and removing; who writes the files is logs.py. An attempt that said
-nothing has no file.
+Path arithmetic, reading and removing; the files are written by logs.py. An attempt without output has no file.
 """
 
 from __future__ import annotations

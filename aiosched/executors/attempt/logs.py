@@ -1,6 +1,6 @@
-"""What a running attempt says goes into its log file.
+"""Routes the output of a running attempt into its log file.
 
-One router for a whole process, told by a ContextVar which attempt is speaking, so that
+One router for a whole process; a ContextVar names the attempt that writes, so that
 many `async def` attempts in one process do not mix and starting an attempt installs
 nothing. The file is created with its first line: a silent attempt costs no file.
 
@@ -57,7 +57,7 @@ class AttemptLog:
         return self._fd is not None
 
     def line(self, level: str, source: str, text: str) -> None:
-        """Append `text` (one or more lines) with the time, a level and who said it."""
+        """Append `text` (one or more lines) with the time, a level and its source."""
         if self._closed:
             return
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
@@ -71,7 +71,7 @@ class AttemptLog:
         *lines, rest = (self._partial.get(source, "") + text).split("\n")
         if len(rest) > _LONGEST_PARTIAL:
             rest = secrets.redact(rest)
-            whole = max(len(rest) - secrets.longest, 0)  # behind it a secret may have begun
+            whole = max(len(rest) - secrets.longest, 0)  # a secret may have begun there
             if whole:
                 lines.append(rest[:whole])
             rest = rest[whole:]
@@ -96,7 +96,7 @@ class AttemptLog:
         return fd
 
     def close(self) -> None:
-        """Write what was held back and let the file go; what is said later is dropped."""
+        """Write what was held back and close the file; what is written later is dropped."""
         if self._partial:
             for source, rest in self._partial.items():
                 if rest:
@@ -121,7 +121,7 @@ class AttemptLog:
                 os.write(fd, data)
         except OSError as error:
             self._closed = True
-            _say_on_console(f"the log of {self.attempt.run.dag_id}.{self.attempt.task_id} cannot be written: {error}")
+            _write_to_console(f"the log of {self.attempt.run.dag_id}.{self.attempt.task_id} cannot be written: {error}")
         if self._room <= 0:
             self._closed = True
 
@@ -154,7 +154,7 @@ def _redact_file(path: Path) -> None:
             clean.unlink()
     except OSError as error:
         clean.unlink(missing_ok=True)
-        _say_on_console(f"the log {path} may hold secrets, because it cannot be written again: {error}")
+        _write_to_console(f"the log {path} may hold secrets, because it cannot be written again: {error}")
 
 
 def _hide_secrets(record: logging.LogRecord) -> bool:
@@ -168,7 +168,7 @@ def _hide_secrets(record: logging.LogRecord) -> bool:
 
 
 class LogRouter(logging.Handler):
-    """Sends records to the log of the attempt that speaks; those of nobody go to `fallback`, if there is one."""
+    """Sends records to the log of the attempt that writes; those of none go to `fallback`, if there is one."""
 
     def __init__(self, fallback: TextIO | None = None) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ class LogRouter(logging.Handler):
 
 
 class RoutedStream(io.TextIOBase):
-    """Stands in for `sys.stdout` or `sys.stderr`: writes to the log of the attempt that speaks."""
+    """Stands in for `sys.stdout` or `sys.stderr`: writes to the log of the current attempt."""
 
     def __init__(self, name: str, fallback: TextIO) -> None:
         super().__init__()
@@ -223,7 +223,7 @@ class RoutedStream(io.TextIOBase):
 
 
 def capture_process(level: str) -> None:
-    """Route everything that is said in this process; for worker processes only."""
+    """Route all output of this process; for worker processes only."""
     sys.stdout = RoutedStream("stdout", sys.__stdout__ or io.StringIO())
     sys.stderr = RoutedStream("stderr", sys.__stderr__ or io.StringIO())
     root = logging.getLogger()
@@ -255,6 +255,6 @@ class TaskLoggerCapture:
             cls._router = None
 
 
-def _say_on_console(text: str) -> None:
+def _write_to_console(text: str) -> None:
     if sys.__stderr__ is not None and not sys.__stderr__.closed:
         sys.__stderr__.write(text + "\n")

@@ -1,4 +1,4 @@
-"""Who blocks an event loop: a thread asks it for a sign of life, and looks where it is when none comes.
+"""Finds what blocks an event loop: a thread waits for its heartbeat, and reads where the loop is when none comes.
 
 It costs two wake-ups a second while it is on, and nothing while it is off.
 Source: the semantics reference, section 25.3.
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-BLOCKED: Final = 0.5  # seconds without a sign of life
+BLOCKED: Final = 0.5  # seconds without a heartbeat
 
 OnBlock = Callable[["asyncio.Task[Any] | None", FrameType], None]
 
@@ -25,8 +25,8 @@ OnBlock = Callable[["asyncio.Task[Any] | None", FrameType], None]
 class LoopWatch:
     """Watches the loop of the thread that makes it.
 
-    `on_block` is called in another thread, while the loop stands still, with the task that holds it up (None: no task,
-    a callback) and its innermost frame. `on_end` is called there when the loop goes on.
+    `on_block` is called in another thread, while the loop is blocked, with the task that blocks it (None: no task,
+    a callback) and its innermost frame. `on_end` is called there when the loop runs again.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class LoopWatch:
             task, frame = asyncio.current_task(self._loop), sys._current_frames().get(self._thread_id)
             if frame is not None:
                 self._on_block(task, frame)
-            del task, frame  # nothing of the task lives on because of us
+            del task, frame  # keep no reference to anything of the task
             while not alive.wait(self._patience) and not self._closed.is_set():
                 pass
             self._on_end()

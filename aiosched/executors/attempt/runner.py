@@ -1,4 +1,4 @@
-"""Runs one attempt in this process and tells what became of it.
+"""Runs one attempt in this process and reports its outcome.
 
 Lives here: the steps of an attempt, from its context to its report. The same code runs
 `async def` tasks on a loop and plain functions without one: for a plain function nothing
@@ -75,7 +75,7 @@ TimeLimit = Callable[[float, str], AbstractContextManager[None]]
 
 
 class DagUnavailable(AioschedError):
-    """The DAG or task of an attempt cannot be had in this process; the message is the attempt's reason.
+    """The DAG or task of an attempt cannot be loaded in this process; the message is the attempt's reason.
 
     `passing`: it may be there when the attempt is called again, as a file that is being replaced.
     """
@@ -89,7 +89,7 @@ class DagSource(Protocol):
     """Where a runner gets the DAG of an attempt."""
 
     def cached(self, run: RunInfo) -> DAG | None:
-        """The DAG if it is at hand already."""
+        """The DAG, if it is already loaded."""
         ...
 
     async def load(self, run: RunInfo) -> DAG:
@@ -195,7 +195,7 @@ class Execution:
         return issubclass(type(error), GeneratorExit) and _current_task() is not self._driver
 
     def _is_ended_from_outside(self, error: BaseException) -> bool:
-        """Whether `error` was not raised by the code that was called: it has to go on its way."""
+        """Whether `error` was not raised by the code that was called: it has to propagate."""
         if issubclass(type(error), asyncio.CancelledError):
             return self.attempt.is_async and _cancelled_from_outside()
         return issubclass(type(error), AttemptStopped) or self._is_closed(error)
@@ -204,8 +204,8 @@ class Execution:
         attempt = self.attempt
         dag = dags.cached(attempt.run) or await dags.load(attempt.run)
         self.source = dag._source_hash
-        if (told := newer_code(attempt, self.source)) is not None:
-            self._log("INFO", told)
+        if (message := newer_code(attempt, self.source)) is not None:
+            self._log("INFO", message)
         task = dag.task_dict.get(attempt.task_id)
         if task is None:
             dags.forget(attempt.run)

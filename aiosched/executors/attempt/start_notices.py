@@ -1,8 +1,7 @@
-"""STARTED reports for attempts that are not over in a blink.
+"""STARTED reports for attempts that take longer than a moment.
 
 An attempt that ends within `delay` seconds sends its final report alone (which carries
-`started_at`): at thousands of short attempts a second the other half of the reports
-would only say what is already past.
+`started_at`): at thousands of short attempts a second half of the reports would be outdated before they are read.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class StartNotices:
         self._loop, self._report, self._hostname, self._delay = loop, report, hostname, delay
         self._due: deque[tuple[float, AttemptKey]] = deque()
         self._open: dict[AttemptKey, tuple[datetime, AttemptProcess, float]] = {}
-        self._told: set[AttemptKey] = set()  # of those that are not over
+        self._reported: set[AttemptKey] = set()  # of those that are not over
         self._timer: asyncio.TimerHandle | None = None
 
     def began(self, key: AttemptKey, process: AttemptProcess) -> None:
@@ -43,11 +42,11 @@ class StartNotices:
         self._open[key] = (datetime.now(UTC), process, due)
         self._due.append((due, key))
         if self._timer is None:
-            self._timer = self._loop.call_later(self._delay, self._tell)
+            self._timer = self._loop.call_later(self._delay, self._report_started)
 
     def ended(self, key: AttemptKey) -> datetime | None:
-        """An attempt is over: nothing more is said about its start. When that was, if it had begun."""
-        self._told.discard(key)
+        """An attempt has ended: its start is not reported any more. When that was, if it had begun."""
+        self._reported.discard(key)
         begun = self._open.pop(key, None)
         return begun[0] if begun else None
 
@@ -56,26 +55,26 @@ class StartNotices:
         self._open.pop(key, None)
 
     def close(self) -> None:
-        """Say nothing more."""
+        """Report nothing more."""
         self._open.clear()
-        self._told.clear()
+        self._reported.clear()
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _tell(self) -> None:
+    def _report_started(self) -> None:
         self._timer = None
         now = self._loop.time()
         while self._due and self._due[0][0] <= now:
             due, key = self._due.popleft()
             begun = self._open.get(key)
-            if begun is not None and begun[2] == due and key not in self._told:
+            if begun is not None and begun[2] == due and key not in self._reported:
                 at, process, _ = begun
-                self._told.add(key)
+                self._reported.add(key)
                 host, pid = self._hostname, process.pid
                 self._report(Report(key=key, outcome=Outcome.STARTED, at=at, started_at=at, hostname=host, pid=pid))
         while self._due and self._due[0][1] not in self._open:
             self._due.popleft()
         if self._due:
-            self._timer = self._loop.call_at(self._due[0][0], self._tell)
+            self._timer = self._loop.call_at(self._due[0][0], self._report_started)

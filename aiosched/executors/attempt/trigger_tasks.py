@@ -1,4 +1,4 @@
-"""The triggers that wait in one process: an asyncio task each, by a key of whoever runs them.
+"""The triggers that wait in one process: an asyncio task each, by a key of the caller.
 
 One that blocks the loop is reported: to the log of this process, and to that of the task which waits.
 """
@@ -21,11 +21,11 @@ logger = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 
-_INSIST: Final = 2 * KILL_GRACE + 5.0  # seconds after which a stopped trigger that goes on is cancelled again
+_CANCEL_AGAIN_AFTER: Final = 2 * KILL_GRACE + 5.0  # seconds; for a stopped trigger that still runs
 
 
 class TriggerTasks(Generic[K]):
-    """Runs triggers on the current loop; `on_end(key, report)` is told of each that was not stopped."""
+    """Runs triggers on the current loop; `on_end(key, report)` is called for each that was not stopped."""
 
     def __init__(
         self,
@@ -33,15 +33,15 @@ class TriggerTasks(Generic[K]):
         on_end: Callable[[K, Report], None],
         *,
         patience: float = BLOCKED,
-        insist: float = _INSIST,
+        cancel_again_after: float = _CANCEL_AGAIN_AFTER,
     ) -> None:
         self._dags, self._on_end = dags, on_end
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[K, tuple[asyncio.Task[None], TriggerExecution]] = {}
-        self._executions: dict[asyncio.Task[Any], TriggerExecution] = {}  # of those that wait and those that leave
+        self._executions: dict[asyncio.Task[Any], TriggerExecution] = {}  # of those that wait or clean up
         self._leaving: set[asyncio.Task[None]] = set()  # stopped, in their clean-up
         self._watch = LoopWatch(self._blocked, patience=patience)
-        self._insist_after = insist
+        self._cancel_again_after = cancel_again_after
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -49,7 +49,7 @@ class TriggerTasks(Generic[K]):
     def start(self, key: K, execution: TriggerExecution) -> None:
         """Let a trigger wait; one that waits under the same key already is dropped without its `on_kill`."""
         self.stop(key, kill=False)
-        execution.tell = lambda report: self._tell(key, execution, report)
+        execution.on_event = lambda report: self._deliver(key, execution, report)
         task = self._loop.create_task(Driven(self._run(key, execution)))
         self._waiting[key] = (task, execution)
         self._executions[task] = execution
@@ -64,12 +64,12 @@ class TriggerTasks(Generic[K]):
         execution.stop_requested, execution.killed = True, kill
         task.cancel()
         self._leaving.add(task)
-        again = self._loop.call_later(self._insist_after, self._insist, task, execution)
+        again = self._loop.call_later(self._cancel_again_after, self._cancel_again, task, execution)
         task.add_done_callback(lambda _: again.cancel())
         return True
 
     def stop_all(self) -> list[K]:
-        """Stop all triggers without reports, as when they go on elsewhere; returns their keys."""
+        """Stop all triggers without reports, as when they move elsewhere; returns their keys."""
         keys = list(self._waiting)
         for key in keys:
             self.stop(key, kill=False)
@@ -79,13 +79,13 @@ class TriggerTasks(Generic[K]):
         """Wait until the clean-up of all stopped triggers is over; those that do not stop are left behind."""
         self._watch.close()
         if self._leaving:
-            await asyncio.wait(self._leaving, timeout=self._insist_after)
+            await asyncio.wait(self._leaving, timeout=self._cancel_again_after)
 
     async def _run(self, key: K, execution: TriggerExecution) -> None:
         report = await execution.run(self._dags)
-        self._tell(key, execution, report)
+        self._deliver(key, execution, report)
 
-    def _tell(self, key: K, execution: TriggerExecution, report: Report) -> None:
+    def _deliver(self, key: K, execution: TriggerExecution, report: Report) -> None:
         held = self._waiting.get(key)
         if held is not None and held[1] is execution:
             if not report.more:
@@ -98,14 +98,14 @@ class TriggerTasks(Generic[K]):
         if not self._executions:
             self._watch.turn(False)
 
-    def _insist(self, task: asyncio.Task[None], execution: TriggerExecution) -> None:
-        """A trigger that caught its cancellation goes on: say so, and cancel it again."""
+    def _cancel_again(self, task: asyncio.Task[None], execution: TriggerExecution) -> None:
+        """A trigger that caught its cancellation still runs: log that, and cancel it again."""
         if not task.done():
-            logger.warning("%s was told to stop and goes on: it must not catch CancelledError", execution.title)
+            logger.warning("%s was told to stop and still runs: it must not catch CancelledError", execution.title)
             task.cancel()
 
     def _blocked(self, task: asyncio.Task[Any] | None, frame: FrameType) -> None:
         """Called in the thread of the watch."""
         execution = self._executions.get(task) if task is not None else None
-        if execution is not None and (told := execution.tell_blocked(frame)) is not None:
-            logger.warning("%s", told)
+        if execution is not None and (message := execution.log_blocked_loop(frame)) is not None:
+            logger.warning("%s", message)

@@ -2,7 +2,7 @@
 
 The same pure evaluation decides as in the scheduler, the inline executor runs what is
 ready: `async def` tasks at the same time, plain functions one after the other. Pools and
-limits do not apply. Nobody waits: a retry is due at once, a task that asks to be called
+limits do not apply. Nothing waits: a retry is due at once, a task that asks to be called
 again is called after a short pause. Only what a deferred task waits for takes its time, as
 does its timeout. Source: the semantics reference, section 33.3.
 """

@@ -2,10 +2,9 @@
 
 `async def` tasks are asyncio tasks on the caller's loop, plain functions run in a bounded
 set of threads. The process is the host's: nothing of it is redirected (logs.py says
-what is captured), no signal handler is set, nothing is forked. What cannot be had that
-way is said: a thread cannot be killed, so a plain function that must stop is told by its
-`on_kill`, reported after its grace period, and keeps its slot until it ends by itself.
-The commands of operators end with their attempts, also when the host is killed (host_guard.py).
+what is captured), no signal handler is set, nothing is forked. This has its price: a thread cannot be killed, so a
+plain function that must stop gets its `on_kill`, is reported after its grace period, and keeps its slot until it ends
+by itself. The commands of operators end with their attempts, also when the host is killed (host_guard.py).
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class InlineExecutor:
         cleanup_time: float = 60.0,
         kill_after: float = 5.0,
     ) -> None:
-        self.lease_deadline = LeaseDeadline()  # whoever keeps a lease writes there until when it lasts
+        self.lease_deadline = LeaseDeadline()  # the lease thread writes there until when the lease lasts
         self._guard = HostGuard(self.lease_deadline)
         self._dags: DagSource = RegisteredDags(dags) if isinstance(dags, Mapping) or callable(dags) else dags
         self._dags_for_loop = InBackground(self._dags)
@@ -158,7 +157,7 @@ class InlineExecutor:
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         """Ask an attempt to stop and return at once; its report (FAILED) follows within `grace` seconds.
 
-        One that does not stop is given up: it is reported, and goes on in this process.
+        One that does not stop is given up: it is reported, and still runs in this process.
         """
         if self._triggers.stop(attempt, kill=True):
             self._report(_final(attempt, Outcome.FAILED, _ON_REQUEST, self._surroundings))
@@ -175,7 +174,7 @@ class InlineExecutor:
         return []
 
     async def stop(self, grace: float) -> None:
-        """Wait up to `grace` seconds for what runs, then cancel it, then give up what goes on.
+        """Wait up to `grace` seconds for what runs, then cancel it, then give up what still runs.
 
         What had to be stopped is reported as LOST: it costs no retry. Calling it again
         with a shorter grace hurries a stop that is under way.
@@ -225,16 +224,16 @@ class InlineExecutor:
     def _run_in_thread(self, execution: Execution) -> None:
         current_guard.set(self._guard)
         if not execution.stop_requested:
-            self._tell(self._began, execution)
+            self._call_on_loop(self._began, execution)
             report = drive(execution.run(self._dags))
         else:
             report = _final(execution.attempt.key, Outcome.LOST, "was told to stop", self._surroundings)
-        self._tell(self._thread_ended, execution, report)
+        self._call_on_loop(self._thread_ended, execution, report)
 
-    def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
+    def _call_on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(call, *arguments)
-        except RuntimeError:  # the host closed its loop while a task that was given up went on
+        except RuntimeError:  # the host closed its loop while a task that was given up still ran
             log.warning("a task ended after its event loop was closed; its result is dropped")
 
     def _began(self, execution: Execution) -> None:
@@ -296,17 +295,17 @@ class InlineExecutor:
         self._timers[key] = self._loop.call_later(seconds + patience, self._overdue, execution, seconds)
 
     def _overdue(self, execution: Execution, seconds: float) -> None:
-        """An attempt exceeded its time and cannot be interrupted: conclude it beside its thread or task."""
+        """An attempt exceeded its time and cannot be interrupted: conclude it apart from its thread or task."""
         if self._running.get(execution.attempt.key) is not execution:
             return
         self._let_go(execution)
-        error = TaskTimeout(f"{timeout_reason(seconds)}; it cannot be interrupted and goes on in this process")
+        error = TaskTimeout(f"{timeout_reason(seconds)}; it cannot be interrupted and still runs in this process")
         if execution.attempt.is_async:
             task = self._loop.create_task(self._conclude(execution, error))
             self._strays.add(task)
             task.add_done_callback(self._strays.discard)
         else:
-            run_aside(lambda: self._tell(self._concluded, execution, drive(execution.conclude_aside(error))))
+            run_aside(lambda: self._call_on_loop(self._concluded, execution, drive(execution.conclude_aside(error))))
 
     async def _conclude(self, execution: Execution, error: BaseException) -> None:
         self._concluded(execution, await execution.conclude_aside(error))
@@ -322,9 +321,9 @@ class InlineExecutor:
         if (task := self._tasks.get(key)) is not None:
             task.cancel()  # once more: a command that waits for its end is killed
         self._let_go(execution)
-        log.warning("task %s.%s does not stop and goes on", execution.attempt.run.dag_id, execution.attempt.task_id)
+        log.warning("task %s.%s does not stop and still runs", execution.attempt.run.dag_id, execution.attempt.task_id)
         self._verdicts.pop(key, None)
-        self._finish(_final(key, outcome, f"{reason}, but goes on: this process cannot end it", self._surroundings))
+        self._finish(_final(key, outcome, f"{reason}, but still runs: this process cannot end it", self._surroundings))
 
     def _let_go(self, execution: Execution) -> None:
         task = self._tasks.pop(execution.attempt.key, None)
@@ -334,7 +333,7 @@ class InlineExecutor:
 
 
 def _has_begun(task: asyncio.Task[None]) -> bool:
-    """Whether the loop has come to it: cancelled before that, its coroutine never runs and reports nothing."""
+    """Whether the loop has started it: cancelled before that, its coroutine never runs and reports nothing."""
     coroutine = task.get_coro()
     return not isinstance(coroutine, Driven) or coroutine.begun
 

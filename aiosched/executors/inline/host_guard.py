@@ -31,7 +31,7 @@ class HostGuard:
         self._line: socket.socket | None = None
 
     def stand(self) -> None:
-        """Be there from now on. Raises OSError when no process can be started."""
+        """Start the guard if there is none. Raises OSError when no process can be started."""
         with self._changing:
             if self._process is None or self._process.poll() is not None:
                 self._start()
@@ -40,16 +40,16 @@ class HostGuard:
         """A command runs, in a process group of its own."""
         with self._changing:
             self._groups.add(group)
-            self._say(f"+{group}\n")
+            self._send(f"+{group}\n")
 
     def ended(self, group: int) -> None:
-        """It does not any more."""
+        """That command has ended."""
         with self._changing:
             self._groups.discard(group)
-            self._say(f"-{group}\n")
+            self._send(f"-{group}\n")
 
     def close(self) -> None:
-        """Have it end what is left, and itself. Blocks."""
+        """Have the guard end what is left, and itself. Blocks."""
         with self._changing:
             process, self._process = self._process, None
             if self._line is not None:
@@ -77,11 +77,11 @@ class HostGuard:
             )
         finally:
             theirs.close()
-        self._say("".join(f"+{group}\n" for group in self._groups))
+        self._send("".join(f"+{group}\n" for group in self._groups))
 
-    def _say(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         if self._line is not None:
             try:
                 self._line.sendall(text.encode())
             except OSError:
-                return  # it was killed: the next command starts another one, which is told of all
+                return  # it was killed: the next command starts another guard, which gets all groups

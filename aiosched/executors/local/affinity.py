@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 from aiosched.core.values.messages import Attempt
 
-LOOK_AHEAD: Final = 16  # attempts in line among which a worker looks for a DAG file that it has loaded
+LOOK_AHEAD: Final = 16  # attempts in line that are searched for a DAG file that the worker has loaded
 PATIENCE: Final = 0.05  # seconds that an attempt may wait for a worker that knows its file while another is free
 _WORTH: Final = 2.0  # ... or, if that is longer, as long as importing the file so many times
 _LONG: Final = 1.0  # seconds: attempts that take longer count as such
@@ -56,8 +56,8 @@ class FileTimes:
         self._runs: dict[FileKey | None, float] = {}  # None: of all files
         self._imports: dict[FileKey | None, float] = {}
 
-    def saw(self, file: FileKey, run: float, imported: float) -> None:
-        """An attempt took `run` seconds besides `imported` seconds for its file (0 when that was loaded)."""
+    def observe(self, file: FileKey, run: float, imported: float) -> None:
+        """An attempt took `run` seconds, and `imported` seconds more for its file (0 when that was loaded)."""
         self._learn(self._runs, file, min(run, _LONG))
         if imported:
             self._learn(self._imports, file, imported)

@@ -1,6 +1,7 @@
-"""Workers for coroutines whose event loop is blocked: found, named, counted, and given nothing new.
+"""Workers for coroutines whose event loop is blocked: found, named and counted; they get no new attempts.
 
-One task that calls `time.sleep` stops all others in its worker. None of them is ended: the loop may go on in a moment.
+One task that calls `time.sleep` stops all others in its worker. None of them is ended: the loop may run again in a
+moment.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from aiosched.executors.worker.loop_sign import PERIOD
 
 logger = logging.getLogger(__name__)
 
-NOTICED: Final = 1.0  # seconds without a sign after which a loop is said to be blocked
+NOTICED: Final = 1.0  # seconds without a heartbeat after which a loop counts as blocked
 MOST_SHOWN: Final = 1000  # attempts of one worker
 _MOST_BLOCKED: Final = 4  # workers that are blocked, beside which others are started
 
 
 @dataclass(slots=True)
 class Blockage:
-    """A loop that does not go on. `since`: monotonic second of its last sign."""
+    """A blocked loop. `since`: monotonic second of its last heartbeat."""
 
     since: float
     by: AttemptKey | None = None  # None: not known (yet)
@@ -34,7 +35,7 @@ class Blockage:
 
 
 class BlockedLoops:
-    """Looks at those of `workers` (by their numbers) in which coroutines run, four times a second while there are any.
+    """Checks those of `workers` (by their numbers) in which coroutines run, four times a second while there are any.
 
     One that is blocked for longer than `limit` seconds gets no new attempts.
     """
@@ -52,7 +53,7 @@ class BlockedLoops:
         There are as many as `processes`, and others beside those that are blocked, but not without limit.
         """
         if self._timer is None:
-            self._timer = self._loop.call_later(PERIOD, self._look)
+            self._timer = self._loop.call_later(PERIOD, self._check)
         open_ = [link for link in workers if self._takes_new(link)] if self._now else workers
         if not open_ and len(workers) >= processes + _MOST_BLOCKED:
             open_ = workers
@@ -60,7 +61,7 @@ class BlockedLoops:
         return None if best is None or (best.attempts and len(open_) < processes) else best
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -83,7 +84,7 @@ class BlockedLoops:
             if (blockage := self._now.get(link.number)) is not None
         ]
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         now = time.monotonic()
         links = [link for link in self._workers.values() if link.sign is not None and link.attempts]
@@ -94,10 +95,10 @@ class BlockedLoops:
                 found[link.number] = self._blockage(link, last)
         for link in links:
             if link.number in self._now and link.number not in found:
-                logger.info("the event loop of worker process %s goes on", link.pid)
+                logger.info("the event loop of worker process %s runs again", link.pid)
         self._now = found
         if links:
-            self._timer = self._loop.call_later(PERIOD, self._look)
+            self._timer = self._loop.call_later(PERIOD, self._check)
 
     def _blockage(self, link: WorkerLink, last: float) -> Blockage:
         blockage = self._now.get(link.number)
@@ -108,10 +109,10 @@ class BlockedLoops:
             blocker = link.sign.blocker if link.sign is not None else None
             if blocker is not None:
                 blockage.by, blockage.where = blocker.key, blocker.where
-                self._tell(link, blockage)
+                self._log_blocked(link, blockage)
         return blockage
 
-    def _tell(self, link: WorkerLink, blockage: Blockage) -> None:
+    def _log_blocked(self, link: WorkerLink, blockage: Blockage) -> None:
         attempt = link.attempts.get(blockage.by) if blockage.by is not None else None
         if attempt is not None:
             blockage.who = f"{attempt.run.dag_id}.{attempt.task_id} (run {attempt.run.run_id})"

@@ -7,7 +7,7 @@ Plain functions run one to a process at a time, `async def` tasks many to a proc
 here: what becomes of an attempt, and what the end of a process means for its attempts.
 Does not live here: which worker gets which plain function (queueing.py).
 What the end of an attempt's process means (the semantics reference, section 22.2, and
-decision 17): a crash under a task's own hands is an ordinary failure of that task; what
+decision 17): a crash while one task alone ran is an ordinary failure of that task; what
 died without a fault of its own is lost; what had not begun goes to another worker.
 """
 
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 _MOST_FAILED_STARTS: Final = 3  # in a row, before waiting attempts are given back as lost
 _STOPPED: Final = "the scheduler stopped"
 _ON_REQUEST: Final = "was stopped on request"
-_PATIENCE: Final = 0.5  # seconds for the last words of a dead worker, when a child of its holds the socket open
+_PATIENCE: Final = 0.5  # seconds to read the last messages of a dead worker, when a child of it holds the socket open
 
 
 class LocalExecutor:
@@ -81,7 +81,7 @@ class LocalExecutor:
         self._hostname = socket.gethostname()
         self._links: dict[int, WorkerLink] = {}  # every worker whose end has not been dealt with
         self._forkserver: ForkserverClient | None = None
-        self.lease_deadline = LeaseDeadline()  # whoever keeps a lease writes there until when it lasts
+        self.lease_deadline = LeaseDeadline()  # the lease thread writes there until when the lease lasts
         self._where: dict[AttemptKey, WorkerLink] = {}  # sent, not yet reported
         self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # what an attempt told to stop will be reported as
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
@@ -102,7 +102,7 @@ class LocalExecutor:
 
     @property
     def open_slots(self) -> int:
-        """Free slots, and as many more as are passed through in a moment at the present pace (see Pace)."""
+        """Free slots, and as many more as end in a moment at the present pace (see Throughput)."""
         return 0 if self._stopping else self._queue.room
 
     @property
@@ -126,7 +126,7 @@ class LocalExecutor:
         self._started = True
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
-        """Take the attempts, in order; those that find no free worker stand in line."""
+        """Take the attempts, in order; those that find no free worker wait."""
         for attempt in attempts:
             if self._stopping:
                 self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.LOST, _STOPPED))
@@ -188,7 +188,7 @@ class LocalExecutor:
         return self.blocked_loops.choose(links, self._async_workers) or self.spawn(is_async=True)
 
     def spawn(self, *, is_async: bool, watches: bool = False) -> WorkerLink:
-        """Start a worker. One that cannot be started is judged in the next turn of the loop."""
+        """Start a worker. One that cannot be started is dealt with in the next turn of the loop."""
         self._last_number += 1
         link = WorkerLink(self._last_number, is_async=is_async, watches=watches, listener=self)
         self._links[link.number] = link
@@ -234,7 +234,7 @@ class LocalExecutor:
             patience = timeout + self._options.cleanup_time
             self._timers[key] = self._loop.call_later(patience, self._overdue, key, timeout)
 
-    # What workers say
+    # Messages of workers
 
     def worker_ready(self, link: WorkerLink) -> None:
         """A worker has started: what it was sent begins now, of plain functions the first one."""
@@ -280,7 +280,7 @@ class LocalExecutor:
             link.pid = pid
 
     def worker_exited(self, exited: Exited) -> None:
-        """A worker's process is gone. Its last words may still be in the socket: they count."""
+        """A worker's process is gone. Its last messages may still be in the socket: they count."""
         if (link := self._links.get(exited.worker)) is not None:
             link.exit = exited.reason or f"the worker process {describe_exit(exited.code)}"
             link.left = exited.left
@@ -293,11 +293,11 @@ class LocalExecutor:
         self._queue.gone(link)
         if link.exit is not None:
             self._judge(link)
-        elif link.attempts or link.triggers:  # it lives on, but cannot be talked to any more
+        elif link.attempts or link.triggers:  # it still runs, but cannot be reached any more
             self._signal(link, signal.SIGKILL)
 
     def forkserver_lost(self, ended: asyncio.Task[str]) -> None:
-        """The forkserver is gone, and all workers with it. What ran there is judged when nothing is left of it."""
+        """The forkserver is gone, and all workers with it. What ran there is reported when nothing is left of it."""
         links = list(self._links.values())
         for link in links:
             if link.pid is not None:
@@ -452,7 +452,7 @@ class LocalExecutor:
         self._stop_attempt(key, self._options.kill_after, Outcome.FAILED, timeout_reason(seconds))
 
     def dismiss(self, link: WorkerLink) -> None:
-        """Let a worker without work go; one that does not is killed."""
+        """End a worker without work; one that does not end is killed."""
         link.retiring = True
         link.close()
         self._loop.call_later(self._options.kill_after, self._make_sure, link)

@@ -1,4 +1,4 @@
-"""The scheduler's side of the forkserver: starts it, asks it for workers, hears of their ends."""
+"""The scheduler's side of the forkserver: starts it, asks it for workers, receives their ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE = 5.0  # seconds in which all processes must have ended
 
 
 class ForkserverListener(Protocol):
-    """Who is told what happens. All calls come from the event loop."""
+    """Receives what happens. All calls come from the event loop."""
 
     def worker_forked(self, worker: int, pid: int) -> None: ...
     def worker_exited(self, exited: Exited) -> None: ...
@@ -74,7 +74,7 @@ class ForkserverClient:
     def fork(self, worker: int, shared: int, *, is_async: bool) -> socket.socket:
         """Ask for a worker; returns our end of its socket at once. Its process is announced later.
 
-        `shared` is the descriptor that the worker gets besides (see Fork).
+        `shared` is a second descriptor for the worker (see Fork).
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -82,7 +82,7 @@ class ForkserverClient:
             if self._open:
                 socket.send_fds(self._control, [frame(Fork(worker, is_async))], [theirs.fileno(), shared])
         except OSError:
-            pass  # it is gone: the next read says so
+            pass  # it is gone: the next read notices
         finally:
             theirs.close()
         return ours
@@ -105,7 +105,7 @@ class ForkserverClient:
                 pass  # as above
 
     def _read(self) -> None:
-        """Read all there is: of a socket that is broken and still holds something, uvloop tells only once."""
+        """Read all there is: of a socket that is broken and still holds something, uvloop reports it only once."""
         while self._open:
             try:
                 data = self._control.recv(_READ, socket.MSG_DONTWAIT)

@@ -27,7 +27,7 @@ class LocalOptions:
     defaults: AuthoringDefaults = field(default_factory=AuthoringDefaults)  # of DAGs and tasks that workers load
     import_timeout: float = 30.0
     cleanup_time: float = 60.0  # from the execution timeout to TERM, for a task that does not stop by itself
-    kill_after: float = 5.0  # from TERM to KILL where nobody said another grace
+    kill_after: float = 5.0  # from TERM to KILL where no other grace is given
     notice_delay: float = DELAY  # attempts that end sooner are not reported as started
     idle_time: float = 60.0  # an idle worker beyond the first ends after this
     max_attempts: int = 50_000  # of one worker

@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 
 
 class QuestionAnswers:
-    """Asks the services, and answers each question when there is an answer, whatever came before it.
+    """Asks the services, and answers each question as soon as it can, in any order.
 
-    A question ends with its attempt: what it would change is not changed any more when nobody waits for it.
+    A question ends with its attempt: what it asks to change is not changed any more when nobody waits for it.
     """
 
     def __init__(self, services: TaskServices) -> None:
@@ -24,7 +24,7 @@ class QuestionAnswers:
         self._under_way: dict[tuple[WorkerLink, int], asyncio.Task[None]] = {}
 
     def give(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None:
-        """See to a question."""
+        """Answer a question."""
         place = (link, question.number)
         if isinstance(question, Withdraw):
             if (asking := self._under_way.get(place)) is not None:
@@ -35,7 +35,7 @@ class QuestionAnswers:
         task.add_done_callback(lambda _: self._under_way.pop(place, None))
 
     def gone(self, link: WorkerLink) -> None:
-        """The worker is gone, and whoever asked in it."""
+        """The worker is gone, and with it the attempts that asked."""
         for place, task in self._under_way.items():
             if place[0] is link:
                 task.cancel()
@@ -53,9 +53,9 @@ class QuestionAnswers:
                 pairs = [await self._services.get_previous_xcoms(question.run, question.refs[0])]
             else:
                 pairs = await self._services.get_xcoms(question.run, question.refs)
-        except AttemptStopped as stopped:  # no answer: whoever asked is about to be ended with its lease
+        except AttemptStopped as stopped:  # no answer: the attempt that asked is about to be ended with the lease
             log.info("a question of a running task is not answered: it %s", stopped)
-        except Exception as error:  # the task fails with it; whether it tries again is its own matter
+        except Exception as error:  # the task fails with it; its retries decide what follows
             log.warning("the XComs of a running task cannot be read: %s", error)
             link.answer(question.number, [], f"XComs cannot be read: {type(error).__name__}: {error}")
         else:
@@ -67,7 +67,7 @@ class QuestionAnswers:
         except AttemptStopped as stopped:
             log.info("a question of a running task is not answered: it %s", stopped)
             return
-        except Exception as error:  # the task fails with it; whether it tries again is its own matter
+        except Exception as error:  # the task fails with it; its retries decide what follows
             kind = kind_of(error)
             text = str(error) if kind else f"the service {call.name!r} failed: {type(error).__name__}: {error}"
             reply = Reply(call.number, "", text, kind)

@@ -3,8 +3,8 @@
 An attempt waits here until a worker is free. While attempts are short, it may instead be sent to
 a worker that still runs another one, and waits in that worker's *line*: the worker that has
 loaded its DAG file, so that a file is imported by few workers, and no worker waits for the scheduler
-between two attempts. What stays in a line for too long is taken back (claim_pipe.py), and goes to
-whoever is free. Source: decision 20.
+between two attempts. What stays in a line for too long is taken back (claim_pipe.py), and goes to any free worker.
+Source: decision 20.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_AHEAD: Final = 16  # attempts for each slot that may wait
 
 
 class Host(Protocol):
-    """Who starts the workers and speaks with them."""
+    """Starts the workers and sends them attempts."""
 
     def spawn(self, *, is_async: bool) -> WorkerLink: ...
     def begin(self, link: WorkerLink, attempt: Attempt) -> None: ...
@@ -52,7 +52,7 @@ class AttemptQueue:
         self._passed_over = 0  # times in a row that the first in line was not the next
         self._throughput = Throughput()
         self._times = FileTimes()
-        self._look: asyncio.TimerHandle | None = None
+        self._line_check: asyncio.TimerHandle | None = None
         self._reaper: asyncio.TimerHandle | None = None
         self.closed = False
 
@@ -61,7 +61,7 @@ class AttemptQueue:
 
     @property
     def room(self) -> int:
-        """Free slots, and as many more as are passed through in a moment at the present pace (see Pace)."""
+        """Free slots, and as many more as end in a moment at the present pace (see Throughput)."""
         if self.closed:
             return 0
         ahead = min(self._throughput.ahead(self._loop.time()), _MOST_AHEAD * self._slots)
@@ -84,14 +84,14 @@ class AttemptQueue:
         for link in self._links.values():
             if len(link.attempts) > 1:  # what a worker has alone begins in a moment, if it has not yet
                 self.take_back(link)
-        for timer in (self._look, self._reaper):
+        for timer in (self._line_check, self._reaper):
             if timer is not None:
                 timer.cancel()
         left, self._backlog = list(self._backlog), deque()
         return left
 
     def pump(self, *, patient: bool = True) -> None:
-        """Hand out what waits, in order. Impatiently: whoever is free comes before whoever knows the file."""
+        """Hand out what waits, in order. Without `patient` a free worker goes before one that knows the file."""
         now = self._loop.time()
         while self._backlog and not self.closed:
             spawns = self._busy + len(self._idle) < self._slots
@@ -121,7 +121,7 @@ class AttemptQueue:
         self._left(link, 1)
         self._throughput.ended(self._loop.time())
         if ended is not None:
-            self._times.saw(file_of(attempt), ended.took - ended.imported, ended.imported)
+            self._times.observe(file_of(attempt), ended.took - ended.imported, ended.imported)
 
     def idle(self, link: WorkerLink) -> None:
         """A worker has no work."""
@@ -148,8 +148,8 @@ class AttemptQueue:
     def _send(self, link: WorkerLink, attempt: Attempt) -> None:
         if not link.attempts:
             self._busy += 1
-        elif self._look is None:
-            self._look = self._loop.call_later(PATIENCE, self._look_at_lines)
+        elif self._line_check is None:
+            self._line_check = self._loop.call_later(PATIENCE, self._check_lines)
         self._sent += 1
         self._host.begin(link, attempt)
 
@@ -158,7 +158,7 @@ class AttemptQueue:
         if not link.attempts:
             self._busy -= 1
 
-    def _look_at_lines(self) -> None:
+    def _check_lines(self) -> None:
         """Take back the lines in which something has waited for too long, when that can help."""
         now = self._loop.time()
         free = bool(self._idle) or self._busy < self._slots
@@ -171,11 +171,11 @@ class AttemptQueue:
                     slow.append(link)
         for link in reversed(slow):
             self.take_back(link)
-        self._look = None
+        self._line_check = None
         if slow:
             self.pump(patient=False)
-        if self._sent > self._busy and self._look is None and not self.closed:
-            self._look = self._loop.call_later(PATIENCE, self._look_at_lines)
+        if self._sent > self._busy and self._line_check is None and not self.closed:
+            self._line_check = self._loop.call_later(PATIENCE, self._check_lines)
 
     def _reap(self) -> None:
         self._reaper = None

@@ -1,8 +1,7 @@
 """The triggers of the local executor: all in one worker process of their own, none in a slot.
 
-A trigger has a number that is never used again, so that the last words of one that was
-cancelled cannot be taken for those of the attempt that goes on in its place: both have the
-attempt's key.
+A trigger has a number that is never used again, so that the last report of a cancelled one cannot be taken for one of
+the attempt that replaces it: both have the attempt's key.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from aiosched.executors.local.worker_link import WorkerLink
 
 
 class TriggerProcess:
-    """Who waits for what, and the worker process in which they do. `spawn` starts that process."""
+    """The triggers that wait, and the worker process in which they do. `spawn` starts that process."""
 
     def __init__(self, spawn: Callable[[], WorkerLink], report: Callable[[Report], None], hostname: str) -> None:
         self._spawn, self._report, self._hostname = spawn, report, hostname
@@ -39,7 +38,7 @@ class TriggerProcess:
         """Stop waiting for an attempt's trigger: it is reported as FAILED at once. Whether there was one."""
         if not self._forget(key, kill=True):
             return False
-        self._tell(key, Outcome.FAILED, reason)
+        self._report_end(key, Outcome.FAILED, reason)
         return True
 
     def forget(self, keys: Iterable[AttemptKey]) -> None:
@@ -66,13 +65,13 @@ class TriggerProcess:
                 if again:
                     self.submit(attempt)
                 else:
-                    self._tell(attempt.key, Outcome.LOST, reason)
+                    self._report_end(attempt.key, Outcome.LOST, reason)
 
     def close(self, reason: str) -> None:
-        """Stop them all; they are LOST: durable as they are, another scheduler lets them wait again."""
+        """Stop them all; they are LOST: being stored, they wait again in another scheduler."""
         for key in list(self._waiting):
             self._forget(key, kill=False)
-            self._tell(key, Outcome.LOST, reason)
+            self._report_end(key, Outcome.LOST, reason)
 
     def _forget(self, key: AttemptKey, *, kill: bool) -> bool:
         number = self._waiting.pop(key, None)
@@ -82,7 +81,7 @@ class TriggerProcess:
             self._link.unwatch(number, kill=kill)
         return True
 
-    def _tell(self, key: AttemptKey, outcome: Outcome, reason: str) -> None:
+    def _report_end(self, key: AttemptKey, outcome: Outcome, reason: str) -> None:
         pid = self._link.pid if self._link is not None else None
         at = datetime.now(UTC)
         self._report(Report(key=key, outcome=outcome, at=at, reason=reason, hostname=self._hostname, pid=pid))

@@ -33,7 +33,7 @@ from aiosched.executors.worker.protocol import (
 
 
 class LinkListener(Protocol):
-    """Who is told what a worker says. All calls come from the event loop."""
+    """Receives what a worker sends. All calls come from the event loop."""
 
     def worker_ready(self, link: WorkerLink) -> None: ...
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
@@ -49,7 +49,7 @@ class WorkerLink(asyncio.Protocol):
         self.number, self.is_async = number, is_async
         self.watches = watches  # the one in which triggers wait
         self.pid: int | None = None
-        self.ready = False  # has spoken: what it was sent has begun
+        self.ready = False  # has sent a message: what it was sent has begun
         self.retiring = False  # gets no more attempts
         self.lost = asyncio.get_running_loop().create_future()  # done once the socket is closed
         self.judged = False  # its end has been dealt with
@@ -59,7 +59,7 @@ class WorkerLink(asyncio.Protocol):
         self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported; of plain ones the first one runs
         self.head_since = 0.0  # when that one began, or was sent
         self.claim_pipe: ClaimPipe | None = None  # of plain attempts: which have not begun
-        self.sign: LoopSign | None = None  # of coroutines: whether their loop goes on
+        self.sign: LoopSign | None = None  # of coroutines: the heartbeat of their loop
         self.files: set[FileKey] = set()  # that it was sent work of
         self.triggers: dict[int, Attempt] = {}  # that wait in it, by number
         self.exit: str | None = None  # how its process ended, once that is known
@@ -106,7 +106,7 @@ class WorkerLink(asyncio.Protocol):
         return taken
 
     def waited(self, now: float) -> float:
-        """How long something has waited in the line, as far as that was seen: by calling this again and again."""
+        """How long something has waited in the line, as far as earlier calls have observed it."""
         line = list(self.attempts)[1:] if self.claim_pipe is not None else []
         key, since = self._seen_in_line
         if key in line:
@@ -115,7 +115,7 @@ class WorkerLink(asyncio.Protocol):
         return 0.0
 
     def cancel(self, key: AttemptKey) -> None:
-        """Tell the worker to cancel an `async def` attempt."""
+        """Have the worker cancel an `async def` attempt."""
         self._cancelled.append(key)
         self._flush()
 
@@ -157,7 +157,7 @@ class WorkerLink(asyncio.Protocol):
         try:
             messages = self._reader.feed(data)
         except msgspec.MsgspecError:
-            self.close()  # a task wrote into the worker's socket: the worker cannot be understood any more
+            self.close()  # a task wrote into the worker's socket: its messages cannot be read any more
             return
         for message in messages:
             self._take(message)  # type: ignore[arg-type]
@@ -165,7 +165,7 @@ class WorkerLink(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._socket is not None:
             # The transport closes the descriptor. The socket object must not do so again when it is
-            # collected (uvloop, when the worker dies within the first turn): it may be somebody else's by then.
+            # collected (uvloop, when the worker dies within the first turn): it may be another file's by then.
             self._loop.call_soon(self._socket.detach)
         if not self.lost.done():
             self.lost.set_result(None)

@@ -3,7 +3,7 @@
 They share the process: environment, working directory and what blocks the loop concern
 all of them. An attempt that was told to stop and does not is ended with the whole worker
 by the scheduler, after its grace period. A process that an attempt left behind is ended with it when it carries its
-name (marking_loop.py); of any other nobody knows whose it is, so it is ended when no attempt still runs that had
+name (marking_loop.py); the attempt behind any other is unknown, so it is ended when no attempt still runs that had
 begun when it was started.
 """
 
@@ -241,7 +241,7 @@ def _end_leftovers(name: str, before: float) -> leftovers.EndedProcesses:
 async def _work(sock: socket.socket, sign: LoopSign, config: WorkerConfig) -> None:
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler's word is the closed socket
+    loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler asks for that by closing the socket
     worker = AsyncWorker(config, gone, sign)
     transport, _ = await loop.create_unix_connection(lambda: worker, sock=sock)
     try:

@@ -2,11 +2,11 @@
 
 The scheduler writes a ticket, a number, for each attempt that it sends to a worker. The worker
 draws the ticket of an attempt before it begins it, and the scheduler draws what is left when it
-wants attempts back: the kernel gives each ticket to one of them. So nobody has to be asked, which a
-worker in the middle of a plain function could not answer, nor could a dead one.
+wants attempts back: the kernel gives each ticket to one of them. So no worker has to answer a question: one in the
+middle of a plain function could not, nor could a dead one.
 
-A ticket is written before its attempt is sent. Whoever holds an attempt and finds no ticket
-for it knows that it was taken back.
+A ticket is written before its attempt is sent. A worker that holds an attempt and finds no ticket for it knows that it
+was taken back.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ClaimPipe:
 
 
 def draw(descriptor: int) -> int | None:
-    """The next ticket, in the worker; None when there is none. Raises OSError when the pipe is no more."""
+    """The next ticket, in the worker; None when there is none. Raises OSError when the pipe is gone."""
     try:
         ticket = os.read(descriptor, _TICKET.size)
     except BlockingIOError:

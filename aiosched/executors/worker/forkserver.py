@@ -1,11 +1,10 @@
 """The process that workers are forked from: `python -m aiosched.executors.worker.forkserver FD TRUST LIFELINE`.
 
-It has imported what runners need and nothing else: no database connection, no socket of
-the scheduler's but the one it is spoken to on, no threads. So a worker starts in
-milliseconds and inherits nothing. It reports each worker's end the moment nothing is left of it: what
-a worker started comes to the forkserver as orphans, and is killed. It takes all workers along when the scheduler
-is gone (its socket closes), when it has been silent for longer than its lease (lease_deadline.py)
-or when it is told to stop. Should it be killed itself, its guard does all that (guard.py).
+It has imported what runners need and nothing else: no database connection, no socket of the scheduler's but the one
+that requests come on, no threads. So a worker starts in milliseconds and inherits nothing. It reports each worker's end
+the moment nothing is left of it: what a worker started comes to the forkserver as orphans, and is killed. It ends all
+workers when the scheduler is gone (its socket closes), when it has been silent for longer than its lease
+(lease_deadline.py) or when it is told to stop. Should it be killed itself, its guard does all that (guard.py).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Forkserver:
         os.set_blocking(self._wake_write, False)
 
     def serve(self) -> None:
-        """Work until the scheduler's side of the socket closes, or nobody can trust the scheduler to live."""
+        """Work until the scheduler's side of the socket closes, or the scheduler's lease has ended."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         reader, passed = FrameReader(), list[int]()
@@ -144,7 +143,7 @@ class Forkserver:
                 os.kill(pid, signum)
 
     def _reap(self) -> None:
-        """Tell of the workers that have ended, once what they left behind has ended, too."""
+        """Report the workers that have ended, once what they left behind has ended, too."""
         exits: dict[int, int] = {}
         for pid in list(self._workers):
             if sys.platform != "darwin":
@@ -168,13 +167,13 @@ class Forkserver:
         try:
             self._control.sendall(frame(message))
         except OSError:
-            return  # the scheduler is gone: the next read says so
+            return  # the scheduler is gone: the next read notices
 
 
 def main(fd: int, lease_deadline: int, lifeline: int) -> None:
     """Serve on the inherited socket `fd`, while the inherited file `lease_deadline` says that the scheduler lives.
 
-    A guard stays above it, which hears by the inherited socket `lifeline` when the scheduler is gone.
+    A guard stays above it, which notices by the inherited socket `lifeline` when the scheduler is gone.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stand_guard(lifeline)

@@ -1,10 +1,10 @@
-"""The process that ends what is left, whoever else was killed: a parent of the forkserver, or a watcher beside a host.
+"""The process that ends what is left when others were killed: a parent of the forkserver, or a watcher beside a host.
 
     scheduler ── guard ── forkserver ── workers   `stand_guard`, for the local executor
     host ── guard                                 `python -m aiosched.executors.worker.guard FD TRUST MARK`, for inline
 
 Above a forkserver it inherits whatever that leaves behind and ends all of it when the forkserver or the
-scheduler is gone. Beside a host, which starts the commands of its tasks itself, it is told of their process groups
+scheduler is gone. Beside a host, which starts the commands of its tasks itself, it receives their process groups
 and ends them when the host is gone, or has been silent for longer than its lease. It does nothing else and imports
 little, so there is nothing in it that could fail or be killed for its memory.
 """
@@ -27,7 +27,7 @@ from aiosched.executors.worker.processes import die_with_parent, signal_group
 
 _READ: Final = 65_536
 _NAME: Final = b"aiosched-guard"  # at most 15 bytes: what `ps -o comm` and `top` show
-_SECOND_LOOK: Final = 0.1  # seconds; a command that its host was just starting got its mark meanwhile
+_SECOND_SCAN: Final = 0.1  # seconds; a command that its host was just starting got its mark meanwhile
 
 
 def stand_guard(lifeline: int) -> None:
@@ -50,7 +50,7 @@ def stand_guard(lifeline: int) -> None:
     try:
         _keep_only(lifeline, wake, written)
         _set_name()
-        die_with_parent(scheduler, signal.SIGTERM)  # in case somebody else holds the other end, too
+        die_with_parent(scheduler, signal.SIGTERM)  # in case another process holds the other end, too
         _end_like(_watch_child(child, lifeline, wake))
     finally:
         os._exit(70)
@@ -64,8 +64,8 @@ def _watch_child(child: int, lifeline: int, wake: int) -> int:
     status: int | None = None
     while status is None:
         ready = {fd for fd, _ in poll.poll()}
-        told = os.read(wake, _READ) if wake in ready else b""
-        if lifeline in ready or signal.SIGTERM in told:
+        signals = os.read(wake, _READ) if wake in ready else b""
+        if lifeline in ready or signal.SIGTERM in signals:
             break
         leftovers.reap(but={child})
         gone, ended = os.waitpid(child, os.WNOHANG)
@@ -104,12 +104,12 @@ class Watcher:
         poll.register(wake, select.POLLIN)
         while True:
             ready = {fd for fd, _ in poll.poll(self._patience())}
-            if wake in ready or (self._host.fileno() in ready and not self._hear()):
+            if wake in ready or (self._host.fileno() in ready and not self._receive()):
                 break
             if self._patience() == 0:
                 self._end()
         self._end()
-        time.sleep(_SECOND_LOOK)
+        time.sleep(_SECOND_SCAN)
         self._end()
 
     def _patience(self) -> float | None:
@@ -117,7 +117,7 @@ class Watcher:
         until = self._lease_deadline.until
         return max(0.0, (until - time.monotonic()) * 1000) if until and self._groups else None
 
-    def _hear(self) -> bool:
+    def _receive(self) -> bool:
         """`+GROUP` begins, `-GROUP` has ended, one to a line; False when the host is gone."""
         try:
             data = self._host.recv(_READ)
@@ -153,7 +153,7 @@ def _wake_on(*signals: signal.Signals) -> tuple[int, int]:
 
 
 def _keep_only(*descriptors: int) -> None:
-    """Close all that this process does not need: whoever is at the other end must see others close theirs."""
+    """Close all that this process does not need, so that the other end of each is notified when its owner closes it."""
     listed = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"  # noqa: PTH112
     for fd in map(int, os.listdir(listed)):  # noqa: PTH208
         if fd not in (0, 1, 2, *descriptors):
@@ -172,7 +172,7 @@ def main(fd: int, lease_deadline: int, mark: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wake, _ = _wake_on(signal.SIGTERM)
     _set_name()
-    die_with_parent(parent, signal.SIGTERM)  # in case somebody else holds the other end, too
+    die_with_parent(parent, signal.SIGTERM)  # in case another process holds the other end, too
     Watcher(socket.socket(fileno=fd), LeaseDeadline(lease_deadline), mark).serve(wake)
 
 

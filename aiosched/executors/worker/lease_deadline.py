@@ -1,4 +1,4 @@
-"""Until when a scheduler may be taken to live: one number that it and its forkserver share.
+"""Until when a scheduler is taken to be alive: one number that it and its forkserver share.
 
 A scheduler that hangs cannot end its attempts, and after its lease others run them again. So its
 lease thread writes down how long it is trusted, in memory that the forkserver reads: when that

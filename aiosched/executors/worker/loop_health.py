@@ -1,4 +1,4 @@
-"""In a worker for coroutines: signs that its loop goes on, and the name of whoever blocks it."""
+"""In a worker for coroutines: the heartbeat of its loop, and the attempt that blocks it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LoopHealth:
         self._sign, self._running = sign, running
         self._loop = asyncio.get_running_loop()
         self._watch = LoopWatch(self._blocked, on_end=self._goes_on)
-        self._told: set[tuple[AttemptKey, str]] = set()  # each line of an attempt is told once
+        self._logged: set[tuple[AttemptKey, str]] = set()  # each line of an attempt is logged once
         self._is_on = False
 
     def turn_on(self) -> None:
@@ -45,22 +45,22 @@ class LoopHealth:
             self._sign.last = 0.0
             self._is_on = False
             self._watch.turn(False)
-            self._told.clear()
+            self._logged.clear()
 
     def _blocked(self, task: asyncio.Task[Any] | None, frame: FrameType) -> None:
-        """Called in the thread of the watch, while the loop stands still."""
+        """Called in the thread of the watch, while the loop is blocked."""
         context = context_of(task) if task is not None else None
         log = context.get(current_log) if context is not None else None
         where = line_of(frame, _DAG_MODULE)
         key = log.attempt.key if log is not None else None
         self._sign.blocker = Blocker(key, where)
-        if log is not None and key is not None and (key, where) not in self._told:
-            self._told.add((key, where))
+        if log is not None and key is not None and (key, where) not in self._logged:
+            self._logged.add((key, where))
             others = self._running() - 1
             attempts = "attempt" if others == 1 else "attempts"
             with_it = f", and {others} other {attempts} in its worker with it," if others else ""
-            told = f"blocks the event loop{with_it} at {where}. Await, or use asyncio.to_thread."
-            log.line("WARNING", "aiosched", told)
+            message = f"blocks the event loop{with_it} at {where}. Await, or use asyncio.to_thread."
+            log.line("WARNING", "aiosched", message)
 
     def _goes_on(self) -> None:
         self._sign.blocker = None

@@ -1,6 +1,6 @@
-"""Whether the event loop of a worker for coroutines goes on: its signs of life, and who blocks it.
+"""The heartbeat of the event loop of a worker for coroutines, and the attempt that blocks it.
 
-The loop gives a sign four times a second while attempts run. Where none comes, a thread of the worker (loop_watch.py)
+The loop writes one four times a second while attempts run. When none comes, a thread of the worker (loop_watch.py)
 says which attempt blocks the loop, and where. Both stand in a page that the scheduler reads (blocked_loops.py): a
 blocked worker cannot send messages, and one whose interpreter is held by C code cannot even say who holds it.
 """
@@ -16,7 +16,7 @@ import msgspec
 from aiosched.core.values.messages import AttemptKey
 from aiosched.executors.worker.shared_page import SharedPage
 
-PERIOD: Final = 0.25  # seconds between two signs
+PERIOD: Final = 0.25  # seconds between two heartbeats
 _SIGN: Final = struct.Struct("=d")  # aligned, hence written and read in one piece; 0 while nothing runs
 _SIZE: Final = struct.Struct("=I")
 _SIZE_AT: Final = _SIGN.size
@@ -25,7 +25,7 @@ _MOST: Final = mmap.PAGESIZE - _TEXT_AT  # bytes
 
 
 class Blocker(msgspec.Struct, frozen=True):
-    """Who blocks a loop, as far as that is known, and the line at which it does."""
+    """The attempt that blocks a loop, as far as that is known, and the line at which it does."""
 
     key: AttemptKey | None
     where: str
@@ -40,7 +40,7 @@ class LoopSign(SharedPage):
 
     @property
     def last(self) -> float:
-        """When the loop gave a sign last; 0 while nothing runs."""
+        """The last heartbeat; 0 while nothing runs."""
         instant: float = _SIGN.unpack_from(self.memory)[0]
         return instant
 
@@ -50,7 +50,7 @@ class LoopSign(SharedPage):
 
     @property
     def blocker(self) -> Blocker | None:
-        """Who blocks the loop; None when nobody does, or nobody knows who."""
+        """What blocks the loop; None when nothing does, or it is not known."""
         size = _SIZE.unpack_from(self.memory, _SIZE_AT)[0]
         try:
             return _decoder.decode(self.memory[_TEXT_AT : _TEXT_AT + size]) if size else None

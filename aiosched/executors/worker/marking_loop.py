@@ -1,6 +1,6 @@
-"""The event loop of a worker for coroutines: what an attempt starts by it carries the name of the attempt.
+"""The event loop of a worker for coroutines: processes that an attempt starts through it carry its name.
 
-Many attempts share such a worker, so whose a process is cannot be told from its parents.
+Many attempts share such a worker, so the parents of a process do not show which attempt started it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def name_of(key: AttemptKey) -> str:
 
 
 class _MarkingLoop:
-    """Adds the name to the environment of a subprocess. What has one is a command of an operator, which sees to it."""
+    """Adds the name to the environment of a subprocess. One that has a name belongs to an operator, which ends it."""
 
     async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
         return await super().subprocess_exec(*args, **_marked(kwargs))  # type: ignore[misc]

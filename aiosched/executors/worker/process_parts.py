@@ -38,7 +38,7 @@ _LIMITS: Final = {  # some have two names
 }
 _OUR_THREADS: Final = ("asyncio_", "uvloop_", "aiosched ")  # a loop's pool, and our own: they stay
 
-# Where one of these was replaced nobody knows what else was.
+# Where one of these was replaced, what else was is unknown.
 _FUNCTIONS: Final[tuple[tuple[Any, str], ...]] = (
     (os, "environ"), (os, "open"), (os, "getpid"), (os, "fork"), (io, "open"), (time, "time"), (time, "monotonic"),
     (time, "sleep"), (datetime, "datetime"), (datetime, "date"), (json, "dumps"), (json, "loads"), (socket, "socket"),
@@ -49,7 +49,7 @@ _OWNERS, _ATTRIBUTES = zip(*_FUNCTIONS, strict=True)
 
 
 def parts_of_this_process() -> tuple[ProcessPart, ...]:
-    """All things, in the order in which they are to be put back: what may strike meanwhile first."""
+    """All things, in the order in which they are to be put back: first what may interrupt that."""
     return (
         ProcessPart(_read_timers, _named("an interval timer"), _stop_timers),
         ProcessPart(_read_handlers, _changed_handlers, _set_handlers),
@@ -138,7 +138,7 @@ def _list(owner: Any, attribute: str, *, may_grow: bool = False) -> ProcessPart:
 
 
 def _names(place: dict[str, Any], form: str) -> ProcessPart:
-    """Names and what they mean, the same as before; new ones harm nobody."""
+    """Names and what they mean, the same as before; new ones are harmless."""
     was: dict[str, Any] = {}
 
     def differing() -> list[str]:
@@ -208,7 +208,7 @@ def _left_threads(was: Sequence[threading.Thread], now: Sequence[threading.Threa
     return _listed([f"the thread {thread.name!r}" for thread in left])
 
 
-# -- Functions that everybody uses --------------------------------------------------------------------------
+# -- Functions that all attempts use --------------------------------------------------------------------------
 
 
 def _read_functions() -> tuple[Any, ...]:
@@ -330,7 +330,7 @@ def _decimal_context() -> ProcessPart:
 
 
 def _set_filters(was: Sequence[Any]) -> None:
-    with warnings.catch_warnings():  # leaving it tells the interpreter that the filters have changed
+    with warnings.catch_warnings():  # leaving it makes the interpreter notice that the filters have changed
         pass
     warnings.filters[:] = was  # type: ignore[index]
 

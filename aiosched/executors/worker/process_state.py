@@ -17,14 +17,14 @@ _MOST_SUSPECTS: Final = 100
 
 
 class CannotPutBack(Exception):
-    """Only a new process is as this one was."""
+    """Only a new process has the state that this one had."""
 
 
 class ProcessPart(NamedTuple):
     """One thing of the process.
 
     `read` gives its value, and `keep` the copy that later values are compared with. `changed` names what is not as it
-    was, for people; empty where what is new harms nobody. `put_back` may raise CannotPutBack.
+    was, for people; empty where what is new is harmless. `put_back` may raise CannotPutBack.
     `is_set_by_imports`: what importing a DAG file makes of it is how it ought to be.
     """
 
@@ -68,7 +68,7 @@ class ProcessState:
         return [what for _, _, what in self._changed()]
 
     def tidy(self, logs: Sequence[AttemptLog]) -> bool:
-        """Put back what the attempts of these logs have changed, and tell them; False when something stays changed."""
+        """Put back what the attempts of these logs have changed, and log it; False when something stays changed."""
         if not self.differs():
             return True
         done, remaining = self.put_back()
@@ -117,8 +117,8 @@ def _are_equal(was: Any, now: Any) -> bool:
 class SharedProcessState:
     """As ProcessState, of a process in which many attempts run at a time.
 
-    What is changed while others run may be meant so by one of them, for a time. So it is looked at when all that ran
-    when it was found have ended. Then nobody who could have meant it is there, and if it is still so, it is left over.
+    A change that is found while others run may be intended by one of them, for a time. So it is checked again when all
+    that ran when it was found have ended. If it is still there, it was left behind.
     """
 
     def __init__(self, parts: Sequence[ProcessPart], log_of: Callable[[Attempt], AttemptLog]) -> None:

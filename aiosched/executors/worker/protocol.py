@@ -1,4 +1,4 @@
-"""What scheduler, forkserver and workers say to each other, and how it is framed.
+"""The messages between scheduler, forkserver and workers, and how they are framed.
 
 A frame is four bytes of length (big-endian) and one msgpack message. Many frames go into
 one write and come out of one read.
@@ -49,7 +49,7 @@ class RunAttempts(Message, frozen=True):
 
 
 class Cancel(Message, frozen=True):
-    """Cancel a running `async def` attempt. Plain ones are told by SIGTERM."""
+    """Cancel a running `async def` attempt. Plain ones get SIGTERM."""
 
     key: AttemptKey
 
@@ -145,7 +145,8 @@ class Setup(Message, frozen=True):
 class Fork(Message, frozen=True):
     """Start a worker; its socket comes along with the message, and a second descriptor.
 
-    Plain ones draw tickets from that (claim_pipe.py), of others it is the page of their loop's signs (loop_sign.py).
+    Plain ones draw tickets from that (claim_pipe.py), of others it is the page of their loop's heartbeat
+    (loop_sign.py).
     """
 
     worker: int
@@ -223,7 +224,7 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[AnyMessage]:
-        """The messages that `data` completes, in order. Raises msgspec.ValidationError for what is not ours."""
+        """The messages that `data` completes, in order. Raises msgspec.ValidationError for anything else."""
         buffer = self._buffer
         buffer += data
         start, end = 0, len(buffer)

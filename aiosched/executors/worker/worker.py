@@ -6,7 +6,7 @@ SIGTERM (which the scheduler sends to the worker's whole process group) raises
 AttemptStopped in it, so that its `finally` blocks and `on_kill` run.
 
 Between two attempts the worker puts back what a task has changed in its process (process_state.py), descriptors 1 and 2
-included. What the attempt started and left behind is ended, before anybody hears that the attempt has ended.
+included. What the attempt started and left behind is ended, before the end of the attempt is reported.
 A worker asks to be replaced when there was such a process, when something cannot be put back, when its memory has
 grown, and after `max_attempts`.
 """
@@ -168,7 +168,7 @@ class Channel:
                 raise
 
     def _await_message(self) -> None:
-        """Wait until there is something to read. Raises SchedulerGone, and what strikes meanwhile."""
+        """Wait until there is something to read. Raises SchedulerGone, and what a signal handler raises meanwhile."""
         descriptor = self._socket.fileno()
         if descriptor < 0:
             raise SchedulerGone
@@ -178,7 +178,7 @@ class Channel:
 
 
 class Housekeeping:
-    """Keeps what attempts say to descriptors 1 and 2, and puts back what they change in the process."""
+    """Keeps what attempts write to descriptors 1 and 2, and puts back what they change in the process."""
 
     def __init__(self) -> None:
         self._output, path = tempfile.mkstemp(prefix="aiosched-output-")
@@ -279,7 +279,7 @@ class Worker:
     def _on_term(self, signum: int, frame: FrameType | None) -> None:
         running = self._running
         if running is None:
-            return  # the scheduler closes the socket of an idle worker; a stray TERM is not ours to obey
+            return  # the scheduler closes the socket of an idle worker; a stray TERM is ignored
         if running.interruptible:
             running.interruptible = False  # once: what runs now is its own clean-up
             running.stop_requested = True

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from aiosched.core.creation.slas import missed_dates, next_look, slas_of
+from aiosched.core.creation.slas import missed_dates, next_check, slas_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import slas as sla_statements
 from aiosched.db.statements.slas import DatedRun, Miss
@@ -61,7 +61,7 @@ async def _look(session: Session, dag_ids: Sequence[str], now: datetime) -> None
     held = [dag for dag_id in dag_ids if (dag := cache.dags.get(dag_id)) is not None]
     dags = [dag for dag in held if dag.row.partition in cache.partitions]
     for dag in dags:
-        if (at := next_look(dag.version.spec, now)) is not None:
+        if (at := next_check(dag.version.spec, now)) is not None:
             session.outbox.slas.check_at(dag.row.dag_id, at)
     if active := [dag for dag in dags if dag.creates_runs]:
         await _record(session, active, now)
@@ -84,7 +84,7 @@ async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> 
         if not misses:
             return
         tell = {dag_id: run.key for dag_id, run in newest.items() if by_id[dag_id].version.spec.tells_missed_slas}
-        new, callbacks = await sla_statements.record_misses(transaction.conn, misses, now, tell=tell)
+        new, callbacks = await sla_statements.record_misses(transaction.conn, misses, now, notify=tell)
     session.outbox.waiting.update(callbacks)
     for dag_id in dict.fromkeys(dag_id for dag_id, _ in new):
         late = dict.fromkeys(task_id for other, task_id in new if other == dag_id)

@@ -208,7 +208,7 @@ class Lease:
                 raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
             self._trust(now)
             self._renewed = now
-        view = await ownership.look(self._conn)
+        view = await ownership.read_fleet(self._conn)
         if self._incarnation not in {peer.incarnation for peer in view.peers}:
             raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
         self._tell(self._on_view, self._doubts.settle(view))

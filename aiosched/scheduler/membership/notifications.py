@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements.inbox import NEWS_CHANNEL, read_news
+from aiosched.db.statements.inbox import NOTIFY_CHANNEL, read_notification
 from aiosched.scheduler.effects.triggers import sweep_triggers
 from aiosched.scheduler.partitions.drift import DriftSweep
 from aiosched.scheduler.partitions.handover import receive_remote_reports
@@ -23,7 +23,7 @@ async def receive_notifications(session: Session) -> None:
     conn = await session.env.db.connect(application_name="aiosched news")
     drift, asset_cleanup = DriftSweep(), Period()
     try:
-        await conn.add_listener(NEWS_CHANNEL, lambda *received: _receive(session, str(received[-1])))
+        await conn.add_listener(NOTIFY_CHANNEL, lambda *received: _receive(session, str(received[-1])))
         conn.add_termination_listener(lambda *_: session.wakeups.notifications.wake())
 
         async def step() -> float | None:
@@ -59,7 +59,7 @@ async def receive_notifications(session: Session) -> None:
 
 
 def _receive(session: Session, payload: str) -> None:
-    kind, partitions = read_news(payload)
+    kind, partitions = read_notification(payload)
     if kind == "watch":
         session.broadcast.wanted()
         return

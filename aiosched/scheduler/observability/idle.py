@@ -86,7 +86,7 @@ async def left_anywhere(session: Session, parser: Parser | None, now: datetime) 
 
 
 async def _left_in_rows(session: Session, conn: DatabaseConnection, parser: Parser | None, now: datetime) -> str | None:
-    view = await ownership.look(conn)
+    view = await ownership.read_fleet(conn)
     if (left := _unowned(view, session)) is not None:
         return left
     if parser is not None and (left := await parser.unread(conn)) is not None:
@@ -97,7 +97,7 @@ async def _left_in_rows(session: Session, conn: DatabaseConnection, parser: Pars
     if not others:
         return None
     every = session.env.settings.scheduler.safety_poll
-    return await _due_elsewhere(conn, others, now, news_within=2 * every)
+    return await _due_elsewhere(conn, others, now, noticed_within=2 * every)
 
 
 def _unowned(view: FleetView, session: Session) -> str | None:
@@ -110,10 +110,10 @@ def _unowned(view: FleetView, session: Session) -> str | None:
 
 
 async def _due_elsewhere(
-    conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, news_within: float
+    conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, noticed_within: float
 ) -> str | None:
     """A run that a peer has to make now, by the schedule of its DAG or by asset events."""
-    dags = await idle.perhaps_due(conn, partitions, now, news_within=news_within)
+    dags = await idle.perhaps_due(conn, partitions, now, noticed_within=noticed_within)
     queue = await assets.read_queue(conn, partitions)
     queued = [row for row in await run_statements.load_dags(conn, partitions) if row.dag_id in queue] if queue else []
     if not dags and not queued:

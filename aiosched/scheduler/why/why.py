@@ -22,7 +22,7 @@ from aiosched.core.timetables import AssetOrTimeSchedule
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, FAILURES, FINISHED, HOLDING_SLOT, RunState, TaskState
 from aiosched.core.why.dag import DagFacts, explain_dag
-from aiosched.core.why.ends import looked_at
+from aiosched.core.why.ends import dependencies_of
 from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Holder, Owner, ago, run_label, seconds_since
 from aiosched.core.why.run import RunFacts, explain_run
 from aiosched.core.why.task import BlockedLoop, TaskFacts, explain_task
@@ -334,7 +334,7 @@ class _Reader:
         room, used = await room_for(self.conn, candidate, self.figures)
         competing_demands = await competition(self.cache, self.conn, candidate, room, instance, self.now)
         self.notes += competing_demands.notes
-        names = {graph.task_ids[instance.task], *(graph.task_ids[each.task] for each in looked_at(board, instance))}
+        names = {graph.task_ids[each.task] for each in (instance, *dependencies_of(board, instance))}
         await usual.learn({(dag_id, name) for name in names} | competing_demands.tasks())
         return TaskFacts(
             run=run,

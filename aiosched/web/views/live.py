@@ -163,7 +163,7 @@ class Hub:
         conn = await self._db.connect(application_name="aiosched live news")
         try:
             await conn.add_listener(run_changes.RUNS_CHANNEL, self._receive_runs)
-            await conn.add_listener(inbox.NEWS_CHANNEL, self._receive_news)
+            await conn.add_listener(inbox.NOTIFY_CHANNEL, self._receive_news)
             await conn.add_listener(request_answers.APPLIED_CHANNEL, self._receive_answers)
             conn.add_termination_listener(lambda *_: self._heard.set())
             loop = asyncio.get_running_loop()
@@ -198,7 +198,7 @@ class Hub:
         self._heard.set()
 
     def _receive_news(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
-        if (kind := _KINDS.get(inbox.read_news(payload)[0])) is not None:
+        if (kind := _KINDS.get(inbox.read_notification(payload)[0])) is not None:
             self._news.kinds.add(kind)
             self._heard.set()
 
@@ -229,7 +229,7 @@ class Hub:
 
     async def _publish_fleet(self, conn: DatabaseConnection) -> None:
         """Tell when the fleet is not as it was at the last look."""
-        view = await ownership.look(conn)
+        view = await ownership.read_fleet(conn)
         before, self._fleet = self._fleet, (view.peers, view.leases)
         if before is not None and before != self._fleet:
             self._tell({"kind": "scheduler"})

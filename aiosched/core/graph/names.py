@@ -1,0 +1,21 @@
+"""Rules by the names that authors write."""
+
+from __future__ import annotations
+
+import difflib
+from enum import StrEnum
+from typing import TypeVar
+
+from aiosched.errors import DagError
+
+R = TypeVar("R", bound=StrEnum)
+
+
+def rule_named(kind: type[R], name: str, noun: str) -> R:
+    """The member of `kind` called `name`; raises DagError naming the nearest one. `noun` says what it is."""
+    try:
+        return kind(name)
+    except ValueError:
+        near = difflib.get_close_matches(str(name), list(kind), n=1)
+        hint = f"did you mean {near[0]!s}?" if near else f"choose one of {', '.join(kind)}."
+        raise DagError(f"There is no {noun} {name!r}; {hint}") from None
