@@ -8,19 +8,20 @@ session's CSRF token in `X-CSRF-Token`; `GET /me` tells it to the page.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
-import hmac
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
+from itsdangerous import BadData, URLSafeSerializer
+from itsdangerous import Signer as SignatureOf
 
 from aiosched.web.auth.oidc import Flow
 
 COOKIE: Final = "aiosched_session"
 CSRF_HEADER: Final = "X-CSRF-Token"
+
+_SIGNATURES: Final[dict[str, Any]] = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
 
 
 class WebSession(msgspec.Struct, frozen=True, array_like=True):
@@ -43,48 +44,39 @@ class Signer:
 
     def seal(self, session: WebSession) -> str:
         """The value of the cookie."""
-        return self._seal(b"session", session)
+        return self._seal("session", session)
 
     def open(self, cookie: str, now: float) -> WebSession | None:
         """The session in a cookie; None for one that is forged, broken or over."""
-        return self._open(b"session", cookie, now, WebSession)
+        return self._open("session", cookie, now, WebSession)
 
     def seal_flow(self, flow: Flow) -> str:
         """The same for a login with a provider that has begun."""
-        return self._seal(b"flow", flow)
+        return self._seal("flow", flow)
 
     def open_flow(self, cookie: str, now: float) -> Flow | None:
-        return self._open(b"flow", cookie, now, Flow)
-
-    def _seal(self, purpose: bytes, value: msgspec.Struct) -> str:
-        body = _b64(msgspec.json.encode(value))
-        return f"{body}.{_b64(self._mac(purpose, body.encode()))}"
-
-    def _open(self, purpose: bytes, cookie: str, now: float, kind: type[S]) -> S | None:
-        body, _, mac = cookie.partition(".")
-        try:
-            if not hmac.compare_digest(_unb64(mac), self._mac(purpose, body.encode())):
-                return None
-            found = msgspec.json.decode(_unb64(body), type=kind)
-        except (ValueError, binascii.Error, msgspec.MsgspecError):
-            return None
-        return found if found.expires > now else None
+        return self._open("flow", cookie, now, Flow)
 
     def csrf(self, session: WebSession) -> str:
         """The token that goes with a session."""
-        return _b64(self._mac(b"csrf", msgspec.json.encode(session)))
+        return self._csrf().get_signature(msgspec.json.encode(session)).decode()
 
     def is_csrf(self, session: WebSession, token: str) -> bool:
         """Whether `token` goes with the session."""
-        return hmac.compare_digest(self.csrf(session).encode(), token.encode("utf-8", "surrogatepass"))
+        return self._csrf().verify_signature(msgspec.json.encode(session), token.encode("utf-8", "surrogatepass"))
 
-    def _mac(self, purpose: bytes, data: bytes) -> bytes:
-        return hmac.digest(self.key, purpose + b"\0" + data, hashlib.sha256)
+    def _seal(self, purpose: str, value: msgspec.Struct) -> str:
+        return self._cookies(purpose).dumps(msgspec.to_builtins(value))
 
+    def _open(self, purpose: str, cookie: str, now: float, kind: type[S]) -> S | None:
+        try:
+            found = msgspec.convert(self._cookies(purpose).loads(cookie), kind)
+        except (BadData, UnicodeError, msgspec.ValidationError):
+            return None
+        return found if found.expires > now else None
 
-def _b64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+    def _cookies(self, purpose: str) -> URLSafeSerializer:
+        return URLSafeSerializer(self.key, salt=f"aiosched {purpose}", signer_kwargs=_SIGNATURES)
 
-
-def _unb64(text: str) -> bytes:
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    def _csrf(self) -> SignatureOf:
+        return SignatureOf(self.key, salt="aiosched csrf", **_SIGNATURES)
