@@ -175,7 +175,7 @@ def test_a_method_that_is_not_there_is_named() -> None:
     report = run(dag_of(), resumed(attempt("t"), "gone"))
 
     assert report.outcome is Outcome.FAILED
-    assert "to go on with 'gone', but Waits has no such method" in (report.reason or "")
+    assert "to continue with 'gone', but Waits has no such method" in (report.reason or "")
 
 
 @pytest.mark.parametrize(

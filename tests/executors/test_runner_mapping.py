@@ -203,7 +203,7 @@ def test_a_mapped_task_without_an_index_fails_and_says_so() -> None:
     report = run(labelled("x"), "t")
 
     assert report.outcome is Outcome.FAILED
-    assert "'t' is mapped, so it runs with a map index" in (report.reason or "")
+    assert "'t' is mapped, so it needs a map index" in (report.reason or "")
 
 
 def test_on_kill_is_that_of_the_instance() -> None:

@@ -75,7 +75,7 @@ class OutletEvent:
         if isinstance(self.outlet, AssetAlias):
             target = outlet_of(asset)
             if not isinstance(target, Asset):
-                raise AioschedError(f"{self.outlet!r} is an alias: name the asset, add(Asset('…')).")
+                raise AioschedError(f"{self.outlet!r} is an alias, not an asset: give one, add(Asset('…')).")
         else:
             if asset is not None and _find([self.outlet], asset) is None:
                 raise AioschedError(f"{asset!r} is not {self.outlet!r}: only an alias leads to other assets.")
