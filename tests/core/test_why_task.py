@@ -155,14 +155,14 @@ class TestTheWayToASlot:
                 "never",
                 "not configured: known here is local",
             ),
-            ("executor local", {"has_figures": False}, "unknown", "its scheduler has not said"),
+            ("executor local", {"has_figures": False}, "unknown", "its scheduler has not reported"),
             (
                 "parallelism",
                 {"room": BUSY},
                 "wait",
                 "runs 3 attempts",
             ),
-            ("parallelism", {"has_figures": False}, "unknown", "its scheduler has not said"),
+            ("parallelism", {"has_figures": False}, "unknown", "its scheduler has not reported"),
         ],
         ids=["no-slot", "not-configured", "unknown", "parallelism", "parallelism-unknown"],
     )
