@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.cli.serving import stop, wait_for
+from tests.removing import remove_tree
 
 DAG = """
 from aiosched import dag, task
@@ -99,7 +99,7 @@ def renamed(home: Path) -> None:
     home.rename(home.with_name("elsewhere"))
 
 
-@pytest.mark.parametrize("lose", [renamed, shutil.rmtree])
+@pytest.mark.parametrize("lose", [renamed, remove_tree])
 def test_a_home_that_is_lost_is_said_at_once_and_no_server_stays(
     place: Path, process: subprocess.Popen[str], lose: Callable[[Path], None]
 ) -> None:

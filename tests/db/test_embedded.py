@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import stat
 import subprocess
@@ -24,6 +23,7 @@ from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir, emb
 from aiosched.db.server.embedded_host import SOCKET_PATH_BYTES, Account
 from aiosched.db.server.postmaster import is_alive
 from aiosched.errors import DatabaseError, UnsupportedDatabase
+from tests.removing import remove_tree
 
 IS_ROOT = os.geteuid() == 0
 
@@ -395,7 +395,7 @@ def test_a_server_whose_data_was_removed_does_not_take_its_successor_along(postg
     first = postgres.start_blocking()
     pid = server_pid(postgres.data_dir)
     left_behind = shared_memory_of(pid)
-    shutil.rmtree(postgres.data_dir)
+    remove_tree(postgres.data_dir)
 
     second = postgres.start_blocking()
     with contextlib.suppress(ProcessLookupError):  # it may have noticed already

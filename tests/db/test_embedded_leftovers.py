@@ -19,6 +19,7 @@ from aiosched.db.server.embedded import EmbeddedPostgres, ServerStanding, embedd
 from aiosched.db.server.embedded_host import Account
 from aiosched.db.server.postmaster import ServerAnswer, ask, folder_id, last_lines, read_postmaster, runs_on
 from aiosched.errors import DatabaseError
+from tests.removing import remove_tree
 
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 if os.geteuid() != 0:
@@ -171,7 +172,7 @@ def test_the_server_of_a_folder_that_was_removed_is_ended_by_its_last_user(postg
     assert found is not None
     folder = folder_id(postgres.data_dir)
 
-    shutil.rmtree(postgres.data_dir.parent / "pg")
+    remove_tree(postgres.data_dir.parent / "pg")
     assert postgres.check() is ServerStanding.FOLDER_GONE
     postgres.stop_blocking()
 
