@@ -32,12 +32,20 @@ def lives(pid: int) -> bool:
     return each is not None and not each.has_ended
 
 
+def runs(pid: int, program: str) -> bool:
+    """Whether it is the bash that runs the program, not the shell that starts it, and not `setsid` any more."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().startswith(f"bash\0-c\0{program}\0")
+    except OSError:
+        return False
+
+
 def start(program: str, mark: str, **env: str) -> None:
     """Run a program in bash that leaves something behind, out of sight, and wait until it runs."""
     line = f"(setsid bash -c {program!r} > /dev/null 2>&1 &)"
     subprocess.run(["bash", "-c", line], env={**os.environ, leftovers.MARK: mark, **env}, check=True)
     deadline = time.monotonic() + 20
-    while not marked(mark):
+    while not any(runs(pid, program) for pid in marked(mark)):
         assert time.monotonic() < deadline
 
 

@@ -10,6 +10,7 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DagSpec, DeadlineSpec
 from aiosched.core.values.messages import Outcome
+from aiosched.db.statements.deadlines import DeadlineRow
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
 
@@ -148,6 +149,24 @@ async def test_a_success_at_the_deadline_and_the_clock_behind_it_miss_nothing(ds
         assert await deadlines(it) == []
 
 
+async def test_a_deadline_is_missed_by_a_run_that_succeeds_too_late_and_is_not_stored_yet(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, with_deadline()) as it:
+        await it.trigger("d", "r")
+        async with it.session.env.journal._lock:  # the end of the run is not stored before its deadline is looked at
+            async with it.session.locks.ownership:
+                clock.advance(61)
+                it.executor.succeed(await it.attempt("a"))
+                await it.until(lambda: not it.session.cache.boards, "the run to end")
+                it.scheduler.look_at_clock()
+            await it.until(lambda: it.session.outbox.deadlines.earliest is None, "the deadline to pass")
+        await it.settled()
+
+        assert [a.run.run_id for a in it.executor.without_slot] == ["r"]
+        assert await deadlines(it) == [("r", 0, seconds(60), True)]
+
+
 async def test_a_queued_run_of_a_paused_dag_misses_its_deadline_too(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, with_deadline()) as it:
         await it.ask("pause", "d")
@@ -184,7 +203,8 @@ async def test_a_deadline_that_was_missed_before_a_restart_is_not_missed_again(d
 
 async def test_a_deadline_of_a_run_that_could_not_be_created_does_no_harm(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, with_deadline(), dag("other", task("a"))) as it:
-        it.session.outbox.deadlines.add(seconds(1), (999, 0, it.session.cache.dags["d"].row.partition))
+        partition = it.session.cache.dags["d"].row.partition
+        it.session.outbox.deadlines.add(seconds(1), DeadlineRow(999, 0, partition, seconds(1)))
         await it.advance(2)
 
         assert it.executor.without_slot == []

@@ -49,7 +49,7 @@ async def plan_deadlines(
 def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
     """Look at these deadlines when their time has passed. Rows that are not there then do no harm."""
     for row in rows:
-        session.outbox.deadlines.add(row.deadline_time + _TICK, (row.run_id, row.deadline_index, row.partition))
+        session.outbox.deadlines.add(row.deadline_time + _TICK, row)
     if rows:
         session.wakeups.callbacks.wake()
 
@@ -70,11 +70,11 @@ async def fire_deadlines(session: Session) -> float | None:
 
 
 async def _fire(session: Session) -> None:
-    now, kept = session.env.clock.now(), _kept_but_not_stored(session)
+    now, ends = session.env.clock.now(), _successes_not_stored(session)
     due = [
-        (run, index)
-        for run, index, partition in session.outbox.deadlines.due(now)
-        if partition in session.cache.partitions and run not in kept
+        (row.run_id, row.deadline_index)
+        for row in session.outbox.deadlines.due(now)
+        if row.partition in session.cache.partitions and not _is_kept(row, ends.get(row.run_id))
     ]
     if due:
         async with session.env.command_journal.transaction() as transaction:
@@ -89,6 +89,12 @@ def missed_callback(partition: int, dag_id: str, run: int, index: int) -> NewCal
     return NewCallback(partition, "deadline", dag_id, run, deadline_index=index, reason="deadline_missed")
 
 
-def _kept_but_not_stored(session: Session) -> set[int]:
-    """Runs that have just succeeded: the transaction under way prunes their deadlines, or everything is read again."""
-    return {board.run.key for board in session.cache.unstored.runs_that_end() if board.run.state is RunState.SUCCESS}
+def _successes_not_stored(session: Session) -> dict[int, datetime | None]:
+    """When runs have succeeded that are not stored as that: their transaction prunes the deadlines that they kept."""
+    ended = [board.run for board in session.cache.unstored.runs_that_end()]
+    return {run.key: run.end_date for run in ended if run.state is RunState.SUCCESS}
+
+
+def _is_kept(row: DeadlineRow, success: datetime | None) -> bool:
+    """Whether the run succeeded in time (23.5)."""
+    return success is not None and success <= row.deadline_time

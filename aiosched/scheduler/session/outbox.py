@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.scheduler.state.wakeup import Timers
 
 
@@ -36,7 +37,7 @@ class Outbox:
     """See the module docstring."""
 
     waiting: dict[int, int] = field(default_factory=dict)  # ids of requests, oldest first, and their partitions
-    deadlines: Timers[tuple[int, int, int]] = field(default_factory=Timers)  # (run, index, partition)
+    deadlines: Timers[DeadlineRow] = field(default_factory=Timers)
     slas: SlaTimers = field(default_factory=SlaTimers)
 
     def forget(self, partitions: Collection[int]) -> None:
