@@ -2,7 +2,15 @@
 
 const ESCAPE = /\x1b(?:\[([\d;:]*)m|\[[\d;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])/g; // eslint-disable-line no-control-regex
 const ON = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
-const OFF = { 22: ["bold", "dim"], 23: ["italic"], 24: ["underline"], 27: ["inverse"], 29: ["strike"], 39: ["fore"], 49: ["back"] };
+const OFF = {
+  22: ["bold", "dim"],
+  23: ["italic"],
+  24: ["underline"],
+  27: ["inverse"],
+  29: ["strike"],
+  39: ["fore"],
+  49: ["back"],
+};
 
 /**
  * Pieces `{text, look, style}` of a line: `look` are class names or "", `style` the colours that no class has, or null.
@@ -11,8 +19,11 @@ const OFF = { 22: ["bold", "dim"], 23: ["italic"], 24: ["underline"], 27: ["inve
 export function pieces(line) {
   if (!line.includes("\x1b")) return [{ text: line, look: "", style: null }];
   const found = [];
-  let at = 0, now = {};
-  const put = (text) => { if (text) found.push({ text, ...lookOf(now) }); };
+  let at = 0;
+  let now = {};
+  const put = (text) => {
+    if (text) found.push({ text, ...lookOf(now) });
+  };
   for (const escape of line.matchAll(ESCAPE)) {
     put(line.slice(at, escape.index));
     at = escape.index + escape[0].length;
@@ -25,8 +36,12 @@ export function pieces(line) {
 /** Classes for the 16 named colours, which each theme has; others stand in `--fore` and `--back`, for a class that keeps them legible. */
 function lookOf({ fore, back, inverse, ...fonts }) {
   if (inverse) [fore, back] = [back ?? "surface", fore ?? "text"];
-  const look = Object.keys(fonts), style = {};
-  for (const [side, colour] of [["fore", fore], ["back", back]]) {
+  const look = Object.keys(fonts);
+  const style = {};
+  for (const [side, colour] of [
+    ["fore", fore],
+    ["back", back],
+  ]) {
     if (colour === undefined) continue;
     look.push(`${side}-${Array.isArray(colour) ? "any" : colour}`);
     if (Array.isArray(colour)) style[`--${side}`] = `rgb(${colour.join(" ")})`;
@@ -49,10 +64,17 @@ function changed(before, codes) {
     else if (code >= 90 && code <= 97) now.fore = code - 82;
     else if (code >= 40 && code <= 47) now.back = code - 40;
     else if (code >= 100 && code <= 107) now.back = code - 92;
-    else if (code === 38 || code === 48) { // of 256, or of all colours: 38;5;n, 38;2;r;g;b, or with colons
+    else if (code === 38 || code === 48) {
+      // of 256, or of all colours: 38;5;n, 38;2;r;g;b, or with colons
       const given = parts.length ? parts : list.slice(i + 1, i + 5).map(Number);
-      const colour = given[0] === 5 ? ofTable(parts.length ? given.at(-1) : given[1]) : given[0] === 2 ? given.slice(parts.length ? -3 : 1) : undefined;
-      if (colour !== undefined && [colour].flat().every((part) => part >= 0 && part <= 255)) now[code === 38 ? "fore" : "back"] = colour;
+      const colour =
+        given[0] === 5
+          ? ofTable(parts.length ? given.at(-1) : given[1])
+          : given[0] === 2
+            ? given.slice(parts.length ? -3 : 1)
+            : undefined;
+      if (colour !== undefined && [colour].flat().every((part) => part >= 0 && part <= 255))
+        now[code === 38 ? "fore" : "back"] = colour;
       if (!parts.length) i += given[0] === 5 ? 2 : 4;
     }
   }

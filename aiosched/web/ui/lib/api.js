@@ -30,7 +30,9 @@ export async function whoAmI() {
   try {
     me.value = await get("me");
     loginNeeded.value = false;
-  } catch (problem) { if (problem.status !== 401) notKnown.value = problem; }
+  } catch (problem) {
+    if (problem.status !== 401) notKnown.value = problem;
+  }
 }
 
 function address(path, params) {
@@ -52,12 +54,20 @@ export async function call(method, path, { params, body, headers, raw = false, s
       method,
       signal: abort,
       credentials: "same-origin",
-      headers: { Accept: "application/json", ...(body !== undefined && { "Content-Type": "application/json" }), ...(me.value?.csrf && { "X-CSRF-Token": me.value.csrf }), ...headers },
+      headers: {
+        Accept: "application/json",
+        ...(body !== undefined && { "Content-Type": "application/json" }),
+        ...(me.value?.csrf && { "X-CSRF-Token": me.value.csrf }),
+        ...headers,
+      },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem({ code: "unreachable", detail: "The server cannot be reached. Is `aiosched serve` still running?" }, 0);
+    throw new Problem(
+      { code: "unreachable", detail: "The server cannot be reached. Is `aiosched serve` still running?" },
+      0,
+    );
   }
   if (!answer.ok) {
     const told = await answer.json().catch(() => ({})); // what stands between us and the server may answer with a page
@@ -65,7 +75,9 @@ export async function call(method, path, { params, body, headers, raw = false, s
     throw new Problem(told, answer.status);
   }
   if (raw) return answer;
-  return answer.status === 204 ? null : { ...(await answer.json()), ...(answer.status === 202 && { accepted: true }) };
+  return answer.status === 204
+    ? null
+    : { ...(await answer.json()), ...(answer.status === 202 && { accepted: true }) };
 }
 
 export const get = (path, params, options) => call("GET", path, { params, ...options });
@@ -79,11 +91,18 @@ export const at = (...parts) => parts.map(encodeURIComponent).join("/");
 
 /** `work` made to run once at a time: asked for meanwhile, it runs once more afterwards, so the last answer is the newest. */
 function oneAtATime(work) {
-  let running = false, again = false;
+  let running = false;
+  let again = false;
   return async () => {
-    if (running) { again = true; return; }
+    if (running) {
+      again = true;
+      return;
+    }
     running = true;
-    do { again = false; await work(); } while (again);
+    do {
+      again = false;
+      await work();
+    } while (again);
     running = false;
   };
 }
@@ -95,7 +114,10 @@ function oneAtATime(work) {
  */
 export function useResource(path, params = {}, { kinds = [], concerns = () => true, onNews } = {}) {
   const key = path === null ? null : address(path, params).href;
-  const state = useMemo(() => ({ data: signal(null), error: signal(null), loading: signal(true), reload: () => {} }), [key]);
+  const state = useMemo(
+    () => ({ data: signal(null), error: signal(null), loading: signal(true), reload: () => {} }),
+    [key],
+  );
   useEffect(() => {
     if (key === null) return undefined;
     const abort = new AbortController();
@@ -115,9 +137,13 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
       if (patch.kind === "reset") return void read(); // the stream could not be resumed: everything may have changed
       if (!kinds.includes(patch.kind) || !concerns(patch)) return;
       const next = onNews && state.data.value ? onNews(state.data.value, patch) : undefined;
-      if (next === undefined) read(); else state.data.value = next;
+      if (next === undefined) read();
+      else state.data.value = next;
     });
-    return () => { abort.abort(); off(); };
+    return () => {
+      abort.abort();
+      off();
+    };
   }, [key]);
   return state;
 }
@@ -125,9 +151,17 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
 /** A paged list: signals `{items, error, loading, more}`, `next()` reads the next page, `reload()` begins again; news of `kinds` do so after `calm` ms. */
 export function useList(path, params = {}, { kinds = [], concerns = () => true, limit = 100, calm = 300 } = {}) {
   const key = path === null ? null : address(path, params).href;
-  const state = useMemo(() => ({
-    items: signal([]), error: signal(null), loading: signal(true), more: signal(null), next: () => {}, reload: () => {},
-  }), [key]);
+  const state = useMemo(
+    () => ({
+      items: signal([]),
+      error: signal(null),
+      loading: signal(true),
+      more: signal(null),
+      next: () => {},
+      reload: () => {},
+    }),
+    [key],
+  );
   useEffect(() => {
     if (key === null) return undefined;
     const abort = new AbortController();
@@ -135,7 +169,8 @@ export function useList(path, params = {}, { kinds = [], concerns = () => true, 
     const read = oneAtATime(async () => {
       state.loading.value = true;
       try {
-        let items = [], cursor = null;
+        let items = [];
+        let cursor = null;
         for (let page = 0; page < pages; page++) {
           const answer = await get(path, { ...params, limit, cursor }, { signal: abort.signal });
           items = items.concat(answer.items);
@@ -152,14 +187,24 @@ export function useList(path, params = {}, { kinds = [], concerns = () => true, 
       state.loading.value = false;
     });
     state.reload = read;
-    state.next = () => { pages++; return read(); };
+    state.next = () => {
+      pages++;
+      return read();
+    };
     read();
     let due = null;
     const off = onPatch((patch) => {
       if (patch.kind !== "reset" && (!kinds.includes(patch.kind) || !concerns(patch))) return;
-      due ??= setTimeout(() => { due = null; state.reload(); }, calm); // news come in flocks
+      due ??= setTimeout(() => {
+        due = null;
+        state.reload();
+      }, calm); // news come in flocks
     });
-    return () => { abort.abort(); off(); clearTimeout(due); };
+    return () => {
+      abort.abort();
+      off();
+      clearTimeout(due);
+    };
   }, [key]);
   return state;
 }

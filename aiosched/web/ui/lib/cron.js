@@ -1,18 +1,42 @@
 // A schedule in words: cron expressions of the usual forms; others stay as they are.
 
 const PRESETS = {
-  "@once": "once", "@continuous": "again and again", "@hourly": "every hour", "@daily": "every day at 00:00", "@midnight": "every day at 00:00",
-  "@weekly": "every Sunday at 00:00", "@monthly": "on day 1 of every month at 00:00", "@quarterly": "on day 1 of every quarter at 00:00",
-  "@yearly": "every 1 January at 00:00", "@annually": "every 1 January at 00:00",
+  "@once": "once",
+  "@continuous": "again and again",
+  "@hourly": "every hour",
+  "@daily": "every day at 00:00",
+  "@midnight": "every day at 00:00",
+  "@weekly": "every Sunday at 00:00",
+  "@monthly": "on day 1 of every month at 00:00",
+  "@quarterly": "on day 1 of every quarter at 00:00",
+  "@yearly": "every 1 January at 00:00",
+  "@annually": "every 1 January at 00:00",
 };
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-const MONTHS = ["", "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+const MONTHS = [
+  "",
+  "January",
+  "February",
+  "March",
+  "April",
+  "May",
+  "June",
+  "July",
+  "August",
+  "September",
+  "October",
+  "November",
+  "December",
+];
 const SHORT_DAYS = Object.fromEntries(DAYS.slice(0, 7).map((day, i) => [day.slice(0, 3).toUpperCase(), i]));
-const SHORT_MONTHS = Object.fromEntries(MONTHS.slice(1).map((month, i) => [month.slice(0, 3).toUpperCase(), i + 1]));
+const SHORT_MONTHS = Object.fromEntries(
+  MONTHS.slice(1).map((month, i) => [month.slice(0, 3).toUpperCase(), i + 1]),
+);
 
-const number = (text, names) => /^\d+$/.test(text) ? Number(text) : names?.[text.toUpperCase()];
+const number = (text, names) => (/^\d+$/.test(text) ? Number(text) : names?.[text.toUpperCase()]);
 const pad = (n) => String(n).padStart(2, "0");
-const and = (words) => words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
+const and = (words) =>
+  words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 
 /** A field as `{every}`, `{step}`, `{from, to}` or `{list}`; null for what has no short words. */
 function field(text, low, high, names) {
@@ -21,7 +45,8 @@ function field(text, low, high, names) {
   if (step) return Number(step[1]) > 0 ? { step: Number(step[1]) } : null;
   const range = /^(\w+)-(\w+)$/.exec(text);
   if (range) {
-    const from = number(range[1], names), to = number(range[2], names);
+    const from = number(range[1], names);
+    const to = number(range[2], names);
     return from === undefined || to === undefined ? null : { from, to };
   }
   const list = text.split(",").map((one) => number(one, names));
@@ -31,11 +56,17 @@ function field(text, low, high, names) {
 function time(minute, hour) {
   if (minute.every && hour.every) return "every minute";
   if (minute.step && hour.every) return minute.step === 1 ? "every minute" : `every ${minute.step} minutes`;
-  if (minute.step && hour.from !== undefined) return `every ${minute.step} minutes from ${pad(hour.from)}:00 to ${pad(hour.to)}:59`;
+  if (minute.step && hour.from !== undefined)
+    return `every ${minute.step} minutes from ${pad(hour.from)}:00 to ${pad(hour.to)}:59`;
   if (!minute.list) return null;
-  if (hour.every) return minute.list.length === 1 && minute.list[0] === 0 ? "every hour" : `every hour at ${and(minute.list.map((m) => `:${pad(m)}`))}`;
-  if (hour.step) return `every ${hour.step} hours${minute.list.length === 1 && minute.list[0] === 0 ? "" : ` at ${and(minute.list.map((m) => `:${pad(m)}`))}`}`;
-  if (hour.from !== undefined && minute.list.length === 1) return `every hour from ${pad(hour.from)}:${pad(minute.list[0])} to ${pad(hour.to)}:${pad(minute.list[0])}`;
+  if (hour.every)
+    return minute.list.length === 1 && minute.list[0] === 0
+      ? "every hour"
+      : `every hour at ${and(minute.list.map((m) => `:${pad(m)}`))}`;
+  if (hour.step)
+    return `every ${hour.step} hours${minute.list.length === 1 && minute.list[0] === 0 ? "" : ` at ${and(minute.list.map((m) => `:${pad(m)}`))}`}`;
+  if (hour.from !== undefined && minute.list.length === 1)
+    return `every hour from ${pad(hour.from)}:${pad(minute.list[0])} to ${pad(hour.to)}:${pad(minute.list[0])}`;
   if (!hour.list || hour.list.length * minute.list.length > 4) return null;
   return `at ${and(hour.list.flatMap((h) => minute.list.map((m) => `${pad(h)}:${pad(m)}`)))}`;
 }
@@ -46,7 +77,9 @@ function day(dayOfMonth, month, dayOfWeek) {
   if (!dayOfMonth.every && !dayOfWeek.every) return null;
   if (dayOfMonth.list) {
     if (month.every) return `on day ${and(dayOfMonth.list)} of every month`;
-    return dayOfMonth.list.length * month.list.length <= 4 ? `every ${and(month.list.flatMap((m) => dayOfMonth.list.map((d) => `${d} ${MONTHS[m]}`)))}` : null;
+    return dayOfMonth.list.length * month.list.length <= 4
+      ? `every ${and(month.list.flatMap((m) => dayOfMonth.list.map((d) => `${d} ${MONTHS[m]}`)))}`
+      : null;
   }
   if (!dayOfMonth.every) return null;
   const within = months && ` in ${months}`;
@@ -60,10 +93,17 @@ export function cronWords(expression) {
   if (PRESETS[expression]) return PRESETS[expression];
   const parts = expression.trim().split(/\s+/);
   if (parts.length !== 5) return null;
-  const fields = [field(parts[0], 0, 59), field(parts[1], 0, 23), field(parts[2], 1, 31), field(parts[3], 1, 12, SHORT_MONTHS), field(parts[4], 0, 7, SHORT_DAYS)];
+  const fields = [
+    field(parts[0], 0, 59),
+    field(parts[1], 0, 23),
+    field(parts[2], 1, 31),
+    field(parts[3], 1, 12, SHORT_MONTHS),
+    field(parts[4], 0, 7, SHORT_DAYS),
+  ];
   if (fields.some((one) => one === null)) return null;
   const [minute, hour, dayOfMonth, month, dayOfWeek] = fields;
-  const when = time(minute, hour), days = day(dayOfMonth, month, dayOfWeek);
+  const when = time(minute, hour);
+  const days = day(dayOfMonth, month, dayOfWeek);
   if (when === null || days === null) return null;
   if (when.startsWith("every")) return days === "every day" ? when : `${when}, ${days}`;
   return `${days} ${when}`;
@@ -73,9 +113,11 @@ export function cronWords(expression) {
 export function scheduleWords(schedule) {
   if (!schedule || schedule === "none") return { words: "by hand", expression: null };
   const or = schedule.indexOf(" or "); // a timetable, or assets
-  if (or > 0 && cronWords(schedule.slice(0, or))) return { words: cronWords(schedule.slice(0, or)) + schedule.slice(or), expression: schedule };
+  if (or > 0 && cronWords(schedule.slice(0, or)))
+    return { words: cronWords(schedule.slice(0, or)) + schedule.slice(or), expression: schedule };
   const zoned = /^(.*?) \(?([A-Z][A-Za-z]+\/[\w/+-]+)\)?$/.exec(schedule); // an expression with its time zone
   if (PRESETS[schedule]) return { words: PRESETS[schedule], expression: null };
-  const words = cronWords(schedule) ?? (zoned && cronWords(zoned[1]) ? `${cronWords(zoned[1])}, ${zoned[2]}` : null);
+  const words =
+    cronWords(schedule) ?? (zoned && cronWords(zoned[1]) ? `${cronWords(zoned[1])}, ${zoned[2]}` : null);
   return words ? { words, expression: schedule } : { words: schedule, expression: null };
 }

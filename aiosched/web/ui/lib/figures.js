@@ -1,8 +1,15 @@
 // Figures of schedulers: quantiles of their histograms, and what has changed between two looks.
 
 /** A histogram without what an earlier one held. */
-export const since = (now, before) => before && now.count >= before.count
-  ? { ...now, count: now.count - before.count, sum: now.sum - before.sum, buckets: now.buckets.map((n, i) => n - before.buckets[i]) } : now;
+export const since = (now, before) =>
+  before && now.count >= before.count
+    ? {
+        ...now,
+        count: now.count - before.count,
+        sum: now.sum - before.sum,
+        buckets: now.buckets.map((n, i) => n - before.buckets[i]),
+      }
+    : now;
 
 /** The value below which a share `q` of a histogram lies, null when it is empty; even inside a bucket. */
 export function quantile(histogram, q) {
@@ -12,7 +19,8 @@ export function quantile(histogram, q) {
   for (let i = 0; i < histogram.buckets.length; i++) {
     const inside = histogram.buckets[i];
     if (inside && seen + inside >= wanted) {
-      const low = i ? histogram.bounds[i - 1] : 0, high = histogram.bounds[i];
+      const low = i ? histogram.bounds[i - 1] : 0;
+      const high = histogram.bounds[i];
       return high === undefined ? low : low + (high - low) * ((wanted - seen) / inside);
     }
     seen += inside;
@@ -24,5 +32,15 @@ export function quantile(histogram, q) {
 export function together(histograms) {
   const found = histograms.filter(Boolean);
   if (!found.length) return null;
-  return found.slice(1).reduce((a, b) => ({ ...a, count: a.count + b.count, sum: a.sum + b.sum, buckets: a.buckets.map((n, i) => n + (b.buckets[i] ?? 0)) }), found[0]);
+  return found
+    .slice(1)
+    .reduce(
+      (a, b) => ({
+        ...a,
+        count: a.count + b.count,
+        sum: a.sum + b.sum,
+        buckets: a.buckets.map((n, i) => n + (b.buckets[i] ?? 0)),
+      }),
+      found[0],
+    );
 }

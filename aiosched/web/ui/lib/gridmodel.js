@@ -28,13 +28,20 @@ export function cellWords(cell) {
   const read = readCell(cell);
   if (!read) return "not in this run";
   if (!read.counts) return stateOf(read.state).label;
-  return Object.entries(read.counts).map(([name, n]) => `${n} ${stateOf(name).label}`).join(", ");
+  return Object.entries(read.counts)
+    .map(([name, n]) => `${n} ${stateOf(name).label}`)
+    .join(", ");
 }
 
 /** When a run was meant for, short. */
 export const runLabel = (run) => run.logical_date ?? run.run_after;
 
-export const runWords = (run) => [`${run.run_type} run, ${stateOf(run.state).label}`, run.seconds !== null && run.seconds !== undefined && `took ${duration(run.seconds)}`, run.note].filter(Boolean);
+export const runWords = (run) =>
+  [
+    `${run.run_type} run, ${stateOf(run.state).label}`,
+    run.seconds !== null && run.seconds !== undefined && `took ${duration(run.seconds)}`,
+    run.note,
+  ].filter(Boolean);
 
 /** The grid after news of a run; undefined when it has to be read again. `watched` are keys whose tasks are told, too. */
 export function patchRun(grid, patch, watched) {
@@ -42,7 +49,10 @@ export function patchRun(grid, patch, watched) {
   if (index < 0 || !watched.has(patch.key)) return undefined;
   const { state, start_date, end_date, note } = patch;
   const seconds = start_date && end_date ? (Date.parse(end_date) - Date.parse(start_date)) / 1000 : null;
-  return { ...grid, runs: grid.runs.with(index, { ...grid.runs[index], state, start_date, end_date, note, seconds }) };
+  return {
+    ...grid,
+    runs: grid.runs.with(index, { ...grid.runs[index], state, start_date, end_date, note, seconds }),
+  };
 }
 
 /** The grid after news of instances of a run; undefined when it has to be read again. */
@@ -72,10 +82,16 @@ function refold(rows, cells) {
   const open = [];
   rows.forEach((row, i) => {
     while (open.length && open.at(-1).depth >= row.depth) open.pop();
-    if (row.kind === "group") { open.push({ depth: row.depth, counts: (cells[i] = {}) }); return; }
+    if (row.kind === "group") {
+      open.push({ depth: row.depth, counts: (cells[i] = {}) });
+      return;
+    }
     const cell = cells[i];
     if (cell === null) return;
-    for (const [name, n] of typeof cell === "string" ? [[cell, 1]] : Object.entries(cell)) for (const group of open) group.counts[name] = (group.counts[name] ?? 0) + n;
+    for (const [name, n] of typeof cell === "string" ? [[cell, 1]] : Object.entries(cell))
+      for (const group of open) group.counts[name] = (group.counts[name] ?? 0) + n;
   });
-  rows.forEach((row, i) => { if (row.kind === "group" && !Object.keys(cells[i]).length) cells[i] = null; });
+  rows.forEach((row, i) => {
+    if (row.kind === "group" && !Object.keys(cells[i]).length) cells[i] = null;
+  });
 }

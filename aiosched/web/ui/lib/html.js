@@ -3,7 +3,15 @@ import { h, render, Fragment, createContext } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";
 
 export { h, render, Fragment, createContext };
-export { useState, useEffect, useLayoutEffect, useRef, useMemo, useCallback, useContext } from "../vendor/hooks.js";
+export {
+  useState,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useMemo,
+  useCallback,
+  useContext,
+} from "../vendor/hooks.js";
 export { signal, computed, effect, batch, useSignal, useComputed, useSignalEffect } from "../vendor/signals.js";
 export const html = htm.bind(h);
 

@@ -11,20 +11,32 @@ const typing = (target) => target.closest?.("input, textarea, select, [contented
 
 addEventListener("keydown", (event) => {
   if (event.metaKey || event.ctrlKey || event.altKey || document.querySelector("dialog[open]")) return;
-  if (typing(event.target)) { if (event.key === "Escape") event.target.blur(); return; }
+  if (typing(event.target)) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
   pending = (pending + " " + event.key).trim();
   clearTimeout(forget);
-  const found = bound.findLast((entry) => entry.keys === pending) ?? bound.findLast((entry) => entry.keys === event.key); // "g r" before "r"
-  if (found) { pending = ""; event.preventDefault(); found.act(event); return; }
+  const found =
+    bound.findLast((entry) => entry.keys === pending) ?? bound.findLast((entry) => entry.keys === event.key); // "g r" before "r"
+  if (found) {
+    pending = "";
+    event.preventDefault();
+    found.act(event);
+    return;
+  }
   if (!bound.some((entry) => entry.keys.startsWith(pending + " "))) pending = "";
-  forget = setTimeout(() => { pending = ""; }, 1500);
+  forget = setTimeout(() => {
+    pending = "";
+  }, 1500);
 });
 
 /** Bind `keys` ("g d", "t", "?") as long as the component lives. */
 export function useKey(keys, words, act) {
   const now = useRef(act);
   now.current = act;
-  useLayoutEffect(() => { // what is seen can be used
+  useLayoutEffect(() => {
+    // what is seen can be used
     const entry = { keys, words, act: (event) => now.current(event) };
     bound.push(entry);
     shortcuts.value = bound.map((one) => [one.keys, one.words]);

@@ -2,13 +2,21 @@
 
 /** `{places: id -> {x, y}, width, height}`; edges are `[from, to]`, circles are broken where they are found. */
 export function layered(ids, edges, { wide, high, across, down }) {
-  const after = new Map(ids.map((id) => [id, []])), before = new Map(ids.map((id) => [id, []]));
-  for (const [a, b] of edges) { after.get(a)?.push(b); before.get(b)?.push(a); }
-  const layer = new Map(), state = new Map();
-  const depth = (start) => { // longest way from a node without predecessors; without recursion, for long chains
+  const after = new Map(ids.map((id) => [id, []]));
+  const before = new Map(ids.map((id) => [id, []]));
+  for (const [a, b] of edges) {
+    after.get(a)?.push(b);
+    before.get(b)?.push(a);
+  }
+  const layer = new Map();
+  const state = new Map();
+  const depth = (start) => {
+    // longest way from a node without predecessors; without recursion, for long chains
     const stack = [[start, 0]];
     while (stack.length) {
-      const top = stack.at(-1), [id] = top, ups = before.get(id);
+      const top = stack.at(-1);
+      const [id] = top;
+      const ups = before.get(id);
       state.set(id, "open");
       if (top[1] < ups.length) {
         const up = ups[top[1]++];
@@ -26,17 +34,29 @@ export function layered(ids, edges, { wide, high, across, down }) {
   const order = new Map();
   const number = () => rows.forEach((row) => row.forEach((id, i) => order.set(id, i - (row.length - 1) / 2)));
   number();
-  for (let round = 0; round < 6; round++) { // each row by the middle of its neighbours, forwards and backwards in turn
+  for (let round = 0; round < 6; round++) {
+    // each row by the middle of its neighbours, forwards and backwards in turn
     const near = round % 2 ? after : before;
     for (const row of round % 2 ? [...rows].reverse() : rows) {
-      const middle = (id) => { const found = near.get(id).map((n) => order.get(n)); return found.length ? found.reduce((a, b) => a + b, 0) / found.length : order.get(id); };
+      const middle = (id) => {
+        const found = near.get(id).map((n) => order.get(n));
+        return found.length ? found.reduce((a, b) => a + b, 0) / found.length : order.get(id);
+      };
       const wished = new Map(row.map((id) => [id, middle(id)]));
       row.sort((a, b) => wished.get(a) - wished.get(b));
       number();
     }
   }
-  const tallest = Math.max(1, ...rows.map((row) => row.length)), height = tallest * (high + down) - down;
+  const tallest = Math.max(1, ...rows.map((row) => row.length));
+  const height = tallest * (high + down) - down;
   const places = new Map();
-  rows.forEach((row, x) => row.forEach((id, y) => places.set(id, { x: x * (wide + across), y: (height - (row.length * (high + down) - down)) / 2 + y * (high + down) })));
+  rows.forEach((row, x) =>
+    row.forEach((id, y) =>
+      places.set(id, {
+        x: x * (wide + across),
+        y: (height - (row.length * (high + down) - down)) / 2 + y * (high + down),
+      }),
+    ),
+  );
   return { places, width: rows.length * (wide + across) - across, height };
 }

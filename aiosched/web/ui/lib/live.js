@@ -20,12 +20,21 @@ export function onPatch(listener) {
 let missing = null;
 /** Whether the stream stands; one that is away for a moment is only connecting. */
 function stands(so) {
-  if (so) { clearTimeout(missing); missing = null; connection.value = "live"; return; }
+  if (so) {
+    clearTimeout(missing);
+    missing = null;
+    connection.value = "live";
+    return;
+  }
   if (connection.value === "live") connection.value = "connecting";
-  missing ??= setTimeout(() => { connection.value = "off"; }, PATIENCE);
+  missing ??= setTimeout(() => {
+    connection.value = "off";
+  }, PATIENCE);
 }
 
-const tell = (patch) => { for (const listener of [...listeners]) listener(patch); };
+const tell = (patch) => {
+  for (const listener of [...listeners]) listener(patch);
+};
 
 function connect() {
   source?.close();
@@ -35,16 +44,32 @@ function connect() {
   stands(false);
   source = new EventSource(url);
   source.onopen = () => stands(true);
-  source.onerror = () => { stands(false); if (source.readyState === EventSource.CLOSED) reconnectSoon(3000); }; // else the browser tries again itself
-  source.onmessage = (event) => { last = event.lastEventId; tell(JSON.parse(event.data)); };
-  source.addEventListener("reset", (event) => { last = event.lastEventId; tell({ kind: "reset" }); });
+  source.onerror = () => {
+    stands(false);
+    if (source.readyState === EventSource.CLOSED) reconnectSoon(3000);
+  }; // else the browser tries again itself
+  source.onmessage = (event) => {
+    last = event.lastEventId;
+    tell(JSON.parse(event.data));
+  };
+  source.addEventListener("reset", (event) => {
+    last = event.lastEventId;
+    tell({ kind: "reset" });
+  });
 }
 
 let due = null;
-const reconnectSoon = (ms = 50) => { due ??= setTimeout(() => { due = null; connect(); }, ms); };
+const reconnectSoon = (ms = 50) => {
+  due ??= setTimeout(() => {
+    due = null;
+    connect();
+  }, ms);
+};
 
 /** Start the stream; called once by the shell. */
-export function startLive() { connect(); }
+export function startLive() {
+  connect();
+}
 
 /** Want the instances of one run, too (topic `run:<key>`); returns how to stop. */
 export function watchTopic(topic) {
@@ -52,7 +77,11 @@ export function watchTopic(topic) {
   if (topics.get(topic) === 1) reconnectSoon();
   return () => {
     const left = topics.get(topic) - 1;
-    if (left) topics.set(topic, left); else { topics.delete(topic); reconnectSoon(); }
+    if (left) topics.set(topic, left);
+    else {
+      topics.delete(topic);
+      reconnectSoon();
+    }
   };
 }
 addEventListener("pagehide", () => source?.close());

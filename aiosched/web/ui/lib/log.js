@@ -3,12 +3,15 @@
 import { call, get } from "./api.js";
 
 const KEPT = 4 << 20; // bytes of blocks that are kept
-const OFFSET = 0, LINE = 1, SIZE = 2, LINES = 3; // of a block
+const OFFSET = 0;
+const LINE = 1;
+const SIZE = 2;
+const LINES = 3; // of a block
 
 const linesOf = (bytes, count) => {
   const lines = new TextDecoder().decode(bytes).split("\n");
   if (lines.length > count) lines.length = count; // the last one ended
-  return lines.map((line) => line.includes("\r") ? line.replace(/\r$/, "").replace(/^.*\r/, "") : line); // as a terminal leaves it
+  return lines.map((line) => (line.includes("\r") ? line.replace(/\r$/, "").replace(/^.*\r/, "") : line)); // as a terminal leaves it
 };
 
 export class LogFile {
@@ -18,15 +21,26 @@ export class LogFile {
   }
 
   /** How many lines are known. */
-  get lines() { const last = this.blocks.at(-1); return last ? last[LINE] + last[LINES] : 0; }
+  get lines() {
+    const last = this.blocks.at(-1);
+    return last ? last[LINE] + last[LINES] : 0;
+  }
 
   /** Read what was written since: the index goes on from its last block. True when something has changed. */
   async refresh() {
     const before = `${this.size} ${this.complete}`;
     let from = this.blocks.at(-1) || [0, 0];
     for (;;) {
-      const found = await get(`${this.path}/blocks`, { ...this.params, offset: from[OFFSET], line: from[LINE] }, { signal: this.signal });
-      if (found.size < this.size) { Object.assign(this, { blocks: [], size: 0, kept: 0 }); this.known.clear(); return this.refresh(); } // written anew
+      const found = await get(
+        `${this.path}/blocks`,
+        { ...this.params, offset: from[OFFSET], line: from[LINE] },
+        { signal: this.signal },
+      );
+      if (found.size < this.size) {
+        Object.assign(this, { blocks: [], size: 0, kept: 0 });
+        this.known.clear();
+        return this.refresh();
+      } // written anew
       while (this.blocks.length && this.blocks.at(-1)[OFFSET] >= from[OFFSET]) this.blocks.pop();
       this.blocks.push(...found.blocks);
       this.size = found.size;
@@ -38,18 +52,34 @@ export class LogFile {
   }
 
   /** The number of the block that holds a line. */
-  blockOf(line) { return Math.max(this.blocks.findLastIndex((block) => block[LINE] <= line), 0); }
+  blockOf(line) {
+    return Math.max(
+      this.blocks.findLastIndex((block) => block[LINE] <= line),
+      0,
+    );
+  }
 
   /** The text of a line if its block is here; undefined: `load(blockOf(line))` first. */
   peek(line) {
-    const number = this.blockOf(line), one = this.known.get(number);
-    return one && (one.size === this.blocks[number][SIZE] || line - this.blocks[number][LINE] < one.lines.length - 1) ? one.lines[line - this.blocks[number][LINE]] : undefined;
+    const number = this.blockOf(line);
+    const one = this.known.get(number);
+    return one &&
+      (one.size === this.blocks[number][SIZE] || line - this.blocks[number][LINE] < one.lines.length - 1)
+      ? one.lines[line - this.blocks[number][LINE]]
+      : undefined;
   }
 
   /** Read a block, if it is not here as it is now. */
   async load(number) {
-    const block = this.blocks[number], here = this.known.get(number);
-    if (!block || here?.size === block[SIZE]) { if (here) { this.known.delete(number); this.known.set(number, here); } return; }
+    const block = this.blocks[number];
+    const here = this.known.get(number);
+    if (!block || here?.size === block[SIZE]) {
+      if (here) {
+        this.known.delete(number);
+        this.known.set(number, here);
+      }
+      return;
+    }
     const bytes = await this.read(block[OFFSET], block[SIZE]);
     if (here) this.kept -= here.size;
     this.known.delete(number);
@@ -63,7 +93,12 @@ export class LogFile {
   }
 
   async read(offset, limit) {
-    const answer = await call("GET", this.path, { params: { ...this.params, offset, limit }, headers: { Accept: "text/plain" }, raw: true, signal: this.signal });
+    const answer = await call("GET", this.path, {
+      params: { ...this.params, offset, limit },
+      headers: { Accept: "text/plain" },
+      raw: true,
+      signal: this.signal,
+    });
     return new Uint8Array(await answer.arrayBuffer());
   }
 
@@ -74,5 +109,7 @@ export class LogFile {
   }
 
   /** The lines in which errors begin. */
-  async errors() { return (await get(`${this.path}/errors`, this.params, { signal: this.signal })).lines; }
+  async errors() {
+    return (await get(`${this.path}/errors`, this.params, { signal: this.signal })).lines;
+  }
 }

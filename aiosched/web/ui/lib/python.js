@@ -1,6 +1,10 @@
 // Python source as pieces for colours: comments, texts, keywords, decorators, numbers, defined names. No DOM here.
 
-const KEYWORDS = new Set("and as assert async await break class continue def del elif else except finally for from global if import in is lambda match case nonlocal not or pass raise return try while with yield None True False".split(" "));
+const KEYWORDS = new Set(
+  "and as assert async await break class continue def del elif else except finally for from global if import in is lambda match case nonlocal not or pass raise return try while with yield None True False".split(
+    " ",
+  ),
+);
 const STRING = /(?:[rRbBfFuU]{0,2})("""|'''|"|')/y;
 const WORD = /[\p{L}_][\p{L}\p{N}_]*/uy;
 const NUMBER = /\d[\d_.xXeEjJa-fA-F]*/y;
@@ -15,11 +19,16 @@ export function highlight(source) {
       if (i) lines.push([]);
       const line = lines.at(-1);
       if (!part) return;
-      if (line.length && line.at(-1)[0] === kind) line.at(-1)[1] += part; else line.push([kind, part]);
+      if (line.length && line.at(-1)[0] === kind) line.at(-1)[1] += part;
+      else line.push([kind, part]);
     });
   };
-  const take = (pattern, at) => { pattern.lastIndex = at; return pattern.exec(source); };
-  let at = 0, before = "";
+  const take = (pattern, at) => {
+    pattern.lastIndex = at;
+    return pattern.exec(source);
+  };
+  let at = 0;
+  let before = "";
   while (at < source.length) {
     const c = source[at];
     let found;
@@ -33,7 +42,11 @@ export function highlight(source) {
     } else if ((found = take(WORD, at)?.[0])) {
       put(KEYWORDS.has(found) ? "keyword" : before === "def" || before === "class" ? "name" : "", found);
       before = found;
-    } else if (c === "@" && /(^|\n)[ \t]*$/.test(source.slice(Math.max(0, at - 80), at)) && (found = take(DECORATOR, at)?.[0])) {
+    } else if (
+      c === "@" &&
+      /(^|\n)[ \t]*$/.test(source.slice(Math.max(0, at - 80), at)) &&
+      (found = take(DECORATOR, at)?.[0])
+    ) {
       put("decorator", found);
     } else if ((found = take(NUMBER, at)?.[0])) {
       put("number", found);

@@ -13,7 +13,9 @@ export const here = signal(read());
 /** The query string's values, by name. */
 export const query = computed(() => Object.fromEntries(here.value.query));
 
-addEventListener("popstate", () => { here.value = read(); });
+addEventListener("popstate", () => {
+  here.value = read();
+});
 
 /** The full address of a path inside the UI, such as `/dags/sales?tab=grid`. */
 export const href = (path) => base + path.replace(/^\//, "");
@@ -40,7 +42,8 @@ export function setQuery(changes, { push = false } = {}) {
 
 // Links inside the UI do not load the page anew.
 document.addEventListener("click", (event) => {
-  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+    return;
   const link = event.target.closest?.("a[href]");
   if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
   if (!link.pathname.startsWith(base) || link.dataset.external !== undefined) return;
@@ -56,8 +59,17 @@ export function match(routes, path) {
     if (wanted.length !== parts.length) continue;
     if (!wanted.every((word, i) => word.startsWith(":") || word === parts[i])) continue;
     try {
-      return { page, params: Object.fromEntries(wanted.flatMap((word, i) => word.startsWith(":") ? [[word.slice(1), decodeURIComponent(parts[i])]] : [])) };
-    } catch { return null; } // a lone % in it: no page of ours
+      return {
+        page,
+        params: Object.fromEntries(
+          wanted.flatMap((word, i) =>
+            word.startsWith(":") ? [[word.slice(1), decodeURIComponent(parts[i])]] : [],
+          ),
+        ),
+      };
+    } catch {
+      return null;
+    } // a lone % in it: no page of ours
   }
   return null;
 }

@@ -6,16 +6,27 @@ const typesOf = (schema) => [schema.type ?? []].flat();
 export function kindOf(schema, value) {
   if (schema.enum || schema.const !== undefined) return "enum";
   const types = typesOf(schema).filter((type) => type !== "null");
-  const type = types.length > 1 ? "json" : types[0] ?? inferred(value);
+  const type = types.length > 1 ? "json" : (types[0] ?? inferred(value));
   if (type === "boolean") return "boolean";
   if (type === "integer" || type === "number") return "number";
   if (type === "array") return isTextual(schema.items, value) ? "lines" : "json";
-  if (type === "string") return ["date", "date-time", "time", "multiline"].includes(schema.format) ? schema.format : "text";
+  if (type === "string")
+    return ["date", "date-time", "time", "multiline"].includes(schema.format) ? schema.format : "text";
   return "json";
 }
 
-const inferred = (value) => Array.isArray(value) ? "array" : value === null || value === undefined ? "json" : { object: "json" }[typeof value] ?? typeof value;
-const isTextual = (items, value) => items ? typesOf(items)[0] === "string" && !items.enum : Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === "string" && !one.includes("\n"));
+const inferred = (value) =>
+  Array.isArray(value)
+    ? "array"
+    : value === null || value === undefined
+      ? "json"
+      : ({ object: "json" }[typeof value] ?? typeof value);
+const isTextual = (items, value) =>
+  items
+    ? typesOf(items)[0] === "string" && !items.enum
+    : Array.isArray(value) &&
+      value.length > 0 &&
+      value.every((one) => typeof one === "string" && !one.includes("\n"));
 
 export const mayBeNull = (schema) => typesOf(schema).includes("null") || schema.enum?.includes(null) || false;
 
@@ -26,7 +37,8 @@ export function toText(kind, value) {
   if (value === null || value === undefined) return "";
   if (kind === "json") return JSON.stringify(value, null, 2);
   if (kind === "lines") return value.join("\n");
-  if (kind === "date-time") return Number.isNaN(Date.parse(value)) ? "" : new Date(value).toISOString().slice(0, 19);
+  if (kind === "date-time")
+    return Number.isNaN(Date.parse(value)) ? "" : new Date(value).toISOString().slice(0, 19);
   return String(value);
 }
 
@@ -40,7 +52,11 @@ export function toValue(kind, text, schema) {
   if (kind === "number") return numberOf(text, schema);
   if (kind === "date-time") return utc(text);
   if (kind === "json") {
-    try { return JSON.parse(text); } catch { throw new Error(`is no JSON: ${text.length > 30 ? text.slice(0, 30) + " …" : text}`); }
+    try {
+      return JSON.parse(text);
+    } catch {
+      throw new Error(`is no JSON: ${text.length > 30 ? text.slice(0, 30) + " …" : text}`);
+    }
   }
   return text;
 }
@@ -53,18 +69,21 @@ function missing(schema, words) {
 function numberOf(text, schema) {
   const value = Number(text);
   if (!Number.isFinite(value)) throw new Error(`is no number: ${text}`);
-  if (/^\s*[+-]?\d+\s*$/.test(text) && !Number.isSafeInteger(value)) throw new Error("is more than a browser can count: trigger it on the command line");
-  if (typesOf(schema).includes("integer") && !typesOf(schema).includes("number") && !Number.isInteger(value)) throw new Error(`is no whole number: ${text}`);
+  if (/^\s*[+-]?\d+\s*$/.test(text) && !Number.isSafeInteger(value))
+    throw new Error("is more than a browser can count: trigger it on the command line");
+  if (typesOf(schema).includes("integer") && !typesOf(schema).includes("number") && !Number.isInteger(value))
+    throw new Error(`is no whole number: ${text}`);
   return value;
 }
 
 /** The value of a `datetime-local` field, read as UTC. */
-export const utc = (text) => text ? `${text.length === 16 ? text + ":00" : text}Z` : null;
+export const utc = (text) => (text ? `${text.length === 16 ? text + ":00" : text}Z` : null);
 
 /** The limits of a schema in words: "1 to 14", "at least 2 characters". */
 export function limitsOf(schema) {
   const words = [];
-  if (schema.minimum !== undefined && schema.maximum !== undefined) words.push(`${schema.minimum} to ${schema.maximum}`);
+  if (schema.minimum !== undefined && schema.maximum !== undefined)
+    words.push(`${schema.minimum} to ${schema.maximum}`);
   else if (schema.minimum !== undefined) words.push(`at least ${schema.minimum}`);
   else if (schema.maximum !== undefined) words.push(`at most ${schema.maximum}`);
   if (schema.minLength) words.push(`at least ${schema.minLength} characters`);

@@ -23,7 +23,22 @@ export const STATES = {
 export const stateOf = (name) => STATES[name || "none"] || { glyph: "?", label: name };
 
 /** Which of many states stands for all of them: the one that people must see first. */
-const WORST = ["failed", "upstream_failed", "up_for_retry", "running", "restarting", "shutdown", "queued", "deferred", "up_for_reschedule", "scheduled", "none", "success", "skipped", "removed"];
+const WORST = [
+  "failed",
+  "upstream_failed",
+  "up_for_retry",
+  "running",
+  "restarting",
+  "shutdown",
+  "queued",
+  "deferred",
+  "up_for_reschedule",
+  "scheduled",
+  "none",
+  "success",
+  "skipped",
+  "removed",
+];
 export const worst = (counts) => WORST.find((state) => counts[state]) || "none";
 
 /** Counts of states as `[state, count]`, the ones that matter first. */
@@ -32,9 +47,13 @@ export const byState = (counts) => WORST.filter((state) => counts[state]).map((s
 /** The states of runs, and how runs come about. */
 export const RUN_STATES = ["queued", "running", "success", "failed"];
 export const RUN_TYPES = ["scheduled", "manual", "backfill", "asset_triggered"];
-export const runTypeWords = (type) => type === "asset_triggered" ? "by assets" : type;
+export const runTypeWords = (type) => (type === "asset_triggered" ? "by assets" : type);
 
 /** A state's colour as the browser has it now, for canvases. */
 export function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--state-${name || "none"}`).trim() || "#888";
+  return (
+    getComputedStyle(document.documentElement)
+      .getPropertyValue(`--state-${name || "none"}`)
+      .trim() || "#888"
+  );
 }

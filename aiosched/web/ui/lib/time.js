@@ -10,26 +10,30 @@ export function switchZone() {
 
 /** The time now, moved once a second, for "3 m ago" and countdowns. */
 export const now = signal(Date.now());
-setInterval(() => { if (!document.hidden) now.value = Date.now(); }, 1000);
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now();
+}, 1000);
 
 const pad = (n, width = 2) => String(n).padStart(width, "0");
 
 /** `2026-11-20 12:00:05`, in the chosen zone; "" for null. Milliseconds on request. */
 export function instant(value, { ms = false } = {}) {
   if (!value) return "";
-  const d = new Date(value), utc = zone.value === "utc";
+  const d = new Date(value);
+  const utc = zone.value === "utc";
   const part = (name) => d[(utc ? "getUTC" : "get") + name]();
   const text = `${part("FullYear")}-${pad(part("Month") + 1)}-${pad(part("Date"))} ${pad(part("Hours"))}:${pad(part("Minutes"))}:${pad(part("Seconds"))}`;
   return ms ? `${text}.${pad(part("Milliseconds"), 3)}` : text;
 }
 
 /** The name of the chosen zone. */
-export const zoneName = () => zone.value === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone;
+export const zoneName = () => (zone.value === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
 
 /** `4 m 12 s`, `310 ms`, `2 d 3 h`; "" for null. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "";
-  const s = Math.abs(seconds), sign = seconds < 0 ? "-" : "";
+  const s = Math.abs(seconds);
+  const sign = seconds < 0 ? "-" : "";
   if (s < 0.9995) return `${sign}${Math.round(s * 1000)} ms`;
   if (s < 60) return `${sign}${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
   if (s < 3600) return `${sign}${Math.floor(s / 60)} m ${Math.floor(s % 60)} s`;
@@ -38,7 +42,8 @@ export function duration(seconds) {
 }
 
 /** Seconds between two instants; the second defaults to now. */
-export const secondsBetween = (from, to) => from ? ((to ? Date.parse(to) : now.value) - Date.parse(from)) / 1000 : null;
+export const secondsBetween = (from, to) =>
+  from ? ((to ? Date.parse(to) : now.value) - Date.parse(from)) / 1000 : null;
 
 /** `3 m ago`, `in 12 s`. */
 export function relative(value) {

@@ -19,11 +19,38 @@ export function Audit() {
     { head: "DAG", cell: (c) => c.dag_id && html`<${Link} to=${path("dags", c.dag_id)}>${c.dag_id}<//>` },
     { head: "Became", cell: (c) => html`<${Tag} kind=${KINDS[c.state]}>${c.state}<//>` },
     { head: "Why", cell: (c) => c.reason || html`<span class="faint">–</span>` },
-    { head: "", cell: (c) => html`<details class="folded inline"><summary>with</summary><${Text} text=${pretty({ args: c.args, result: c.result })} /></details>` },
+    {
+      head: "",
+      cell: (c) => html`
+        <details class="folded inline">
+          <summary>with</summary>
+          <${Text} text=${pretty({ args: c.args, result: c.result })} />
+        </details>
+      `,
+    },
   ];
   const filtered = dag_id || verb || state;
-  return html`<${Page} title="Audit" lead="What people and programs asked for, newest first." actions=${html`<${FilterField} name="dag_id" words="DAG id" /><${FilterField} name="verb" words="Verb, such as trigger" />`}>
-    <${Choices} name="state" label="What became of it" options=${Object.keys(KINDS).map((one) => [one, one])} />
-    <${Card} plain><${Table} columns=${columns} list=${list} keyOf=${(c) => c.id} empty=${html`<${Empty} title=${filtered ? "No request is like this" : "Nobody has asked for anything yet"} />`} caption="Requests" /><//>
-  <//>`;
+  return html`
+    <${Page}
+      title="Audit"
+      lead="What people and programs asked for, newest first."
+      actions=${
+        html`
+          <${FilterField} name="dag_id" words="DAG id" />
+          <${FilterField} name="verb" words="Verb, such as trigger" />
+        `
+      }
+    >
+      <${Choices} name="state" label="What became of it" options=${Object.keys(KINDS).map((one) => [one, one])} />
+      <${Card} plain>
+        <${Table}
+          columns=${columns}
+          list=${list}
+          keyOf=${(c) => c.id}
+          empty=${html`<${Empty} title=${filtered ? "No request is like this" : "Nobody has asked for anything yet"} />`}
+          caption="Requests"
+        />
+      <//>
+    <//>
+  `;
 }

@@ -15,42 +15,144 @@ import { GridTab } from "../parts/grid.js";
 import { RunsTab } from "../parts/runs.js";
 import { Schedule } from "../parts/schedule.js";
 
-const VIEWS = { grid: GridTab, graph: GraphTab, gantt: GanttTab, calendar: CalendarTab, runs: RunsTab, code: CodeTab, details: DetailsTab };
-const TABS = [["grid", "Grid"], ["graph", "Graph"], ["gantt", "Gantt"], ["calendar", "Calendar"], ["runs", "Runs"], ["code", "Code"], ["details", "Details"]];
+const VIEWS = {
+  grid: GridTab,
+  graph: GraphTab,
+  gantt: GanttTab,
+  calendar: CalendarTab,
+  runs: RunsTab,
+  code: CodeTab,
+  details: DetailsTab,
+};
+const TABS = [
+  ["grid", "Grid"],
+  ["graph", "Graph"],
+  ["gantt", "Gantt"],
+  ["calendar", "Calendar"],
+  ["runs", "Runs"],
+  ["code", "Code"],
+  ["details", "Details"],
+];
 
 export function DagPage({ dag: dagId }) {
-  const facts = useResource(at("dags", dagId), {}, { kinds: ["dag", "run", "command"], concerns: (patch) => patch.dag_id === undefined || patch.dag_id === null || patch.dag_id === dagId });
+  const facts = useResource(
+    at("dags", dagId),
+    {},
+    {
+      kinds: ["dag", "run", "command"],
+      concerns: (patch) => patch.dag_id === undefined || patch.dag_id === null || patch.dag_id === dagId,
+    },
+  );
   const dag = facts.data.value;
-  if (!dag) return html`<${Page} title=${dagId} crumbs=${[["DAGs", "/dags"]]}>${facts.error.value ? html`<${Failure} error=${facts.error.value} retry=${facts.reload} />` : html`<${Loading} lines=${6} />`}<//>`;
+  if (!dag)
+    return html`
+      <${Page} title=${dagId} crumbs=${[["DAGs", "/dags"]]}>
+        ${facts.error.value ? html`
+          <${Failure} error=${facts.error.value} retry=${facts.reload} />
+        ` : html`
+          <${Loading} lines=${6} />
+        `}
+      <//>
+    `;
   return html`<${Dag} dag=${dag} reload=${facts.reload} />`;
 }
 
 function Dag({ dag, reload }) {
-  const dagId = dag.dag_id, triggering = query.value.trigger === "1" && may("operator");
+  const dagId = dag.dag_id;
+  const triggering = query.value.trigger === "1" && may("operator");
   const View = VIEWS[query.value.tab] ?? GridTab;
-  TABS.forEach(([tab, words], i) => useKey(String(i + 1), `${words} of the DAG`, () => go(`${here.value.path}?${new URLSearchParams([["tab", tab], ...["run", "fold"].filter((name) => query.value[name]).map((name) => [name, query.value[name]])])}`)));
+  TABS.forEach(([tab, words], i) =>
+    useKey(String(i + 1), `${words} of the DAG`, () =>
+      go(
+        `${here.value.path}?${new URLSearchParams([["tab", tab], ...["run", "fold"].filter((name) => query.value[name]).map((name) => [name, query.value[name]])])}`,
+      ),
+    ),
+  );
   useKey("r", "trigger a run of the DAG", () => may("operator") && setQuery({ trigger: "1" }));
-  const actions = html`<label class="row soft"><${PauseSwitch} dag=${dag} onDone=${reload} /> ${dag.is_paused ? "paused" : "on"}</label>${may("operator") && html`<button class="button primary" onClick=${() => setQuery({ trigger: "1" })}>Trigger …</button>`}`;
-  return html`<${Page} title=${dagId} crumbs=${[["DAGs", "/dags"]]} actions=${actions} lead=${html`<${Lead} dag=${dag} />`}>
-    <${Warnings} dag=${dag} />
-    <${Tabs} tabs=${TABS} keep=${["run", "fold"]} />
-    <${View} key=${query.value.tab ?? "grid"} dagId=${dagId} dag=${dag} />
-    ${triggering && html`<${TriggerDialog} dagId=${dagId} onClose=${() => setQuery({ trigger: null })} onDone=${(run) => { reload(); if (run?.run_id) setQuery({ run: run.run_id, task: null, trigger: null }); }} />`}
-  <//>`;
+  const actions = html`
+      <label class="row soft">
+        <${PauseSwitch} dag=${dag} onDone=${reload} /> ${dag.is_paused ? "paused" : "on"}
+      </label>
+      ${may("operator") && html`
+        <button class="button primary" onClick=${() => setQuery({ trigger: "1" })}>
+          Trigger …
+        </button>
+      `}
+  `;
+  return html`
+    <${Page} title=${dagId} crumbs=${[["DAGs", "/dags"]]} actions=${actions} lead=${html`<${Lead} dag=${dag} />`}>
+      <${Warnings} dag=${dag} />
+      <${Tabs} tabs=${TABS} keep=${["run", "fold"]} />
+      <${View} key=${query.value.tab ?? "grid"} dagId=${dagId} dag=${dag} />
+      ${triggering && html`
+        <${TriggerDialog}
+          dagId=${dagId}
+          onClose=${() => setQuery({ trigger: null })}
+          onDone=${(run) => {
+            reload();
+            if (run?.run_id) setQuery({ run: run.run_id, task: null, trigger: null });
+          }}
+        />
+      `}
+    <//>
+  `;
 }
 
-const Lead = ({ dag }) => html`<${Schedule} of=${dag.schedule} />
-  ${dag.next_run_after && !dag.is_paused && html`<span aria-hidden="true">·</span><span title=${instant(dag.next_run_after)}>${Date.parse(dag.next_run_after) < now.value ? "next run is due" : `next run ${relative(dag.next_run_after)}`}</span>`}
-  ${dag.owner && html`<span aria-hidden="true">·</span><span>${dag.owner}</span>`}
-  ${dag.tags.map((tag) => html`<${Link} to=${`/dags?tag=${encodeURIComponent(tag)}`}><${Tag}>${tag}<//><//>`)}
-  ${dag.description && html`<span class="faint">${dag.description}</span>`}`;
+const Lead = ({ dag }) => html`
+    <${Schedule} of=${dag.schedule} />
+    ${dag.next_run_after && !dag.is_paused && html`
+        <span aria-hidden="true">·</span>
+        <span title=${instant(dag.next_run_after)}>
+          ${Date.parse(dag.next_run_after) < now.value
+            ? "next run is due"
+            : `next run ${relative(dag.next_run_after)}`}
+        </span>
+    `}
+    ${dag.owner && html`
+        <span aria-hidden="true">·</span>
+        <span>${dag.owner}</span>
+    `}
+    ${dag.tags.map((tag) => html`
+      <${Link} to=${`/dags?tag=${encodeURIComponent(tag)}`}>
+        <${Tag}>${tag}<//>
+      <//>
+    `)}
+    ${dag.description && html`<span class="faint">${dag.description}</span>`}
+`;
 
 /** What is not as it should be: nothing is silent. */
 function Warnings({ dag }) {
-  const queued = useResource(dag.is_paused ? "runs" : null, { dag_id: dag.dag_id, state: "queued", limit: 100 }, { kinds: ["run"], concerns: (patch) => patch.dag_id === dag.dag_id });
-  const waiting = dag.is_paused ? queued.data.value?.items.length ?? 0 : 0, active = dag.is_paused ? Math.max(dag.active_runs - waiting, 0) : 0;
+  const queued = useResource(
+    dag.is_paused ? "runs" : null,
+    { dag_id: dag.dag_id, state: "queued", limit: 100 },
+    { kinds: ["run"], concerns: (patch) => patch.dag_id === dag.dag_id },
+  );
+  const waiting = dag.is_paused ? (queued.data.value?.items.length ?? 0) : 0;
+  const active = dag.is_paused ? Math.max(dag.active_runs - waiting, 0) : 0;
   const runs = (n) => `${n === 100 ? "100 or more" : n} ${n === 1 ? "run" : "runs"}`;
-  return html`${dag.has_import_errors && html`<${Notice} kind="danger"><span>The file <code>${dag.file}</code> can no longer be read; this is the last version that could. <${Link} to="/import-errors">See the error<//></span><//>`}
-    ${dag.is_stale && html`<${Notice} kind="warn">The file of this DAG is gone: nothing is scheduled any more. Its history stays.<//>`}
-    ${dag.is_paused && html`<${Notice} kind=${waiting ? "warn" : undefined}>${waiting ? `This DAG is paused, and ${runs(waiting)} ${waiting === 1 ? "waits" : "wait"}: unpause it to let ${waiting === 1 ? "it" : "them"} start.` : "This DAG is paused: no runs are made by schedule."}${active ? ` ${runs(active)} that ${active === 1 ? "has" : "have"} begun ${active === 1 ? "starts" : "start"} no further tasks.` : ""}<//>`}`;
+  return html`
+      ${dag.has_import_errors && html`
+        <${Notice} kind="danger">
+          <span>
+            The file <code>${dag.file}</code> can no longer be read; this is the last version that could.${" "}
+            <${Link} to="/import-errors">See the error<//>
+          </span>
+        <//>
+      `}
+      ${dag.is_stale && html`
+        <${Notice} kind="warn">
+          The file of this DAG is gone: nothing is scheduled any more. Its history stays.
+        <//>
+      `}
+      ${dag.is_paused && html`
+        <${Notice} kind=${waiting ? "warn" : undefined}>
+          ${waiting
+            ? `This DAG is paused, and ${runs(waiting)} ${waiting === 1 ? "waits" : "wait"}: unpause it to let ${waiting === 1 ? "it" : "them"} start.`
+            : "This DAG is paused: no runs are made by schedule."}
+          ${active
+            ? ` ${runs(active)} that ${active === 1 ? "has" : "have"} begun ${active === 1 ? "starts" : "start"} no further tasks.`
+            : ""}
+        <//>
+      `}
+  `;
 }

@@ -12,11 +12,20 @@ import { Schedule } from "../parts/schedule.js";
 import { Table } from "../parts/table.js";
 
 const PIECE = 50; // DAGs whose runs are asked for at a time
-const STATUSES = [["active", "active"], ["paused", "paused"], ["error", "with import errors"], ["stale", "without their file"]];
+const STATUSES = [
+  ["active", "active"],
+  ["paused", "paused"],
+  ["error", "with import errors"],
+  ["stale", "without their file"],
+];
 
 export function Dags() {
   const { q, tag, status } = query.value;
-  const list = useList("dags", { pattern: q ? `*${q}*` : null, tag, status }, { kinds: ["dag", "run"], limit: 50, calm: 1500 });
+  const list = useList(
+    "dags",
+    { pattern: q ? `*${q}*` : null, tag, status },
+    { kinds: ["dag", "run"], limit: 50, calm: 1500 },
+  );
   const bars = useStatistics(list.items.value.map((dag) => dag.dag_id));
   const [triggering, setTriggering] = useState(null);
   const search = useRef(null);
@@ -24,27 +33,106 @@ export function Dags() {
   const tags = [...new Set([...list.items.value.flatMap((dag) => dag.tags), ...(tag ? [tag] : [])])].sort();
   const of = (dag) => bars.get(dag.dag_id);
   const columns = [
-    { head: html`<span class="hidden-text">On</span>`, cell: (d) => html`<${PauseSwitch} dag=${d} onDone=${() => list.reload()} />` },
+    {
+      head: html`<span class="hidden-text">On</span>`,
+      cell: (d) => html`<${PauseSwitch} dag=${d} onDone=${() => list.reload()} />`,
+    },
     { head: "DAG", cell: (d) => html`<${Name} dag=${d} />` },
     { head: "Schedule", cell: (d) => html`<${Schedule} of=${d.schedule} />` },
     { head: "Last runs", cell: (d) => html`<${Bars} dagId=${d.dag_id} runs=${of(d)?.last_runs} />` },
-    { head: "Success", right: true, cell: (d) => of(d)?.success_rate === null || !of(d) ? html`<span class="faint">–</span>` : `${Math.round(of(d).success_rate * 100)} %` },
-    { head: html`<span title="the usual duration, and the one that 95 % stay below">p50 / p95</span>`, right: true, cell: (d) => !of(d) || of(d).p50 === null ? html`<span class="faint">–</span>` : html`<span class="nowrap">${duration(of(d).p50)} / ${duration(of(d).p95)}</span>` },
+    {
+      head: "Success",
+      right: true,
+      cell: (d) =>
+        of(d)?.success_rate === null || !of(d) ? html`
+          <span class="faint">–</span>
+        ` : (
+          `${Math.round(of(d).success_rate * 100)} %`
+        ),
+    },
+    {
+      head: html`<span title="the usual duration, and the one that 95 % stay below">p50 / p95</span>`,
+      right: true,
+      cell: (d) =>
+        !of(d) || of(d).p50 === null ? html`
+          <span class="faint">–</span>
+        ` : html`
+          <span class="nowrap">
+            ${duration(of(d).p50)} / ${duration(of(d).p95)}
+          </span>
+        `,
+    },
     { head: "Next run", cell: (d) => html`<${Next} dag=${d} />` },
-    { head: html`<span class="hidden-text">Actions</span>`, right: true, cell: (d) => may("operator") && html`<button class="button small" aria-label=${`Trigger ${d.dag_id}`} onClick=${() => setTriggering(d.dag_id)}>Trigger …</button>` },
+    {
+      head: html`<span class="hidden-text">Actions</span>`,
+      right: true,
+      cell: (d) =>
+        may("operator") && html`
+          <button
+            class="button small"
+            aria-label=${`Trigger ${d.dag_id}`}
+            onClick=${() => setTriggering(d.dag_id)}
+          >
+            Trigger …
+          </button>
+        `,
+    },
   ];
   const filtered = q || tag || status;
-  const empty = filtered ? html`<${Empty} title="No such DAG"><button class="button" onClick=${() => setQuery({ q: null, tag: null, status: null })}>Remove the filters</button><//>`
-    : html`<${Empty} title="No DAG yet" command="aiosched init demo">Put a DAG file into the DAGs folder: it appears here when it is parsed.<//>`;
-  return html`<${Page} title="DAGs">
-    <div class="row">
-      <input class="input" ref=${search} type="search" placeholder="Search ( / )" aria-label="Search DAGs" value=${q ?? ""} onInput=${(e) => setQuery({ q: e.target.value })} />
-      <select class="input" aria-label="Status" value=${status ?? ""} onChange=${(e) => setQuery({ status: e.target.value })}><option value="">any status</option>${STATUSES.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select>
-      <select class="input" aria-label="Tag" value=${tag ?? ""} onChange=${(e) => setQuery({ tag: e.target.value })}><option value="">any tag</option>${tags.map((one) => html`<option value=${one}>${one}</option>`)}</select>
-    </div>
-    <${Card} plain class="card dags"><${Table} columns=${columns} list=${list} keyOf=${(d) => d.dag_id} empty=${empty} caption="DAGs" /><//>
-    ${triggering && html`<${TriggerDialog} dagId=${triggering} onClose=${() => setTriggering(null)} onDone=${() => list.reload()} />`}
-  <//>`;
+  const empty = filtered ? html`
+    <${Empty} title="No such DAG">
+      <button class="button" onClick=${() => setQuery({ q: null, tag: null, status: null })}>
+        Remove the filters
+      </button>
+    <//>
+  ` : html`
+    <${Empty} title="No DAG yet" command="aiosched init demo">
+      Put a DAG file into the DAGs folder: it appears here when it is parsed.
+    <//>
+  `;
+  return html`
+    <${Page} title="DAGs">
+      <div class="row">
+        <input
+          class="input"
+          ref=${search}
+          type="search"
+          placeholder="Search ( / )"
+          aria-label="Search DAGs"
+          value=${q ?? ""}
+          onInput=${(e) => setQuery({ q: e.target.value })}
+        />
+        <select
+          class="input"
+          aria-label="Status"
+          value=${status ?? ""}
+          onChange=${(e) => setQuery({ status: e.target.value })}
+        >
+          <option value="">any status</option>
+          ${STATUSES.map(([name, words]) => html`
+            <option value=${name}>${words}</option>
+          `)}
+        </select>
+        <select
+          class="input"
+          aria-label="Tag"
+          value=${tag ?? ""}
+          onChange=${(e) => setQuery({ tag: e.target.value })}
+        >
+          <option value="">any tag</option>
+          ${tags.map((one) => html`
+            <option value=${one}>${one}</option>
+          `)}
+        </select>
+      </div>
+      <${Card} plain class="card dags">
+        <${Table} columns=${columns} list=${list} keyOf=${(d) => d.dag_id} empty=${empty} caption="DAGs" />
+      <//>
+      ${triggering && html`
+        <${TriggerDialog} dagId=${triggering} onClose=${() => setTriggering(null)} onDone=${() => list.reload()} />
+      `}
+    <//>
+  `;
 }
 
 /** The last runs of many DAGs: a Map by id, asked in pieces; those that have news are asked again. */
@@ -59,43 +147,113 @@ function useStatistics(ids) {
       try {
         const { items } = await get("dag-statistics", { dag_id: some });
         known.value = new Map([...known.value, ...items.map((one) => [one.dag_id, one])]);
-      } catch (error) { if (!(error instanceof Problem)) throw error; } // the list itself says that nothing can be read
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+      } // the list itself says that nothing can be read
       due = wanted.size ? setTimeout(read, 0) : null;
     };
-    return { ask: (some, soon) => { some.forEach((id) => wanted.add(id)); if (wanted.size) due ??= setTimeout(read, soon); }, end: () => clearTimeout(due) };
+    return {
+      ask: (some, soon) => {
+        some.forEach((id) => wanted.add(id));
+        if (wanted.size) due ??= setTimeout(read, soon);
+      },
+      end: () => clearTimeout(due),
+    };
   }, []);
   const shown = useRef(ids);
   shown.current = ids;
-  useEffect(() => asker.ask(ids.filter((id) => !known.value.has(id)), 0), [ids.join(" ")]);
+  useEffect(
+    () =>
+      asker.ask(
+        ids.filter((id) => !known.value.has(id)),
+        0,
+      ),
+    [ids.join(" ")],
+  );
   useEffect(() => {
     const off = onPatch((patch) => {
       if (patch.kind === "reset") asker.ask(shown.current, 500);
       else if (patch.kind === "run" && shown.current.includes(patch.dag_id)) asker.ask([patch.dag_id], 500);
     });
-    return () => { off(); asker.end(); };
+    return () => {
+      off();
+      asker.end();
+    };
   }, []);
   return known.value;
 }
 
-const Name = ({ dag }) => html`<div class="stack tight"><span class="row"><${Link} class="name" to=${path("dags", dag.dag_id)}>${dag.dag_id}<//>
-  ${dag.has_import_errors && html`<${Tag} kind="danger">import error<//>`}${dag.is_stale && html`<${Tag} kind="warn">file is gone<//>`}
-  ${dag.is_paused && dag.active_runs > 0 && html`<${Tag} kind="warn">paused, ${dag.active_runs} ${dag.active_runs === 1 ? "run waits" : "runs wait"}<//>`}
-  ${!dag.is_paused && dag.active_runs > 0 && html`<${State} name="running" count=${dag.active_runs} />`}</span>
-  ${(dag.tags.length > 0 || dag.description) && html`<span class="row small">${dag.tags.map((tag) => html`<button class="tag" title=${`only DAGs with ${tag}`} onClick=${() => setQuery({ tag })}>${tag}</button>`)}${dag.description && html`<span class="faint clip">${dag.description}</span>`}</span>`}</div>`;
+const Name = ({ dag }) => html`
+  <div class="stack tight">
+    <span class="row">
+      <${Link} class="name" to=${path("dags", dag.dag_id)}>
+        ${dag.dag_id}
+      <//>
+      ${dag.has_import_errors && html`<${Tag} kind="danger">import error<//>`}
+      ${dag.is_stale && html`<${Tag} kind="warn">file is gone<//>`}
+      ${dag.is_paused && dag.active_runs > 0 && html`
+        <${Tag} kind="warn">
+          paused, ${dag.active_runs} ${dag.active_runs === 1 ? "run waits" : "runs wait"}
+        <//>
+      `}
+      ${!dag.is_paused && dag.active_runs > 0 && html`<${State} name="running" count=${dag.active_runs} />`}
+    </span>
+    ${(dag.tags.length > 0 || dag.description) && html`
+      <span class="row small">
+        ${dag.tags.map((tag) => html`
+          <button class="tag" title=${`only DAGs with ${tag}`} onClick=${() => setQuery({ tag })}>
+            ${tag}
+          </button>
+        `)}
+        ${dag.description && html`<span class="faint clip">${dag.description}</span>`}
+      </span>
+    `}
+  </div>
+`;
 
 function Bars({ dagId, runs }) {
-  if (!runs) return html`<span class="bars"></span>`;
+  if (!runs) return html`<span class="bars" />`;
   if (!runs.length) return html`<span class="faint">no run yet</span>`;
   const longest = Math.max(...runs.map((run) => run.seconds ?? 0), 0.001);
-  return html`<span class="bars">${runs.map((run, i) => {
-    const words = `${stateOf(run.state).label}, ${instant(run.run_after)}${run.seconds === null ? "" : `, ${duration(run.seconds)}`}`;
-    return html`<a key=${run.run_id} class=${run.state} href=${href(path("dags", dagId, "runs", run.run_id))} title=${words} aria-label=${words} tabindex=${i === runs.length - 1 ? 0 : -1} style=${{ "--c": `var(--state-${run.state})`, height: `${Math.round(5 + ((run.seconds ?? 0) / longest) * 21)}px` }}></a>`;
-  })}</span>`;
+  return html`
+    <span class="bars">
+      ${runs.map((run, i) => {
+        const words = `${stateOf(run.state).label}, ${instant(run.run_after)}${run.seconds === null ? "" : `, ${duration(run.seconds)}`}`;
+        return html`
+          <a
+            key=${run.run_id}
+            class=${run.state}
+            href=${href(path("dags", dagId, "runs", run.run_id))}
+            title=${words}
+            aria-label=${words}
+            tabindex=${i === runs.length - 1 ? 0 : -1}
+            style=${{
+              "--c": `var(--state-${run.state})`,
+              height: `${Math.round(5 + ((run.seconds ?? 0) / longest) * 21)}px`,
+            }}
+          />
+        `;
+      })}
+    </span>
+  `;
 }
 
 function Next({ dag }) {
   if (!dag.next_run_after) return html`<span class="faint">–</span>`;
-  if (dag.is_paused) return html`<span class="faint" title=${instant(dag.next_run_after)}>paused</span>`;
+  if (dag.is_paused)
+    return html`
+      <span class="faint" title=${instant(dag.next_run_after)}>
+        paused
+      </span>
+    `;
   const late = Date.parse(dag.next_run_after) < now.value - 60_000;
-  return html`<time class="tabular nowrap" datetime=${dag.next_run_after} title=${instant(dag.next_run_after)}>${late ? html`<${Tag} kind="warn">late since ${relative(dag.next_run_after)}<//>` : relative(dag.next_run_after)}</time>`;
+  return html`
+    <time class="tabular nowrap" datetime=${dag.next_run_after} title=${instant(dag.next_run_after)}>
+      ${late ? html`
+        <${Tag} kind="warn">late since ${relative(dag.next_run_after)}<//>
+      ` : (
+        relative(dag.next_run_after)
+      )}
+    </time>
+  `;
 }

@@ -14,16 +14,46 @@ import { Chart, useRunResource } from "../parts/gantt.js";
 import { Table } from "../parts/table.js";
 import { WhyCard } from "../parts/why.js";
 
-const ENDS = { running: "is stopped", queued: "does not start", scheduled: "does not start", none: "does not start", deferred: "is stopped", up_for_retry: "does not try again", up_for_reschedule: "does not try again", restarting: "is stopped" };
-const REASONS = { task_failure: "A task failed, and with it the run.", all_tasks_deadlocked: "No task could go on: what is unfinished waits for what will not come.", deadline_missed: "It missed its deadline." };
-const TABS = [["tasks", "Tasks"], ["time", "Time"], ["details", "Details"]];
+const ENDS = {
+  running: "is stopped",
+  queued: "does not start",
+  scheduled: "does not start",
+  none: "does not start",
+  deferred: "is stopped",
+  up_for_retry: "does not try again",
+  up_for_reschedule: "does not try again",
+  restarting: "is stopped",
+};
+const REASONS = {
+  task_failure: "A task failed, and with it the run.",
+  all_tasks_deadlocked: "No task could go on: what is unfinished waits for what will not come.",
+  deadline_missed: "It missed its deadline.",
+};
+const TABS = [
+  ["tasks", "Tasks"],
+  ["time", "Time"],
+  ["details", "Details"],
+];
 
 export function RunPage({ dag, run }) {
   const mine = (patch) => patch.kind === "task" || (patch.dag_id === dag && !patch.verb);
   const facts = useResource(at("dags", dag, "runs", run), {}, { kinds: ["run", "task"], concerns: mine });
   const key = facts.data.value?.key;
   useEffect(() => key && watchTopic(`run:${key}`), [key]);
-  if (!facts.data.value) return html`<${Page} title=${run} crumbs=${[["DAGs", "/dags"], [dag, path("dags", dag)]]}><${Card}><${Shown} of=${facts} lines=${6} /><//><//>`;
+  if (!facts.data.value)
+    return html`
+      <${Page}
+        title=${run}
+        crumbs=${[
+          ["DAGs", "/dags"],
+          [dag, path("dags", dag)],
+        ]}
+      >
+        <${Card}>
+          <${Shown} of=${facts} lines=${6} />
+        <//>
+      <//>
+    `;
   return html`<${Run} run=${facts.data.value} reload=${facts.reload} />`;
 }
 
@@ -34,47 +64,155 @@ function Run({ run, reload }) {
   const over = run.state === "success" || run.state === "failed";
   const tab = query.value.tab || "tasks";
   const busy = run.tasks.running || run.tasks.queued || run.tasks.deferred;
-  const actions = html`<${Allowed}>
-    <button class="button" onClick=${() => setOpen("clear")}>Clear …</button>
-    <button class="button" onClick=${() => setOpen("mark")}>Mark …</button>
-    ${!over && html`<button class="button danger" onClick=${() => setOpen("cancel")}>Cancel …</button>`}
-  <//>`;
-  return html`<${Page} title=${run.run_id} crumbs=${[["DAGs", "/dags"], [run.dag_id, path("dags", run.dag_id)], ["Runs", path("dags", run.dag_id) + "?tab=grid"]]} actions=${actions}
-      lead=${html`<${State} name=${run.state} /><span class="soft">${run.start_date ? duration(secondsBetween(run.start_date, run.end_date)) : html`may start <${When} at=${run.run_after} ago />`}</span><${StateBar} tasks=${run.tasks} />`}>
-    <${Said} words=${`The run is ${stateOf(run.state).label}`} />
-    <div class="columns wide-first">
-      <${Card} title="Run"><${Facts} rows=${[
-        ["DAG", html`<${Link} to=${path("dags", run.dag_id)}>${run.dag_id}<//> <span class="faint">version ${run.version}</span>`],
-        ["Logical date", html`<${When} at=${run.logical_date} />`],
-        ["Data interval", run.data_interval_start && html`<${When} at=${run.data_interval_start} /> – <${When} at=${run.data_interval_end} />`],
-        ["Run after", html`<${When} at=${run.run_after} />`],
-        ["Queued", run.queued_at && html`<${When} at=${run.queued_at} />`],
-        ["Started", html`<${When} at=${run.start_date} />`],
-        ["Ended", html`<${When} at=${run.end_date} />`],
-        ["Type", `${runTypeWords(run.run_type)}, by ${run.triggered_by}`],
-        ["Because", REASONS[run.reason] ?? run.reason],
-        ["Note", html`<${Note} path=${`${base}/note`} text=${run.note} onDone=${reload} />`],
-      ]} /><//>
-      ${(run.state === "queued" || run.state === "failed" || (run.state === "running" && !busy)) && html`<${WhyCard} of=${base} concerns=${(p) => p.kind === "task" || p.dag_id === run.dag_id || p.kind === "dag"} />`}
-    </div>
-    <${Tabs} tabs=${TABS} />
-    ${tab === "tasks" && html`<${Tasks} run=${run} base=${base} />`}
-    ${tab === "time" && html`<${Time} run=${run} base=${base} />`}
-    ${tab === "details" && html`<div class="columns"><${Card} title="Values (conf)">${Object.keys(run.conf).length ? html`<${Text} text=${pretty(run.conf)} />` : html`<p class="soft">The run was given no values of its own.</p>`}<//><${Card} title="In other words"><${Facts} rows=${[["Run id", html`<code>${run.run_id}</code>`], ["Number", run.key], ["Command line", html`<code>${commandLine("runs", "show", run.dag_id, run.run_id)}</code>`]]} /><//></div>`}
-    ${open === "clear" && html`<${ClearDialog} dagId=${run.dag_id} selection=${{ run_ids: [run.run_id] }} options=${{ only_failed: run.state === "failed" }} onClose=${close} onDone=${reload} />`}
-    ${open === "mark" && html`<${MarkDialog} dagId=${run.dag_id} runId=${run.run_id} onClose=${close} onDone=${reload} />`}
-    ${open === "cancel" && html`<${Confirm} title="Cancel the run" words="Cancel the run" danger act=${() => post(`${base}/cancel`)} done="The run is cancelled." cli=${commandLine("runs", "cancel", run.dag_id, run.run_id)} onClose=${close} onDone=${reload}>
-      <p>The run ends as failed. Finished task instances stay as they are.</p>
-      <ul class="plain">${byState(run.tasks).filter(([s]) => ENDS[s]).map(([s, n]) => html`<li class="row"><${State} name=${s} count=${n} /><span class="soft">${ENDS[s]}</span></li>`)}</ul>
-    <//>`}
-  <//>`;
+  const actions = html`
+    <${Allowed}>
+      <button class="button" onClick=${() => setOpen("clear")}>
+        Clear …
+      </button>
+      <button class="button" onClick=${() => setOpen("mark")}>
+        Mark …
+      </button>
+      ${!over && html`
+        <button class="button danger" onClick=${() => setOpen("cancel")}>
+          Cancel …
+        </button>
+      `}
+    <//>
+  `;
+  return html`
+    <${Page}
+      title=${run.run_id}
+      crumbs=${[
+        ["DAGs", "/dags"],
+        [run.dag_id, path("dags", run.dag_id)],
+        ["Runs", path("dags", run.dag_id) + "?tab=grid"],
+      ]}
+      actions=${actions}
+      lead=${
+        html`
+          <${State} name=${run.state} />
+          <span class="soft">
+            ${run.start_date ? (
+              duration(secondsBetween(run.start_date, run.end_date))
+            ) : html`
+                may start <${When} at=${run.run_after} ago />
+            `}
+          </span>
+          <${StateBar} tasks=${run.tasks} />
+        `
+      }
+    >
+      <${Said} words=${`The run is ${stateOf(run.state).label}`} />
+      <div class="columns wide-first">
+        <${Card} title="Run">
+          <${Facts}
+            rows=${[
+              [
+                "DAG",
+                html`
+                  <${Link} to=${path("dags", run.dag_id)}>${run.dag_id}<//>${" "}
+                  <span class="faint">version ${run.version}</span>
+                `,
+              ],
+              ["Logical date", html`<${When} at=${run.logical_date} />`],
+              [
+                "Data interval",
+                run.data_interval_start && html`
+                    <${When} at=${run.data_interval_start} /> – <${When} at=${run.data_interval_end} />
+                `,
+              ],
+              ["Run after", html`<${When} at=${run.run_after} />`],
+              ["Queued", run.queued_at && html`<${When} at=${run.queued_at} />`],
+              ["Started", html`<${When} at=${run.start_date} />`],
+              ["Ended", html`<${When} at=${run.end_date} />`],
+              ["Type", `${runTypeWords(run.run_type)}, by ${run.triggered_by}`],
+              ["Because", REASONS[run.reason] ?? run.reason],
+              ["Note", html`<${Note} path=${`${base}/note`} text=${run.note} onDone=${reload} />`],
+            ]}
+          />
+        <//>
+        ${(run.state === "queued" || run.state === "failed" || (run.state === "running" && !busy)) && html`
+          <${WhyCard}
+            of=${base}
+            concerns=${(p) => p.kind === "task" || p.dag_id === run.dag_id || p.kind === "dag"}
+          />
+        `}
+      </div>
+      <${Tabs} tabs=${TABS} />
+      ${tab === "tasks" && html`<${Tasks} run=${run} base=${base} />`}
+      ${tab === "time" && html`<${Time} run=${run} base=${base} />`}
+      ${tab === "details" && html`
+        <div class="columns">
+          <${Card} title="Values (conf)">
+            ${Object.keys(run.conf).length ? html`
+              <${Text} text=${pretty(run.conf)} />
+            ` : html`
+              <p class="soft">The run was given no values of its own.</p>
+            `}
+          <//>
+          <${Card} title="In other words">
+            <${Facts}
+              rows=${[
+                ["Run id", html`<code>${run.run_id}</code>`],
+                ["Number", run.key],
+                ["Command line", html`<code>${commandLine("runs", "show", run.dag_id, run.run_id)}</code>`],
+              ]}
+            />
+          <//>
+        </div>
+      `}
+      ${open === "clear" && html`
+        <${ClearDialog}
+          dagId=${run.dag_id}
+          selection=${{ run_ids: [run.run_id] }}
+          options=${{ only_failed: run.state === "failed" }}
+          onClose=${close}
+          onDone=${reload}
+        />
+      `}
+      ${open === "mark" && html`
+        <${MarkDialog} dagId=${run.dag_id} runId=${run.run_id} onClose=${close} onDone=${reload} />
+      `}
+      ${open === "cancel" && html`
+        <${Confirm}
+          title="Cancel the run"
+          words="Cancel the run"
+          danger
+          act=${() => post(`${base}/cancel`)}
+          done="The run is cancelled."
+          cli=${commandLine("runs", "cancel", run.dag_id, run.run_id)}
+          onClose=${close}
+          onDone=${reload}
+        >
+          <p>The run ends as failed. Finished task instances stay as they are.</p>
+          <ul class="plain">
+            ${byState(run.tasks)
+              .filter(([s]) => ENDS[s])
+              .map(([s, n]) => html`
+                <li class="row">
+                  <${State} name=${s} count=${n} />
+                  <span class="soft">${ENDS[s]}</span>
+                </li>
+              `)}
+          </ul>
+        <//>
+      `}
+    <//>
+  `;
 }
 
 function StateBar({ tasks }) {
   const all = Object.values(tasks).reduce((a, b) => a + b, 0);
   if (!all) return null;
   const found = byState(tasks);
-  return html`<${Parts} label=${found.map(([s, n]) => `${n} ${s.replaceAll("_", " ")}`).join(", ")} parts=${[...found].reverse().map(([s, n]) => ({ share: n / all, name: `state-${s}`, words: `${n} ${s.replaceAll("_", " ")}` }))} />`;
+  return html`
+    <${Parts}
+      label=${found.map(([s, n]) => `${n} ${s.replaceAll("_", " ")}`).join(", ")}
+      parts=${[...found]
+        .reverse()
+        .map(([s, n]) => ({ share: n / all, name: `state-${s}`, words: `${n} ${s.replaceAll("_", " ")}` }))}
+    />
+  `;
 }
 
 // ---- task instances ----
@@ -87,7 +225,8 @@ function rowsOf(items, open) {
   for (let i = 0; i < items.length;) {
     let end = i + 1;
     while (end < items.length && items[end].task_id === items[i].task_id) end++;
-    const group = items.slice(i, end), folded = items[i].map_index >= 0 && group.length > FOLD;
+    const group = items.slice(i, end);
+    const folded = items[i].map_index >= 0 && group.length > FOLD;
     if (folded) rows.push({ group, task_id: items[i].task_id, open: open === items[i].task_id });
     if (!folded || open === items[i].task_id) rows.push(...group);
     i = end;
@@ -95,34 +234,144 @@ function rowsOf(items, open) {
   return rows;
 }
 
-const count = (items) => items.reduce((counts, { state }) => ({ ...counts, [state || "none"]: (counts[state || "none"] || 0) + 1 }), {});
+const count = (items) =>
+  items.reduce((counts, { state }) => ({ ...counts, [state || "none"]: (counts[state || "none"] || 0) + 1 }), {});
 
 function Tasks({ run, base }) {
   const { state, open } = query.value;
-  const list = useList(`${base}/tasks`, { state }, { kinds: ["task"], concerns: (p) => p.run === run.key, limit: 200 });
+  const list = useList(
+    `${base}/tasks`,
+    { state },
+    { kinds: ["task"], concerns: (p) => p.run === run.key, limit: 200 },
+  );
   const fold = (row) => setQuery({ open: row.open ? null : row.task_id });
   const columns = [
-    { head: "Task", cell: (t) => t.group ? html`<button class="button quiet small fold" aria-expanded=${t.open} onClick=${() => fold(t)}>${t.open ? "▾" : "▸"} ${t.task_id} <span class="faint">[${t.group.length}${list.more.value && t.group.at(-1) === list.items.value.at(-1) ? "+" : ""}]</span></button>`
-      : html`<${Link} to=${taskPath({ ...t, dag_id: run.dag_id, run_id: run.run_id })} class=${open === t.task_id ? "inner" : ""}>${taskName(t)}<//>${t.note && html` <span class="note">${t.note}</span>`}` },
-    { head: "State", cell: (t) => t.group ? html`<span class="row">${byState(count(t.group)).map(([s, n]) => html`<${State} name=${s} count=${n} />`)}</span>` : html`<${State} name=${t.state || "none"} />` },
-    { head: "Try", right: true, cell: (t) => t.group ? "" : t.try_number > 0 ? html`<span class="nowrap">${t.try_number}<span class="faint"> of ${t.max_tries + 1}</span></span>` : "–" },
-    { head: "Started", cell: (t) => t.group ? "" : html`<${When} at=${t.start_date} />` },
-    { head: "Duration", right: true, cell: (t) => t.group || !t.start_date ? "" : html`<span class="nowrap">${duration(secondsBetween(t.start_date, t.end_date))}</span>` },
-    { head: "Operator", cell: (t) => t.group ? "" : html`<span class="soft">${t.operator}</span>` },
-    { head: "Pool", cell: (t) => t.group ? "" : html`<${Link} to=${`/pools?pool=${encodeURIComponent(t.pool)}`}>${t.pool}<//>` },
-    { head: "", cell: (t) => t.group ? "" : html`<span class="faint clip reason" title=${t.reason || ""}>${t.next_at ? html`next <${When} at=${t.next_at} ago />` : t.reason}</span>` },
+    {
+      head: "Task",
+      cell: (t) =>
+        t.group ? html`
+          <button class="button quiet small fold" aria-expanded=${t.open} onClick=${() => fold(t)}>
+            ${t.open ? "▾" : "▸"} ${t.task_id}${" "}
+            <span class="faint">
+              [${t.group.length}
+              ${list.more.value && t.group.at(-1) === list.items.value.at(-1) ? "+" : ""}]
+            </span>
+          </button>
+        ` : html`
+            <${Link}
+              to=${taskPath({ ...t, dag_id: run.dag_id, run_id: run.run_id })}
+              class=${open === t.task_id ? "inner" : ""}
+            >
+              ${taskName(t)}
+            <//>
+            ${t.note && html`
+                ${" "}
+                <span class="note">${t.note}</span>
+            `}
+        `,
+    },
+    {
+      head: "State",
+      cell: (t) =>
+        t.group ? html`
+          <span class="row">
+            ${byState(count(t.group)).map(([s, n]) => html`
+              <${State} name=${s} count=${n} />
+            `)}
+          </span>
+        ` : html`
+          <${State} name=${t.state || "none"} />
+        `,
+    },
+    {
+      head: "Try",
+      right: true,
+      cell: (t) =>
+        t.group ? (
+          ""
+        ) : t.try_number > 0 ? html`
+          <span class="nowrap">
+            ${t.try_number}
+            <span class="faint"> of ${t.max_tries + 1}</span>
+          </span>
+        ` : (
+          "–"
+        ),
+    },
+    { head: "Started", cell: (t) => (t.group ? "" : html`<${When} at=${t.start_date} />`) },
+    {
+      head: "Duration",
+      right: true,
+      cell: (t) =>
+        t.group || !t.start_date ? (
+          ""
+        ) : html`
+          <span class="nowrap">${duration(secondsBetween(t.start_date, t.end_date))}</span>
+        `,
+    },
+    { head: "Operator", cell: (t) => (t.group ? "" : html`<span class="soft">${t.operator}</span>`) },
+    {
+      head: "Pool",
+      cell: (t) => (t.group ? "" : html`<${Link} to=${`/pools?pool=${encodeURIComponent(t.pool)}`}>${t.pool}<//>`),
+    },
+    {
+      head: "",
+      cell: (t) =>
+        t.group ? (
+          ""
+        ) : html`
+          <span class="faint clip reason" title=${t.reason || ""}>
+            ${t.next_at ? html`
+                next <${When} at=${t.next_at} ago />
+            ` : (
+              t.reason
+            )}
+          </span>
+        `,
+    },
   ];
-  const empty = html`<${Empty} title=${state ? "No task instance is in this state" : "The run has no task instances yet"}>${state ? "Take the filter away to see all." : "They are made when the run starts."}<//>`;
-  return html`<div class="stack tight">
-    <${Choices} name="state" label="State" options=${byState(run.tasks).map(([s, n]) => [s, html`<${State} name=${s} count=${n} />`])} />
-    <${Card} plain><${Table} columns=${columns} list=${list} items=${list.loading.value && !list.items.value.length ? undefined : rowsOf(list.items.value, open)} keyOf=${(t) => t.group ? `+${t.task_id}` : `${t.task_id} ${t.map_index}`} empty=${list.error.value ? undefined : empty} caption="Task instances" /><//>
-  </div>`;
+  const empty = html`
+    <${Empty} title=${state ? "No task instance is in this state" : "The run has no task instances yet"}>
+      ${state ? "Take the filter away to see all." : "They are made when the run starts."}
+    <//>
+  `;
+  return html`
+    <div class="stack tight">
+      <${Choices}
+        name="state"
+        label="State"
+        options=${byState(run.tasks).map(([s, n]) => [s, html`<${State} name=${s} count=${n} />`])}
+      />
+      <${Card} plain>
+        <${Table}
+          columns=${columns}
+          list=${list}
+          items=${list.loading.value && !list.items.value.length ? undefined : rowsOf(list.items.value, open)}
+          keyOf=${(t) => (t.group ? `+${t.task_id}` : `${t.task_id} ${t.map_index}`)}
+          empty=${list.error.value ? undefined : empty}
+          caption="Task instances"
+        />
+      <//>
+    </div>
+  `;
 }
 
 // ---- in time ----
 
 function Time({ run, base }) {
   const gantt = useRunResource(`${base}/gantt`, run.dag_id, run);
-  return html`<${Card} title="In time"><${Shown} of=${gantt}>${({ items, complete }) => items.length ? html`
-    ${!complete && html`<${Notice} kind="warn">The run has more tries than are shown.<//>`}<${Chart} dagId=${run.dag_id} run=${run} items=${items} />` : html`<${Empty} title="Nothing has been tried yet" />`}<//><//>`;
+  return html`
+    <${Card} title="In time">
+      <${Shown} of=${gantt}>
+        ${({ items, complete }) =>
+          items.length ? html`
+              ${!complete && html`<${Notice} kind="warn">The run has more tries than are shown.<//>`}
+              <${Chart} dagId=${run.dag_id} run=${run} items=${items} />
+          ` : html`
+            <${Empty} title="Nothing has been tried yet" />
+          `
+        }
+      <//>
+    <//>
+  `;
 }

@@ -9,46 +9,148 @@ import { Table } from "../parts/table.js";
 
 export function Secrets() {
   const tab = query.value.tab || "variables";
-  return html`<${Page} title="Variables and connections" lead="Values are stored encrypted and never shown: not here, not in the API.">
-    <${Tabs} tabs=${[["variables", "Variables"], ["connections", "Connections"]]} />
-    ${tab === "variables" ? html`<${Variables} key="v" />` : html`<${Connections} key="c" />`}
-  <//>`;
+  return html`
+    <${Page}
+      title="Variables and connections"
+      lead="Values are stored encrypted and never shown: not here, not in the API."
+    >
+      <${Tabs}
+        tabs=${[
+          ["variables", "Variables"],
+          ["connections", "Connections"],
+        ]}
+      />
+      ${tab === "variables" ? html`<${Variables} key="v" />` : html`<${Connections} key="c" />`}
+    <//>
+  `;
 }
 
 /** A field of a form: `draft` and `set` of the form's state. */
 function Input({ draft, set, name, words, help, ...rest }) {
-  return html`<div class="field"><label for=${`s-${name}`}>${words}</label><input class="input" id=${`s-${name}`} value=${draft[name]} onInput=${(e) => set({ [name]: e.target.value })} ...${rest} />${help && html`<span class="help">${help}</span>`}</div>`;
+  return html`
+    <div class="field">
+      <label for=${`s-${name}`}>${words}</label>
+      <input
+        class="input"
+        id=${`s-${name}`}
+        value=${draft[name]}
+        onInput=${(e) => set({ [name]: e.target.value })}
+        ...${rest}
+      />
+      ${help && html`<span class="help">${help}</span>`}
+    </div>
+  `;
 }
 
-const acts = (item, name, open) => html`<${Allowed} role="admin" quiet><span class="row near"><button class="button small" onClick=${() => open(["set", item])} aria-label=${`Replace ${name}`}>Replace …</button><button class="button small danger" onClick=${() => open(["delete", item])} aria-label=${`Delete ${name}`}>Delete …</button></span><//>`;
+const acts = (item, name, open) => html`
+  <${Allowed} role="admin" quiet>
+    <span class="row near">
+      <button class="button small" onClick=${() => open(["set", item])} aria-label=${`Replace ${name}`}>
+        Replace …
+      </button>
+      <button class="button small danger" onClick=${() => open(["delete", item])} aria-label=${`Delete ${name}`}>
+        Delete …
+      </button>
+    </span>
+  <//>
+`;
 
 function Variables() {
   const list = useList("variables");
   const [open, setOpen] = useState(null);
   const columns = [
     { head: "Key", cell: (v) => html`<code>${v.key}</code>` },
-    { head: "Value", cell: () => html`<span class="faint" title="Stored, never shown">••••••</span>` },
+    {
+      head: "Value",
+      cell: () => html`
+        <span class="faint" title="Stored, never shown">
+          ••••••
+        </span>
+      `,
+    },
     { head: "Description", cell: (v) => v.description || html`<span class="faint">–</span>` },
     { head: "Made", cell: (v) => html`<${When} at=${v.created_at} />` },
     { head: "", cell: (v) => acts(v, v.key, setOpen) },
   ];
   const close = () => setOpen(null);
-  return html`<div class="stack tight">
-    <div class="row"><${Allowed} role="admin"><button class="button primary" onClick=${() => setOpen(["set", null])}>New variable …</button><//></div>
-    <${Card} plain><${Table} columns=${columns} list=${list} keyOf=${(v) => v.key} empty=${html`<${Empty} title="No variable" command="aiosched variables set KEY VALUE">DAGs read variables by key.<//>`} caption="Variables" /><//>
-    ${open?.[0] === "set" && html`<${VariableDialog} variable=${open[1]} onClose=${close} onDone=${list.reload} />`}
-    ${open?.[0] === "delete" && html`<${Confirm} title=${`Delete variable ${open[1].key}`} words="Delete" danger act=${() => remove(at("variables", open[1].key))} done=${`Variable ${open[1].key} is gone.`} cli=${commandLine("variables", "delete", open[1].key, "--yes")} onClose=${close} onDone=${list.reload}><p>DAGs that read it fail, unless they give a default.</p><//>`}
-  </div>`;
+  return html`
+    <div class="stack tight">
+      <div class="row">
+        <${Allowed} role="admin">
+          <button class="button primary" onClick=${() => setOpen(["set", null])}>
+            New variable …
+          </button>
+        <//>
+      </div>
+      <${Card} plain>
+        <${Table}
+          columns=${columns}
+          list=${list}
+          keyOf=${(v) => v.key}
+          empty=${
+            html`<${Empty} title="No variable" command="aiosched variables set KEY VALUE">
+              DAGs read variables by key.
+            <//>`
+          }
+          caption="Variables"
+        />
+      <//>
+      ${open?.[0] === "set" && html`<${VariableDialog} variable=${open[1]} onClose=${close} onDone=${list.reload} />`}
+      ${open?.[0] === "delete" && html`
+        <${Confirm}
+          title=${`Delete variable ${open[1].key}`}
+          words="Delete"
+          danger
+          act=${() => remove(at("variables", open[1].key))}
+          done=${`Variable ${open[1].key} is gone.`}
+          cli=${commandLine("variables", "delete", open[1].key, "--yes")}
+          onClose=${close}
+          onDone=${list.reload}
+        >
+          <p>DAGs that read it fail, unless they give a default.</p>
+        <//>
+      `}
+    </div>
+  `;
 }
 
 function VariableDialog({ variable, onClose, onDone }) {
-  const [draft, setDraft] = useState({ key: variable?.key ?? "", value: "", description: variable?.description ?? "" });
+  const [draft, setDraft] = useState({
+    key: variable?.key ?? "",
+    value: "",
+    description: variable?.description ?? "",
+  });
   const set = (change) => setDraft({ ...draft, ...change });
-  return html`<${Confirm} title=${variable ? `Replace variable ${variable.key}` : "New variable"} words="Store" act=${() => put(at("variables", draft.key), { value: draft.value, description: draft.description || null })} done=${`Variable ${draft.key} is stored.`} disabled=${!draft.key} cli=${`${commandLine("variables", "set", draft.key || "KEY", "-")} < file`} onClose=${onClose} onDone=${onDone}>
-    ${!variable && html`<${Input} draft=${draft} set=${set} name="key" words="Key" required maxlength="250" autocomplete="off" />`}
-    <div class="field"><label for="s-value">Value</label><textarea class="input" id="s-value" rows="4" autocomplete="off" spellcheck="false" value=${draft.value} onInput=${(e) => set({ value: e.target.value })}></textarea><span class="help">Text or JSON. What was stored before is replaced; nobody can read it back here.</span></div>
-    <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
-  <//>`;
+  return html`
+    <${Confirm}
+      title=${variable ? `Replace variable ${variable.key}` : "New variable"}
+      words="Store"
+      act=${() => put(at("variables", draft.key), { value: draft.value, description: draft.description || null })}
+      done=${`Variable ${draft.key} is stored.`}
+      disabled=${!draft.key}
+      cli=${`${commandLine("variables", "set", draft.key || "KEY", "-")} < file`}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      ${!variable && html`
+        <${Input} draft=${draft} set=${set} name="key" words="Key" required maxlength="250" autocomplete="off" />
+      `}
+      <div class="field">
+        <label for="s-value">Value</label>
+        <textarea
+          class="input"
+          id="s-value"
+          rows="4"
+          autocomplete="off"
+          spellcheck="false"
+          value=${draft.value}
+          onInput=${(e) => set({ value: e.target.value })}
+        />
+        <span class="help">Text or JSON. What was stored before is replaced; nobody can read it back here.</span>
+      </div>
+      <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
+    <//>
+  `;
 }
 
 function Connections() {
@@ -62,33 +164,138 @@ function Connections() {
     { head: "", cell: (c) => acts(c, c.conn_id, setOpen) },
   ];
   const close = () => setOpen(null);
-  return html`<div class="stack tight">
-    <div class="row"><${Allowed} role="admin"><button class="button primary" onClick=${() => setOpen(["set", null])}>New connection …</button><//></div>
-    <${Card} plain><${Table} columns=${columns} list=${list} keyOf=${(c) => c.conn_id} empty=${html`<${Empty} title="No connection" command="aiosched connections set ID --uri URI">DAGs find their databases and services by connections.<//>`} caption="Connections" /><//>
-    ${open?.[0] === "set" && html`<${ConnectionDialog} connection=${open[1]} onClose=${close} onDone=${list.reload} />`}
-    ${open?.[0] === "delete" && html`<${Confirm} title=${`Delete connection ${open[1].conn_id}`} words="Delete" danger act=${() => remove(at("connections", open[1].conn_id))} done=${`Connection ${open[1].conn_id} is gone.`} cli=${commandLine("connections", "delete", open[1].conn_id, "--yes")} onClose=${close} onDone=${list.reload}><p>Tasks that use it fail.</p><//>`}
-  </div>`;
+  return html`
+    <div class="stack tight">
+      <div class="row">
+        <${Allowed} role="admin">
+          <button class="button primary" onClick=${() => setOpen(["set", null])}>
+            New connection …
+          </button>
+        <//>
+      </div>
+      <${Card} plain>
+        <${Table}
+          columns=${columns}
+          list=${list}
+          keyOf=${(c) => c.conn_id}
+          empty=${
+            html`<${Empty} title="No connection" command="aiosched connections set ID --uri URI">
+              DAGs find their databases and services by connections.
+            <//>`
+          }
+          caption="Connections"
+        />
+      <//>
+      ${open?.[0] === "set" && html`<${ConnectionDialog} connection=${open[1]} onClose=${close} onDone=${list.reload} />`}
+      ${open?.[0] === "delete" && html`
+        <${Confirm}
+          title=${`Delete connection ${open[1].conn_id}`}
+          words="Delete"
+          danger
+          act=${() => remove(at("connections", open[1].conn_id))}
+          done=${`Connection ${open[1].conn_id} is gone.`}
+          cli=${commandLine("connections", "delete", open[1].conn_id, "--yes")}
+          onClose=${close}
+          onDone=${list.reload}
+        >
+          <p>Tasks that use it fail.</p>
+        <//>
+      `}
+    </div>
+  `;
 }
 
 function ConnectionDialog({ connection, onClose, onDone }) {
-  const [draft, setDraft] = useState({ conn_id: connection?.conn_id ?? "", conn_type: connection?.conn_type ?? "", host: "", port: "", login: "", password: "", schema: "", extra: "", description: connection?.description ?? "" });
+  const [draft, setDraft] = useState({
+    conn_id: connection?.conn_id ?? "",
+    conn_type: connection?.conn_type ?? "",
+    host: "",
+    port: "",
+    login: "",
+    password: "",
+    schema: "",
+    extra: "",
+    description: connection?.description ?? "",
+  });
   const set = (change) => setDraft({ ...draft, ...change });
   const { value: extra, wrong } = objectOf(draft.extra);
   const text = (name) => draft[name] || null;
-  const body = { conn_type: draft.conn_type, host: text("host"), login: text("login"), password: text("password"), port: draft.port ? Number(draft.port) : null, schema: text("schema"), extra, description: text("description") };
-  const given = [["--type", draft.conn_type], ["--host", draft.host], ["--port", draft.port], ["--login", draft.login], ["--schema", draft.schema]].filter(([, value]) => value).flat();
-  return html`<${Confirm} title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"} words="Store" act=${() => put(at("connections", draft.conn_id), body)} done=${`Connection ${draft.conn_id} is stored.`} disabled=${!draft.conn_id || !draft.conn_type || Boolean(wrong)} cli=${commandLine("connections", "set", draft.conn_id || "ID", ...given, ...(draft.password ? ["--password", "-"] : []))} onClose=${onClose} onDone=${onDone}>
-    ${connection && html`<${Notice} kind="warn">It is replaced as a whole: write every field again.<//>`}
-    <div class="columns close">
-      ${!connection && html`<${Input} draft=${draft} set=${set} name="conn_id" words="Id" required maxlength="250" autocomplete="off" />`}
-      <${Input} draft=${draft} set=${set} name="conn_type" words="Type" required placeholder="postgres" />
-      <${Input} draft=${draft} set=${set} name="host" words="Host" />
-      <${Input} draft=${draft} set=${set} name="port" words="Port" type="number" min="1" max="65535" />
-      <${Input} draft=${draft} set=${set} name="login" words="Login" autocomplete="off" />
-      <${Input} draft=${draft} set=${set} name="password" words="Password" type="password" autocomplete="new-password" />
-      <${Input} draft=${draft} set=${set} name="schema" words="Schema or database" />
-    </div>
-    <div class="field"><label for="s-extra">Extra</label><textarea class="input" id="s-extra" rows="2" placeholder="{}" value=${draft.extra} onInput=${(e) => set({ extra: e.target.value })}></textarea>${wrong && html`<span class="wrong">${wrong}</span>`}</div>
-    <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
-  <//>`;
+  const body = {
+    conn_type: draft.conn_type,
+    host: text("host"),
+    login: text("login"),
+    password: text("password"),
+    port: draft.port ? Number(draft.port) : null,
+    schema: text("schema"),
+    extra,
+    description: text("description"),
+  };
+  const given = [
+    ["--type", draft.conn_type],
+    ["--host", draft.host],
+    ["--port", draft.port],
+    ["--login", draft.login],
+    ["--schema", draft.schema],
+  ]
+    .filter(([, value]) => value)
+    .flat();
+  return html`
+    <${Confirm}
+      title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"}
+      words="Store"
+      act=${() => put(at("connections", draft.conn_id), body)}
+      done=${`Connection ${draft.conn_id} is stored.`}
+      disabled=${!draft.conn_id || !draft.conn_type || Boolean(wrong)}
+      cli=${commandLine(
+        "connections",
+        "set",
+        draft.conn_id || "ID",
+        ...given,
+        ...(draft.password ? ["--password", "-"] : []),
+      )}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      ${connection && html`<${Notice} kind="warn">It is replaced as a whole: write every field again.<//>`}
+      <div class="columns close">
+        ${!connection && html`
+          <${Input}
+            draft=${draft}
+            set=${set}
+            name="conn_id"
+            words="Id"
+            required
+            maxlength="250"
+            autocomplete="off"
+          />
+        `}
+        <${Input} draft=${draft} set=${set} name="conn_type" words="Type" required placeholder="postgres" />
+        <${Input} draft=${draft} set=${set} name="host" words="Host" />
+        <${Input} draft=${draft} set=${set} name="port" words="Port" type="number" min="1" max="65535" />
+        <${Input} draft=${draft} set=${set} name="login" words="Login" autocomplete="off" />
+        <${Input}
+          draft=${draft}
+          set=${set}
+          name="password"
+          words="Password"
+          type="password"
+          autocomplete="new-password"
+        />
+        <${Input} draft=${draft} set=${set} name="schema" words="Schema or database" />
+      </div>
+      <div class="field">
+        <label for="s-extra">Extra</label>
+        <textarea
+          class="input"
+          id="s-extra"
+          rows="2"
+          placeholder="{}"
+          value=${draft.extra}
+          onInput=${(e) => set({ extra: e.target.value })}
+        />
+        ${wrong && html`<span class="wrong">${wrong}</span>`}
+      </div>
+      <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
+    <//>
+  `;
 }

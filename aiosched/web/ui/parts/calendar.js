@@ -10,12 +10,31 @@ const DAY = 86_400_000;
 const key = (time) => new Date(time).toISOString().slice(0, 10);
 
 export function CalendarTab({ dagId }) {
-  const thisYear = new Date().getUTCFullYear(), year = Number(query.value.year) || thisYear;
-  const calendar = useResource(at("dags", dagId, "calendar"), { year }, { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId });
+  const thisYear = new Date().getUTCFullYear();
+  const year = Number(query.value.year) || thisYear;
+  const calendar = useResource(
+    at("dags", dagId, "calendar"),
+    { year },
+    { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId },
+  );
   const turn = (by) => setQuery({ year: year + by === thisYear ? null : year + by });
-  return html`<${Card} title=${String(year)} actions=${html`<button class="button small" onClick=${() => turn(-1)}>‹ ${year - 1}</button><button class="button small" onClick=${() => turn(1)}>${year + 1} ›</button>`}>
-    <${Shown} of=${calendar}>${(data) => html`<${Year} dagId=${dagId} year=${year} days=${data.days} />`}<//>
-  <//>`;
+  return html`
+    <${Card}
+      title=${String(year)}
+      actions=${
+        html`
+          <button class="button small" onClick=${() => turn(-1)}>
+            ‹ ${year - 1}
+          </button>
+          <button class="button small" onClick=${() => turn(1)}>
+            ${year + 1} ›
+          </button>
+        `
+      }
+    >
+      <${Shown} of=${calendar}>${(data) => html`<${Year} dagId=${dagId} year=${year} days=${data.days} />`}<//>
+    <//>
+  `;
 }
 
 const words = (day, known) => {
@@ -26,20 +45,72 @@ const words = (day, known) => {
 
 function Year({ year, days }) {
   const known = new Map(days.map((day) => [day.date, day]));
-  const first = Date.UTC(year, 0, 1), count = (Date.UTC(year + 1, 0, 1) - first) / DAY, lead = (new Date(first).getUTCDay() + 6) % 7;
+  const first = Date.UTC(year, 0, 1);
+  const count = (Date.UTC(year + 1, 0, 1) - first) / DAY;
+  const lead = (new Date(first).getUTCDay() + 6) % 7;
   const most = Math.max(1, ...days.map((day) => Object.values(day.counts).reduce((sum, n) => sum + n, 0)));
-  const weekOf = (index) => Math.floor((index + lead) / 7) + 2, today = key(Date.now());
+  const weekOf = (index) => Math.floor((index + lead) / 7) + 2;
+  const today = key(Date.now());
   const runsOf = (day, time) => href(`${here.value.path}?tab=runs&since=${day}&until=${key(time + DAY)}`);
   const cells = Array.from({ length: count }, (_, index) => {
-    const time = first + index * DAY, day = key(time), here = known.get(day), place = { gridColumn: weekOf(index), gridRow: ((index + lead) % 7) + 2 };
+    const time = first + index * DAY;
+    const day = key(time);
+    const here = known.get(day);
+    const place = { gridColumn: weekOf(index), gridRow: ((index + lead) % 7) + 2 };
     const total = here ? Object.values(here.counts).reduce((sum, n) => sum + n, 0) : 0;
-    const told = words(day, here), now = day === today ? "today" : "";
-    if (!total) return html`<span key=${day} class=${`day ${here?.coming ? "coming" : ""} ${now}`} style=${place} title=${told}></span>`;
-    const state = worst(here.counts), strength = 45 + Math.round((total / most) * 55);
-    return html`<a key=${day} class=${`day has ${now}`} style=${{ ...place, "--c": `color-mix(in srgb, var(--state-${state}) ${strength}%, var(--surface))` }} title=${told} aria-label=${told} href=${runsOf(day, time)}>${state === "success" ? "" : stateOf(state).glyph}</a>`;
+    const told = words(day, here);
+    const now = day === today ? "today" : "";
+    if (!total)
+      return html`
+        <span key=${day} class=${`day ${here?.coming ? "coming" : ""} ${now}`} style=${place} title=${told} />
+      `;
+    const state = worst(here.counts);
+    const strength = 45 + Math.round((total / most) * 55);
+    return html`
+      <a
+        key=${day}
+        class=${`day has ${now}`}
+        style=${{ ...place, "--c": `color-mix(in srgb, var(--state-${state}) ${strength}%, var(--surface))` }}
+        title=${told}
+        aria-label=${told}
+        href=${runsOf(day, time)}
+      >
+        ${state === "success" ? "" : stateOf(state).glyph}
+      </a>
+    `;
   });
-  const months = MONTHS.map((name, i) => html`<span class="month" style=${{ gridRow: 1, gridColumn: `${weekOf((Date.UTC(year, i, 1) - first) / DAY)} / span 4` }}>${name}</span>`);
-  const weekdays = ["Mon", "Wed", "Fri", "Sun"].map((name, i) => html`<span class="weekday" style=${{ gridColumn: 1, gridRow: i * 2 + 2 }}>${name}</span>`);
-  return html`<div class="stack"><div class="scroll" tabindex="0" role="group" aria-label=${`Days of ${year}`}><div class="calendar">${months}${weekdays}${cells}</div></div>
-    <div class="row soft">${["success", "failed", "running", "queued"].map((name) => html`<${State} name=${name} />`)}<span class="row"><span class="day coming"></span>to come</span><span class="faint">Days are in UTC. Stronger: more runs.</span></div></div>`;
+  const months = MONTHS.map((name, i) => html`
+    <span
+      class="month"
+      style=${{ gridRow: 1, gridColumn: `${weekOf((Date.UTC(year, i, 1) - first) / DAY)} / span 4` }}
+    >
+      ${name}
+    </span>
+  `);
+  const weekdays = ["Mon", "Wed", "Fri", "Sun"].map((name, i) => html`
+    <span class="weekday" style=${{ gridColumn: 1, gridRow: i * 2 + 2 }}>
+      ${name}
+    </span>
+  `);
+  return html`
+    <div class="stack">
+      <div class="scroll" tabindex="0" role="group" aria-label=${`Days of ${year}`}>
+        <div class="calendar">
+          ${months}
+          ${weekdays}
+          ${cells}
+        </div>
+      </div>
+      <div class="row soft">
+        ${["success", "failed", "running", "queued"].map((name) => html`
+          <${State} name=${name} />
+        `)}
+        <span class="row">
+          <span class="day coming" />
+          to come
+        </span>
+        <span class="faint">Days are in UTC. Stronger: more runs.</span>
+      </div>
+    </div>
+  `;
 }

@@ -5,7 +5,9 @@ import { STATES, colour, stateOf } from "../lib/states.js";
 
 /** Grows when the colours change, whatever changed them. */
 const colours = signal(0);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colours.value += 1; });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  colours.value += 1;
+});
 let made = null;
 
 /** The colours of now: `{text, soft, line, surface, …, state: {name: colour}}`. */
@@ -16,9 +18,19 @@ function palette() {
   const read = (name) => style.getPropertyValue(`--${name}`).trim();
   made = {
     key,
-    text: read("text"), soft: read("text-soft"), faint: read("text-faint"), line: read("line"), strong: read("line-strong"),
-    surface: read("surface"), sunken: read("sunken"), raised: read("raised"), accent: read("accent"), accentSoft: read("accent-soft"), glyph: read("state-glyph"),
-    sans: read("sans"), mono: read("mono"),
+    text: read("text"),
+    soft: read("text-soft"),
+    faint: read("text-faint"),
+    line: read("line"),
+    strong: read("line-strong"),
+    surface: read("surface"),
+    sunken: read("sunken"),
+    raised: read("raised"),
+    accent: read("accent"),
+    accentSoft: read("accent-soft"),
+    glyph: read("state-glyph"),
+    sans: read("sans"),
+    mono: read("mono"),
     state: Object.fromEntries(Object.keys(STATES).map((name) => [name, colour(name)])),
     sprites: new Map(),
   };
@@ -27,7 +39,8 @@ function palette() {
 
 /** A state as a small picture, drawn once for each size and density. */
 export function sprite(colours, name, size, density, mark) {
-  const glyph = mark ?? stateOf(name).glyph, key = `${name} ${size} ${density} ${glyph}`;
+  const glyph = mark ?? stateOf(name).glyph;
+  const key = `${name} ${size} ${density} ${glyph}`;
   let found = colours.sprites.get(key);
   if (!found) {
     found = document.createElement("canvas");
@@ -35,10 +48,13 @@ export function sprite(colours, name, size, density, mark) {
     const on = found.getContext("2d");
     on.scale(density, density);
     on.fillStyle = colours.state[name] ?? colours.state.none;
-    on.beginPath(); on.roundRect(0, 0, size, size, 3); on.fill();
+    on.beginPath();
+    on.roundRect(0, 0, size, size, 3);
+    on.fill();
     on.fillStyle = name === "none" || name === null ? colours.soft : colours.glyph;
     on.font = `${glyph.length > 1 ? "600 9px" : `${Math.round(size * 0.62)}px`} ${colours.sans}`;
-    on.textAlign = "center"; on.textBaseline = "middle";
+    on.textAlign = "center";
+    on.textBaseline = "middle";
     on.fillText(glyph, size / 2, size / 2 + 0.5);
     colours.sprites.set(key, found);
   }
@@ -55,7 +71,8 @@ export function useCanvas(draw, facts = []) {
   kept.current.draw = draw;
   const now = useRef(() => {
     kept.current.due = null;
-    const box = canvas.current, { width, height } = kept.current;
+    const box = canvas.current;
+    const { width, height } = kept.current;
     if (!box || !width || !height) return;
     const density = devicePixelRatio || 1;
     if (box.width !== Math.round(width * density) || box.height !== Math.round(height * density)) {
@@ -67,7 +84,9 @@ export function useCanvas(draw, facts = []) {
     on.clearRect(0, 0, width, height);
     kept.current.draw(on, { width, height, density, colours: palette() });
   }).current;
-  const redraw = useRef(() => { kept.current.due ??= requestAnimationFrame(now); }).current;
+  const redraw = useRef(() => {
+    kept.current.due ??= requestAnimationFrame(now);
+  }).current;
   useEffect(() => {
     const watch = new ResizeObserver(([entry]) => {
       kept.current.width = entry.contentRect.width;
@@ -75,7 +94,10 @@ export function useCanvas(draw, facts = []) {
       now(); // in the same frame: no flash of an empty canvas
     });
     watch.observe(canvas.current);
-    return () => { watch.disconnect(); cancelAnimationFrame(kept.current.due); };
+    return () => {
+      watch.disconnect();
+      cancelAnimationFrame(kept.current.due);
+    };
   }, []);
   useEffect(redraw, [theme.value, colours.value, ...facts]);
   return { canvas, redraw };
@@ -96,10 +118,12 @@ export function clip(on, text, width) {
 
 function measured(on, text, width) {
   if (on.measureText(text).width <= width) return text;
-  let low = 0, high = text.length;
+  let low = 0;
+  let high = text.length;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (on.measureText(text.slice(0, middle) + "…").width <= width) low = middle; else high = middle - 1;
+    if (on.measureText(text.slice(0, middle) + "…").width <= width) low = middle;
+    else high = middle - 1;
   }
   return text.slice(0, low) + "…";
 }
@@ -111,13 +135,21 @@ export function useTooltip() {
     show(lines, event) {
       const at = box.current;
       if (!at) return;
-      at.replaceChildren(...lines.filter(Boolean).map((line, i) => { const row = document.createElement(i ? "span" : "b"); row.textContent = line; return row; }));
+      at.replaceChildren(
+        ...lines.filter(Boolean).map((line, i) => {
+          const row = document.createElement(i ? "span" : "b");
+          row.textContent = line;
+          return row;
+        }),
+      );
       at.hidden = false;
       const { width, height } = at.getBoundingClientRect();
       at.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8))}px`;
       at.style.top = `${event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18}px`;
     },
-    hide() { if (box.current) box.current.hidden = true; },
+    hide() {
+      if (box.current) box.current.hidden = true;
+    },
   }).current;
   return { box, tip };
 }

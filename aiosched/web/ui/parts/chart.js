@@ -8,21 +8,60 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 
 /** `times` in seconds, `lines` are `{name, colour, values}` with null where nothing is known; `seconds`: values are durations. */
 export function Chart({ label, times, lines, seconds = false }) {
-  const box = useRef(null), chart = useRef(null);
+  const box = useRef(null);
+  const chart = useRef(null);
   const data = [times, ...lines.map((line) => line.values)];
   useEffect(() => {
-    const shown = (u, v) => v === null || v === undefined ? "–" : seconds ? duration(v) : String(Math.round(v * 10) / 10);
-    const axis = { stroke: colour("--text-faint"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px sans-serif" };
-    chart.current = new uPlot({
-      width: box.current.clientWidth, height: 150, cursor: { y: false },
-      scales: { y: { range: (u, low, high) => [0, Math.max(high || 0, seconds ? 0.001 : 1) * 1.1] } },
-      axes: [{ ...axis, values: (u, values) => values.map((v) => instant(v * 1000).slice(11)) }, { ...axis, size: 56, values: (u, values) => values.map((v) => shown(u, v)) }],
-      series: [{ label: "at", value: (u, v) => v === null || v === undefined ? "–" : instant(v * 1000).slice(11) }, ...lines.map((line) => ({ label: line.name, stroke: colour(line.colour), width: 1.5, spanGaps: true, points: { size: 4 }, value: shown }))],
-    }, data, box.current);
-    const look = new ResizeObserver(([entry]) => chart.current?.setSize({ width: entry.contentRect.width, height: 150 }));
+    const shown = (u, v) =>
+      v === null || v === undefined ? "–" : seconds ? duration(v) : String(Math.round(v * 10) / 10);
+    const axis = {
+      stroke: colour("--text-faint"),
+      grid: { stroke: colour("--line"), width: 1 },
+      ticks: { show: false },
+      font: "11px sans-serif",
+    };
+    chart.current = new uPlot(
+      {
+        width: box.current.clientWidth,
+        height: 150,
+        cursor: { y: false },
+        scales: { y: { range: (u, low, high) => [0, Math.max(high || 0, seconds ? 0.001 : 1) * 1.1] } },
+        axes: [
+          { ...axis, values: (u, values) => values.map((v) => instant(v * 1000).slice(11)) },
+          { ...axis, size: 56, values: (u, values) => values.map((v) => shown(u, v)) },
+        ],
+        series: [
+          { label: "at", value: (u, v) => (v === null || v === undefined ? "–" : instant(v * 1000).slice(11)) },
+          ...lines.map((line) => ({
+            label: line.name,
+            stroke: colour(line.colour),
+            width: 1.5,
+            spanGaps: true,
+            points: { size: 4 },
+            value: shown,
+          })),
+        ],
+      },
+      data,
+      box.current,
+    );
+    const look = new ResizeObserver(([entry]) =>
+      chart.current?.setSize({ width: entry.contentRect.width, height: 150 }),
+    );
     look.observe(box.current);
-    return () => { look.disconnect(); chart.current.destroy(); chart.current = null; };
+    return () => {
+      look.disconnect();
+      chart.current.destroy();
+      chart.current = null;
+    };
   }, [theme.value, zone.value, lines.length]);
-  useEffect(() => { chart.current?.setData(data); }, [times.length, times.at(-1)]);
-  return html`<figure class="chart" aria-label=${label}><figcaption class="faint">${label}</figcaption><div ref=${box}></div></figure>`;
+  useEffect(() => {
+    chart.current?.setData(data);
+  }, [times.length, times.at(-1)]);
+  return html`
+    <figure class="chart" aria-label=${label}>
+      <figcaption class="faint">${label}</figcaption>
+      <div ref=${box} />
+    </figure>
+  `;
 }

@@ -10,54 +10,169 @@ const LONGEST = 20_000; // lines that are shown
 
 export function CodeTab({ dagId }) {
   const versions = useResource(at("dags", dagId, "versions"), { limit: 100 }, { kinds: ["dag"] });
-  return html`<${Shown} of=${versions}>${({ items }) => items.length ? html`<${Code} dagId=${dagId} versions=${items} />` : html`<${Empty} title="No version yet">It appears when the file is parsed.<//>`}<//>`;
+  return html`
+    <${Shown} of=${versions}>
+      ${({ items }) =>
+        items.length ? html`
+          <${Code} dagId=${dagId} versions=${items} />
+        ` : html`
+          <${Empty} title="No version yet">It appears when the file is parsed.<//>
+        `
+      }
+    <//>
+  `;
 }
 
 function Code({ dagId, versions }) {
-  const chosen = Number(query.value.version) || versions[0].number, against = Number(query.value.against) || null;
-  const options = versions.map((one) => html`<option key=${one.number} value=${one.number}>${one.number} · ${instant(one.created_at).slice(0, 16)}</option>`);
+  const chosen = Number(query.value.version) || versions[0].number;
+  const against = Number(query.value.against) || null;
+  const options = versions.map((one) => html`
+    <option key=${one.number} value=${one.number}>
+      ${one.number} · ${instant(one.created_at).slice(0, 16)}
+    </option>
+  `);
   const what = query.value.what === "spec" ? "spec" : "source";
   const file = versions.find((one) => one.number === chosen)?.file;
-  return html`<div class="stack">
-    <div class="row">
-      <label class="row soft">Version <select class="input" value=${chosen} onChange=${(e) => setQuery({ version: Number(e.target.value) === versions[0].number ? null : e.target.value })}>${options}</select></label>
-      <label class="row soft">compared with <select class="input" value=${against ?? ""} onChange=${(e) => setQuery({ against: e.target.value })}><option value="">nothing</option>${options}</select></label>
-      ${against !== null && html`<label class="row soft">of <select class="input" value=${what} onChange=${(e) => setQuery({ what: e.target.value === "spec" ? "spec" : null })}><option value="source">the source</option><option value="spec">the serialized DAG</option></select></label>`}
+  return html`
+    <div class="stack">
+      <div class="row">
+        <label class="row soft">
+          Version${" "}
+          <select
+            class="input"
+            value=${chosen}
+            onChange=${(e) =>
+              setQuery({ version: Number(e.target.value) === versions[0].number ? null : e.target.value })
+            }
+          >
+            ${options}
+          </select>
+        </label>
+        <label class="row soft">
+          compared with${" "}
+          <select class="input" value=${against ?? ""} onChange=${(e) => setQuery({ against: e.target.value })}>
+            <option value="">nothing</option>
+            ${options}
+          </select>
+        </label>
+        ${against !== null && html`
+          <label class="row soft">
+            of${" "}
+            <select
+              class="input"
+              value=${what}
+              onChange=${(e) => setQuery({ what: e.target.value === "spec" ? "spec" : null })}
+            >
+              <option value="source">the source</option>
+              <option value="spec">the serialized DAG</option>
+            </select>
+          </label>
+        `}
+      </div>
+      <${Card} plain title=${file ?? `Version ${chosen}`}>
+        ${against !== null && against !== chosen ? html`
+          <${Difference} dagId=${dagId} from=${against} to=${chosen} what=${what} />
+        ` : html`
+          <${Source} dagId=${dagId} version=${chosen} />
+        `}
+      <//>
     </div>
-    <${Card} plain title=${file ?? `Version ${chosen}`}>${against !== null && against !== chosen ? html`<${Difference} dagId=${dagId} from=${against} to=${chosen} what=${what} />` : html`<${Source} dagId=${dagId} version=${chosen} />`}<//>
-  </div>`;
+  `;
 }
 
 function Source({ dagId, version }) {
   const found = useResource(at("dags", dagId, "versions", version));
-  return html`<${Shown} of=${found} lines=${12}>${({ source, sources, file }) => source === null ? html`<${Empty} title="The source is not known">This DAG comes from an application, not from a file.<//>` : html`<${Modules} words="It imports" names=${Object.keys(sources ?? {}).filter((name) => name !== file)} /><${Lines} source=${source} />`}<//>`;
+  return html`
+    <${Shown} of=${found} lines=${12}>
+      ${({ source, sources, file }) =>
+        source === null ? html`
+          <${Empty} title="The source is not known">This DAG comes from an application, not from a file.<//>
+        ` : html`
+            <${Modules} words="It imports" names=${Object.keys(sources ?? {}).filter((name) => name !== file)} />
+            <${Lines} source=${source} />
+        `
+      }
+    <//>
+  `;
 }
 
 function Lines({ source }) {
   const lines = useMemo(() => highlight(source).slice(0, LONGEST), [source]);
-  return html`<div class="scroll code" tabindex="0" role="group" aria-label="Source"><ol>${lines.map((pieces, i) => html`<li key=${i}><code>${pieces.map(([kind, text]) => kind ? html`<span class=${`py-${kind}`}>${text}</span>` : text)}</code></li>`)}</ol></div>`;
+  return html`
+    <div class="scroll code" tabindex="0" role="group" aria-label="Source">
+      <ol>
+        ${lines.map((pieces, i) => html`
+          <li key=${i}>
+            <code>${pieces.map(([kind, text]) => (kind ? html`<span class=${`py-${kind}`}>${text}</span>` : text))}</code>
+          </li>
+        `)}
+      </ol>
+    </div>
+  `;
 }
 
 function Difference({ dagId, from, to, what }) {
   const found = useResource(at("dags", dagId, "versions", from, "diff", to));
-  return html`<${Shown} of=${found} lines=${8}>${(data) => html`${what === "source" && html`<${Modules} words="Changed, too:" names=${data.modules} />`}${data[what] ? html`<${Diff} text=${data[what]} />` : html`<${Empty} title=${what === "source" ? "The source is the same" : "The serialized DAG is the same"} />`}`}<//>`;
+  return html`
+    <${Shown} of=${found} lines=${8}>
+      ${(data) => html`
+          ${what === "source" && html`<${Modules} words="Changed, too:" names=${data.modules} />`}
+          ${data[what] ? html`
+            <${Diff} text=${data[what]} />
+          ` : html`
+            <${Empty} title=${what === "source" ? "The source is the same" : "The serialized DAG is the same"} />
+          `}
+      `}
+    <//>
+  `;
 }
 
 /** Modules of the DAGs folder; nothing when there are none. */
 function Modules({ words, names }) {
-  return names.length > 0 && html`<p class="soft">${words} ${names.map((name, i) => html`${i > 0 && ", "}<code key=${name}>${name}</code>`)}</p>`;
+  return (
+    names.length > 0 && html`
+      <p class="soft">
+        ${words}${" "}
+        ${names.map((name, i) => html`
+            ${i > 0 && ", "}
+            <code key=${name}>${name}</code>
+        `)}
+      </p>
+    `
+  );
 }
 
 /** A unified diff, each line by what it does, with the line numbers of both sides. */
 function Diff({ text }) {
-  let one = 0, two = 0;
+  let one = 0;
+  let two = 0;
   const lines = text.split("\n").map((line) => {
     const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line);
-    if (hunk) { one = Number(hunk[1]); two = Number(hunk[2]); return ["hunk", "", "", line]; }
+    if (hunk) {
+      one = Number(hunk[1]);
+      two = Number(hunk[2]);
+      return ["hunk", "", "", line];
+    }
     if (line.startsWith("---") || line.startsWith("+++")) return ["hunk", "", "", line];
     if (line.startsWith("+")) return ["plus", "", two++, line];
     if (line.startsWith("-")) return ["minus", one++, "", line];
     return ["", one++, two++, line];
   });
-  return html`<div class="scroll code diff" tabindex="0" role="group" aria-label="Changes"><table><tbody>${lines.map(([kind, a, b, line], i) => html`<tr key=${i} class=${kind}><td class="no">${a}</td><td class="no">${b}</td><td><code>${line}</code></td></tr>`)}</tbody></table></div>`;
+  return html`
+    <div class="scroll code diff" tabindex="0" role="group" aria-label="Changes">
+      <table>
+        <tbody>
+          ${lines.map(([kind, a, b, line], i) => html`
+            <tr key=${i} class=${kind}>
+              <td class="no">${a}</td>
+              <td class="no">${b}</td>
+              <td>
+                <code>${line}</code>
+              </td>
+            </tr>
+          `)}
+        </tbody>
+      </table>
+    </div>
+  `;
 }

@@ -14,11 +14,23 @@ async function copy(text, box) {
 
 export function CopyButton({ text }) {
   const [told, setTold] = useState(null);
-  useEffect(() => { const due = told && setTimeout(() => setTold(null), 1500); return () => clearTimeout(due); }, [told]);
+  useEffect(() => {
+    const due = told && setTimeout(() => setTold(null), 1500);
+    return () => clearTimeout(due);
+  }, [told]);
   const act = async (event) => {
     const button = event.currentTarget;
-    try { await copy(text, button.parentElement); setTold("Copied"); } catch { setTold("Select it: copying is not allowed here"); }
+    try {
+      await copy(text, button.parentElement);
+      setTold("Copied");
+    } catch {
+      setTold("Select it: copying is not allowed here");
+    }
     button.focus();
   };
-  return html`<button type="button" class="button small" aria-live="polite" onClick=${act}>${told ?? "Copy"}</button>`;
+  return html`
+    <button type="button" class="button small" aria-live="polite" onClick=${act}>
+      ${told ?? "Copy"}
+    </button>
+  `;
 }

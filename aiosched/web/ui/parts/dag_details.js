@@ -10,63 +10,155 @@ import { Table } from "./table.js";
 import { WhyCard } from "./why.js";
 
 export function DetailsTab({ dagId, dag }) {
-  const version = useResource(dag.version === null ? null : at("dags", dagId, "versions", dag.version), {}, { kinds: ["dag"] });
+  const version = useResource(
+    dag.version === null ? null : at("dags", dagId, "versions", dag.version),
+    {},
+    { kinds: ["dag"] },
+  );
   const coming = useResource(at("dags", dagId, "next"), { n: 8 }, { kinds: ["dag"] });
   const tasks = useResource(at("dags", dagId, "tasks"), {}, { kinds: ["dag"] });
-  return html`<div class="stack">
-    <div class="columns">
-      <${Card} title="Settings" actions=${may("admin") && html`<${Delete} dagId=${dagId} />`}><${Shown} of=${version}>${({ spec }) => html`<${Settings} dag=${dag} spec=${spec} />`}<//><//>
-      <${Card} title="Runs to come" plain><${Shown} of=${coming}>${({ items }) => html`<${Table} caption="Runs to come" items=${items} keyOf=${(one) => one.run_after} columns=${[
-        { head: "Runs", cell: (one) => html`<${When} at=${one.run_after} />` },
-        { head: "Logical date", cell: (one) => html`<${When} at=${one.logical_date} />` },
-        { head: "", cell: (one) => one.note && html`<${Tag} kind="warn">${one.note}<//>` },
-      ]} empty=${html`<${Empty} title="No run to come">This DAG has no schedule in time, or its end date is past.<//>`} />`}<//><//>
+  return html`
+    <div class="stack">
+      <div class="columns">
+        <${Card} title="Settings" actions=${may("admin") && html`<${Delete} dagId=${dagId} />`}>
+          <${Shown} of=${version}>${({ spec }) => html`<${Settings} dag=${dag} spec=${spec} />`}<//>
+        <//>
+        <${Card} title="Runs to come" plain>
+          <${Shown} of=${coming}>
+            ${({ items }) => html`
+              <${Table}
+                caption="Runs to come"
+                items=${items}
+                keyOf=${(one) => one.run_after}
+                columns=${[
+                  { head: "Runs", cell: (one) => html`<${When} at=${one.run_after} />` },
+                  { head: "Logical date", cell: (one) => html`<${When} at=${one.logical_date} />` },
+                  { head: "", cell: (one) => one.note && html`<${Tag} kind="warn">${one.note}<//>` },
+                ]}
+                empty=${
+                  html`<${Empty} title="No run to come">
+                    This DAG has no schedule in time, or its end date is past.
+                  <//>`
+                }
+              />
+            `}
+          <//>
+        <//>
+      </div>
+      <${WhyCard} of=${at("dags", dagId)} concerns=${(patch) => !patch.dag_id || patch.dag_id === dagId} />
+      <${Shown} of=${version}>${({ spec }) => (spec.params ? html`<${Params} params=${spec.params} />` : null)}<//>
+      <${Card} title="Tasks" plain>
+        <${Shown} of=${tasks}>
+          ${({ items }) => html`
+            <${Table}
+              caption="Tasks"
+              items=${items}
+              keyOf=${(task) => task.task_id}
+              columns=${TASKS}
+              empty=${html`<${Empty} title="This DAG has no task" />`}
+            />
+          `}
+        <//>
+      <//>
+      <${Shown} of=${version}>
+        ${({ spec }) =>
+          spec.doc_md ? html`
+            <${Card} title="Documentation">
+              <pre class="doc">${spec.doc_md}</pre>
+            <//>
+          ` : null
+        }
+      <//>
     </div>
-    <${WhyCard} of=${at("dags", dagId)} concerns=${(patch) => !patch.dag_id || patch.dag_id === dagId} />
-    <${Shown} of=${version}>${({ spec }) => spec.params ? html`<${Params} params=${spec.params} />` : null}<//>
-    <${Card} title="Tasks" plain><${Shown} of=${tasks}>${({ items }) => html`<${Table} caption="Tasks" items=${items} keyOf=${(task) => task.task_id} columns=${TASKS} empty=${html`<${Empty} title="This DAG has no task" />`} />`}<//><//>
-    <${Shown} of=${version}>${({ spec }) => spec.doc_md ? html`<${Card} title="Documentation"><pre class="doc">${spec.doc_md}</pre><//>` : null}<//>
-  </div>`;
+  `;
 }
 
 function Delete({ dagId }) {
   const [open, setOpen] = useState(false);
-  return html`<button class="button small danger" onClick=${() => setOpen(true)}>Delete …</button>
-    ${open && html`<${Confirm} title=${`Delete ${dagId}`} words="Delete" danger act=${() => remove(at("dags", dagId))} done=${`${dagId} and its history are gone.`} cli=${commandLine("dags", "delete", dagId, "--yes")} onClose=${() => setOpen(false)} onDone=${() => go("/dags")}>
-      <p>All its runs, task instances, versions and values go, for good. While a file has the DAG, it comes back without its history.</p>
-    <//>`}`;
+  return html`
+      <button class="button small danger" onClick=${() => setOpen(true)}>
+        Delete …
+      </button>
+      ${open && html`
+        <${Confirm}
+          title=${`Delete ${dagId}`}
+          words="Delete"
+          danger
+          act=${() => remove(at("dags", dagId))}
+          done=${`${dagId} and its history are gone.`}
+          cli=${commandLine("dags", "delete", dagId, "--yes")}
+          onClose=${() => setOpen(false)}
+          onDone=${() => go("/dags")}
+        >
+          <p>
+            All its runs, task instances, versions and values go, for good. While a file has the DAG, it comes back
+            without its history.
+          </p>
+        <//>
+      `}
+  `;
 }
 
-const Settings = ({ dag, spec }) => html`<${Facts} rows=${[
-  ["Schedule", html`<${Schedule} of=${dag.schedule} />`],
-  ["Time zone", spec.timezone ?? "UTC"],
-  ["Start date", spec.start_date && html`<${When} at=${spec.start_date} />`],
-  ["End date", spec.end_date && html`<${When} at=${spec.end_date} />`],
-  ["Catches up", spec.catchup ? "yes" : "no"],
-  ["Runs at a time", dag.max_active_runs],
-  ["Tasks at a time", dag.max_active_tasks],
-  ["Takes", spec.allowed_run_types && `${spec.allowed_run_types.join(", ").replace("_", " ")} runs only`],
-  ["Fails fast", spec.fail_fast ? "yes" : null],
-  ["Run timeout", spec.dagrun_timeout && duration(spec.dagrun_timeout)],
-  ["Owner", dag.owner],
-  ["File", dag.file && html`<code>${dag.file}</code>`],
-  ["Version", dag.version && html`<${Link} to=${`/dags/${encodeURIComponent(dag.dag_id)}?tab=code`}>${dag.version}<//>`],
-  ["Last parsed", html`<${When} at=${dag.last_parsed_at} ago />`],
-  ["Description", dag.description],
-]} />`;
+const Settings = ({ dag, spec }) => html`
+  <${Facts}
+    rows=${[
+      ["Schedule", html`<${Schedule} of=${dag.schedule} />`],
+      ["Time zone", spec.timezone ?? "UTC"],
+      ["Start date", spec.start_date && html`<${When} at=${spec.start_date} />`],
+      ["End date", spec.end_date && html`<${When} at=${spec.end_date} />`],
+      ["Catches up", spec.catchup ? "yes" : "no"],
+      ["Runs at a time", dag.max_active_runs],
+      ["Tasks at a time", dag.max_active_tasks],
+      ["Takes", spec.allowed_run_types && `${spec.allowed_run_types.join(", ").replace("_", " ")} runs only`],
+      ["Fails fast", spec.fail_fast ? "yes" : null],
+      ["Run timeout", spec.dagrun_timeout && duration(spec.dagrun_timeout)],
+      ["Owner", dag.owner],
+      ["File", dag.file && html`<code>${dag.file}</code>`],
+      [
+        "Version",
+        dag.version && html`<${Link} to=${`/dags/${encodeURIComponent(dag.dag_id)}?tab=code`}>${dag.version}<//>`,
+      ],
+      ["Last parsed", html`<${When} at=${dag.last_parsed_at} ago />`],
+      ["Description", dag.description],
+    ]}
+  />
+`;
 
-const Params = ({ params }) => html`<${Card} title="Params" plain><${Table} caption="Params" items=${Object.entries(params)} keyOf=${([name]) => name} columns=${[
-  { head: "Name", cell: ([name]) => html`<b>${name}</b>` },
-  { head: "Default", cell: ([, param]) => param.required ? html`<span class="soft">required</span>` : html`<code>${JSON.stringify(param.value ?? null)}</code>` },
-  { head: "Schema", cell: ([, param]) => html`<code>${JSON.stringify(param.json_schema ?? {})}</code>` },
-  { head: "Description", cell: ([, param]) => param.description ?? "" },
-]} /><//>`;
+const Params = ({ params }) => html`
+  <${Card} title="Params" plain>
+    <${Table}
+      caption="Params"
+      items=${Object.entries(params)}
+      keyOf=${([name]) => name}
+      columns=${[
+        { head: "Name", cell: ([name]) => html`<b>${name}</b>` },
+        {
+          head: "Default",
+          cell: ([, param]) =>
+            param.required ? html`
+              <span class="soft">required</span>
+            ` : html`
+              <code>${JSON.stringify(param.value ?? null)}</code>
+            `,
+        },
+        { head: "Schema", cell: ([, param]) => html`<code>${JSON.stringify(param.json_schema ?? {})}</code>` },
+        { head: "Description", cell: ([, param]) => param.description ?? "" },
+      ]}
+    />
+  <//>
+`;
 
 const TASKS = [
-  { head: "Task", cell: (task) => html`<b>${task.task_id}</b> ${task.is_mapped && html`<${Tag}>mapped<//>`} ${task.is_setup && html`<${Tag}>setup<//>`} ${task.is_teardown && html`<${Tag}>teardown<//>`}` },
+  {
+    head: "Task",
+    cell: (task) => html`
+        <b>${task.task_id}</b> ${task.is_mapped && html`<${Tag}>mapped<//>`} ${task.is_setup && html`<${Tag}>setup<//>`}${" "}
+        ${task.is_teardown && html`<${Tag}>teardown<//>`}
+    `,
+  },
   { head: "Operator", cell: (task) => task.operator },
   { head: "Waits for", cell: (task) => task.upstream.join(", ") },
-  { head: "Trigger rule", cell: (task) => task.trigger_rule === "all_success" ? "" : task.trigger_rule },
+  { head: "Trigger rule", cell: (task) => (task.trigger_rule === "all_success" ? "" : task.trigger_rule) },
   { head: "Retries", right: true, cell: (task) => task.retries },
   { head: "Pool", cell: (task) => `${task.pool}${task.pool_slots > 1 ? ` (${task.pool_slots})` : ""}` },
   { head: "Priority", right: true, cell: (task) => task.priority_weight },

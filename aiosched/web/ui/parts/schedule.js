@@ -4,5 +4,13 @@ import { scheduleWords } from "../lib/cron.js";
 
 export function Schedule({ of }) {
   const { words, expression } = scheduleWords(of);
-  return html`<span class="schedule">${words}${expression && html` <code class="faint">${expression}</code>`}</span>`;
+  return html`
+    <span class="schedule">
+      ${words}
+      ${expression && html`
+          ${" "}
+          <code class="faint">${expression}</code>
+      `}
+    </span>
+  `;
 }

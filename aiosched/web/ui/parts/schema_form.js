@@ -2,29 +2,109 @@
 import { html } from "../lib/html.js";
 import { kindOf, limitsOf, mayBeNull } from "../lib/schema.js";
 
-const INPUT = { date: { type: "date" }, "date-time": { type: "datetime-local", step: 1 }, time: { type: "time", step: 1 }, number: { type: "text", inputMode: "decimal" } };
+const INPUT = {
+  date: { type: "date" },
+  "date-time": { type: "datetime-local", step: 1 },
+  time: { type: "time", step: 1 },
+  number: { type: "text", inputMode: "decimal" },
+};
 
 function Control({ id, kind, schema, text, onText, wrong, described }) {
-  const common = { id, "aria-invalid": wrong ? "true" : undefined, "aria-describedby": described, onInput: (e) => onText(e.target.value) };
-  if (kind === "boolean") return html`<input ...${common} type="checkbox" class="switch" checked=${text} onInput=${(e) => onText(e.target.checked)} />`;
+  const common = {
+    id,
+    "aria-invalid": wrong ? "true" : undefined,
+    "aria-describedby": described,
+    onInput: (e) => onText(e.target.value),
+  };
+  if (kind === "boolean")
+    return html`
+      <input
+        ...${common}
+        type="checkbox"
+        class="switch"
+        checked=${text}
+        onInput=${(e) => onText(e.target.checked)}
+      />
+    `;
   if (kind === "enum") {
     const values = schema.enum ?? [schema.const];
-    return html`<select ...${common} class="input" value=${text}>${(text === "" || mayBeNull(schema)) && !values.includes(null) && html`<option value="">–</option>`}${values.map((value) => html`<option value=${JSON.stringify(value)}>${schema.values_display?.[value] ?? (typeof value === "string" ? value : JSON.stringify(value))}</option>`)}</select>`;
+    return html`
+      <select ...${common} class="input" value=${text}>
+        ${(text === "" || mayBeNull(schema)) && !values.includes(null) && html`<option value="">–</option>`}
+        ${values.map((value) => html`
+          <option value=${JSON.stringify(value)}>
+            ${schema.values_display?.[value] ?? (typeof value === "string" ? value : JSON.stringify(value))}
+          </option>
+        `)}
+      </select>
+    `;
   }
   if (kind === "json" || kind === "lines" || kind === "multiline") {
-    return html`<textarea ...${common} class="input" rows=${Math.min(Math.max(text.split("\n").length, 2), 12)} spellcheck=${false} placeholder=${kind === "lines" ? "one a line" : ""} value=${text}></textarea>`;
+    return html`
+      <textarea
+        ...${common}
+        class="input"
+        rows=${Math.min(Math.max(text.split("\n").length, 2), 12)}
+        spellcheck=${false}
+        placeholder=${kind === "lines" ? "one a line" : ""}
+        value=${text}
+      />
+    `;
   }
-  return html`<input ...${common} ...${INPUT[kind] ?? { type: "text" }} class="input" value=${text} list=${schema.examples ? `${id}-examples` : undefined} placeholder=${mayBeNull(schema) ? "null" : ""} />`;
+  return html`
+    <input
+      ...${common}
+      ...${(INPUT[kind] ?? { type: "text" })}
+      class="input"
+      value=${text}
+      list=${schema.examples ? `${id}-examples` : undefined}
+      placeholder=${mayBeNull(schema) ? "null" : ""}
+    />
+  `;
 }
 
 /** One param: `param` is `{json_schema, description, required, value}`, `text` what is typed, `wrong` its error. */
 export function Field({ name, param, text, onText, wrong }) {
-  const schema = param.json_schema ?? {}, kind = kindOf(schema, param.value), id = `param-${name}`, limits = limitsOf(schema);
-  const help = [param.description ?? schema.description, kind === "json" && "JSON", kind === "lines" && "one a line", limits].filter(Boolean).join(" · ");
-  return html`<div class="field">
-    <label for=${id}>${schema.title ?? name}${param.required && html`<span class="soft"> (required)</span>`}</label>
-    <${Control} id=${id} kind=${kind} schema=${schema} text=${text} onText=${onText} wrong=${wrong} described=${help || wrong ? `${id}-help` : undefined} />
-    ${schema.examples && html`<datalist id=${`${id}-examples`}>${schema.examples.map((one) => html`<option value=${String(one)} />`)}</datalist>`}
-    ${(help || wrong) && html`<span id=${`${id}-help`} class="stack tight">${wrong && html`<span class="wrong">${wrong}</span>`}${help && html`<span class="help">${help}</span>`}</span>`}
-  </div>`;
+  const schema = param.json_schema ?? {};
+  const kind = kindOf(schema, param.value);
+  const id = `param-${name}`;
+  const limits = limitsOf(schema);
+  const help = [
+    param.description ?? schema.description,
+    kind === "json" && "JSON",
+    kind === "lines" && "one a line",
+    limits,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+  return html`
+    <div class="field">
+      <label for=${id}>
+        ${schema.title ?? name}
+        ${param.required && html`<span class="soft"> (required)</span>`}
+      </label>
+      <${Control}
+        id=${id}
+        kind=${kind}
+        schema=${schema}
+        text=${text}
+        onText=${onText}
+        wrong=${wrong}
+        described=${help || wrong ? `${id}-help` : undefined}
+      />
+      ${schema.examples && html`
+        <datalist id=${`${id}-examples`}>
+          ${schema.examples.map((one) => html`
+            <option value=${String(one)} />
+          `)}
+        </datalist>
+      `}
+      ${(help || wrong) && html`
+        <span id=${`${id}-help`} class="stack tight">
+          ${wrong && html`<span class="wrong">${wrong}</span>`}
+          ${help && html`<span class="help">${help}</span>`}
+        </span>
+      `}
+    </div>
+  `;
 }

@@ -9,13 +9,44 @@ import { Failure, Loading, Stale } from "./basics.js";
 export function Table({ columns, list, items, keyOf, empty, caption }) {
   const rows = items ?? list.items.value;
   if (list?.error.value && !rows.length) return html`<${Failure} error=${list.error.value} retry=${list.reload} />`;
-  if (list?.loading.value && !rows.length) return html`<div class="body" style=${{ padding: "14px 16px" }}><${Loading} /></div>`;
+  if (list?.loading.value && !rows.length)
+    return html`
+      <div class="body" style=${{ padding: "14px 16px" }}>
+        <${Loading} />
+      </div>
+    `;
   if (!rows.length) return empty;
-  return html`<${Stale} error=${list?.error.value} /><div class="scroll"><table class="table">
-    ${caption && html`<caption class="hidden-text">${caption}</caption>`}
-    <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.right ? "right" : ""}>${c.head}</th>`)}</tr></thead>
-    <tbody>${rows.map((item) => html`<tr key=${keyOf(item)}>${columns.map((c) => html`<td class=${c.right ? "right tabular" : ""}>${c.cell(item)}</td>`)}</tr>`)}</tbody>
-  </table>
-  ${list?.more.value && html`<div class="row" style=${{ padding: "10px 12px" }}><button class="button" disabled=${list.loading.value} onClick=${() => list.next()}>Show more</button></div>`}
-  </div>`;
+  return html`
+      <${Stale} error=${list?.error.value} />
+      <div class="scroll">
+        <table class="table">
+          ${caption && html`<caption class="hidden-text">${caption}</caption>`}
+          <thead>
+            <tr>
+              ${columns.map((c) => html`
+                <th scope="col" class=${c.right ? "right" : ""}>
+                  ${c.head}
+                </th>
+              `)}
+            </tr>
+          </thead>
+          <tbody>
+            ${rows.map((item) => html`
+              <tr key=${keyOf(item)}>
+                ${columns.map((c) => html`
+                  <td class=${c.right ? "right tabular" : ""}>${c.cell(item)}</td>
+                `)}
+              </tr>
+            `)}
+          </tbody>
+        </table>
+        ${list?.more.value && html`
+          <div class="row" style=${{ padding: "10px 12px" }}>
+            <button class="button" disabled=${list.loading.value} onClick=${() => list.next()}>
+              Show more
+            </button>
+          </div>
+        `}
+      </div>
+  `;
 }

@@ -6,28 +6,67 @@ import { stateOf } from "../lib/states.js";
 import { duration, instant, now, zone } from "../lib/time.js";
 import { Card, Empty, Link, Shown } from "./basics.js";
 
-const SPANS = { "1": "1 h", "6": "6 h", "24": "24 h" };
-const LANES = 14, LANE = 24;
+const SPANS = { 1: "1 h", 6: "6 h", 24: "24 h" };
+const LANES = 14;
+const LANE = 24;
 const HOUR = 3_600_000;
 
 export function Timeline() {
   const hours = SPANS[query.value.hours] ? Number(query.value.hours) : 6;
-  const minute = Math.floor(now.value / 60_000) * 60_000, from = minute - hours * HOUR, to = minute + (hours / 2) * HOUR;
-  const kept = useRef(null), due = useRef(null);
-  const found = useResource("timeline", { since: new Date(from).toISOString(), until: new Date(to).toISOString(), limit: 1000 }, {
-    kinds: ["run"],
-    onNews: (data) => { due.current ??= setTimeout(() => { due.current = null; found.reload(); }, 2000); return data; },
-  });
+  const minute = Math.floor(now.value / 60_000) * 60_000;
+  const from = minute - hours * HOUR;
+  const to = minute + (hours / 2) * HOUR;
+  const kept = useRef(null);
+  const due = useRef(null);
+  const found = useResource(
+    "timeline",
+    { since: new Date(from).toISOString(), until: new Date(to).toISOString(), limit: 1000 },
+    {
+      kinds: ["run"],
+      onNews: (data) => {
+        due.current ??= setTimeout(() => {
+          due.current = null;
+          found.reload();
+        }, 2000);
+        return data;
+      },
+    },
+  );
   useEffect(() => () => clearTimeout(due.current), []);
   if (found.data.value) kept.current = found.data.value;
-  const choose = html`<div class="row" role="group" aria-label="Hours">${Object.entries(SPANS).map(([key, words]) => html`<button class=${`button small ${Number(key) === hours ? "chosen" : "quiet"}`} aria-pressed=${Number(key) === hours ? "true" : "false"} onClick=${() => setQuery({ hours: key === "6" ? null : key })}>${words}</button>`)}</div>`;
-  return html`<${Card} title="Past and coming runs" actions=${choose}>${kept.current ? html`<${Lanes} data=${kept.current} from=${from} to=${to} />` : html`<${Shown} of=${found} lines=${6}>${() => null}<//>`}<//>`;
+  const choose = html`
+    <div class="row" role="group" aria-label="Hours">
+      ${Object.entries(SPANS).map(([key, words]) => html`
+        <button
+          class=${`button small ${Number(key) === hours ? "chosen" : "quiet"}`}
+          aria-pressed=${Number(key) === hours ? "true" : "false"}
+          onClick=${() => setQuery({ hours: key === "6" ? null : key })}
+        >
+          ${words}
+        </button>
+      `)}
+    </div>
+  `;
+  return html`
+    <${Card} title="Past and coming runs" actions=${choose}>
+      ${kept.current ? html`
+        <${Lanes} data=${kept.current} from=${from} to=${to} />
+      ` : html`
+        <${Shown} of=${found} lines=${6}>
+          ${() => null}
+        <//>
+      `}
+    <//>
+  `;
 }
 
 /** The DAGs that have something to show, those with the latest news first. */
 function lanesOf({ runs, coming }) {
   const lanes = new Map();
-  const lane = (dagId) => { if (!lanes.has(dagId)) lanes.set(dagId, { dagId, runs: [], coming: [] }); return lanes.get(dagId); };
+  const lane = (dagId) => {
+    if (!lanes.has(dagId)) lanes.set(dagId, { dagId, runs: [], coming: [] });
+    return lanes.get(dagId);
+  };
   for (const run of runs) if (run.start_date) lane(run.dag_id).runs.push(run);
   for (const one of coming) lane(one.dag_id).coming.push(one);
   return [...lanes.values()];
@@ -35,22 +74,75 @@ function lanesOf({ runs, coming }) {
 
 function Lanes({ data, from, to }) {
   const [all, setAll] = useState(false);
-  const lanes = lanesOf(data), shown = all ? lanes : lanes.slice(0, LANES);
-  if (!lanes.length) return html`<${Empty} title="Nothing ran, and nothing is to come">Choose more hours, or trigger a DAG.<//>`;
+  const lanes = lanesOf(data);
+  const shown = all ? lanes : lanes.slice(0, LANES);
+  if (!lanes.length)
+    return html`<${Empty} title="Nothing ran, and nothing is to come">Choose more hours, or trigger a DAG.<//>`;
   const share = (time) => Math.max(0, Math.min(100, ((time - from) / (to - from)) * 100));
-  const step = (to - from) / 6, utc = zone.value;
+  const step = (to - from) / 6;
+  const utc = zone.value;
   const ticks = Array.from({ length: 6 }, (_, i) => from + i * step);
-  const runWords = (run) => `${run.dag_id}: ${stateOf(run.state).label}, ${instant(run.start_date)}${run.end_date ? `, took ${duration((Date.parse(run.end_date) - Date.parse(run.start_date)) / 1000)}` : ""}`;
-  return html`<div class="timeline" key=${utc}>
-    <div class="lane axis" aria-hidden="true"><span></span><div>${ticks.map((time) => html`<time style=${{ left: `${share(time)}%` }}>${instant(time).slice(11, 16)}</time>`)}</div></div>
-    ${shown.map((lane) => html`<div class="lane" key=${lane.dagId}><${Link} class="clip" to=${path("dags", lane.dagId)} title=${lane.dagId}>${lane.dagId}<//><div>
-      ${lane.runs.map((run) => {
-        const start = share(Date.parse(run.start_date)), end = share(run.end_date ? Date.parse(run.end_date) : now.value);
-        return html`<a key=${run.run_id} class="run" href=${href(path("dags", run.dag_id, "runs", run.run_id))} title=${runWords(run)} aria-label=${runWords(run)} style=${{ "--c": `var(--state-${run.state})`, left: `${start}%`, width: `max(7px, ${end - start}%)` }}><span aria-hidden="true">${end - start > 1.2 || run.state === "failed" ? stateOf(run.state).glyph : ""}</span></a>`;
-      })}
-      ${lane.coming.map((one) => html`<span key=${one.run_after} class="coming" title=${`${one.dag_id}: to come at ${instant(one.run_after)}`} style=${{ left: `${share(Date.parse(one.run_after))}%` }}></span>`)}
-    </div></div>`)}
-    <div class="nowline" aria-hidden="true"><div><span style=${{ left: `${share(now.value)}%` }}></span></div></div>
-    ${lanes.length > LANES && html`<button class="button small quiet" onClick=${() => setAll(!all)}>${all ? "Show fewer" : `Show ${lanes.length - LANES} more DAGs`}</button>`}
-  </div>`;
+  const runWords = (run) =>
+    `${run.dag_id}: ${stateOf(run.state).label}, ${instant(run.start_date)}${run.end_date ? `, took ${duration((Date.parse(run.end_date) - Date.parse(run.start_date)) / 1000)}` : ""}`;
+  return html`
+    <div class="timeline" key=${utc}>
+      <div class="lane axis" aria-hidden="true">
+        <span />
+        <div>
+          ${ticks.map((time) => html`
+            <time style=${{ left: `${share(time)}%` }}>${instant(time).slice(11, 16)}</time>
+          `)}
+        </div>
+      </div>
+      ${shown.map((lane) => html`
+        <div class="lane" key=${lane.dagId}>
+          <${Link} class="clip" to=${path("dags", lane.dagId)} title=${lane.dagId}>
+            ${lane.dagId}
+          <//>
+          <div>
+            ${lane.runs.map((run) => {
+              const start = share(Date.parse(run.start_date));
+              const end = share(run.end_date ? Date.parse(run.end_date) : now.value);
+              return html`
+                <a
+                  key=${run.run_id}
+                  class="run"
+                  href=${href(path("dags", run.dag_id, "runs", run.run_id))}
+                  title=${runWords(run)}
+                  aria-label=${runWords(run)}
+                  style=${{
+                    "--c": `var(--state-${run.state})`,
+                    left: `${start}%`,
+                    width: `max(7px, ${end - start}%)`,
+                  }}
+                >
+                  <span aria-hidden="true">
+                    ${end - start > 1.2 || run.state === "failed" ? stateOf(run.state).glyph : ""}
+                  </span>
+                </a>
+              `;
+            })}
+            ${lane.coming.map((one) => html`
+              <span
+                key=${one.run_after}
+                class="coming"
+                title=${`${one.dag_id}: to come at ${instant(one.run_after)}`}
+                style=${{ left: `${share(Date.parse(one.run_after))}%` }}
+              />
+            `)}
+          </div>
+        </div>
+      `)}
+      <div class="nowline" aria-hidden="true">
+        <div>
+          <span style=${{ left: `${share(now.value)}%` }} />
+        </div>
+      </div>
+      ${lanes.length > LANES && html`
+        <button class="button small quiet" onClick=${() => setAll(!all)}>
+          ${all ? "Show fewer" : `Show ${lanes.length - LANES} more DAGs`}
+        </button>
+      `}
+    </div>
+  `;
 }

@@ -9,38 +9,126 @@ import { Card, Failure, Link, Loading, When } from "./basics.js";
 import { Cli } from "./dialog.js";
 
 const VERDICTS = {
-  ok: ["✓", "open"], wait: ["!", "closed"], never: ["✕", "never opens"], unknown: ["?", "not known"], "not-reached": ["–", "not reached"],
+  ok: ["✓", "open"],
+  wait: ["!", "closed"],
+  never: ["✕", "never opens"],
+  unknown: ["?", "not known"],
+  "not-reached": ["–", "not reached"],
 };
 
 const HOLDS = ["queued", "running", "restarting", "shutdown", "deferred", "scheduled"];
 
 function Holder({ one, gate }) {
   const to = one.task_id ? taskPath(one) : path("dags", one.dag_id, "runs", one.run_id);
-  const runs = HOLDS.includes(one.state), late = runs && one.seconds !== null && one.usual_seconds && one.seconds > one.usual_seconds * 1.5;
-  const told = runs ? [one.slots > 0 && gate.startsWith("pool") && `${one.slots} ${one.slots === 1 ? "slot" : "slots"}`, one.seconds !== null && html`<span class=${late ? "late" : ""}>for ${duration(one.seconds)}</span>`, one.usual_seconds !== null && `usually ${duration(one.usual_seconds)}`].filter(Boolean) : [stateOf(one.state).label];
-  return html`<li><${Link} to=${to}>${one.dag_id} · ${one.run_id}${one.task_id && ` · ${taskName(one)}`}<//><span class="soft tabular">${told.map((part, i) => html`${i > 0 && ", "}${part}`)}</span></li>`;
+  const runs = HOLDS.includes(one.state);
+  const late = runs && one.seconds !== null && one.usual_seconds && one.seconds > one.usual_seconds * 1.5;
+  const told = runs
+    ? [
+        one.slots > 0 && gate.startsWith("pool") && `${one.slots} ${one.slots === 1 ? "slot" : "slots"}`,
+        one.seconds !== null && html`<span class=${late ? "late" : ""}>for ${duration(one.seconds)}</span>`,
+        one.usual_seconds !== null && `usually ${duration(one.usual_seconds)}`,
+      ].filter(Boolean)
+    : [stateOf(one.state).label];
+  return html`
+    <li>
+      <${Link} to=${to}>
+        ${one.dag_id} · ${one.run_id}
+        ${one.task_id && ` · ${taskName(one)}`}
+      <//>
+      <span class="soft tabular">
+        ${told.map((part, i) => html`
+            ${i > 0 && ", "}
+            ${part}
+        `)}
+      </span>
+    </li>
+  `;
 }
 
 /** The card for `${path}/why`; nothing where the server has no answer. `kinds` of news that may change it. */
 export function WhyCard({ of, params, kinds = ["run", "task", "pool", "dag"], concerns }) {
   const why = useResource(`${of}/why`, params, { kinds, concerns });
-  if (why.error.value) return why.error.value.status === 404 || why.data.value ? null : html`<${Card} title="Why"><${Failure} error=${why.error.value} retry=${why.reload} /><//>`;
-  if (!why.data.value) return html`<${Card} title="Why"><${Loading} lines=${3} /><//>`;
-  const { summary, gates, notes, rank, likely_free_at, earliest_start, commands, waiting_seconds } = why.data.value;
-  return html`<${Card} title="Why" class="card why" actions=${waiting_seconds ? html`<span class="soft">waits for ${duration(waiting_seconds)}</span>` : null}>
-    <div class="stack">
-      <p class="summary">${summary}</p>
-      ${gates.length > 0 && html`<ol class="gates">${gates.map((gate) => { const [glyph, words] = VERDICTS[gate.verdict] || VERDICTS.unknown; return html`<li class=${gate.verdict}>
-        <i aria-hidden="true">${glyph}</i><b>${gate.name}</b><span class="verdict">${words}</span><span class="detail">${gate.detail}${gate.opens_at && html` · opens <${When} at=${gate.opens_at} ago />`}</span>
-        ${gate.holders?.length > 0 && html`<ul class="holders">${gate.holders.map((one) => html`<${Holder} one=${one} gate=${gate.name} />`)}</ul>`}
-      </li>`; })}</ol>`}
-      ${notes?.length > 0 && html`<ul class="notes" aria-label="What was not looked at">${notes.map((note) => html`<li>${note}</li>`)}</ul>`}
-      ${(rank || likely_free_at || earliest_start) && html`<div class="row wide soft">
-        ${rank && html`<span>number ${rank} in the queue</span>`}
-        ${likely_free_at && html`<span>likely free <${When} at=${likely_free_at} ago /></span>`}
-        ${earliest_start && html`<span>starts at the earliest <${When} at=${earliest_start} ago /></span>`}
-      </div>`}
-      ${commands?.length > 0 && html`<div class="stack tight"><span class="faint">What would help</span>${commands.map((line) => html`<${Cli} line=${line} />`)}</div>`}
-    </div>
-  <//>`;
+  if (why.error.value)
+    return why.error.value.status === 404 || why.data.value ? null : html`
+      <${Card} title="Why">
+        <${Failure} error=${why.error.value} retry=${why.reload} />
+      <//>
+    `;
+  if (!why.data.value)
+    return html`
+      <${Card} title="Why">
+        <${Loading} lines=${3} />
+      <//>
+    `;
+  const { summary, gates, notes, rank, likely_free_at, earliest_start, commands, waiting_seconds } =
+    why.data.value;
+  return html`
+    <${Card}
+      title="Why"
+      class="card why"
+      actions=${waiting_seconds ? html`<span class="soft">waits for ${duration(waiting_seconds)}</span>` : null}
+    >
+      <div class="stack">
+        <p class="summary">${summary}</p>
+        ${gates.length > 0 && html`
+          <ol class="gates">
+            ${gates.map((gate) => {
+              const [glyph, words] = VERDICTS[gate.verdict] || VERDICTS.unknown;
+              return html`
+                <li class=${gate.verdict}>
+                  <i aria-hidden="true">${glyph}</i>
+                  <b>${gate.name}</b>
+                  <span class="verdict">${words}</span>
+                  <span class="detail">
+                    ${gate.detail}
+                    ${gate.opens_at && html`
+                        ${" "}
+                        · opens <${When} at=${gate.opens_at} ago />
+                    `}
+                  </span>
+                  ${gate.holders?.length > 0 && html`
+                    <ul class="holders">
+                      ${gate.holders.map((one) => html`
+                        <${Holder} one=${one} gate=${gate.name} />
+                      `)}
+                    </ul>
+                  `}
+                </li>
+              `;
+            })}
+          </ol>
+        `}
+        ${notes?.length > 0 && html`
+          <ul class="notes" aria-label="What was not looked at">
+            ${notes.map((note) => html`
+              <li>${note}</li>
+            `)}
+          </ul>
+        `}
+        ${(rank || likely_free_at || earliest_start) && html`
+          <div class="row wide soft">
+            ${rank && html`<span>number ${rank} in the queue</span>`}
+            ${likely_free_at && html`
+              <span>
+                likely free <${When} at=${likely_free_at} ago />
+              </span>
+            `}
+            ${earliest_start && html`
+              <span>
+                starts at the earliest <${When} at=${earliest_start} ago />
+              </span>
+            `}
+          </div>
+        `}
+        ${commands?.length > 0 && html`
+          <div class="stack tight">
+            <span class="faint">What would help</span>
+            ${commands.map((line) => html`
+              <${Cli} line=${line} />
+            `)}
+          </div>
+        `}
+      </div>
+    <//>
+  `;
 }
