@@ -184,7 +184,7 @@ TRIES: dict[str, tuple[dict[str, Any], list[tuple[str, int, int]]]] = {
 
 async def test_a_try_in_time_is_what_it_waited_for_and_how_it_ran(tab: Tab) -> None:
     now = (NOON + 30) * 1000
-    told = await ask(tab, "../parts/gantt.js", "segmentsOf", [[one, now] for one, _ in TRIES.values()])
+    told = await ask(tab, "../parts/gantt/segments.js", "segmentsOf", [[one, now] for one, _ in TRIES.values()])
     for name, segments in zip(TRIES, told, strict=True):
         found = [(kind, begin // 1000 - NOON, end // 1000 - NOON) for kind, begin, end in segments]
         assert found == TRIES[name][1], name

@@ -1,29 +1,30 @@
 // The shell: navigation, the page for the address, login, toasts, keyboard help.
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
-import { here, href, match, go } from "./lib/router.js";
-import { connection, startLive } from "./lib/live.js";
-import { switchZone, zone, zoneName } from "./lib/time.js";
-import { theme, setTheme } from "./lib/theme.js";
-import { shortcuts, useKey } from "./lib/keys.js";
-import { Dialog, Toasts } from "./parts/dialog.js";
-import { Empty, Failure, Loading, Notice, Page } from "./parts/basics.js";
 import { loginNeeded, me, notKnown, post, whoAmI } from "./lib/api.js";
-import { Home } from "./pages/home.js";
+import { shortcuts, useKey } from "./lib/keys.js";
+import { connection, startLive } from "./lib/live.js";
+import { go, here, href, match } from "./lib/router.js";
+import { setTheme, theme } from "./lib/theme.js";
+import { switchZone, zone, zoneName } from "./lib/time.js";
+import { Assets } from "./pages/assets.js";
+import { AssetPage } from "./pages/assets/asset.js";
+import { Audit } from "./pages/audit.js";
+import { Backfills } from "./pages/backfills.js";
 import { DagPage } from "./pages/dag.js";
 import { Dags } from "./pages/dags.js";
-import { Login } from "./pages/login.js";
-import { Runs } from "./pages/runs.js";
-import { RunPage } from "./pages/run.js";
-import { TaskPage } from "./pages/task.js";
-import { Pools } from "./pages/pools.js";
-import { Schedulers } from "./pages/schedulers.js";
+import { Home } from "./pages/home.js";
 import { ImportErrors } from "./pages/import_errors.js";
-import { Backfills } from "./pages/backfills.js";
-import { AssetPage, Assets } from "./pages/assets.js";
+import { Login } from "./pages/login.js";
+import { Pools } from "./pages/pools.js";
+import { RunPage } from "./pages/run.js";
+import { Runs } from "./pages/runs.js";
+import { Schedulers } from "./pages/schedulers.js";
 import { Secrets } from "./pages/secrets.js";
-import { Audit } from "./pages/audit.js";
 import { Settings } from "./pages/settings.js";
+import { TaskPage } from "./pages/task.js";
 import { Users } from "./pages/users.js";
+import { Empty, Failure, Loading, Notice, Page } from "./parts/basics.js";
+import { Dialog, Toasts } from "./parts/dialog.js";
 
 const ROUTES = [
   ["/", Home],

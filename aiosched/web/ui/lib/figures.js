@@ -44,3 +44,14 @@ export function together(histograms) {
       found[0],
     );
 }
+
+// The log of a try: only the lines in view are drawn, so that 200 MB scroll like 2 kB; search, errors, following, colours.
+
+export const bytes = (n) =>
+  n < 1000
+    ? `${n} B`
+    : n < 1e6
+      ? `${(n / 1e3).toFixed(1)} kB`
+      : n < 1e9
+        ? `${(n / 1e6).toFixed(1)} MB`
+        : `${(n / 1e9).toFixed(2)} GB`;

@@ -4,15 +4,16 @@ import { at, may, useResource } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
 import { go, here, path, query, setQuery } from "../lib/router.js";
 import { instant, now, relative } from "../lib/time.js";
-import { PauseSwitch, TriggerDialog } from "../parts/actions.js";
-import { Notice, Page, Tabs, Tag, Link, Failure, Loading } from "../parts/basics.js";
-import { CalendarTab } from "../parts/calendar.js";
-import { CodeTab } from "../parts/code.js";
-import { DetailsTab } from "../parts/dag_details.js";
-import { GanttTab } from "../parts/gantt.js";
-import { GraphTab } from "../parts/graph.js";
-import { GridTab } from "../parts/grid.js";
-import { RunsTab } from "../parts/runs.js";
+import { PauseSwitch } from "../parts/actions/pause.js";
+import { TriggerDialog } from "../parts/actions/trigger.js";
+import { Failure, Link, Loading, Notice, Page, Tabs, Tag } from "../parts/basics.js";
+import { CalendarTab } from "../parts/dag/calendar.js";
+import { CodeTab } from "../parts/dag/code.js";
+import { DetailsTab } from "../parts/dag/details.js";
+import { RunsTab } from "../parts/dag/runs.js";
+import { GanttTab } from "../parts/gantt/tab.js";
+import { GraphTab } from "../parts/graph/tab.js";
+import { GridTab } from "../parts/grid/tab.js";
 import { Schedule } from "../parts/schedule.js";
 
 const VIEWS = {
@@ -24,6 +25,7 @@ const VIEWS = {
   code: CodeTab,
   details: DetailsTab,
 };
+
 const TABS = [
   ["grid", "Grid"],
   ["graph", "Graph"],

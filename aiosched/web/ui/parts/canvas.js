@@ -10,6 +10,15 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 });
 let made = null;
 
+/**
+ * Colours and fonts as the style sheets have them.
+ * @typedef {Record<"text" | "soft" | "faint" | "line" | "strong" | "surface" | "sunken" | "raised" | "accent" | "accentSoft" |
+ *   "glyph" | "sans" | "mono", string> & { key: string, state: Record<string, string>, sprites: Map<string, HTMLCanvasElement> }} Palette
+ *
+ * What a picture is drawn for: its size in CSS pixels, and how many pixels of the screen each of them has.
+ * @typedef {{ width: number, height: number, density: number, colours: Palette }} View
+ */
+
 /** The colours of now: `{text, soft, line, surface, …, state: {name: colour}}`. */
 function palette() {
   const key = `${theme.value} ${colours.value}`;
@@ -101,6 +110,20 @@ export function useCanvas(draw, facts = []) {
   }, []);
   useEffect(redraw, [theme.value, colours.value, ...facts]);
   return { canvas, redraw };
+}
+
+/**
+ * Measures, once, how long it takes until a view is painted. Its `draw` calls what this gives, with facts about it.
+ * @param {string} name under which `performance` has it
+ * @param {number} begun of `performance.now()`
+ */
+export function useFirstPaint(name, begun) {
+  const painted = useRef(false);
+  return (detail) => {
+    if (painted.current) return;
+    painted.current = true;
+    performance.measure(name, { start: begun, end: performance.now(), detail });
+  };
 }
 
 const cut = new Map(); // measuring is what takes the time

@@ -1,13 +1,13 @@
 // The details of a DAG: its settings, why it waits, the runs to come, its tasks and params.
-import { html, useState } from "../lib/html.js";
-import { at, may, remove, useResource } from "../lib/api.js";
-import { go } from "../lib/router.js";
-import { duration } from "../lib/time.js";
-import { Card, Empty, Facts, Link, Shown, Tag, When } from "./basics.js";
-import { Confirm, commandLine } from "./dialog.js";
-import { Schedule } from "./schedule.js";
-import { Table } from "./table.js";
-import { WhyCard } from "./why.js";
+import { html, useState } from "../../lib/html.js";
+import { at, may, remove, useResource } from "../../lib/api.js";
+import { go } from "../../lib/router.js";
+import { duration } from "../../lib/time.js";
+import { Card, Empty, Facts, Link, Shown, Tag, When } from "../basics.js";
+import { Confirm, commandLine } from "../dialog.js";
+import { Schedule } from "../schedule.js";
+import { Table } from "../table.js";
+import { WhyCard } from "../why.js";
 
 export function DetailsTab({ dagId, dag }) {
   const version = useResource(

@@ -1,11 +1,11 @@
 // The runs of a DAG: a picker for views of one run, and the list with its filters.
-import { html } from "../lib/html.js";
-import { at, useList, useResource } from "../lib/api.js";
-import { path, query, setQuery } from "../lib/router.js";
-import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../lib/states.js";
-import { instant, secondsBetween } from "../lib/time.js";
-import { Card, Duration, Empty, Link, State, When } from "./basics.js";
-import { Table } from "./table.js";
+import { html } from "../../lib/html.js";
+import { at, useList, useResource } from "../../lib/api.js";
+import { path, query, setQuery } from "../../lib/router.js";
+import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../../lib/states.js";
+import { instant, secondsBetween } from "../../lib/time.js";
+import { Card, Duration, Empty, Link, State, When } from "../basics.js";
+import { Table } from "../table.js";
 
 /** Choose one of the last runs; it stands in the address as `run`. `none` are the words for no run at all. */
 export function RunPicker({ dagId, none }) {

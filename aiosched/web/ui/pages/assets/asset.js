@@ -1,0 +1,132 @@
+// One asset: what it is, its events, and emitting one.
+import { html, useState } from "../../lib/html.js";
+import { at, post, useList, useResource } from "../../lib/api.js";
+import { taskName, taskPath } from "../../lib/names.js";
+import { path } from "../../lib/router.js";
+import { KINDS, dags } from "./links.js";
+import { LineageCard } from "./lineage.js";
+import { Card, Empty, Facts, Link, Page, Shown, When } from "../../parts/basics.js";
+import { Confirm, commandLine } from "../../parts/dialog.js";
+import { Allowed, objectOf } from "../../parts/facts.js";
+import { Table } from "../../parts/table.js";
+
+export function AssetPage({ asset }) {
+  const found = useResource(at("assets", asset), {}, KINDS);
+  const [open, setOpen] = useState(false);
+  return html`
+    <${Page}
+      title=${asset}
+      crumbs=${[["Assets", "/assets"]]}
+      actions=${
+        html`<${Allowed}>
+          <button class="button primary" onClick=${() => setOpen(true)}>
+            Emit an event …
+          </button>
+        <//>`
+      }
+    >
+      <${Shown} of=${found}>
+        ${(a) => html`
+          <div class="stack">
+            <${Card} title="Asset">
+              <${Facts}
+                rows=${[
+                  ["Address", html`<code>${a.uri}</code>`],
+                  ["Made by", dags(a.producers)],
+                  ["Waited for by", dags(a.consumers)],
+                  ["Last event", html`<${When} at=${a.last_event_at} none="never" />`],
+                  ["Extra", Object.keys(a.extra).length === 0 ? null : html`<code>${JSON.stringify(a.extra)}</code>`],
+                ]}
+              />
+            <//>
+            <${Events} asset=${asset} />
+            <${LineageCard} around=${asset} />
+            ${open && html`<${Emit} asset=${a} onClose=${() => setOpen(false)} onDone=${found.reload} />`}
+          </div>
+        `}
+      <//>
+    <//>
+  `;
+}
+
+function Events({ asset }) {
+  const list = useList(`${at("assets", asset)}/events`, {}, KINDS);
+  const source = (e) =>
+    e.dag_id ? html`
+      <${Link} to=${taskPath(e)}>
+        ${e.dag_id} · ${taskName(e)}
+      <//>
+    ` : html`
+      <span class="soft">a person or another system</span>
+    `;
+  const columns = [
+    { head: "At", cell: (e) => html`<${When} at=${e.timestamp} />` },
+    { head: "From", cell: source },
+    {
+      head: "Run",
+      cell: (e) =>
+        e.run_id && html`
+          <${Link} class="mono" to=${path("dags", e.dag_id, "runs", e.run_id)}>
+            ${e.run_id}
+          <//>
+        `,
+    },
+    {
+      head: "Extra",
+      cell: (e) =>
+        Object.keys(e.extra).length ? html`<code>${JSON.stringify(e.extra)}</code>` : html`<span class="faint">–</span>`,
+    },
+  ];
+  return html`
+    <${Card} title="Events" plain>
+      <${Table}
+        columns=${columns}
+        list=${list}
+        keyOf=${(e) => e.id}
+        empty=${html`<${Empty} title="It has no event yet" />`}
+        caption="Events"
+      />
+    <//>
+  `;
+}
+
+function Emit({ asset, onClose, onDone }) {
+  const [text, setText] = useState("");
+  const { value, wrong } = objectOf(text);
+  return html`
+    <${Confirm}
+      title=${`Emit an event of ${asset.name}`}
+      words="Emit"
+      act=${() => post(`${at("assets", asset.name)}/events`, { extra: value })}
+      done="The event is emitted."
+      disabled=${Boolean(wrong)}
+      cli=${commandLine("assets", "emit", asset.name, ...(text.trim() ? ["--extra", text.trim()] : []))}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      <p>
+        ${asset.consumers.length ? html`
+          As if a task had made it. These DAGs hear of it: ${dags(asset.consumers)}
+        ` : (
+          "No DAG waits for this asset: the event is only kept."
+        )}
+      </p>
+      <div class="field">
+        <label for="extra">Extra</label>
+        <textarea
+          class="input"
+          id="extra"
+          rows="3"
+          placeholder="{}"
+          value=${text}
+          onInput=${(e) => setText(e.target.value)}
+        />
+        ${wrong ? html`
+          <span class="wrong">${wrong}</span>
+        ` : html`
+          <span class="help">A JSON object that is kept with the event.</span>
+        `}
+      </div>
+    <//>
+  `;
+}

@@ -1,0 +1,112 @@
+// Who makes assets and who waits for them, as a picture.
+import { html } from "../../lib/html.js";
+import { useResource } from "../../lib/api.js";
+import { layered } from "../../lib/layered.js";
+import { href, path } from "../../lib/router.js";
+import { Card, Empty, Shown } from "../../parts/basics.js";
+
+const WIDE = 190;
+
+const HIGH = 36;
+
+export function LineageCard({ around }) {
+  const found = useResource("asset-lineage", {}, { kinds: ["asset", "dag"] });
+  return html`
+    <${Card} title="Lineage">
+      <${Shown} of=${found}>
+        ${(graph) => {
+          const part = around ? near(graph, `asset:${around}`) : graph;
+          return part.nodes.length ? html`
+            <${Lineage} graph=${part} marked=${around && `asset:${around}`} />
+          ` : html`
+            <${Empty} title="No DAG makes or waits for an asset" />
+          `;
+        }}
+      <//>
+    <//>
+  `;
+}
+
+/** The part of a graph that leads to a node or comes from it. */
+function near({ nodes, edges }, start) {
+  const found = new Set([start]);
+  for (const [from, to] of [
+    [0, 1],
+    [1, 0],
+  ]) {
+    const waiting = [start];
+    while (waiting.length) {
+      const now = waiting.pop();
+      for (const edge of edges)
+        if (edge[from] === now && !found.has(edge[to])) {
+          found.add(edge[to]);
+          waiting.push(edge[to]);
+        }
+    }
+  }
+  return {
+    nodes: nodes.filter((n) => found.has(n.id)),
+    edges: edges.filter(([a, b]) => found.has(a) && found.has(b)),
+  };
+}
+
+function Lineage({ graph, marked }) {
+  const { places, width, height } = layered(
+    graph.nodes.map((n) => n.id),
+    graph.edges,
+    { wide: WIDE, high: HIGH, across: 70, down: 14 },
+  );
+  const line = ([a, b]) => {
+    const from = places.get(a);
+    const to = places.get(b);
+    const x1 = from.x + WIDE;
+    const y1 = from.y + HIGH / 2;
+    const x2 = to.x;
+    const y2 = to.y + HIGH / 2;
+    if (x2 <= x1)
+      return `M${x1 - WIDE / 2},${from.y + HIGH} C${x1 - WIDE / 2},${y1 + 60} ${x2 + WIDE / 2},${y2 + 60} ${x2 + WIDE / 2},${to.y + HIGH}`; // back, in a circle
+    const middle = Math.max((x2 - x1) / 2, 20);
+    return `M${x1},${y1} C${x1 + middle},${y1} ${x2 - middle},${y2} ${x2},${y2}`;
+  };
+  return html`
+    <div class="scroll lineage" tabindex="0" role="region" aria-label="Lineage of assets">
+      <svg
+        width=${width + 4}
+        height=${height + 4}
+        viewBox=${`-2 -2 ${width + 4} ${height + 4}`}
+        role="group"
+        aria-label=${`${graph.nodes.length} DAGs and assets`}
+      >
+        ${graph.edges.map((edge) => html`
+          <path class=${edge.includes(marked) ? "edge near" : "edge"} d=${line(edge)} />
+        `)}
+        ${graph.nodes.map((n) => {
+          const p = places.get(n.id);
+          return html`
+            <a
+              href=${href(n.kind === "dag" ? path("dags", n.label) : path("assets", n.label))}
+              aria-label=${`${n.kind === "dag" ? "DAG" : "asset"} ${n.label}`}
+            >
+              <g
+                class=${`node ${n.kind} ${n.id === marked ? "marked" : ""}`}
+                transform=${`translate(${p.x},${p.y})`}
+              >
+                <title>
+                  ${n.kind === "dag" ? "DAG" : "asset"} ${n.label}
+                </title>
+                <rect width=${WIDE} height=${HIGH} rx=${n.kind === "dag" ? 6 : HIGH / 2} />
+                <text x="14" y=${HIGH / 2 + 4} aria-hidden="true">
+                  ${n.kind === "dag" ? "▤" : "◆"} ${n.label.length > 22 ? n.label.slice(0, 21) + "…" : n.label}
+                </text>
+              </g>
+            </a>
+          `;
+        })}
+      </svg>
+      <p class="row wide faint">
+        <span>▤ a DAG</span>
+        <span>◆ an asset</span>
+      </p>
+    </div>
+  `;
+}

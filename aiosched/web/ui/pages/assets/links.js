@@ -1,0 +1,17 @@
+// What the pages of assets share: the news that concern them, and links to DAGs.
+import { html } from "../../lib/html.js";
+import { path } from "../../lib/router.js";
+import { Link } from "../../parts/basics.js";
+
+export const KINDS = { kinds: ["asset", "dag", "run"] };
+
+export const dags = (ids) =>
+  ids.length ? html`
+    <span class="row">
+      ${ids.map((id) => html`
+        <${Link} to=${path("dags", id)}>${id}<//>
+      `)}
+    </span>
+  ` : html`
+    <span class="faint">–</span>
+  `;

@@ -1,0 +1,81 @@
+// What stands in the list of DAGs for each of them.
+import { html } from "../../lib/html.js";
+import { href, path, setQuery } from "../../lib/router.js";
+import { stateOf } from "../../lib/states.js";
+import { duration, instant, now, relative } from "../../lib/time.js";
+import { Link, State, Tag } from "../../parts/basics.js";
+
+export const Name = ({ dag }) => html`
+  <div class="stack tight">
+    <span class="row">
+      <${Link} class="name" to=${path("dags", dag.dag_id)}>
+        ${dag.dag_id}
+      <//>
+      ${dag.has_import_errors && html`<${Tag} kind="danger">import error<//>`}
+      ${dag.is_stale && html`<${Tag} kind="warn">file is gone<//>`}
+      ${dag.is_paused && dag.active_runs > 0 && html`
+        <${Tag} kind="warn">
+          paused, ${dag.active_runs} ${dag.active_runs === 1 ? "run waits" : "runs wait"}
+        <//>
+      `}
+      ${!dag.is_paused && dag.active_runs > 0 && html`<${State} name="running" count=${dag.active_runs} />`}
+    </span>
+    ${(dag.tags.length > 0 || dag.description) && html`
+      <span class="row small">
+        ${dag.tags.map((tag) => html`
+          <button class="tag" title=${`only DAGs with ${tag}`} onClick=${() => setQuery({ tag })}>
+            ${tag}
+          </button>
+        `)}
+        ${dag.description && html`<span class="faint clip">${dag.description}</span>`}
+      </span>
+    `}
+  </div>
+`;
+
+export function Bars({ dagId, runs }) {
+  if (!runs) return html`<span class="bars" />`;
+  if (!runs.length) return html`<span class="faint">no run yet</span>`;
+  const longest = Math.max(...runs.map((run) => run.seconds ?? 0), 0.001);
+  return html`
+    <span class="bars">
+      ${runs.map((run, i) => {
+        const words = `${stateOf(run.state).label}, ${instant(run.run_after)}${run.seconds === null ? "" : `, ${duration(run.seconds)}`}`;
+        return html`
+          <a
+            key=${run.run_id}
+            class=${run.state}
+            href=${href(path("dags", dagId, "runs", run.run_id))}
+            title=${words}
+            aria-label=${words}
+            tabindex=${i === runs.length - 1 ? 0 : -1}
+            style=${{
+              "--c": `var(--state-${run.state})`,
+              height: `${Math.round(5 + ((run.seconds ?? 0) / longest) * 21)}px`,
+            }}
+          />
+        `;
+      })}
+    </span>
+  `;
+}
+
+export function Next({ dag }) {
+  if (!dag.next_run_after) return html`<span class="faint">–</span>`;
+  if (dag.is_paused)
+    return html`
+      <span class="faint" title=${instant(dag.next_run_after)}>
+        paused
+      </span>
+    `;
+  const late = Date.parse(dag.next_run_after) < now.value - 60_000;
+  return html`
+    <time class="tabular nowrap" datetime=${dag.next_run_after} title=${instant(dag.next_run_after)}>
+      ${late ? html`
+        <${Tag} kind="warn">late since ${relative(dag.next_run_after)}<//>
+      ` : (
+        relative(dag.next_run_after)
+      )}
+    </time>
+  `;
+}

@@ -1,0 +1,93 @@
+// All schedulers together: who owns which partition, and how fast they are.
+import { html } from "../../lib/html.js";
+import { Scheduler } from "./scheduler.js";
+import { Card, Notice } from "../../parts/basics.js";
+import { Chart } from "../../parts/chart.js";
+
+export const EVERY = 5000; // milliseconds between looks; figures come with each renewal of a lease
+const HUES = ["--owner-0", "--owner-1", "--owner-2", "--owner-3", "--owner-4", "--owner-5"];
+const PARTITIONS = 64;
+
+export function Fleet({ items, history }) {
+  const owner = Array(PARTITIONS).fill(null);
+  items.forEach((one, i) =>
+    one.owned.forEach((partition) => {
+      owner[partition] = i;
+    }),
+  );
+  const orphans = owner.filter((o) => o === null || items[o].status === "dead").length;
+  const alive = items.filter((one) => one.status !== "dead");
+  const times = history.map((look) => look.at);
+  return html`
+    <div class="stack">
+      ${!alive.length && html`
+        <${Notice} kind="danger">
+          No scheduler is alive: nothing starts. Start one with <code>aiosched serve</code>.
+        <//>
+      `}
+      ${alive.length > 0 && orphans > 0 && html`
+        <${Notice} kind="warn">
+          ${orphans} of ${PARTITIONS} partitions have no living owner: the DAGs in them wait until somebody takes
+          them over, usually within seconds.
+        <//>
+      `}
+      <div class="columns">
+        <${Card}
+          title="Partitions"
+          actions=${
+            html`<span class="soft">
+              ${PARTITIONS - orphans} of ${PARTITIONS} owned
+            </span>`
+          }
+        >
+          <div
+            class="cells"
+            role="img"
+            aria-label=${items.map((one) => `${one.name} owns ${one.partitions}`).join(", ")}
+          >
+            ${owner.map((o, n) => html`
+              <i
+                class=${o === null ? "none" : ""}
+                style=${o === null ? undefined : { background: `var(${HUES[o % HUES.length]})` }}
+                title=${`partition ${n}: ${o === null ? "nobody" : items[o].name}`}
+              />
+            `)}
+          </div>
+          <div class="row wide legend">
+            ${items.map((one, i) => html`
+              <span class="row near">
+                <i style=${{ background: `var(${HUES[i % HUES.length]})` }} />
+                ${one.name} <span class="faint tabular">${one.partitions}</span>
+              </span>
+            `)}
+          </div>
+        <//>
+        <${Card} title="Since this page is open" actions=${html`<span class="faint">every ${EVERY / 1000} s</span>`}>
+          ${times.length > 1 ? html`
+            <div class="stack">
+              <${Chart}
+                label="From ready to started"
+                seconds
+                times=${times}
+                lines=${[
+                  { name: "p50", colour: "--state-running", values: history.map((h) => h.p50) },
+                  { name: "p99", colour: "--state-up_for_retry", values: history.map((h) => h.p99) },
+                ]}
+              />
+              <${Chart}
+                label="Attempts ended a second"
+                times=${times}
+                lines=${[{ name: "ended/s", colour: "--state-success", values: history.map((h) => h.rate) }]}
+              />
+            </div>
+          ` : html`
+            <p class="soft">Charts begin with the next look, in a few seconds.</p>
+          `}
+        <//>
+      </div>
+      ${items.map((one, i) => html`
+        <${Scheduler} key=${one.incarnation} one=${one} hue=${HUES[i % HUES.length]} />
+      `)}
+    </div>
+  `;
+}

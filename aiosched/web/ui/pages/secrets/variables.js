@@ -1,0 +1,106 @@
+// Variables: the list, and setting one.
+import { html, useState } from "../../lib/html.js";
+import { at, put, remove, useList } from "../../lib/api.js";
+import { Input, acts } from "./fields.js";
+import { Card, Empty, When } from "../../parts/basics.js";
+import { Confirm, commandLine } from "../../parts/dialog.js";
+import { Allowed } from "../../parts/facts.js";
+import { Table } from "../../parts/table.js";
+
+export function Variables() {
+  const list = useList("variables");
+  const [open, setOpen] = useState(null);
+  const columns = [
+    { head: "Key", cell: (v) => html`<code>${v.key}</code>` },
+    {
+      head: "Value",
+      cell: () => html`
+        <span class="faint" title="Stored, never shown">
+          ••••••
+        </span>
+      `,
+    },
+    { head: "Description", cell: (v) => v.description || html`<span class="faint">–</span>` },
+    { head: "Made", cell: (v) => html`<${When} at=${v.created_at} />` },
+    { head: "", cell: (v) => acts(v, v.key, setOpen) },
+  ];
+  const close = () => setOpen(null);
+  return html`
+    <div class="stack tight">
+      <div class="row">
+        <${Allowed} role="admin">
+          <button class="button primary" onClick=${() => setOpen(["set", null])}>
+            New variable …
+          </button>
+        <//>
+      </div>
+      <${Card} plain>
+        <${Table}
+          columns=${columns}
+          list=${list}
+          keyOf=${(v) => v.key}
+          empty=${
+            html`<${Empty} title="No variable" command="aiosched variables set KEY VALUE">
+              DAGs read variables by key.
+            <//>`
+          }
+          caption="Variables"
+        />
+      <//>
+      ${open?.[0] === "set" && html`<${VariableDialog} variable=${open[1]} onClose=${close} onDone=${list.reload} />`}
+      ${open?.[0] === "delete" && html`
+        <${Confirm}
+          title=${`Delete variable ${open[1].key}`}
+          words="Delete"
+          danger
+          act=${() => remove(at("variables", open[1].key))}
+          done=${`Variable ${open[1].key} is gone.`}
+          cli=${commandLine("variables", "delete", open[1].key, "--yes")}
+          onClose=${close}
+          onDone=${list.reload}
+        >
+          <p>DAGs that read it fail, unless they give a default.</p>
+        <//>
+      `}
+    </div>
+  `;
+}
+
+function VariableDialog({ variable, onClose, onDone }) {
+  const [draft, setDraft] = useState({
+    key: variable?.key ?? "",
+    value: "",
+    description: variable?.description ?? "",
+  });
+  const set = (change) => setDraft({ ...draft, ...change });
+  return html`
+    <${Confirm}
+      title=${variable ? `Replace variable ${variable.key}` : "New variable"}
+      words="Store"
+      act=${() => put(at("variables", draft.key), { value: draft.value, description: draft.description || null })}
+      done=${`Variable ${draft.key} is stored.`}
+      disabled=${!draft.key}
+      cli=${`${commandLine("variables", "set", draft.key || "KEY", "-")} < file`}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      ${!variable && html`
+        <${Input} draft=${draft} set=${set} name="key" words="Key" required maxlength="250" autocomplete="off" />
+      `}
+      <div class="field">
+        <label for="s-value">Value</label>
+        <textarea
+          class="input"
+          id="s-value"
+          rows="4"
+          autocomplete="off"
+          spellcheck="false"
+          value=${draft.value}
+          onInput=${(e) => set({ value: e.target.value })}
+        />
+        <span class="help">Text or JSON. What was stored before is replaced; nobody can read it back here.</span>
+      </div>
+      <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
+    <//>
+  `;
+}

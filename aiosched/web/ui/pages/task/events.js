@@ -1,0 +1,31 @@
+// What happened to a task instance.
+import { html } from "../../lib/html.js";
+import { at, useResource } from "../../lib/api.js";
+import { Card, Empty, Shown, State, When } from "../../parts/basics.js";
+import { Table } from "../../parts/table.js";
+
+export function Events({ base, params }) {
+  const found = useResource(`${base}/events`, params, { kinds: ["task", "command"] });
+  const columns = [
+    { head: "At", cell: (e) => html`<${When} at=${e.at} />` },
+    { head: "Try", right: true, cell: (e) => e.try_number ?? "" },
+    { head: "What", cell: (e) => (e.state ? html`<${State} name=${e.state} />` : e.words) },
+    { head: "By", cell: (e) => e.by ?? "" },
+    { head: "", cell: (e) => html`<span class="soft">${e.detail ?? ""}</span>` },
+  ];
+  return html`
+    <${Card} plain>
+      <${Shown} of=${found}>
+        ${({ items }) => html`
+          <${Table}
+            items=${items}
+            keyOf=${(e) => `${e.at} ${e.words} ${e.try_number} ${e.command}`}
+            caption="Events"
+            columns=${columns}
+            empty=${html`<${Empty} title="Nothing has happened yet" />`}
+          />
+        `}
+      <//>
+    <//>
+  `;
+}

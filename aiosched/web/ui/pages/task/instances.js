@@ -1,0 +1,47 @@
+// The instances of a mapped task, where the address names none of them.
+import { html } from "../../lib/html.js";
+import { taskName, taskPath } from "../../lib/names.js";
+import { path } from "../../lib/router.js";
+import { duration, secondsBetween } from "../../lib/time.js";
+import { Card, Empty, Link, Page, State, When } from "../../parts/basics.js";
+import { Table } from "../../parts/table.js";
+
+export const crumbsOf = (dag, run) => [
+  ["DAGs", "/dags"],
+  [dag, path("dags", dag)],
+  [run, path("dags", dag, "runs", run)],
+];
+
+/** The instances of a mapped task, where the address names none of them. */
+export function Instances({ dag, run, task, list }) {
+  const columns = [
+    {
+      head: "Instance",
+      cell: (t) => html`<${Link} to=${taskPath({ ...t, dag_id: dag, run_id: run })}>${taskName(t)}<//>`,
+    },
+    { head: "State", cell: (t) => html`<${State} name=${t.state} />` },
+    { head: "Try", right: true, cell: (t) => t.try_number || "–" },
+    { head: "Started", cell: (t) => html`<${When} at=${t.start_date} />` },
+    {
+      head: "Duration",
+      right: true,
+      cell: (t) => (t.start_date ? duration(secondsBetween(t.start_date, t.end_date)) : "–"),
+    },
+  ];
+  const empty = html`
+    <${Empty} title=${`The run has no instance of ${task}`}>
+      The task may have another name, or what it maps over is not known yet.
+    <//>
+  `;
+  return html`
+    <${Page}
+      title=${task}
+      crumbs=${crumbsOf(dag, run)}
+      lead=${list.items.value.length > 0 && "a mapped task: these are its instances in this run"}
+    >
+      <${Card} plain>
+        <${Table} columns=${columns} list=${list} keyOf=${(t) => t.map_index} empty=${empty} caption="Instances" />
+      <//>
+    <//>
+  `;
+}

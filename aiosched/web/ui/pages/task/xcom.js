@@ -1,0 +1,78 @@
+// What a task instance has pushed.
+import { html, useState } from "../../lib/html.js";
+import { get, useList } from "../../lib/api.js";
+import { bytes } from "../../lib/figures.js";
+import { Card, Empty, Failure, Loading, When } from "../../parts/basics.js";
+import { toast } from "../../parts/dialog.js";
+import { Text, pretty } from "../../parts/facts.js";
+
+export function XComs({ base, params }) {
+  const list = useList(`${base}/xcom`, params, { kinds: ["task"], limit: 50 });
+  if (list.error.value)
+    return html`
+      <${Card}>
+        <${Failure} error=${list.error.value} retry=${list.reload} />
+      <//>
+    `;
+  if (!list.items.value.length)
+    return html`
+      <${Card}>
+        ${list.loading.value ? html`
+          <${Loading} />
+        ` : html`
+          <${Empty} title="It has pushed nothing">What a task returns or pushes stands here.<//>
+        `}
+      <//>
+    `;
+  return html`
+    <div class="stack">
+      ${list.items.value.map((one) => html`
+        <${XCom} key=${one.key} one=${one} base=${base} params=${params} />
+      `)}
+      ${list.more.value && html`
+        <button class="button" onClick=${() => list.next()}>
+          Show more
+        </button>
+      `}
+    </div>
+  `;
+}
+
+function XCom({ one, base, params }) {
+  const [whole, setWhole] = useState(null);
+  const read = async () => {
+    try {
+      setWhole((await get(`${base}/xcom/${encodeURIComponent(one.key)}`, params)).value);
+    } catch (error) {
+      toast(error.message, "danger");
+    }
+  };
+  const value = whole ?? one.value;
+  let text = value;
+  let cut = false;
+  try {
+    const parsed = JSON.parse(value);
+    if (!/\d{16}/.test(value)) text = pretty(parsed);
+  } catch {
+    cut = whole === null;
+  } // longer numbers would be rounded
+  return html`
+    <${Card}
+      title=${html`<code>${one.key}</code>`}
+      actions=${
+        html`
+          <span class="faint">
+            ${bytes(one.size)} · <${When} at=${one.created_at} />
+          </span>
+          ${cut && html`
+            <button class="button small" onClick=${read}>
+              Show all of it
+            </button>
+          `}
+        `
+      }
+    >
+      <${Text} text=${text} />
+    <//>
+  `;
+}

@@ -1,0 +1,36 @@
+// Fields that the forms for people and for tokens share.
+import { html } from "../../lib/html.js";
+
+export const ROLES = [
+  ["viewer", "viewer: sees"],
+  ["operator", "operator: sees and acts"],
+  ["admin", "admin: also pools, secrets, people"],
+];
+
+export const RoleField = ({ value, onChange, roles = ROLES }) => html`
+  <div class="field">
+    <label for="u-role">Role</label>
+    <select class="input" id="u-role" value=${value} onChange=${(e) => onChange(e.target.value)}>
+      ${roles.map(([name, words]) => html`
+        <option value=${name}>${words}</option>
+      `)}
+    </select>
+  </div>
+`;
+
+export const PasswordField = ({ value, onInput }) => html`
+  <div class="field">
+    <label for="u-password">Password</label>
+    <input
+      class="input"
+      id="u-password"
+      type="password"
+      minlength="8"
+      required
+      autocomplete="new-password"
+      value=${value}
+      onInput=${(e) => onInput(e.target.value)}
+    />
+    <span class="help">At least 8 characters.</span>
+  </div>
+`;

@@ -1,0 +1,146 @@
+// Tokens of programs. A token is shown once, when it is made.
+import { html, useState } from "../../lib/html.js";
+import { at, may, me, post, remove, useList } from "../../lib/api.js";
+import { ROLES, RoleField } from "./fields.js";
+import { Card, Empty, Notice, Tag, When } from "../../parts/basics.js";
+import { Confirm, Dialog, commandLine } from "../../parts/dialog.js";
+import { Text } from "../../parts/facts.js";
+import { Table } from "../../parts/table.js";
+
+export function Tokens() {
+  const list = useList("tokens", { everybody: may("admin") || null });
+  const [open, setOpen] = useState(null);
+  const [made, setMade] = useState(null);
+  const close = () => setOpen(null);
+  const columns = [
+    { head: "For", cell: (t) => t.label },
+    { head: "Owner", cell: (t) => t.owner },
+    { head: "Role", cell: (t) => html`<${Tag}>${t.role}<//>` },
+    { head: "Made", cell: (t) => html`<${When} at=${t.created_at} />` },
+    { head: "Expires", cell: (t) => html`<${When} at=${t.expires_at} ago none="never" />` },
+    { head: "Last used", cell: (t) => html`<${When} at=${t.last_used_at} ago none="never" />` },
+    {
+      head: "",
+      cell: (t) => html`
+        <button class="button small danger" aria-label=${`Revoke ${t.label}`} onClick=${() => setOpen(t)}>
+          Revoke …
+        </button>
+      `,
+    },
+  ];
+  const login = me.value.login !== "none";
+  return html`
+    <div class="stack tight">
+      <div class="row">
+        ${login ? html`
+          <button class="button primary" onClick=${() => setOpen("new")}>
+            New token …
+          </button>
+        ` : html`
+          <span class="faint">Tokens belong to people: without a login there is nobody to own one.</span>
+        `}
+      </div>
+      <${Card} plain>
+        <${Table}
+          columns=${columns}
+          list=${list}
+          keyOf=${(t) => t.id}
+          empty=${html`<${Empty} title="No token">Programs use tokens in place of a password.<//>`}
+          caption="Tokens"
+        />
+      <//>
+      ${open === "new" && html`
+        <${NewToken}
+          onClose=${close}
+          onDone=${(answer) => {
+            setMade(answer);
+            list.reload();
+          }}
+        />
+      `}
+      ${open && open !== "new" && html`
+        <${Confirm}
+          title=${`Revoke the token for ${open.label}`}
+          words="Revoke"
+          danger
+          act=${() => remove(at("tokens", open.id))}
+          done="The token is revoked."
+          cli=${commandLine("tokens", "revoke", open.id)}
+          onClose=${close}
+          onDone=${list.reload}
+        >
+          <p>Programs that use it are turned away from now on.</p>
+        <//>
+      `}
+      ${made && html`
+        <${Dialog} title="Your new token" onClose=${() => setMade(null)}>
+          <${Notice} kind="warn">Copy it now: it is shown this once.<//>
+          <${Text} text=${made.token} />
+          <div class="actions">
+            <button class="button primary" onClick=${() => setMade(null)}>
+              I have it
+            </button>
+          </div>
+        <//>
+      `}
+    </div>
+  `;
+}
+
+function NewToken({ onClose, onDone }) {
+  const [draft, setDraft] = useState({ label: "", role: "viewer", days: "90" });
+  const set = (change) => setDraft({ ...draft, ...change });
+  const days = draft.days === "" ? null : Number(draft.days);
+  return html`
+    <${Confirm}
+      title="New token"
+      words="Make"
+      act=${() => post("tokens", { ...draft, days })}
+      done="The token is made."
+      disabled=${!draft.label || (days <= 0 && days !== null)}
+      cli=${commandLine(
+        "tokens",
+        "create",
+        me.value.name,
+        "--label",
+        draft.label || "LABEL",
+        "--role",
+        draft.role,
+        "--days",
+        days ?? 0,
+      )}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      <div class="field">
+        <label for="t-label">What it is for</label>
+        <input
+          class="input"
+          id="t-label"
+          required
+          maxlength="200"
+          value=${draft.label}
+          onInput=${(e) => set({ label: e.target.value })}
+        />
+      </div>
+      <${RoleField}
+        value=${draft.role}
+        roles=${ROLES.filter(([name]) => may(name))}
+        onChange=${(role) => set({ role })}
+      />
+      <div class="field">
+        <label for="t-days">Days until it expires</label>
+        <input
+          class="input"
+          id="t-days"
+          type="number"
+          min="1"
+          max="3650"
+          value=${draft.days}
+          onInput=${(e) => set({ days: e.target.value })}
+        />
+        <span class="help">Empty: never.</span>
+      </div>
+    <//>
+  `;
+}

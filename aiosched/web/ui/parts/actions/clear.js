@@ -1,0 +1,57 @@
+// Let task instances run again.
+import { html, useState } from "../../lib/html.js";
+import { at, post } from "../../lib/api.js";
+import { OPTIONS, Options, Preview, flagsOf, useDryRun } from "./touched.js";
+import { Confirm, commandLine } from "../dialog.js";
+
+const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})$`;
+
+function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
+  const flags = flagsOf(options);
+  if (!task_ids && run_ids?.length === 1) return commandLine("runs", "clear", dagId, run_ids[0], ...flags);
+  return commandLine(
+    "tasks",
+    "clear",
+    dagId,
+    ...(run_ids ?? []).flatMap((id) => ["--run", id]),
+    ...(task_ids ? ["--task", pattern(task_ids)] : []),
+    ...(map_index !== undefined && map_index !== null ? ["--map-index", map_index] : []),
+    ...flags,
+  );
+}
+
+/** Let instances run again. `selection` is `{run_ids, task_ids, map_index}`: without tasks whole runs; `options` are the ones that are on at first. */
+export function ClearDialog({ dagId, selection, options: initial = {}, onClose, onDone }) {
+  const [options, setOptions] = useState(initial);
+  const body = { ...selection, ...options };
+  const { preview, error } = useDryRun(at("dags", dagId, "clear"), body);
+  const what = selection.task_ids
+    ? selection.task_ids.length === 1
+      ? selection.task_ids[0]
+      : `${selection.task_ids.length} tasks`
+    : selection.run_ids?.length === 1
+      ? "the run"
+      : "runs";
+  const usable = OPTIONS.filter(([, , , ofRuns]) => selection.task_ids || ofRuns);
+  return html`
+    <${Confirm}
+      title=${`Clear ${what}`}
+      words=${preview?.count ? `Clear ${preview.count}` : "Clear"}
+      act=${() => post(at("dags", dagId, "clear"), body)}
+      done="Cleared: they run again."
+      cli=${clearLine(dagId, selection, options)}
+      disabled=${!preview || preview.count === 0}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      <${Options} usable=${usable} options=${options} setOptions=${setOptions} />
+      <${Preview}
+        preview=${preview}
+        error=${error}
+        none="Nothing of this can be cleared."
+        becomes="will run again"
+        label="Instances that are cleared"
+      />
+    <//>
+  `;
+}

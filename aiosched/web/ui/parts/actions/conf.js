@@ -1,0 +1,30 @@
+// The values of a run that is triggered: those that differ from the params' defaults.
+import { kindOf, toText, toValue } from "../../lib/schema.js";
+import { objectOf } from "../facts.js";
+
+export const looksLikeJson = (text) => {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/** The values that differ from the defaults, and what is wrong with the others. */
+export function confOf(params, texts, more) {
+  const { value, wrong: noObject } = objectOf(more);
+  const conf = { ...value };
+  const wrong = noObject ? { conf: noObject } : {};
+  for (const [name, param] of Object.entries(params)) {
+    const schema = param.json_schema ?? {};
+    const kind = kindOf(schema, param.value);
+    if (!param.required && texts[name] === toText(kind, param.value)) continue;
+    try {
+      conf[name] = toValue(kind, texts[name], schema);
+    } catch (error) {
+      wrong[`conf.${name}`] = error.message;
+    }
+  }
+  return { conf, wrong };
+}

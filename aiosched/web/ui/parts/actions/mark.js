@@ -1,0 +1,80 @@
+// Set the state of a run or of task instances.
+import { html, useState } from "../../lib/html.js";
+import { at, post, useResource } from "../../lib/api.js";
+import { taskName } from "../../lib/names.js";
+import { stateOf } from "../../lib/states.js";
+import { Counts, OPTIONS, Options, Preview, flagsOf, useDryRun } from "./touched.js";
+import { Shown } from "../basics.js";
+import { Confirm, commandLine } from "../dialog.js";
+
+const MARKS = OPTIONS.filter(([name]) => ["upstream", "downstream", "past", "future"].includes(name));
+
+/** Set the state of a run (without `taskId`) or of a task instance; without `mapIndex` of all instances of the task. */
+export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) {
+  const states = taskId ? ["success", "failed", "skipped"] : ["success", "failed", "queued"];
+  const [state, setState] = useState("success");
+  const [options, setOptions] = useState({});
+  const mapped = mapIndex !== undefined && mapIndex !== null && mapIndex >= 0;
+  const run = useResource(taskId ? null : at("dags", dagId, "runs", runId));
+  const address = taskId
+    ? at("dags", dagId, "runs", runId, "tasks", taskId, "mark")
+    : at("dags", dagId, "runs", runId, "mark");
+  const body = { state, ...(taskId && mapped && { map_index: mapIndex }), ...options };
+  const { preview, error } = useDryRun(taskId ? address : null, body);
+  const cli = taskId
+    ? commandLine(
+        "tasks",
+        "mark",
+        dagId,
+        runId,
+        taskId,
+        state,
+        ...(mapped ? ["--map-index", mapIndex] : []),
+        ...flagsOf(options),
+      )
+    : commandLine("runs", "mark", dagId, runId, state);
+  const words =
+    state === "queued"
+      ? "The run goes on: what has not run yet in it runs."
+      : taskId
+        ? "What failed behind it for this reason runs again."
+        : "All that is unfinished in the run gets this state, too; what runs is stopped.";
+  return html`
+    <${Confirm}
+      title=${taskId ? `Mark ${taskName({ task_id: taskId, map_index: mapIndex })}` : "Mark the run"}
+      words=${`Mark ${stateOf(state).label}`}
+      act=${() => post(address, body)}
+      done=${`Marked ${stateOf(state).label}.`}
+      cli=${cli}
+      disabled=${Boolean(taskId) && (!preview || preview.count === 0)}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      <div class="field">
+        <label for="mark-state">State</label>
+        <select class="input" id="mark-state" value=${state} onChange=${(e) => setState(e.target.value)}>
+          ${states.map((one) => html`
+            <option value=${one}>${stateOf(one).label}</option>
+          `)}
+        </select>
+      </div>
+      <p class="soft">
+        In run <code>${runId}</code>. ${words}
+      </p>
+      ${taskId ? html`
+          <${Options} usable=${MARKS} options=${options} setOptions=${setOptions} />
+          <${Preview}
+            preview=${preview}
+            error=${error}
+            none="Nothing of this can be marked."
+            becomes=${`will be ${stateOf(state).label}`}
+            label="Instances that are marked"
+          />
+      ` : html`
+        <${Shown} of=${run} lines=${1}>
+          ${(facts) => html`<${Counts} states=${facts.tasks} />`}
+        <//>
+      `}
+    <//>
+  `;
+}

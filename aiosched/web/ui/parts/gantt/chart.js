@@ -1,0 +1,131 @@
+// The Gantt chart of a run: every try as segments in time, on a canvas that draws only what is visible.
+import { html, useMemo, useRef, useState } from "../../lib/html.js";
+import { useKey } from "../../lib/keys.js";
+import { taskPath } from "../../lib/names.js";
+import { go } from "../../lib/router.js";
+import { now } from "../../lib/time.js";
+import { Empty } from "../basics.js";
+import { useCanvas, useTooltip } from "../canvas.js";
+import { HEAD, ROW, paintChart } from "./painting.js";
+import { rowWords, rowsOf, spanOf } from "./segments.js";
+
+/**
+ * A bar chart of a run: `items` of the API's Gantt. Used by the page of a DAG and that of a run.
+ * @param {{ dagId: string, run: Api["Run"], items: Api["Gantt"]["items"] }} props
+ */
+export function Chart({ dagId, run, items }) {
+  const live = run.state === "running" || run.state === "queued";
+  const moment = live ? now.value : 0;
+  const rows = useMemo(() => rowsOf(items, moment, run), [items, moment]);
+  const span = useMemo(() => spanOf(rows, run), [rows]);
+  const box = useRef(null);
+  const hover = useRef(null);
+  const [chosen, setChosen] = useState(null);
+  const { box: tipBox, tip } = useTooltip();
+  const left = namesWidth(rows);
+  const draw = (on, view) =>
+    paintChart(on, { ...view, rows, span, left, scroll: box.current.scrollTop, hover: hover.current, chosen });
+  const { canvas, redraw } = useCanvas(draw, [rows, chosen]);
+  useKey("↑ ↓", "move in the Gantt chart; Enter opens", () => {});
+  if (!span || !rows.length)
+    return html`<${Empty} title="Nothing has begun yet">The tasks of this run have not been scheduled.<//>`;
+
+  const open = (row) => go(taskPath({ ...rows[row], dag_id: dagId, run_id: run.run_id }));
+  const pointer = pointerListeners(rows, { box, hover, tip, redraw, setChosen, open });
+  return html`
+    <div>
+      <div
+        class="gridbox"
+        ref=${box}
+        style=${{ height: `min(${HEAD + rows.length * ROW + 6}px, max(300px, calc(100vh - 300px)))` }}
+        role="listbox"
+        tabindex="0"
+        aria-label="Tasks of the run in time"
+        aria-activedescendant=${chosen === null ? undefined : "gantt-row"}
+        onScroll=${redraw}
+        onKeyDown=${keyListener(rows, { box, chosen, setChosen, open })}
+        ...${pointer}
+      >
+        <div class="sticky" aria-hidden="true">
+          <canvas ref=${canvas} />
+        </div>
+        <div class="spacer" aria-hidden="true" style=${{ height: `${HEAD + rows.length * ROW}px` }} />
+        <div role="option" id="gantt-row" class="hidden-text" aria-selected=${chosen !== null ? "true" : "false"}>
+          ${chosen === null ? "Use the arrow keys" : rowWords(rows[chosen]).join(", ")}
+        </div>
+      </div>
+      <div class="tip" ref=${tipBox} hidden aria-hidden="true" />
+      ${chosen !== null && rows[chosen] && html`<${Selected} row=${rows[chosen]} open=${() => open(chosen)} />`}
+    </div>
+  `;
+}
+
+/** Pixels beside the bars: the names of the tasks. */
+function namesWidth(rows) {
+  const wished = Math.max(0, ...rows.map((row) => row.name.length * 7.2 + 30));
+  return Math.max(110, Math.min(innerWidth < 600 ? 130 : 280, wished));
+}
+
+function keyListener(rows, { box, chosen, setChosen, open }) {
+  const steps = { ArrowUp: -1, ArrowDown: 1, PageUp: -10, PageDown: 10, Home: -rows.length, End: rows.length };
+  const move = (by) => {
+    const row = Math.max(0, Math.min(rows.length - 1, (chosen ?? -1) + by));
+    const least = (row + 1) * ROW - box.current.clientHeight + HEAD;
+    setChosen(row);
+    box.current.scrollTop = Math.min(Math.max(box.current.scrollTop, least), row * ROW);
+  };
+  return (event) => {
+    if (steps[event.key]) move(steps[event.key]);
+    else if (event.key === "Enter" && chosen !== null) open(chosen);
+    else return;
+    event.preventDefault();
+  };
+}
+
+function pointerListeners(rows, { box, hover, tip, redraw, setChosen, open }) {
+  const rowAt = (event) => {
+    const y = event.clientY - box.current.getBoundingClientRect().top - HEAD + box.current.scrollTop;
+    const row = Math.floor(y / ROW);
+    return row >= 0 && row < rows.length ? row : null;
+  };
+  return {
+    onMouseMove(event) {
+      const row = rowAt(event);
+      if (row !== hover.current) {
+        hover.current = row;
+        redraw();
+      }
+      if (row === null) tip.hide();
+      else tip.show(rowWords(rows[row]), event);
+    },
+    onMouseLeave() {
+      hover.current = null;
+      tip.hide();
+      redraw();
+    },
+    onClick: (event) => setChosen(rowAt(event)),
+    onDblClick(event) {
+      const row = rowAt(event);
+      if (row !== null) open(row);
+    },
+  };
+}
+
+function Selected({ row, open }) {
+  const [name, ...tries] = rowWords(row);
+  return html`
+    <section class="selected card" aria-label="Selected">
+      <div class="row apart">
+        <div class="row">
+          <b>${name}</b>
+          ${tries.map((line) => html`
+            <span class="soft">${line}</span>
+          `)}
+        </div>
+        <button class="button small" onClick=${open}>
+          Open
+        </button>
+      </div>
+    </section>
+  `;
+}

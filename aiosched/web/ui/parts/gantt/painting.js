@@ -1,0 +1,88 @@
+// The Gantt chart on its canvas: the time above, a bar for each segment of a try, only the rows in view.
+import { stateOf } from "../../lib/states.js";
+import { duration, instant } from "../../lib/time.js";
+import { clip } from "../canvas.js";
+import { THIN } from "./segments.js";
+
+export const ROW = 22;
+export const HEAD = 26; // pixels above the rows: the time
+const BAR = 12;
+const STEPS = [
+  0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800,
+  604800,
+]; // seconds between two lines
+
+/**
+ * `left` are the pixels of the names, `scroll` those above what is in view, `hover` and `chosen` numbers of rows.
+ * @param {CanvasRenderingContext2D} on
+ * @param {import("../canvas.js").View & { rows: any[], span: { from: number, to: number }, left: number, scroll: number,
+ *   hover: number | null, chosen: number | null }} picture
+ */
+export function paintChart(on, picture) {
+  const { width, height, colours, rows, span, left, scroll } = picture;
+  const first = Math.max(0, Math.floor(scroll / ROW));
+  const last = Math.min(rows.length - 1, Math.ceil((scroll + height - HEAD) / ROW));
+  const scale = (width - left - 24) / (span.to - span.from);
+  const step = STEPS.find((seconds) => seconds * 1000 * scale > 80) ?? STEPS.at(-1);
+  const view = { ...picture, scale, step, x: (time) => left + 6 + (time - span.from) * scale };
+  on.textBaseline = "middle";
+  on.fillStyle = colours.line;
+  for (let time = span.from; time <= span.to; time += step * 1000) {
+    on.fillRect(Math.round(view.x(time)), HEAD - 6, 1, height);
+  }
+  for (let row = first; row <= last; row++) paintRow(on, row, view);
+  paintTimes(on, view);
+  on.fillStyle = colours.line;
+  on.fillRect(0, HEAD - 4, width, 1);
+  on.fillRect(left, 0, 1, height);
+}
+
+function paintRow(on, row, view) {
+  const { width, colours, rows, left, scroll, hover, chosen } = view;
+  const y = HEAD + row * ROW - scroll;
+  if (hover === row || chosen === row) {
+    on.fillStyle = colours.sunken;
+    on.fillRect(0, y, width, ROW);
+  }
+  on.font = `10.5px ${colours.sans}`;
+  for (const one of rows[row].tries) for (const segment of one.segments) paintSegment(on, one, segment, y, view);
+  on.font = `12.5px ${colours.sans}`;
+  on.textAlign = "left";
+  on.fillStyle = colours.soft;
+  on.fillText(clip(on, rows[row].name, left - 20), 10, y + ROW / 2 + 0.5);
+}
+
+function paintSegment(on, one, [state, from, to], y, { colours, scale, x }) {
+  const waiting = state in THIN;
+  const high = THIN[state] ?? BAR;
+  const wide = Math.max(waiting ? 1 : 3, (to - from) * scale);
+  on.fillStyle = colours.state[state] ?? colours.state.none;
+  on.globalAlpha = waiting ? 0.55 : 1;
+  on.beginPath();
+  on.roundRect(x(from), y + (ROW - high) / 2, wide, high, high / 4);
+  on.fill();
+  on.globalAlpha = 1;
+  if (high <= 4 || wide <= 18) return;
+  const { glyph } = stateOf(state);
+  on.fillStyle = state === "deferred" ? colours.text : colours.glyph;
+  on.textAlign = "left";
+  on.fillText(
+    one.try_number > 1 && !waiting ? `${glyph} ${one.try_number}` : glyph,
+    x(from) + 4,
+    y + ROW / 2 + 0.5,
+  );
+}
+
+/** The instant at which it begins, then the time since. */
+function paintTimes(on, { width, colours, span, step, x }) {
+  on.fillStyle = colours.surface;
+  on.fillRect(0, 0, width, HEAD - 4);
+  on.font = `10.5px ${colours.sans}`;
+  on.fillStyle = colours.faint;
+  on.textAlign = "left";
+  const since = (seconds) => (step < 1 ? seconds.toFixed(1) + " s" : duration(seconds).replace(/\.0 s/, " s"));
+  for (let time = span.from, n = 0; time <= span.to; time += step * 1000, n++) {
+    if (x(time) >= width - 60) continue;
+    on.fillText(n === 0 ? instant(new Date(time)).slice(11) : `+${since(n * step)}`, x(time) + 3, 10);
+  }
+}

@@ -1,0 +1,66 @@
+// A try of a task in time: what it waited for, and how it ran.
+import { taskName } from "../../lib/names.js";
+import { stateOf } from "../../lib/states.js";
+import { duration } from "../../lib/time.js";
+
+export const ms = (text) => (text ? Date.parse(text) : null);
+
+export const THIN = { scheduled: 4, queued: 4, deferred: 8 }; // pixels of what waits; what runs is as high as BAR
+
+/**
+ * The segments of a try: what it was then, from when and until when in ms; one that is not over goes on until now.
+ * @param {Api["Segment"]} one
+ * @param {number} now in ms
+ * @returns {[string, number, number][]}
+ */
+export function segmentsOf(one, now) {
+  const scheduled = ms(one.scheduled_at);
+  const queued = ms(one.queued_at);
+  const start = ms(one.start_date);
+  const end = ms(one.end_date) ?? (start || queued || scheduled ? now : null);
+  const found = [];
+  if (scheduled !== null && (queued ?? start ?? end) > scheduled)
+    found.push(["scheduled", scheduled, queued ?? start ?? end]);
+  if (queued !== null) found.push(["queued", queued, start ?? end]);
+  let from = start;
+  for (const { since, until } of start === null ? [] : one.deferred) {
+    // it ran, waited for a trigger, and ran on
+    if (ms(since) > from) found.push(["running", from, ms(since)]);
+    from = ms(until) ?? end;
+    found.push(["deferred", ms(since), from]);
+  }
+  if (start !== null && (end > from || !one.deferred.length)) found.push([one.state ?? "running", from, end]);
+  return found.filter(([, from, to]) => to >= from);
+}
+
+/**
+ * The rows of a chart: `items` of the API's Gantt with names, and tries with their segments.
+ * @param {Api["Bar"][] | any[]} items
+ * @param {number} moment until when what is not over goes on; 0: until the end of the run
+ * @param {Api["Run"]} run
+ */
+export const rowsOf = (items, moment, run) =>
+  items.map((item) => ({
+    ...item,
+    name: taskName(item),
+    tries: item.tries.map((one) => {
+      const end = moment || Date.parse(run.end_date ?? one.end_date ?? one.start_date ?? 0);
+      return { ...one, segments: segmentsOf(one, end) };
+    }),
+  }));
+
+/** The first and the last moment of a run and all tries; null where nothing has begun. */
+export function spanOf(rows, run) {
+  const all = rows.flatMap((row) => row.tries.flatMap((one) => one.segments));
+  const from = all.reduce((least, [, a]) => Math.min(least, a), ms(run.start_date) ?? Infinity);
+  const to = all.reduce((most, [, , b]) => Math.max(most, b), ms(run.end_date) ?? 0);
+  return Number.isFinite(from) ? { from, to: Math.max(to, from + 50) } : null;
+}
+
+/** The newest tries of a row in words, its name first. */
+export function rowWords(row) {
+  const segmentWords = ([kind, from, to]) => `, ${THIN[kind] ? kind : "ran"} ${duration((to - from) / 1000)}`;
+  const tryWords = (one) =>
+    `try ${one.try_number}: ${stateOf(one.state).label}${one.segments.map(segmentWords).join("")}`;
+  return [row.name, ...row.tries.slice(-4).map(tryWords)];
+}

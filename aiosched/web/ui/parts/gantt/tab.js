@@ -1,0 +1,46 @@
+// The tab with the Gantt chart of a run of a DAG.
+import { html } from "../../lib/html.js";
+import { at, useResource } from "../../lib/api.js";
+import { path, query } from "../../lib/router.js";
+import { Empty, Failure, Link, Loading, Notice, State } from "../basics.js";
+import { RunPicker } from "../dag/runs.js";
+import { useRunResource } from "../run_resource.js";
+import { Chart } from "./chart.js";
+
+/** @param {{ dagId: string }} props */
+export function GanttTab({ dagId }) {
+  const runId = query.value.run || "latest";
+  const run = useResource(
+    at("dags", dagId, "runs", runId),
+    {},
+    { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId },
+  );
+  const facts = run.data.value;
+  const gantt = useRunResource(facts ? at("dags", dagId, "runs", facts.run_id, "gantt") : null, dagId, facts);
+  const failed = run.error.value ?? gantt.error.value;
+  return html`
+    <div class="stack">
+      <div class="row">
+        <${RunPicker} dagId=${dagId} none="latest" />
+        ${facts && html`
+            <${State} name=${facts.state} />
+            <${Link} to=${path("dags", dagId, "runs", facts.run_id)}>${facts.run_id}<//>
+        `}
+      </div>
+      ${failed?.status === 404 ? html`
+        <${Empty} title="No run yet" command=${`aiosched dags trigger ${dagId}`}>
+          A run in time appears here when there is one.
+        <//>
+      ` : failed && !gantt.data.value ? html`
+        <${Failure} error=${failed} retry=${run.reload} />
+      ` : !gantt.data.value ? html`
+        <${Loading} lines=${8} />
+      ` : html`
+          ${!gantt.data.value.complete && html`
+            <${Notice} kind="warn">This run has more tries than are shown.<//>
+          `}
+          <${Chart} dagId=${dagId} run=${facts} items=${gantt.data.value.items} />
+      `}
+    </div>
+  `;
+}

@@ -1,0 +1,68 @@
+// The box of the graph that is chosen, in words, below it.
+import { html } from "../../lib/html.js";
+import { path } from "../../lib/router.js";
+import { byState, stateOf } from "../../lib/states.js";
+import { Link, State } from "../basics.js";
+import { toggleFold } from "../grid/folding.js";
+
+const isMany = (node) => node.kind === "group" || node.is_mapped;
+
+/**
+ * A box in words, one for each line.
+ * @param {Api["GraphNode"]} node
+ */
+export const nodeWords = (node) => [...shapeWords(node), node.counts && countWords(node)].filter(Boolean);
+
+const shapeWords = (node) =>
+  [
+    node.id,
+    node.kind === "group" ? "group" : node.operator,
+    node.is_mapped && "mapped",
+    node.trigger_rule && node.trigger_rule !== "all_success" && `trigger rule ${node.trigger_rule}`,
+  ].filter(Boolean);
+
+const countWords = (node) =>
+  Object.entries(node.counts)
+    .map(([name, n]) => (isMany(node) ? `${n} ` : "") + stateOf(name).label)
+    .join(", ");
+
+/** @param {{ node: Api["GraphNode"] | undefined, dagId: string, runId: string | undefined }} props */
+export function Chosen({ node, dagId, runId }) {
+  return html`
+    <section class="selected card" aria-label="Selected" aria-live="polite" id="graph-chosen">
+      ${node ? html`
+        <div class="row apart">
+          <div class="row">
+            <b>${node.id}</b>
+            ${shapeWords(node)
+              .slice(1)
+              .map((words) => html`
+                <span class="soft">${words}</span>
+              `)}
+            ${node.counts &&
+              byState(node.counts).map(([name, n]) => html`
+                <${State} name=${name} count=${isMany(node) ? n : undefined} />
+              `)}
+          </div>
+          <${Action} node=${node} dagId=${dagId} runId=${runId} />
+        </div>
+      ` : html`
+        <span class="faint">Click a box, or use the arrow keys in the graph. Click a group twice to fold it.</span>
+      `}
+    </section>
+  `;
+}
+
+function Action({ node, dagId, runId }) {
+  if (node.kind === "group")
+    return html`
+      <button class="button small" onClick=${() => toggleFold(node.id)}>
+        ${node.is_folded ? "Unfold" : "Fold"}
+      </button>
+    `;
+  return runId ? html`
+    <${Link} class="button small" to=${path("dags", dagId, "runs", runId, "tasks", node.id)}>
+      Open
+    <//>
+  ` : null;
+}

@@ -1,0 +1,103 @@
+// The graph of a DAG on a canvas: boxes and lines where the server put them, with the states of a run, pan and zoom.
+import { html, useEffect, useMemo, useRef, useState } from "../../lib/html.js";
+import { useKey } from "../../lib/keys.js";
+import { go, path, query, setQuery } from "../../lib/router.js";
+import { useCanvas, useFirstPaint, useTooltip } from "../canvas.js";
+import { toggleFold } from "../grid/folding.js";
+import { Chosen } from "./chosen.js";
+import { keyListener, usePointer, useWheel } from "./moving.js";
+import { paintGraph } from "./painting.js";
+import { atFirst, boundsOf, fitted, showing, zoomed } from "./scene.js";
+
+/**
+ * `begun` is when the page began with it, as `performance.now()` has it.
+ * @param {{ dagId: string, graph: Api["DagGraph"], begun: number }} props
+ */
+export function Graph({ dagId, graph, begun }) {
+  const { critical, run: runId } = query.value;
+  const bounds = useMemo(() => boundsOf(graph), [graph]);
+  const onPath = useMemo(() => new Set(graph.critical_path), [graph]);
+  const [chosen, setChosen] = useState(query.value.task ?? null);
+  const selected = graph.nodes.find((node) => node.id === chosen);
+  const position = useRef(null);
+  const size = useRef({ width: 0, height: 0 });
+  const hover = useRef(null);
+  const { box: tipBox, tip } = useTooltip();
+  const painted = useFirstPaint("aiosched.graph", begun);
+  const scene = { graph, bounds, onPath, chosen, dim: critical === "1" && onPath.size > 0 };
+  const draw = (on, view) => {
+    size.current = view;
+    position.current ??= atFirst(graph, view);
+    paintGraph(on, { ...scene, ...view, ...position.current, hover: hover.current });
+    painted({ nodes: graph.nodes.length });
+  };
+  const { canvas, redraw } = useCanvas(draw, [graph, chosen, critical]);
+  useKey("+ − 0", "zoom the graph, fit it", () => {});
+
+  const move = (next) => {
+    position.current = next;
+    redraw();
+  };
+  const middle = () => [size.current.width / 2, size.current.height / 2];
+  const doing = {
+    move,
+    zoom: (factor, point = middle()) => move(zoomed(position.current, factor, point)),
+    fit: () => move(fitted(graph, size.current)),
+    show: (node) => move(showing(position.current, size.current, node)),
+    choose(id) {
+      setChosen(id);
+      setQuery({ task: id });
+    },
+    open(node) {
+      if (node.kind === "group") toggleFold(node.id);
+      else if (runId) go(path("dags", dagId, "runs", runId, "tasks", node.id));
+    },
+  };
+  useGoto(graph, position, (node) => {
+    setChosen(node.id);
+    doing.show(node);
+    canvas.current.parentElement.focus();
+  });
+  useWheel(canvas, tip, doing);
+  const words = `Graph of ${dagId}: ${graph.nodes.length} boxes. Arrow keys follow the lines, plus and minus zoom, 0 fits.`;
+  const height = `clamp(260px, ${Math.round(graph.height * 1.25 + 90)}px, max(300px, calc(100vh - 300px)))`;
+  return html`
+    <div>
+      <div
+        class="graphbox"
+        style=${{ height }}
+        role="application"
+        tabindex="0"
+        aria-label=${words}
+        aria-describedby="graph-chosen"
+        onKeyDown=${keyListener(graph, selected, position, doing)}
+        ...${usePointer(graph, { chosen, position, hover, canvas, tip, redraw, doing })}
+      >
+        <canvas ref=${canvas} aria-hidden="true" />
+        <div class="zoom row">
+          <button class="button small" aria-label="Zoom in" onClick=${() => doing.zoom(1.25)}>
+            +
+          </button>
+          <button class="button small" aria-label="Zoom out" onClick=${() => doing.zoom(0.8)}>
+            −
+          </button>
+          <button class="button small" onClick=${doing.fit}>
+            Fit
+          </button>
+        </div>
+      </div>
+      <div class="tip" ref=${tipBox} hidden aria-hidden="true" />
+      <${Chosen} node=${selected} dagId=${dagId} runId=${runId} />
+    </div>
+  `;
+}
+
+/** Show the task of the address when the address asks for it, once. */
+function useGoto(graph, position, show) {
+  useEffect(() => {
+    if (query.value.goto !== "1") return;
+    setQuery({ goto: null });
+    const found = graph.nodes.find((node) => node.id === query.value.task);
+    if (found && position.current) show(found);
+  });
+}

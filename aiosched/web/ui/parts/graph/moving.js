@@ -1,0 +1,107 @@
+// What keys, the pointer and the wheel do in the graph: choose, open, fold, pan and zoom.
+import { useEffect, useRef } from "../../lib/html.js";
+import { toggleFold } from "../grid/folding.js";
+import { nodeWords } from "./chosen.js";
+import { neighbour, nodeAt } from "./scene.js";
+
+/**
+ * What they may do: `zoom(factor, point)`, `fit()`, `show(node)`, `choose(id)`, `open(node)`, `move(position)`.
+ * @typedef {Record<"move" | "zoom" | "fit" | "show" | "choose" | "open", (...args: any[]) => void>} Doing
+ */
+
+/**
+ * @param {Api["DagGraph"]} graph
+ * @param {Api["GraphNode"] | undefined} selected
+ * @param {{ current: import("./scene.js").Position | null }} position null: nothing is drawn yet
+ * @param {Doing} doing
+ */
+export function keyListener(graph, selected, position, { zoom, fit, show, choose, open }) {
+  const step = (key) => {
+    const next = neighbour(graph, selected, key);
+    if (!next) return;
+    choose(next.id);
+    show(next);
+  };
+  return (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !position.current) return;
+    if (event.key === "+" || event.key === "=") zoom(1.25);
+    else if (event.key === "-") zoom(0.8);
+    else if (event.key === "0") fit();
+    else if (event.key.startsWith("Arrow")) step(event.key);
+    else if ((event.key === "Enter" || event.key === " ") && selected) open(selected);
+    else if (event.key === "Escape") choose(null);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+}
+
+/** A point of the screen in the canvas. */
+function pointIn(canvas, event) {
+  const frame = canvas.current.getBoundingClientRect();
+  return [event.clientX - frame.left, event.clientY - frame.top];
+}
+
+/** The listeners of the pointer, which pans, chooses and opens; `hover` holds the id of what is under it. */
+export function usePointer(graph, { chosen, position, hover, canvas, tip, redraw, doing }) {
+  const drag = useRef(null);
+  const under = (event) => nodeAt(graph.nodes, position.current, pointIn(canvas, event));
+  const pan = (event) => {
+    const dx = event.clientX - drag.current.x;
+    const dy = event.clientY - drag.current.y;
+    if (!drag.current.moved && Math.abs(dx) + Math.abs(dy) <= 3) return;
+    drag.current = { x: event.clientX, y: event.clientY, moved: true };
+    tip.hide();
+    doing.move({ ...position.current, x: position.current.x + dx, y: position.current.y + dy });
+  };
+  return {
+    onPointerDown(event) {
+      if (!position.current || event.button || event.target.closest("button")) return;
+      drag.current = { x: event.clientX, y: event.clientY, moved: false };
+      canvas.current.parentElement.setPointerCapture(event.pointerId);
+    },
+    onPointerMove(event) {
+      if (!position.current) return;
+      if (drag.current) return void pan(event);
+      const node = under(event);
+      if ((node?.id ?? null) !== hover.current) {
+        hover.current = node?.id ?? null;
+        redraw();
+        canvas.current.parentElement.style.cursor = node ? "pointer" : "";
+      }
+      if (node) tip.show(nodeWords(node), event);
+      else tip.hide();
+    },
+    onPointerUp(event) {
+      const was = drag.current;
+      drag.current = null;
+      if (!was || was.moved) return;
+      const node = under(event);
+      if (node?.kind === "group" && node.id === chosen) toggleFold(node.id);
+      else doing.choose(node?.id ?? null);
+    },
+    onPointerLeave() {
+      hover.current = null;
+      tip.hide();
+      redraw();
+    },
+    onDblClick(event) {
+      const node = under(event);
+      if (node?.kind === "task") doing.open(node);
+    },
+  };
+}
+
+/** Zoom with the wheel. Preact's own listeners are passive for it: they could not keep the page from scrolling. */
+export function useWheel(canvas, tip, { zoom }) {
+  useEffect(() => {
+    const target = canvas.current.parentElement;
+    const onWheel = (event) => {
+      event.preventDefault();
+      tip.hide();
+      zoom(Math.exp(-event.deltaY * 0.0015), pointIn(canvas, event));
+    };
+    target.addEventListener("wheel", onWheel, { passive: false });
+    return () => target.removeEventListener("wheel", onWheel);
+  });
+}

@@ -1,0 +1,131 @@
+// What is on the canvas of the graph, where the view stands, and which box is near.
+
+const MARGIN = 24;
+const SMALLEST = 0.04;
+const LARGEST = 2.5;
+
+/**
+ * Everything that is drawn, but for where the view stands.
+ * @typedef {object} Scene
+ * @property {Api["DagGraph"]} graph
+ * @property {number[][]} bounds of each edge: left, top, right, bottom
+ * @property {Set<string>} onPath ids on the critical path
+ * @property {boolean} dim whether the critical path stands out
+ * @property {string | null} chosen id of a box
+ *
+ * Pixels of the screen are those of the graph, times `scale`, and moved by `x` and `y`.
+ * @typedef {{ scale: number, x: number, y: number }} Position
+ *
+ * @typedef {{ width: number, height: number }} Size
+ */
+
+/** @param {Api["DagGraph"]} graph */
+export const boundsOf = (graph) =>
+  graph.edges.map(({ points }) => [
+    Math.min(...points.map(([x]) => x)),
+    Math.min(...points.map(([, y]) => y)),
+    Math.max(...points.map(([x]) => x)),
+    Math.max(...points.map(([, y]) => y)),
+  ]);
+
+/** Whether a box is one of a task, or of a group that stands for its tasks. */
+export const isBox = (node) => node.kind === "task" || node.is_folded;
+
+// ---- where the view stands ----
+
+/**
+ * All of the graph.
+ * @param {Size} graph
+ * @param {Size} size of the canvas
+ * @returns {Position}
+ */
+export function fitted(graph, { width, height }) {
+  const wished = Math.min(1.25, (width - 2 * MARGIN) / graph.width, (height - 2 * MARGIN) / graph.height);
+  const scale = Math.max(SMALLEST, wished);
+  return { scale, x: (width - graph.width * scale) / 2, y: (height - graph.height * scale) / 2 };
+}
+
+/**
+ * Where to begin: with all of it, or where that would be too small to read, with its left end.
+ * @param {Api["DagGraph"]} graph
+ * @param {Size} size
+ * @returns {Position}
+ */
+export function atFirst(graph, size) {
+  const all = fitted(graph, size);
+  if (all.scale >= 0.35 || graph.nodes.length <= 60) return all;
+  return { scale: 0.5, x: MARGIN, y: (size.height - graph.height * 0.5) / 2 };
+}
+
+/**
+ * Larger or smaller by a factor; the point `[x, y]` of the screen stays.
+ * @param {Position} position
+ * @returns {Position}
+ */
+export function zoomed({ scale, x, y }, factor, [px, py]) {
+  const next = Math.max(SMALLEST, Math.min(LARGEST, scale * factor));
+  return { scale: next, x: px - ((px - x) / scale) * next, y: py - ((py - y) / scale) * next };
+}
+
+/**
+ * The view moved so that a box is in it; as it is where the box is already.
+ * @param {Position} position
+ * @param {Size} size
+ * @param {Api["GraphNode"]} node
+ * @returns {Position}
+ */
+export function showing(position, { width, height }, node) {
+  const { scale, x, y } = position;
+  const left = node.x * scale + x;
+  const top = node.y * scale + y;
+  const right = left + node.width * scale;
+  const bottom = top + node.height * scale;
+  if (left >= 10 && top >= 10 && right <= width - 10 && bottom <= height - 10) return position;
+  const next = Math.max(scale, 0.5);
+  return {
+    scale: next,
+    x: width / 2 - (node.x + node.width / 2) * next,
+    y: height / 2 - (node.y + node.height / 2) * next,
+  };
+}
+
+// ---- which box ----
+
+/**
+ * The box at a point of the screen; of an open group its head.
+ * @param {Api["GraphNode"][]} nodes
+ * @param {Position} position
+ */
+export function nodeAt(nodes, { scale, x, y }, [px, py]) {
+  const [gx, gy] = [(px - x) / scale, (py - y) / scale];
+  const hit = (node) => {
+    const height = node.kind === "group" && !node.is_folded ? 26 : node.height;
+    return gx >= node.x && gx <= node.x + node.width && gy >= node.y && gy <= node.y + height;
+  };
+  return nodes.findLast(hit) ?? null; // inner ones stand behind their groups in the list
+}
+
+/**
+ * The box that an arrow key leads to: along the lines to the sides, to what is above or below otherwise.
+ * @param {Api["DagGraph"]} graph
+ * @param {Api["GraphNode"] | undefined} from
+ * @param {string} key
+ */
+export function neighbour(graph, from, key) {
+  if (!from) return graph.nodes.find(isBox);
+  if (key === "ArrowLeft" || key === "ArrowRight") return besides(graph, from, key === "ArrowLeft");
+  const overlaps = (node) => node.x < from.x + from.width && node.x + node.width > from.x;
+  const beyond = (node) => (key === "ArrowUp" ? node.y < from.y : node.y > from.y);
+  const same = graph.nodes.filter((node) => node.id !== from.id && isBox(node) && overlaps(node) && beyond(node));
+  return same.sort((a, b) => Math.abs(a.y - from.y) - Math.abs(b.y - from.y))[0];
+}
+
+/** The nearest of the boxes that lead to one, or that it leads to. */
+function besides({ nodes, edges }, from, before) {
+  const middle = from.y + from.height / 2;
+  const ids = edges
+    .filter((edge) => (before ? edge.target : edge.source) === from.id)
+    .map((edge) => (before ? edge.source : edge.target));
+  const near = ids.map((id) => nodes.find((node) => node.id === id));
+  return near.sort((a, b) => Math.abs(a.y - middle) - Math.abs(b.y - middle))[0];
+}

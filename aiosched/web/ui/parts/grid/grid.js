@@ -1,0 +1,156 @@
+// The grid of a DAG: runs across, tasks down, on one canvas that draws only what is visible.
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../lib/html.js";
+import { visibleRows } from "../../lib/gridmodel.js";
+import { useKey } from "../../lib/keys.js";
+import { query, setQuery } from "../../lib/router.js";
+import { useCanvas, useFirstPaint, useTooltip } from "../canvas.js";
+import { foldedGroups } from "./folding.js";
+import { bringIntoView, keyListener, nearest, openPlace, placeWords, pointerListeners } from "./moving.js";
+import { paintGrid } from "./painting.js";
+import { COLUMN, HEAD, ROW, namesWidth, placeOf, rangeOf, selectionOf } from "./scene.js";
+import { Selected } from "./selected.js";
+
+/**
+ * `begun` is when the page began with it, as `performance.now()` has it.
+ * @param {{ dagId: string, grid: Api["Grid"], begun: number }} props
+ */
+export function Grid({ dagId, grid, begun }) {
+  const [focused, setFocused] = useFocus();
+  const [anchor, setAnchor] = useState(null); // the other corner of a selection
+  const [dialog, setDialog] = useState(null);
+  const scene = useScene(grid, focused, anchor);
+  const { rows, place, left } = scene;
+  const box = useRef(null);
+  const hover = useRef(null);
+  const { box: tipBox, tip } = useTooltip();
+  const painted = useFirstPaint("aiosched.grid", begun);
+  const draw = (on, view) => {
+    const scroll = { x: box.current.scrollLeft, y: box.current.scrollTop };
+    paintGrid(on, { ...scene, ...view, scroll, marked: hover.current ?? {} });
+    painted({ cells: grid.runs.length * grid.rows.length });
+  };
+  const foldKey = [...scene.folded].join(",");
+  const { canvas, redraw } = useCanvas(draw, [grid, foldKey, focused, anchor]);
+  useEffect(() => setAnchor(null), [grid.runs.length, foldKey]);
+  useLayoutEffect(() => {
+    box.current.scrollLeft = box.current.scrollWidth;
+  }, [grid.runs.length]); // the newest runs first
+  useKey(
+    "Arrow keys",
+    "move in the grid, with Shift to select more; Enter opens, Space folds, c clears",
+    () => {},
+  );
+
+  const focus = (row, column, extend) => {
+    const next = nearest(scene, row, column);
+    setAnchor(extend ? (anchor ?? place ?? next) : null);
+    setFocused({ run: grid.runs[next.column].run_id, task: next.row < 0 ? null : rows[next.row].id });
+    bringIntoView(box.current, left, next);
+  };
+  const leave = () => {
+    setAnchor(null);
+    setFocused({ run: null, task: null });
+  };
+  const total = { width: left + grid.runs.length * COLUMN + 8, height: HEAD + rows.length * ROW + 4 };
+  return html`
+    <div class="stack">
+      <div
+        class="gridbox"
+        ref=${box}
+        style=${{ height: `min(${total.height + 18}px, max(300px, calc(100vh - 300px)))` }}
+        role="grid"
+        tabindex="0"
+        aria-label=${`Runs and tasks of ${dagId}`}
+        aria-rowcount=${rows.length + 1}
+        aria-colcount=${grid.runs.length}
+        aria-activedescendant=${place ? "grid-focus" : undefined}
+        onScroll=${redraw}
+        onKeyDown=${keyListener(dagId, scene, { focus, clear: () => setDialog("clear"), leave })}
+        ...${pointerListeners(dagId, scene, { box, hover, tip, redraw, focus })}
+      >
+        <div class="sticky" aria-hidden="true">
+          <canvas ref=${canvas} />
+        </div>
+        <div
+          class="spacer"
+          aria-hidden="true"
+          style=${{ width: `${total.width}px`, height: `${total.height}px` }}
+        />
+        <${FocusedCell} scene=${scene} />
+      </div>
+      <div class="tip" ref=${tipBox} hidden aria-hidden="true" />
+      ${place ? html`
+        <${Selected}
+          dagId=${dagId}
+          run=${grid.runs[place.column]}
+          row=${rows[place.row]}
+          cell=${place.row < 0 ? null : grid.cells[place.column][rows[place.row].index]}
+          selection=${selectionOf(scene)}
+          many=${isMany(scene.range)}
+          open=${() => openPlace(dagId, scene, place)}
+          dialog=${dialog}
+          setDialog=${setDialog}
+        />
+      ` : html`
+        <p class="faint">
+          Click a cell, or use the arrow keys in the grid: <kbd>Enter</kbd> opens, <kbd>Shift</kbd> selects more.
+        </p>
+      `}
+    </div>
+  `;
+}
+
+const isMany = (range) => range !== null && (range.top !== range.bottom || range.from !== range.to);
+
+/**
+ * @param {Api["Grid"]} grid
+ * @returns {import("./scene.js").Scene}
+ */
+function useScene(grid, focused, anchor) {
+  const folded = foldedGroups();
+  const rows = useMemo(() => visibleRows(grid.rows, folded), [grid.rows, [...folded].join(",")]);
+  const narrow = innerWidth < 600;
+  const left = useMemo(() => namesWidth(grid.rows, narrow), [grid.rows, narrow]);
+  const longest = useMemo(() => Math.max(...grid.runs.map((run) => run.seconds ?? 0), 0.001), [grid.runs]);
+  const place = placeOf(rows, grid.runs, focused);
+  return { grid, rows, folded, place, range: rangeOf(place, anchor), left, longest };
+}
+
+/** The run and the task in focus: kept here, and soon after in the address. */
+function useFocus() {
+  const { run = null, task = null } = query.value;
+  const [focus, setFocus] = useState({ run, task });
+  const due = useRef(null);
+  useEffect(() => {
+    if (!due.current) setFocus({ run, task });
+  }, [run, task]); // the way back
+  useEffect(() => () => clearTimeout(due.current), []);
+  return [
+    focus,
+    (next) => {
+      setFocus(next);
+      clearTimeout(due.current);
+      due.current = setTimeout(() => {
+        due.current = null;
+        setQuery(next);
+      }, 150);
+    },
+  ];
+}
+
+/** What screen readers are told: the cell in focus. A canvas has none. */
+function FocusedCell({ scene }) {
+  const { place } = scene;
+  return html`
+    <div role="row" class="hidden-text" aria-rowindex=${place ? place.row + 2 : 1}>
+      <div
+        role="gridcell"
+        id="grid-focus"
+        aria-colindex=${place ? place.column + 1 : 1}
+        aria-selected=${place ? "true" : "false"}
+      >
+        ${place ? placeWords(scene, place).join(", ") : "Use the arrow keys"}
+      </div>
+    </div>
+  `;
+}

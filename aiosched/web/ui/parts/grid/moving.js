@@ -1,0 +1,151 @@
+// What keys and the pointer do in the grid: move the focus, select, open, fold.
+import { may } from "../../lib/api.js";
+import { cellWords, runLabel, runWords } from "../../lib/gridmodel.js";
+import { go, path } from "../../lib/router.js";
+import { instant } from "../../lib/time.js";
+import { toggleFold } from "./folding.js";
+import { COLUMN, HEAD, ROW, between } from "./scene.js";
+
+/** @typedef {import("./scene.js").Place} Place */
+/** @typedef {import("./scene.js").Scene} Scene */
+
+/**
+ * A run, or a task in a run, in words: one for each line.
+ * @param {Scene} scene
+ * @param {Place} place
+ */
+export function placeWords({ grid, rows }, { row, column }) {
+  const run = grid.runs[column];
+  if (row < 0) return [instant(runLabel(run)), run.run_id, ...runWords(run)];
+  return [
+    rows[row].id,
+    cellWords(grid.cells[column][rows[row].index]),
+    `${instant(runLabel(run))} · ${run.run_id}`,
+  ];
+}
+
+/**
+ * Go to the page of what is there; a group is folded instead.
+ * @param {string} dagId
+ * @param {Scene} scene
+ * @param {Place} place
+ */
+export function openPlace(dagId, { grid, rows }, { row, column }) {
+  const ofRun = path("dags", dagId, "runs", grid.runs[column].run_id);
+  const one = rows[row];
+  if (row < 0) go(ofRun);
+  else if (one.kind === "group") toggleFold(one.id);
+  else if (one.is_mapped) go(`${ofRun}?tab=tasks&task=${encodeURIComponent(one.id)}`);
+  else go(path("dags", dagId, "runs", grid.runs[column].run_id, "tasks", one.id));
+}
+
+/**
+ * Scroll so that a place is in view.
+ * @param {HTMLElement} box
+ * @param {number} left pixels beside the cells
+ * @param {Place} place
+ */
+export function bringIntoView(box, left, { row, column }) {
+  const x = column * COLUMN;
+  const y = row * ROW;
+  if (x < box.scrollLeft) box.scrollLeft = x;
+  else if (x + COLUMN > box.scrollLeft + box.clientWidth - left)
+    box.scrollLeft = x + COLUMN - box.clientWidth + left;
+  if (row >= 0 && y < box.scrollTop) box.scrollTop = y;
+  else if (y + ROW > box.scrollTop + box.clientHeight - HEAD) box.scrollTop = y + ROW - box.clientHeight + HEAD;
+}
+
+/**
+ * The listeners of the keyboard. `focus(row, column, extend)` moves, `clear()` asks, `leave()` forgets the focus.
+ * @param {string} dagId
+ * @param {Scene} scene
+ */
+export function keyListener(dagId, scene, { focus, clear, leave }) {
+  const { place, rows, grid } = scene;
+  const many = grid.runs.length;
+  const steps = {
+    ArrowLeft: [0, -1],
+    ArrowRight: [0, 1],
+    ArrowUp: [-1, 0],
+    ArrowDown: [1, 0],
+    PageUp: [-10, 0],
+    PageDown: [10, 0],
+    Home: [0, -many],
+    End: [0, many],
+  };
+  return (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const now = place ?? { row: -1, column: many };
+    const step = steps[event.key];
+    if (step) focus(now.row + step[0], now.column + step[1], event.shiftKey);
+    else if (event.key === "Enter" && place) openPlace(dagId, scene, place);
+    else if (event.key === " " && place && rows[place.row]?.kind === "group") toggleFold(rows[place.row].id);
+    else if (event.key === "c" && place && may("operator")) clear();
+    else if (event.key === "Escape") leave();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+}
+
+/**
+ * The listeners of the pointer; `hover` holds what is under it, `tip` shows words beside it.
+ * @param {string} dagId
+ * @param {Scene} scene
+ */
+export function pointerListeners(dagId, scene, { box, hover, tip, redraw, focus }) {
+  const { rows } = scene;
+  const isCell = (now) => now.column !== null && now.row !== null;
+  const isGroup = (now) => now.label && rows[now.row]?.kind === "group";
+  return {
+    onMouseMove(event) {
+      const now = under(event, box.current, scene);
+      const same = now.column === hover.current?.column && now.row === hover.current?.row;
+      if (!same) {
+        hover.current = now;
+        redraw();
+        box.current.style.cursor = isCell(now) || isGroup(now) ? "pointer" : "";
+      }
+      if (isCell(now)) tip.show(placeWords(scene, now), event);
+      else if (same) return;
+      else if (now.label && rows[now.row]) tip.show(nameWords(rows[now.row]), event);
+      else tip.hide();
+    },
+    onMouseLeave() {
+      hover.current = null;
+      tip.hide();
+      redraw();
+    },
+    onClick(event) {
+      const now = under(event, box.current, scene);
+      if (isGroup(now)) toggleFold(rows[now.row].id);
+      else if (isCell(now)) focus(now.row, now.column, event.shiftKey);
+    },
+    onDblClick(event) {
+      const now = under(event, box.current, scene);
+      if (isCell(now)) openPlace(dagId, scene, now);
+    },
+  };
+}
+
+const nameWords = (row) => [row.id, row.kind === "group" ? "group" : row.is_mapped && "mapped task"];
+
+/** The row and the column under the pointer, null where there is none; `label`: it is on the name of a row. */
+function under(event, box, { grid, rows, left }) {
+  const frame = box.getBoundingClientRect();
+  const x = event.clientX - frame.left - box.clientLeft;
+  const y = event.clientY - frame.top - box.clientTop;
+  const column = x < left ? null : Math.floor((x - left + box.scrollLeft) / COLUMN);
+  const row = y < HEAD ? -1 : Math.floor((y - HEAD + box.scrollTop) / ROW);
+  return {
+    column: column === null || column >= grid.runs.length ? null : column,
+    row: row >= rows.length ? null : row,
+    label: x < left,
+  };
+}
+
+/** The place nearest to a row and a column that may be outside of the grid. */
+export const nearest = ({ rows, grid }, row, column) => ({
+  row: between(row, -1, rows.length - 1),
+  column: between(column, 0, grid.runs.length - 1),
+});

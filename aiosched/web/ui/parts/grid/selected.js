@@ -1,0 +1,81 @@
+// What is selected in the grid, in words, with what can be done to it.
+import { html } from "../../lib/html.js";
+import { may } from "../../lib/api.js";
+import { path } from "../../lib/router.js";
+import { byState } from "../../lib/states.js";
+import { ClearDialog } from "../actions/clear.js";
+import { MarkDialog } from "../actions/mark.js";
+import { Link, State } from "../basics.js";
+
+/**
+ * `many`: more than one cell is selected; `dialog` is "clear", "mark" or null.
+ * @param {{ dagId: string, run: Api["Bar"], row: Api["Row"] | undefined, cell: any, selection: any, many: boolean,
+ *   open: () => void, dialog: string | null, setDialog: (dialog: string | null) => void }} props
+ */
+export function Selected({ dagId, run, row, cell, selection, many, open, dialog, setDialog }) {
+  const close = () => setDialog(null);
+  return html`
+    <section class="selected card" aria-label="Selected">
+      <div class="row apart">
+        <div class="row">
+          ${many ? html`
+            <${Many} selection=${selection} />
+          ` : row ? html`
+              <b>${row.id}</b>
+              <${CellState} cell=${cell} />
+          ` : html`
+              <b>Run</b>
+              <${State} name=${run.state} />
+          `}
+          ${!many && html`
+            <${Link} to=${path("dags", dagId, "runs", run.run_id)} class="clip">
+              ${run.run_id}
+            <//>
+          `}
+        </div>
+        <div class="row">
+          ${!many && html`
+            <button class="button small" onClick=${open}>
+              ${row?.kind === "group" ? "Fold or unfold" : "Open"}
+            </button>
+          `}
+          ${may("operator") && html`
+            <button class="button small" onClick=${() => setDialog("clear")}>
+              Clear …
+            </button>
+          `}
+          ${may("operator") && !many && row?.kind !== "group" && html`
+            <button class="button small" onClick=${() => setDialog("mark")}>
+              Mark …
+            </button>
+          `}
+        </div>
+      </div>
+      ${dialog === "clear" && html`<${ClearDialog} dagId=${dagId} selection=${selection} onClose=${close} />`}
+      ${dialog === "mark" && html`
+        <${MarkDialog}
+          dagId=${dagId}
+          runId=${run.run_id}
+          taskId=${row?.kind === "task" ? row.id : undefined}
+          onClose=${close}
+        />
+      `}
+    </section>
+  `;
+}
+
+function Many({ selection: { task_ids, run_ids } }) {
+  const tasks = task_ids ? `${task_ids.length} ${task_ids.length === 1 ? "task" : "tasks"}` : "All tasks";
+  return html`
+    <b>
+      ${tasks} in ${run_ids.length} ${run_ids.length === 1 ? "run" : "runs"}
+    </b>
+  `;
+}
+
+/** A cell of the API's Grid: a state, counts of states, or nothing. */
+function CellState({ cell }) {
+  if (!cell) return html`<span class="soft">not in this run</span>`;
+  if (typeof cell === "string") return html`<${State} name=${cell} />`;
+  return byState(cell).map(([name, n]) => html`<${State} name=${name} count=${n} />`);
+}

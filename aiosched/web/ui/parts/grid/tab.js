@@ -1,0 +1,92 @@
+// The tab with the grid of a DAG: which runs it shows, and what stands there when there are none.
+import { html, useMemo } from "../../lib/html.js";
+import { query, setQuery } from "../../lib/router.js";
+import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../../lib/states.js";
+import { Empty, Failure, Loading } from "../basics.js";
+import { useGrid } from "./data.js";
+import { Grid } from "./grid.js";
+
+const LIMITS = [30, 100, 365];
+
+/** @param {{ dagId: string }} props */
+export function GridTab({ dagId }) {
+  const { limit = "30", state, type, before } = query.value;
+  const begun = useMemo(() => performance.now(), [dagId, limit, state, type, before]);
+  const grid = useGrid(dagId, { limit, state, run_type: type, cursor: before });
+  const data = grid.data.value;
+  return html`
+    <div class="stack">
+      <${Filters} older=${data?.next_cursor} />
+      ${data === null ? (
+        grid.error.value ? html`
+          <${Failure} error=${grid.error.value} retry=${grid.reload} />
+        ` : html`
+          <${Loading} lines=${8} />
+        `
+      ) : data.runs.length === 0 ? html`
+        <${NoRun} dagId=${dagId} filtered=${state || type} />
+      ` : html`
+        <${Grid} dagId=${dagId} grid=${data} begun=${begun} />
+      `}
+    </div>
+  `;
+}
+
+/** Which runs are shown; `older` is the cursor of the ones before them, where there are some. */
+function Filters({ older }) {
+  const { limit = "30", state, type, before } = query.value;
+  return html`
+    <div class="row">
+      <${Choice}
+        words="Runs"
+        value=${limit}
+        options=${LIMITS.map((n) => [n, `last ${n}`])}
+        onChange=${(value) => setQuery({ limit: value === "30" ? null : value })}
+      />
+      <${Choice}
+        words="State"
+        value=${state ?? ""}
+        options=${[["", "any"], ...RUN_STATES.map((name) => [name, stateOf(name).label])]}
+        onChange=${(value) => setQuery({ state: value, before: null })}
+      />
+      <${Choice}
+        words="Type"
+        value=${type ?? ""}
+        options=${[["", "any"], ...RUN_TYPES.map((name) => [name, runTypeWords(name)])]}
+        onChange=${(value) => setQuery({ type: value, before: null })}
+      />
+      ${older && html`
+        <button class="button" onClick=${() => setQuery({ before: older }, { push: true })}>
+          ‹ Older
+        </button>
+      `}
+      ${before && html`
+        <button class="button" onClick=${() => setQuery({ before: null })}>
+          Newest ›
+        </button>
+      `}
+    </div>
+  `;
+}
+
+function Choice({ words, value, options, onChange }) {
+  return html`
+    <label class="row soft">
+      ${words}${" "}
+      <select class="input" value=${value} onChange=${(e) => onChange(e.target.value)}>
+        ${options.map(([key, text]) => html`
+          <option value=${key}>${text}</option>
+        `)}
+      </select>
+    </label>
+  `;
+}
+
+function NoRun({ dagId, filtered }) {
+  if (filtered) return html`<${Empty} title="No such run">Another filter may show some.<//>`;
+  return html`
+    <${Empty} title="No run yet" command=${`aiosched dags trigger ${dagId}`}>
+      Trigger one, or wait for the next scheduled one.
+    <//>
+  `;
+}

@@ -1,0 +1,104 @@
+// What stands above a log: search, errors, its size, following, wrapping, the download.
+import { html } from "../../lib/html.js";
+import { bytes } from "../../lib/figures.js";
+import { query, setQuery } from "../../lib/router.js";
+
+/** @typedef {import("./viewer.js").Viewer} Viewer */
+
+export const toggleWrap = () => setQuery({ wrap: query.value.wrap ? null : 1 });
+
+/**
+ * `address` is that of the whole log, `name` that of the file it becomes; `field` gets the search field.
+ * @param {{ viewer: Viewer, address: string, name: string, words: string, setWords: (words: string) => void, field: any }} props
+ */
+export function Bar({ viewer, address, name, words, setWords, field }) {
+  const { file } = viewer;
+  return html`
+    <div class="bar row">
+      <${Search} viewer=${viewer} words=${words} setWords=${setWords} field=${field} />
+      ${viewer.errors.length > 0 && html`<${Errors} viewer=${viewer} />`}
+      <span class="push faint tabular">
+        ${file.lines.toLocaleString("en")} ${file.lines === 1 ? "line" : "lines"} · ${bytes(file.size)}
+      </span>
+      ${!file.complete && html`<${Follow} viewer=${viewer} />`}
+      <button
+        class="button small"
+        aria-pressed=${Boolean(query.value.wrap)}
+        onClick=${toggleWrap}
+        title="Wrap long lines (w)"
+      >
+        Wrap
+      </button>
+      <a class="button small" href=${address} download=${name} data-external>
+        Download
+      </a>
+    </div>
+  `;
+}
+
+function Search({ viewer, words, setWords, field }) {
+  const search = (event, step) => {
+    event.preventDefault();
+    viewer.search(words.trim(), step);
+  };
+  const type = (event) => {
+    setWords(event.target.value);
+    viewer.told = "";
+  };
+  return html`
+    <form class="row" role="search" onSubmit=${(e) => search(e, 1)}>
+      <input
+        class="input"
+        type="search"
+        ref=${field}
+        placeholder="Search the log"
+        aria-label="Search the log"
+        value=${words}
+        onInput=${type}
+        onKeyDown=${(e) => e.key === "Enter" && e.shiftKey && search(e, -1)}
+      />
+      <button
+        type="button"
+        class="button small"
+        disabled=${!words.trim()}
+        onClick=${(e) => search(e, -1)}
+        aria-label="Search upwards"
+      >
+        ↑
+      </button>
+      <button class="button small" disabled=${!words.trim()} aria-label="Search downwards">
+        ↓
+      </button>
+      <span class="faint" role="status">
+        ${viewer.told}
+      </span>
+    </form>
+  `;
+}
+
+function Errors({ viewer }) {
+  const { length } = viewer.errors;
+  return html`
+    <span class="row near">
+      <button class="button small danger" onClick=${() => viewer.nextError(-1)} aria-label="Error before">
+        ↑
+      </button>
+      <button class="button small danger" onClick=${() => viewer.nextError(1)} title="Jump to the next error (e)">
+        ${length === 1000 ? "1000+" : length} ${length === 1 ? "error" : "errors"} ↓
+      </button>
+    </span>
+  `;
+}
+
+function Follow({ viewer }) {
+  const toggle = () => {
+    if (!viewer.follow) return viewer.toEnd();
+    viewer.follow = false;
+    viewer.redraw();
+  };
+  return html`
+    <button class="button small" aria-pressed=${viewer.follow} onClick=${toggle}>
+      ${viewer.follow ? "Following" : "Follow"}
+    </button>
+  `;
+}

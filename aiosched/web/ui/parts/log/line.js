@@ -1,0 +1,62 @@
+// A line of a log: its number, colours, and words that were searched for.
+import { classes, html } from "../../lib/html.js";
+import { pieces } from "../../lib/ansi.js";
+import { here, href, query } from "../../lib/router.js";
+
+const LONGEST = 20_000; // characters of a line that are shown
+
+const BAD = /^Traceback \(most recent call last\)|\b(ERROR|CRITICAL|FATAL)\b|^\w*(Error|Exception): /;
+
+const ODD = /\b(WARN|WARNING)\b/;
+
+/** `text` with what was searched for marked. */
+function marked(text, words) {
+  if (!words) return text;
+  const found = [];
+  const low = text.toLowerCase();
+  const wanted = words.toLowerCase();
+  let at = 0;
+  for (let hit = low.indexOf(wanted); hit >= 0; hit = low.indexOf(wanted, at)) {
+    found.push(text.slice(at, hit), html`<mark>${text.slice(hit, hit + wanted.length)}</mark>`);
+    at = hit + wanted.length;
+  }
+  return found.length ? [...found, text.slice(at)] : text;
+}
+
+export function Line({ number, text, words, chosen, onChoose }) {
+  const cut = text?.length > LONGEST;
+  const shown =
+    text === undefined ? html`
+      <span class="skeleton" />
+    ` : (
+      pieces(cut ? text.slice(0, LONGEST) : text).map(({ text: part, look, style }) =>
+        look ? html`
+          <span class=${look} style=${style}>
+            ${marked(part, words)}
+          </span>
+        ` : (
+          marked(part, words)
+        ),
+      )
+    );
+  const level = text && (BAD.test(text) ? "bad" : ODD.test(text) && "odd");
+  return html`
+    <div class=${classes("line", level, chosen && "chosen")} data-line=${number + 1}>
+      <a
+        class="no"
+        tabindex="-1"
+        href=${href(`${here.value.path}?${new URLSearchParams({ ...query.value, line: number + 1 })}`)}
+        onClick=${(e) => {
+          e.preventDefault();
+          onChoose(number);
+        }}
+      >
+        ${number + 1}
+      </a>
+      <span class="text">
+        ${shown}
+        ${cut && html`<em> … ${(text.length - LONGEST).toLocaleString("en")} characters more in the download</em>`}
+      </span>
+    </div>
+  `;
+}

@@ -1,0 +1,121 @@
+// The lines of a log that are in view, and how the view follows scroll bar, wheel and keys.
+import { classes, html, useEffect, useLayoutEffect } from "../../lib/html.js";
+import { query, setQuery } from "../../lib/router.js";
+import { Line } from "./line.js";
+import { ROW } from "./viewer.js";
+
+/** @typedef {import("./viewer.js").Viewer} Viewer */
+
+const LEAST = 300; // pixels of the view, however little room is left
+
+/**
+ * Bind a viewer to the element that shows it: its size, its wheel, what it has to read.
+ * @param {Viewer} viewer
+ * @param {{ current: HTMLElement | null }} box
+ */
+export function usePane(viewer, box) {
+  useEffect(() => {
+    const pane = box.current;
+    if (!pane) return undefined;
+    const fit = () => {
+      const room = innerHeight - pane.getBoundingClientRect().top - scrollY - 24;
+      pane.style.height = room >= LEAST ? `${room}px` : "";
+    }; // the end of the log in view where that leaves enough of it
+    fit();
+    viewer.box = pane;
+    viewer.view = pane.clientHeight;
+    const look = new ResizeObserver(() => {
+      viewer.view = pane.clientHeight;
+      if (viewer.follow) viewer.toEnd();
+      else viewer.redraw();
+    });
+    const wheel = (event) => onWheel(event, viewer);
+    addEventListener("resize", fit);
+    look.observe(pane);
+    pane.addEventListener("wheel", wheel, { passive: false });
+    if (viewer.follow) viewer.toEnd();
+    else if (viewer.top) viewer.scrollTo(viewer.top);
+    return () => {
+      look.disconnect();
+      removeEventListener("resize", fit);
+      pane.removeEventListener("wheel", wheel);
+    };
+  }, [viewer, viewer.ready && viewer.file.lines > 0]);
+  useLayoutEffect(() => viewer.drawn());
+  useEffect(() => {
+    const due = setTimeout(() => viewer.fill().catch((error) => viewer.fail(error)), 30);
+    return () => clearTimeout(due);
+  });
+}
+
+/** The wheel moves by lines; the browser's own scrolling of a log that is scaled would fly by. */
+function onWheel(event, viewer) {
+  if (event.ctrlKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return;
+  const by = event.deltaY * (event.deltaMode === 1 ? ROW : 1);
+  if (viewer.scale <= 1.001) {
+    if (by < 0) viewer.follow = false;
+    return;
+  }
+  if (by < 0 ? viewer.top <= 0 : viewer.top >= viewer.most) return;
+  event.preventDefault();
+  viewer.move(by);
+}
+
+function onKey(event, viewer) {
+  const page = viewer.view - ROW;
+  const steps = {
+    ArrowDown: ROW,
+    ArrowUp: -ROW,
+    PageDown: page,
+    PageUp: -page,
+    " ": page,
+    Home: -Infinity,
+    End: Infinity,
+  };
+  const by = steps[event.key];
+  if (by === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  if (by === Infinity) viewer.toEnd();
+  else viewer.move(by);
+}
+
+/**
+ * `words` are marked in the lines.
+ * @param {{ viewer: Viewer, box: any, words: string }} props
+ */
+export function Pane({ viewer, box, words }) {
+  const { file, first, height } = viewer;
+  const wrap = Boolean(query.value.wrap);
+  const chosen = Number(query.value.line) - 1;
+  const count = Math.min(Math.ceil(viewer.view / ROW) + 2, file.lines - first);
+  const lines = Array.from({ length: Math.max(count, 0) }, (_, i) => first + i);
+  return html`
+    <div
+      class=${classes("pane", wrap && "wrap")}
+      style=${wrap ? undefined : { maxHeight: `${file.lines * ROW + 18}px` }}
+      ref=${box}
+      tabindex="0"
+      role="region"
+      aria-label="Log"
+      onScroll=${() => viewer.scrolled()}
+      onKeyDown=${(e) => onKey(e, viewer)}
+    >
+      <div style=${{ height: `${height}px`, minWidth: "100%", width: wrap ? "auto" : "max-content" }}>
+        <div class="window" style=${{ height: `${Math.min(viewer.view, height)}px` }}>
+          <div style=${{ marginTop: `${-(viewer.top % ROW)}px` }}>
+            ${lines.map((n) => html`
+              <${Line}
+                key=${n}
+                number=${n}
+                text=${file.peek(n)}
+                words=${words}
+                chosen=${n === chosen}
+                onChoose=${(line) => setQuery({ line: line + 1 })}
+              />
+            `)}
+          </div>
+        </div>
+      </div>
+    </div>
+  `;
+}

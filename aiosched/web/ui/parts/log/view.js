@@ -1,0 +1,62 @@
+// The log of a try: only the lines in view are drawn, so that 200 MB scroll like 2 kB.
+import { html, useEffect, useMemo, useRef, useState } from "../../lib/html.js";
+import { apiUrl } from "../../lib/api.js";
+import { useKey } from "../../lib/keys.js";
+import { Empty, Failure, Loading } from "../basics.js";
+import { Bar, toggleWrap } from "./bar.js";
+import { Pane, usePane } from "./pane.js";
+import { Viewer } from "./viewer.js";
+
+/**
+ * `path` of the log in the API; `name` of the file it is downloaded as; `running`: follow it; `failed`: begin at the
+ * last error.
+ * @param {{ path: string, params: object, name: string, running?: boolean, failed?: boolean }} props
+ */
+export function LogView({ path, params, name, running = false, failed = false }) {
+  const [, redraw] = useState(0);
+  const [words, setWords] = useState("");
+  const box = useRef(null);
+  const field = useRef(null);
+  const address = apiUrl(path, params);
+  const viewer = useMemo(() => new Viewer(path, params, () => redraw((n) => n + 1)), [address]);
+  const current = useRef(null); // keys are bound once
+  current.current = viewer;
+  useEffect(() => {
+    viewer.open({ running, failed });
+    return () => viewer.end();
+  }, [viewer]);
+  usePane(viewer, box);
+  useKey("e", "next error in the log", () => current.current.nextError(1));
+  useKey("w", "wrap long lines of the log", toggleWrap);
+  useKey("f", "search in the log", () => field.current?.focus());
+  const again = () => {
+    viewer.error = null;
+    viewer.open({ running, failed });
+  };
+  if (viewer.error) return html`<${Failure} error=${viewer.error} retry=${again} />`;
+  if (!viewer.ready)
+    return html`
+      <div style=${{ padding: "14px 16px" }}>
+        <${Loading} lines=${8} />
+      </div>
+    `;
+  if (!viewer.file.lines) return html`<${Nothing} complete=${viewer.file.complete} />`;
+  return html`
+    <div class="log">
+      <${Bar}
+        viewer=${viewer}
+        address=${address}
+        name=${name}
+        words=${words}
+        setWords=${setWords}
+        field=${field}
+      />
+      <${Pane} viewer=${viewer} box=${box} words=${words.trim()} />
+    </div>
+  `;
+}
+
+function Nothing({ complete }) {
+  if (complete) return html`<${Empty} title="This try wrote nothing">What a task prints or logs stands here.<//>`;
+  return html`<${Empty} title="Nothing is written yet">Lines appear here as the task writes them.<//>`;
+}

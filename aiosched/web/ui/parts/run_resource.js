@@ -1,0 +1,31 @@
+// What belongs to a run and changes with its tasks: its graph, its Gantt chart.
+import { useEffect, useRef } from "../lib/html.js";
+import { useResource } from "../lib/api.js";
+import { watchTopic } from "../lib/live.js";
+
+/**
+ * A resource of a run, read again at most once a second while its tasks change.
+ * @param {string | null} address
+ * @param {string} dagId
+ * @param {Api["Run"] | null} run
+ * @param {object} [params]
+ */
+export function useRunResource(address, dagId, run, params) {
+  const due = useRef(null);
+  const found = useResource(address, params, {
+    kinds: ["task", "run"],
+    concerns: (patch) =>
+      patch.kind === "task" ? patch.run === run?.key : patch.dag_id === dagId && (!run || patch.key === run.key),
+    onNews: (data) => {
+      due.current ??= setTimeout(() => {
+        due.current = null;
+        found.reload();
+      }, 1000);
+      return data;
+    },
+  });
+  const key = run && (run.state === "running" || run.state === "queued") ? run.key : null;
+  useEffect(() => (key === null ? undefined : watchTopic(`run:${key}`)), [key]);
+  useEffect(() => () => clearTimeout(due.current), []);
+  return found;
+}

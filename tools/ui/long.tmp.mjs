@@ -1,2 +1,0 @@
-import { parse } from "@babel/parser"; import { readFileSync } from "node:fs";
-for (const f of process.argv.slice(2)) { const s = readFileSync(f, "utf8"); for (let n of parse(s, { sourceType: "module" }).program.body) { if (n.declaration) n = n.declaration; const l = n.loc.end.line - n.loc.start.line + 1; if (l > 55) console.log(l, f.split("/ui/")[1] ?? f, n.id?.name ?? n.declarations?.[0]?.id?.name); } }
