@@ -20,8 +20,9 @@ function edited(source, pieces) {
   let out = "";
   let at = 0;
   for (const [start, end, text] of pieces.sort((a, b) => a[0] - b[0] || a[1] - b[1])) {
-    out += source.slice(at, start) + text;
-    at = end;
+    const from = Math.max(start, at); // two fragments take their indentation from the same line
+    out += source.slice(at, from) + text;
+    at = from + end - start;
   }
   return out + source.slice(at);
 }
@@ -103,9 +104,8 @@ function toHtm(source) {
   for (const [node, parent] of nodesOf(parse(source, { sourceType: "module", plugins: ["jsx"] }))) {
     pieces.push(...(piecesOf[node.type]?.(node, parent, source) ?? []));
   }
-  return edited(source, pieces)
-    .replace(/html`\n\s*\n/g, "html`\n")
-    .replace(/\n\s*\n(\s*`)/g, "\n$1"); // where a fragment was
+  const text = edited(source, pieces);
+  return text.replace(/html`\n\s*\n/g, "html`\n").replace(/\n\s*\n(\s*`)/g, "\n$1"); // where a fragment was
 }
 
 const piecesOf = {
@@ -120,8 +120,16 @@ const piecesOf = {
     return pieces;
   },
   JSXFragment(node, parent, source) {
-    const tags = [node.openingFragment, node.closingFragment];
-    return [...around(node, parent, source), ...tags.map(({ start, end }) => [start, end, ""])];
+    const { openingFragment: opening, closingFragment: closing } = node;
+    const pieces = [
+      [opening.start, opening.end, ""],
+      [closing.start, closing.end, ""],
+    ];
+    const inner = source.slice(opening.end, closing.start);
+    for (const { index } of node.extra?.parenthesized ? inner.matchAll(/(?<=\n)  /g) : []) {
+      pieces.push([opening.end + index, opening.end + index + 2, ""]); // what was inside of it stands where it stood
+    }
+    return [...around(node, parent, source), ...pieces];
   },
   JSXAttribute: ({ name, value }) =>
     value?.type === "JSXExpressionContainer" ? [[name.end - 1, name.end, ""]] : [],

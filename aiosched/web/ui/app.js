@@ -112,12 +112,12 @@ function Side() {
         Menu
       </button>
       ${SECTIONS.map(([name, items]) => html`
-          ${name && html`<div class="heading">${name}</div>`}
-          ${items.map(([to, words]) => html`
-            <a class="item" href=${href(to)} aria-current=${current(to)}>
-              ${words}
-            </a>
-          `)}
+        ${name && html`<div class="heading">${name}</div>`}
+        ${items.map(([to, words]) => html`
+          <a class="item" href=${href(to)} aria-current=${current(to)}>
+            ${words}
+          </a>
+        `)}
       `)}
       <div class="foot">
         <span>${lamp}</span>

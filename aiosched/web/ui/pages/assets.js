@@ -28,8 +28,8 @@ function AssetList() {
     {
       head: "Asset",
       cell: (a) => html`
-          <${Link} to=${path("assets", a.name)}>${a.name}<//>${" "}
-          ${!a.is_active && html`<${Tag} kind="warn">no DAG names it<//>`}
+        <${Link} to=${path("assets", a.name)}>${a.name}<//>${" "}
+        ${!a.is_active && html`<${Tag} kind="warn">no DAG names it<//>`}
       `,
     },
     { head: "Address", cell: (a) => html`<code class="soft">${a.uri}</code>` },

@@ -24,90 +24,29 @@ export function Backfills() {
   const { dag_id, make } = query.value;
   const list = useList("backfills", { dag_id }, { kinds: ["run", "command", "dag"], limit: 50 });
   const [asked, setAsked] = useState(null);
-  const columns = [
-    { head: "", cell: (b) => html`<span class="faint tabular">${b.id}</span>` },
-    { head: "DAG", cell: (b) => html`<${Link} to=${path("dags", b.dag_id)}>${b.dag_id}<//>` },
-    {
-      head: "Dates",
-      cell: (b) => html`
-        <span class="nowrap">
-          <${When} at=${b.from_date} /> – <${When} at=${b.to_date} />
-        </span>
-      `,
-    },
-    {
-      head: "State",
-      cell: (b) => html`
-          <${Tag} kind=${KINDS[b.state]}>${b.state}<//>
-          ${b.state === "running" && !b.running && html`
-              ${" "}
-              <${Held} dagId=${b.dag_id} />
-          `}
-      `,
-    },
-    { head: "Progress", cell: (b) => html`<${Progress} of=${b} />` },
-    {
-      head: "At a time",
-      right: true,
-      cell: (b) => html`
-          ${b.max_active_runs}
-          ${b.backwards ? html`
-              ${" "}
-              <span class="faint" title="from the newest date to the oldest">
-                backwards
-              </span>
-          ` : (
-            ""
-          )}
-      `,
-    },
-    { head: "Made", cell: (b) => html`<${When} at=${b.created_at} ago />` },
-    {
-      head: "",
-      cell: (b) => html`
-        <${Allowed} quiet>
-          <span class="row near">
-            ${b.state === "running" && html`
-              <button class="button small" onClick=${() => setAsked([b, "pause"])}>
-                Pause
-              </button>
-            `}
-            ${b.state === "paused" && html`
-              <button class="button small" onClick=${() => setAsked([b, "resume"])}>
-                Resume
-              </button>
-            `}
-            ${(b.state === "running" || b.state === "paused") && html`
-              <button class="button small danger" onClick=${() => setAsked([b, "cancel"])}>
-                Cancel
-              </button>
-            `}
-          </span>
-        <//>
-      `,
-    },
-  ];
+  const actions = html`
+    <${FilterField} name="dag_id" words="DAG id" />
+    <${Allowed}>
+      <button class="button primary" onClick=${() => setQuery({ make: 1 })}>
+        New backfill …
+      </button>
+    <//>
+  `;
   const empty = html`
     <${Empty} title="No backfill" command="aiosched backfill create DAG --from 2026-01-01 --to 2026-01-31">
       A backfill makes the runs of past dates, under a limit of its own.
     <//>
   `;
   return html`
-    <${Page}
-      title="Backfills"
-      actions=${
-        html`
-          <${FilterField} name="dag_id" words="DAG id" />
-          <${Allowed}>
-            <button class="button primary" onClick=${() => setQuery({ make: 1 })}>
-              New backfill …
-            </button>
-          <//>
-        `
-      }
-    >
+    <${Page} title="Backfills" actions=${actions}>
       <${Card} plain>
-        <${Table} columns=${columns} list=${list} keyOf=${(b) => b.id} empty=${empty} caption="Backfills" />
+        <${Table}
+          columns=${columnsOf(setAsked)}
+          list=${list}
+          keyOf=${(b) => b.id}
+          empty=${empty}
+          caption="Backfills"
+        />
       <//>
       ${make && html`
         <${BackfillDialog} dagId=${dag_id} onClose=${() => setQuery({ make: null })} onDone=${list.reload} />
@@ -115,6 +54,71 @@ export function Backfills() {
       ${asked && html`
         <${Change} backfill=${asked[0]} verb=${asked[1]} onClose=${() => setAsked(null)} onDone=${list.reload} />
       `}
+    <//>
+  `;
+}
+
+const columnsOf = (setAsked) => [
+  { head: "", cell: (b) => html`<span class="faint tabular">${b.id}</span>` },
+  { head: "DAG", cell: (b) => html`<${Link} to=${path("dags", b.dag_id)}>${b.dag_id}<//>` },
+  {
+    head: "Dates",
+    cell: (b) => html`
+      <span class="nowrap">
+        <${When} at=${b.from_date} /> – <${When} at=${b.to_date} />
+      </span>
+    `,
+  },
+  { head: "State", cell: (b) => html`<${BackfillState} of=${b} />` },
+  { head: "Progress", cell: (b) => html`<${Progress} of=${b} />` },
+  {
+    head: "At a time",
+    right: true,
+    cell: (b) => html`
+      ${b.max_active_runs}
+      ${b.backwards && html`
+        ${" "}
+        <span class="faint" title="from the newest date to the oldest">
+          backwards
+        </span>
+      `}
+    `,
+  },
+  { head: "Made", cell: (b) => html`<${When} at=${b.created_at} ago />` },
+  { head: "", cell: (b) => html`<${Actions} of=${b} setAsked=${setAsked} />` },
+];
+
+function BackfillState({ of: b }) {
+  return html`
+    <${Tag} kind=${KINDS[b.state]}>${b.state}<//>
+    ${b.state === "running" && !b.running && html`
+      ${" "}
+      <${Held} dagId=${b.dag_id} />
+    `}
+  `;
+}
+
+function Actions({ of: b, setAsked }) {
+  const { state } = b;
+  return html`
+    <${Allowed} quiet>
+      <span class="row near">
+        ${state === "running" && html`
+          <button class="button small" onClick=${() => setAsked([b, "pause"])}>
+            Pause
+          </button>
+        `}
+        ${state === "paused" && html`
+          <button class="button small" onClick=${() => setAsked([b, "resume"])}>
+            Resume
+          </button>
+        `}
+        ${(state === "running" || state === "paused") && html`
+          <button class="button small danger" onClick=${() => setAsked([b, "cancel"])}>
+            Cancel
+          </button>
+        `}
+      </span>
     <//>
   `;
 }

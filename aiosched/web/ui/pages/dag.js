@@ -2,7 +2,7 @@
 import { html } from "../lib/html.js";
 import { at, may, useResource } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
-import { go, here, path, query, setQuery } from "../lib/router.js";
+import { go, here, query, setQuery } from "../lib/router.js";
 import { instant, now, relative } from "../lib/time.js";
 import { PauseSwitch } from "../parts/actions/pause.js";
 import { TriggerDialog } from "../parts/actions/trigger.js";
@@ -72,14 +72,14 @@ function Dag({ dag, reload }) {
   );
   useKey("r", "trigger a run of the DAG", () => may("operator") && setQuery({ trigger: "1" }));
   const actions = html`
-      <label class="row soft">
-        <${PauseSwitch} dag=${dag} onDone=${reload} /> ${dag.is_paused ? "paused" : "on"}
-      </label>
-      ${may("operator") && html`
-        <button class="button primary" onClick=${() => setQuery({ trigger: "1" })}>
-          Trigger …
-        </button>
-      `}
+    <label class="row soft">
+      <${PauseSwitch} dag=${dag} onDone=${reload} /> ${dag.is_paused ? "paused" : "on"}
+    </label>
+    ${may("operator") && html`
+      <button class="button primary" onClick=${() => setQuery({ trigger: "1" })}>
+        Trigger …
+      </button>
+    `}
   `;
   return html`
     <${Page} title=${dagId} crumbs=${[["DAGs", "/dags"]]} actions=${actions} lead=${html`<${Lead} dag=${dag} />`}>
@@ -101,25 +101,25 @@ function Dag({ dag, reload }) {
 }
 
 const Lead = ({ dag }) => html`
-    <${Schedule} of=${dag.schedule} />
-    ${dag.next_run_after && !dag.is_paused && html`
-        <span aria-hidden="true">·</span>
-        <span title=${instant(dag.next_run_after)}>
-          ${Date.parse(dag.next_run_after) < now.value
-            ? "next run is due"
-            : `next run ${relative(dag.next_run_after)}`}
-        </span>
-    `}
-    ${dag.owner && html`
-        <span aria-hidden="true">·</span>
-        <span>${dag.owner}</span>
-    `}
-    ${dag.tags.map((tag) => html`
-      <${Link} to=${`/dags?tag=${encodeURIComponent(tag)}`}>
-        <${Tag}>${tag}<//>
-      <//>
-    `)}
-    ${dag.description && html`<span class="faint">${dag.description}</span>`}
+  <${Schedule} of=${dag.schedule} />
+  ${dag.next_run_after && !dag.is_paused && html`
+    <span aria-hidden="true">·</span>
+    <span title=${instant(dag.next_run_after)}>
+      ${Date.parse(dag.next_run_after) < now.value
+        ? "next run is due"
+        : `next run ${relative(dag.next_run_after)}`}
+    </span>
+  `}
+  ${dag.owner && html`
+    <span aria-hidden="true">·</span>
+    <span>${dag.owner}</span>
+  `}
+  ${dag.tags.map((tag) => html`
+    <${Link} to=${`/dags?tag=${encodeURIComponent(tag)}`}>
+      <${Tag}>${tag}<//>
+    <//>
+  `)}
+  ${dag.description && html`<span class="faint">${dag.description}</span>`}
 `;
 
 /** What is not as it should be: nothing is silent. */
@@ -133,28 +133,28 @@ function Warnings({ dag }) {
   const active = dag.is_paused ? Math.max(dag.active_runs - waiting, 0) : 0;
   const runs = (n) => `${n === 100 ? "100 or more" : n} ${n === 1 ? "run" : "runs"}`;
   return html`
-      ${dag.has_import_errors && html`
-        <${Notice} kind="danger">
-          <span>
-            The file <code>${dag.file}</code> can no longer be read; this is the last version that could.${" "}
-            <${Link} to="/import-errors">See the error<//>
-          </span>
-        <//>
-      `}
-      ${dag.is_stale && html`
-        <${Notice} kind="warn">
-          The file of this DAG is gone: nothing is scheduled any more. Its history stays.
-        <//>
-      `}
-      ${dag.is_paused && html`
-        <${Notice} kind=${waiting ? "warn" : undefined}>
-          ${waiting
-            ? `This DAG is paused, and ${runs(waiting)} ${waiting === 1 ? "waits" : "wait"}: unpause it to let ${waiting === 1 ? "it" : "them"} start.`
-            : "This DAG is paused: no runs are made by schedule."}
-          ${active
-            ? ` ${runs(active)} that ${active === 1 ? "has" : "have"} begun ${active === 1 ? "starts" : "start"} no further tasks.`
-            : ""}
-        <//>
-      `}
+    ${dag.has_import_errors && html`
+      <${Notice} kind="danger">
+        <span>
+          The file <code>${dag.file}</code> can no longer be read; this is the last version that could.${" "}
+          <${Link} to="/import-errors">See the error<//>
+        </span>
+      <//>
+    `}
+    ${dag.is_stale && html`
+      <${Notice} kind="warn">
+        The file of this DAG is gone: nothing is scheduled any more. Its history stays.
+      <//>
+    `}
+    ${dag.is_paused && html`
+      <${Notice} kind=${waiting ? "warn" : undefined}>
+        ${waiting
+          ? `This DAG is paused, and ${runs(waiting)} ${waiting === 1 ? "waits" : "wait"}: unpause it to let ${waiting === 1 ? "it" : "them"} start.`
+          : "This DAG is paused: no runs are made by schedule."}
+        ${active
+          ? ` ${runs(active)} that ${active === 1 ? "has" : "have"} begun ${active === 1 ? "starts" : "start"} no further tasks.`
+          : ""}
+      <//>
+    `}
   `;
 }

@@ -59,9 +59,9 @@ export function Home() {
           <${Loading} />
         <//>
       ` : html`
-          <${Health} components=${data.components} />
-          <${Figures} counts=${data.counts} />
-          <${Attention} items=${data.attention} />
+        <${Health} components=${data.components} />
+        <${Figures} counts=${data.counts} />
+        <${Attention} items=${data.attention} />
       `}
       <${Timeline} />
     <//>

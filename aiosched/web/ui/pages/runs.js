@@ -21,13 +21,13 @@ export function Runs() {
     {
       head: "Run",
       cell: (r) => html`
-          <${Link} to=${path("dags", r.dag_id, "runs", r.run_id)} class="mono nowrap">
-            ${r.run_id}
-          <//>
-          ${r.note && html`
-              ${" "}
-              <span class="note">${r.note}</span>
-          `}
+        <${Link} to=${path("dags", r.dag_id, "runs", r.run_id)} class="mono nowrap">
+          ${r.run_id}
+        <//>
+        ${r.note && html`
+          ${" "}
+          <span class="note">${r.note}</span>
+        `}
       `,
     },
     { head: "Type", cell: (r) => html`<${Tag}>${runTypeWords(r.run_type)}<//>` },

@@ -57,8 +57,8 @@ export function Settings() {
                         <dt>
                           <code>${one.key}</code>
                           ${!same(one.value, one.default) && html`
-                              ${" "}
-                              <${Tag} kind="warn">set<//>
+                            ${" "}
+                            <${Tag} kind="warn">set<//>
                           `}
                           <p class="faint">${one.description}</p>
                         </dt>

@@ -13,7 +13,7 @@ import { Log } from "./task/tries.js";
 import { XComs } from "./task/xcom.js";
 import { ClearDialog } from "../parts/actions/clear.js";
 import { MarkDialog } from "../parts/actions/mark.js";
-import { Card, Empty, Facts, Link, Page, Said, Shown, State, Tabs, Tag, When } from "../parts/basics.js";
+import { Card, Facts, Link, Page, Said, Shown, State, Tabs, Tag, When } from "../parts/basics.js";
 import { Allowed, Note } from "../parts/facts.js";
 import { WhyCard } from "../parts/why.js";
 
@@ -75,86 +75,18 @@ function Task({ task, reload }) {
   const base = at("dags", dag, "runs", run, "tasks", id);
   const params = mapIndex >= 0 ? { map_index: mapIndex } : {};
   const name = taskName(task);
-  const tries = useResource(`${base}/tries`, params, { kinds: ["task"], concerns: (p) => p.run === task.run_key });
-  const tab = query.value.tab || "log";
-  const actions = html`
-    <${Allowed}>
-      <button class="button" onClick=${() => setOpen("clear")}>
-        Clear …
-      </button>
-      <button class="button" onClick=${() => setOpen("mark")}>
-        Mark …
-      </button>
-    <//>
-  `;
+  const both = { onClose: () => setOpen(null), onDone: reload };
+  const selection = { run_ids: [run], task_ids: [id], ...(mapIndex >= 0 && { map_index: mapIndex }) };
   return html`
     <${Page}
       title=${name}
       crumbs=${crumbsOf(dag, run)}
-      actions=${actions}
-      lead=${
-        html`
-          <${State} name=${task.state} />
-          <span class="soft">${task.start_date && duration(secondsBetween(task.start_date, task.end_date))}</span>
-          ${task.try_number > 0 && html`
-            <span class="soft">
-              try ${task.try_number} of ${task.max_tries + 1}
-            </span>
-          `}
-          ${task.next_at && html`
-            <span class="soft">
-              next <${When} at=${task.next_at} ago />
-            </span>
-          `}
-        `
-      }
+      actions=${html`<${Actions} setOpen=${setOpen} />`}
+      lead=${html`<${Lead} task=${task} />`}
     >
       <${Said} words=${`${name} is ${stateOf(task.state).label}`} />
       <div class="columns wide-first">
-        <${Card} title="Task instance">
-          <${Facts}
-            rows=${[
-              [
-                "Operator",
-                html`
-                  ${task.operator}
-                  ${task.definition.is_mapped ? html`
-                      ${" "}
-                      <${Tag}>mapped<//>
-                  ` : (
-                    ""
-                  )}
-                `,
-              ],
-              [
-                "Pool",
-                html`
-                  <${Link} to=${`/pools?pool=${encodeURIComponent(task.pool)}`}>${task.pool}<//>${" "}
-                  <span class="faint">
-                    ${task.definition.pool_slots} ${task.definition.pool_slots === 1 ? "slot" : "slots"}
-                  </span>
-                `,
-              ],
-              ["Scheduled", task.scheduled_at && html`<${When} at=${task.scheduled_at} />`],
-              [
-                "Queued",
-                task.queued_at && html`
-                    <${When} at=${task.queued_at} />
-                    ${task.start_date && html`
-                        ${" "}
-                        <span class="faint">
-                          waited ${duration(secondsBetween(task.queued_at, task.start_date))}
-                        </span>
-                    `}
-                `,
-              ],
-              ["Started", html`<${When} at=${task.start_date} />`],
-              ["Ended", html`<${When} at=${task.end_date} />`],
-              ["Because", task.reason],
-              ["Note", html`<${Note} path=${`${base}/note`} params=${params} text=${task.note} onDone=${reload} />`],
-            ]}
-          />
-        <//>
+        <${TaskFacts} task=${task} base=${base} params=${params} reload=${reload} />
         ${EXPLAINED.includes(task.state) && html`
           <${WhyCard}
             of=${base}
@@ -164,40 +96,102 @@ function Task({ task, reload }) {
         `}
       </div>
       <${Tabs} tabs=${TABS} keep=${["map_index", "try"]} />
-      ${tab === "log" && html`
-        <${Shown} of=${tries}>
-          ${({ items }) => html`<${Log} task=${task} base=${base} params=${params} tries=${items} name=${name} />`}
-        <//>
-      `}
-      ${tab === "xcom" && html`<${XComs} base=${base} params=${params} />`}
-      ${tab === "rendered" && html`<${Rendered} base=${base} params=${params} />`}
-      ${tab === "events" && html`<${Events} base=${base} params=${params} />`}
-      ${tab === "details" && html`<${Definition} task=${task} />`}
-      ${open === "clear" && html`
-        <${ClearDialog}
-          dagId=${dag}
-          selection=${{ run_ids: [run], task_ids: [id], ...(mapIndex >= 0 && { map_index: mapIndex }) }}
-          onClose=${() => setOpen(null)}
-          onDone=${reload}
-        />
-      `}
-      ${open === "mark" && html`
-        <${MarkDialog}
-          dagId=${dag}
-          runId=${run}
-          taskId=${id}
-          mapIndex=${mapIndex}
-          onClose=${() => setOpen(null)}
-          onDone=${reload}
-        />
-      `}
+      <${Tab} task=${task} base=${base} params=${params} name=${name} />
+      ${open === "clear" && html`<${ClearDialog} dagId=${dag} selection=${selection} ...${both} />`}
+      ${open === "mark" && html`<${MarkDialog} dagId=${dag} runId=${run} taskId=${id} mapIndex=${mapIndex} ...${both} />`}
     <//>
   `;
 }
 
-const missing = (of, words) =>
-  of.error.value?.status === 404 && html`
-    <${Card}>
-      <${Empty} title=${words} />
+/** What the address chooses: its logs, what it pushed, its fields, what happened, or what it is. */
+function Tab({ task, base, params, name }) {
+  const tries = useResource(`${base}/tries`, params, { kinds: ["task"], concerns: (p) => p.run === task.run_key });
+  const tab = query.value.tab || "log";
+  if (tab === "log")
+    return html`
+      <${Shown} of=${tries}>
+        ${({ items }) => html`<${Log} task=${task} base=${base} params=${params} tries=${items} name=${name} />`}
+      <//>
+    `;
+  if (tab === "xcom") return html`<${XComs} base=${base} params=${params} />`;
+  if (tab === "rendered") return html`<${Rendered} base=${base} params=${params} />`;
+  if (tab === "events") return html`<${Events} base=${base} params=${params} />`;
+  return tab === "details" ? html`<${Definition} task=${task} />` : null;
+}
+
+function Actions({ setOpen }) {
+  return html`
+    <${Allowed}>
+      <button class="button" onClick=${() => setOpen("clear")}>
+        Clear …
+      </button>
+      <button class="button" onClick=${() => setOpen("mark")}>
+        Mark …
+      </button>
     <//>
   `;
+}
+
+function Lead({ task }) {
+  return html`
+    <${State} name=${task.state} />
+    <span class="soft">${task.start_date && duration(secondsBetween(task.start_date, task.end_date))}</span>
+    ${task.try_number > 0 && html`
+      <span class="soft">
+        try ${task.try_number} of ${task.max_tries + 1}
+      </span>
+    `}
+    ${task.next_at && html`
+      <span class="soft">
+        next <${When} at=${task.next_at} ago />
+      </span>
+    `}
+  `;
+}
+
+function TaskFacts({ task, base, params, reload }) {
+  return html`
+    <${Card} title="Task instance">
+      <${Facts}
+        rows=${[
+          [
+            "Operator",
+            html`
+              ${task.operator}
+              ${task.definition.is_mapped ? html`
+                ${" "}
+                <${Tag}>mapped<//>
+              ` : (
+                ""
+              )}
+            `,
+          ],
+          [
+            "Pool",
+            html`
+              <${Link} to=${`/pools?pool=${encodeURIComponent(task.pool)}`}>${task.pool}<//>${" "}
+              <span class="faint">
+                ${task.definition.pool_slots} ${task.definition.pool_slots === 1 ? "slot" : "slots"}
+              </span>
+            `,
+          ],
+          ["Scheduled", task.scheduled_at && html`<${When} at=${task.scheduled_at} />`],
+          [
+            "Queued",
+            task.queued_at && html`
+              <${When} at=${task.queued_at} />
+              ${task.start_date && html`
+                ${" "}
+                <span class="faint">waited ${duration(secondsBetween(task.queued_at, task.start_date))}</span>
+              `}
+            `,
+          ],
+          ["Started", html`<${When} at=${task.start_date} />`],
+          ["Ended", html`<${When} at=${task.end_date} />`],
+          ["Because", task.reason],
+          ["Note", html`<${Note} path=${`${base}/note`} params=${params} text=${task.note} onDone=${reload} />`],
+        ]}
+      />
+    <//>
+  `;
+}

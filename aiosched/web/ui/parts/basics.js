@@ -44,8 +44,8 @@ export function Facts({ rows }) {
   return html`
     <dl class="facts">
       ${shown.map(([term, value]) => html`
-          <dt>${term}</dt>
-          <dd>${value}</dd>
+        <dt>${term}</dt>
+        <dd>${value}</dd>
       `)}
     </dl>
   `;
@@ -106,8 +106,8 @@ export const Said = ({ words }) => html`
 export function Shown({ of, children, lines }) {
   if (of.data.value !== null)
     return html`
-        <${Stale} error=${of.error.value} />
-        ${children(of.data.value)}
+      <${Stale} error=${of.error.value} />
+      ${children(of.data.value)}
     `;
   if (of.error.value) return html`<${Failure} error=${of.error.value} retry=${of.reload} />`;
   return html`<${Loading} lines=${lines} />`;
@@ -136,8 +136,8 @@ export function Page({ title, crumbs = [], actions, lead, children }) {
         ${crumbs.length > 0 && html`
           <nav class="crumbs" aria-label="Where">
             ${crumbs.map(([words, to], i) => html`
-                ${i > 0 && html`<span aria-hidden="true">/</span>`}
-                <${Link} to=${to}>${words}<//>
+              ${i > 0 && html`<span aria-hidden="true">/</span>`}
+              <${Link} to=${to}>${words}<//>
             `)}
           </nav>
         `}

@@ -8,8 +8,8 @@ export function Schedule({ of }) {
     <span class="schedule">
       ${words}
       ${expression && html`
-          ${" "}
-          <code class="faint">${expression}</code>
+        ${" "}
+        <code class="faint">${expression}</code>
       `}
     </span>
   `;

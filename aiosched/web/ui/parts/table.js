@@ -17,36 +17,36 @@ export function Table({ columns, list, items, keyOf, empty, caption }) {
     `;
   if (!rows.length) return empty;
   return html`
-      <${Stale} error=${list?.error.value} />
-      <div class="scroll">
-        <table class="table">
-          ${caption && html`<caption class="hidden-text">${caption}</caption>`}
-          <thead>
-            <tr>
+    <${Stale} error=${list?.error.value} />
+    <div class="scroll">
+      <table class="table">
+        ${caption && html`<caption class="hidden-text">${caption}</caption>`}
+        <thead>
+          <tr>
+            ${columns.map((c) => html`
+              <th scope="col" class=${c.right ? "right" : ""}>
+                ${c.head}
+              </th>
+            `)}
+          </tr>
+        </thead>
+        <tbody>
+          ${rows.map((item) => html`
+            <tr key=${keyOf(item)}>
               ${columns.map((c) => html`
-                <th scope="col" class=${c.right ? "right" : ""}>
-                  ${c.head}
-                </th>
+                <td class=${c.right ? "right tabular" : ""}>${c.cell(item)}</td>
               `)}
             </tr>
-          </thead>
-          <tbody>
-            ${rows.map((item) => html`
-              <tr key=${keyOf(item)}>
-                ${columns.map((c) => html`
-                  <td class=${c.right ? "right tabular" : ""}>${c.cell(item)}</td>
-                `)}
-              </tr>
-            `)}
-          </tbody>
-        </table>
-        ${list?.more.value && html`
-          <div class="row" style=${{ padding: "10px 12px" }}>
-            <button class="button" disabled=${list.loading.value} onClick=${() => list.next()}>
-              Show more
-            </button>
-          </div>
-        `}
-      </div>
+          `)}
+        </tbody>
+      </table>
+      ${list?.more.value && html`
+        <div class="row" style=${{ padding: "10px 12px" }}>
+          <button class="button" disabled=${list.loading.value} onClick=${() => list.next()}>
+            Show more
+          </button>
+        </div>
+      `}
+    </div>
   `;
 }

@@ -8,7 +8,7 @@ import { Card, Empty, Link, Shown } from "./basics.js";
 
 const SPANS = { 1: "1 h", 6: "6 h", 24: "24 h" };
 const LANES = 14;
-const LANE = 24;
+
 const HOUR = 3_600_000;
 
 export function Timeline() {

@@ -37,8 +37,8 @@ function Holder({ one, gate }) {
       <//>
       <span class="soft tabular">
         ${told.map((part, i) => html`
-            ${i > 0 && ", "}
-            ${part}
+          ${i > 0 && ", "}
+          ${part}
         `)}
       </span>
     </li>
@@ -82,8 +82,8 @@ export function WhyCard({ of, params, kinds = ["run", "task", "pool", "dag"], co
                   <span class="detail">
                     ${gate.detail}
                     ${gate.opens_at && html`
-                        ${" "}
-                        · opens <${When} at=${gate.opens_at} ago />
+                      ${" "}
+                      · opens <${When} at=${gate.opens_at} ago />
                     `}
                   </span>
                   ${gate.holders?.length > 0 && html`

@@ -12,74 +12,28 @@ export const LIVE = { kinds: ["pool", "run"] }; // slots change hands with the s
 
 const slots = (n) => (n < 0 ? "no limit" : n === 1 ? "1 slot" : `${n} slots`);
 
+/** @param {{ pool: Api["Pool"], reload: () => void }} props */
 export function Pool({ pool, reload }) {
   const [open, setOpen] = useState(null);
   const [wanted, setWanted] = useState(null);
   const chosen = query.value.pool === pool.name;
-  const unlimited = pool.slots < 0;
-  const full = !unlimited && pool.open <= 0;
+  const close = () => setOpen(null);
   const next = wanted === null || wanted === "" ? pool.slots : Number(wanted);
-  const change = next !== pool.slots && Number.isInteger(next) && next >= -1;
-  const share = unlimited ? (pool.used ? 0.02 : 0) : pool.slots ? Math.min(pool.used / pool.slots, 1) : 1;
+  const resized = () => {
+    setWanted(null);
+    reload();
+  };
   return html`
     <section class="card pool" aria-label=${`Pool ${pool.name}`}>
       <div class="body">
         <div class="row apart">
           <h2>
-            ${pool.name} ${full && html`<${Tag} kind="warn">${pool.slots === 0 ? "closed" : "full"}<//>`}${" "}
+            ${pool.name} ${isFull(pool) && html`<${Tag} kind="warn">${pool.slots === 0 ? "closed" : "full"}<//>`}${" "}
             ${pool.include_deferred && html`<${Tag}>deferred tasks keep their slots<//>`}
           </h2>
-          <div class="row">
-            <${Allowed} role="admin" quiet>
-              <form
-                class="row near"
-                onSubmit=${(e) => {
-                  e.preventDefault();
-                  if (change) setOpen("slots");
-                }}
-              >
-                <label class="soft">
-                  Slots${" "}
-                  <input
-                    class="input short"
-                    type="number"
-                    min="-1"
-                    step="1"
-                    value=${wanted ?? pool.slots}
-                    onInput=${(e) => setWanted(e.target.value)}
-                    title="-1 is without limit, 0 lets nothing run"
-                  />
-                </label>
-                <button class="button small" disabled=${!change}>
-                  Set
-                </button>
-              </form>
-              <button class="button small quiet" onClick=${() => setOpen("edit")}>
-                Edit …
-              </button>
-              <button
-                class="button small quiet"
-                onClick=${() => setOpen("delete")}
-                disabled=${pool.name === "default_pool"}
-                title=${pool.name === "default_pool" ? "The default pool stays" : ""}
-              >
-                Delete …
-              </button>
-            <//>
-          </div>
+          <${Actions} pool=${pool} wanted=${wanted} setWanted=${setWanted} next=${next} setOpen=${setOpen} />
         </div>
-        <div class="gauge">
-          <${Parts}
-            label=${`${pool.used} of ${slots(pool.slots)} used`}
-            parts=${[{ share, name: full ? "state-up_for_retry" : "state-running", words: `${pool.used} used` }]}
-          />
-          <span class="tabular nowrap">
-            <b>${pool.used}</b>${" "}
-            <span class="soft">
-              of ${unlimited ? "no limit" : pool.slots} used${unlimited ? "" : `, ${Math.max(pool.open, 0)} open`}
-            </span>
-          </span>
-        </div>
+        <${Gauge} pool=${pool} />
         ${pool.description && html`<p class="soft">${pool.description}</p>`}
         <button
           class="button small quiet start"
@@ -90,45 +44,114 @@ export function Pool({ pool, reload }) {
         </button>
         ${chosen && html`<${Queue} name=${pool.name} />`}
       </div>
-      ${open === "slots" && html`
-        <${Confirm}
-          title=${`Pool ${pool.name}`}
-          words=${`Set ${next}`}
-          act=${() => put(at("pools", pool.name), { slots: next })}
-          done=${`Pool ${pool.name} has ${slots(next)}.`}
-          cli=${commandLine("pools", "set", pool.name, next)}
-          onClose=${() => setOpen(null)}
-          onDone=${() => {
-            setWanted(null);
-            reload();
-          }}
-        >
-          <p>
-            <b>${slots(pool.slots)}</b> become <b>${slots(next)}</b>.${" "}
-            ${next >= 0 && next < pool.used
-              ? `${pool.used} are in use: what holds them goes on, and nothing new starts until fewer than ${next} are used.`
-              : next < 0
-                ? "As many tasks as like may hold slots."
-                : `${pool.used} are in use; ${next - pool.used} will be open.`}
-          </p>
-        <//>
-      `}
-      ${open === "edit" && html`<${PoolDialog} pool=${pool} onClose=${() => setOpen(null)} onDone=${reload} />`}
-      ${open === "delete" && html`
-        <${Confirm}
-          title=${`Delete pool ${pool.name}`}
-          words="Delete"
-          danger
-          act=${() => remove(at("pools", pool.name))}
-          done=${`Pool ${pool.name} is gone.`}
-          cli=${commandLine("pools", "delete", pool.name, "--yes")}
-          onClose=${() => setOpen(null)}
-          onDone=${reload}
-        >
-          <p>A pool that tasks of a DAG name, or that holds tasks, is not deleted.</p>
-        <//>
-      `}
+      ${open === "slots" && html`<${ResizeDialog} pool=${pool} next=${next} onClose=${close} onDone=${resized} />`}
+      ${open === "edit" && html`<${PoolDialog} pool=${pool} onClose=${close} onDone=${reload} />`}
+      ${open === "delete" && html`<${DeleteDialog} pool=${pool} onClose=${close} onDone=${reload} />`}
     </section>
+  `;
+}
+
+const isFull = (pool) => pool.slots >= 0 && pool.open <= 0;
+
+function Actions({ pool, wanted, setWanted, next, setOpen }) {
+  const change = next !== pool.slots && Number.isInteger(next) && next >= -1;
+  const stays = pool.name === "default_pool";
+  const onSubmit = (event) => {
+    event.preventDefault();
+    if (change) setOpen("slots");
+  };
+  return html`
+    <div class="row">
+      <${Allowed} role="admin" quiet>
+        <form class="row near" onSubmit=${onSubmit}>
+          <label class="soft">
+            Slots${" "}
+            <input
+              class="input short"
+              type="number"
+              min="-1"
+              step="1"
+              value=${wanted ?? pool.slots}
+              onInput=${(e) => setWanted(e.target.value)}
+              title="-1 is without limit, 0 lets nothing run"
+            />
+          </label>
+          <button class="button small" disabled=${!change}>
+            Set
+          </button>
+        </form>
+        <button class="button small quiet" onClick=${() => setOpen("edit")}>
+          Edit …
+        </button>
+        <button
+          class="button small quiet"
+          onClick=${() => setOpen("delete")}
+          disabled=${stays}
+          title=${stays ? "The default pool stays" : ""}
+        >
+          Delete …
+        </button>
+      <//>
+    </div>
+  `;
+}
+
+/** How full it is. */
+function Gauge({ pool }) {
+  const unlimited = pool.slots < 0;
+  const share = unlimited ? (pool.used ? 0.02 : 0) : pool.slots ? Math.min(pool.used / pool.slots, 1) : 1;
+  const parts = [
+    { share, name: isFull(pool) ? "state-up_for_retry" : "state-running", words: `${pool.used} used` },
+  ];
+  const rest = unlimited ? "of no limit used" : `of ${pool.slots} used, ${Math.max(pool.open, 0)} open`;
+  return html`
+    <div class="gauge">
+      <${Parts} label=${`${pool.used} of ${slots(pool.slots)} used`} parts=${parts} />
+      <span class="tabular nowrap">
+        <b>${pool.used}</b> <span class="soft">${rest}</span>
+      </span>
+    </div>
+  `;
+}
+
+function ResizeDialog({ pool, next, onClose, onDone }) {
+  return html`
+    <${Confirm}
+      title=${`Pool ${pool.name}`}
+      words=${`Set ${next}`}
+      act=${() => put(at("pools", pool.name), { slots: next })}
+      done=${`Pool ${pool.name} has ${slots(next)}.`}
+      cli=${commandLine("pools", "set", pool.name, next)}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      <p>
+        <b>${slots(pool.slots)}</b> become <b>${slots(next)}</b>. ${resizeWords(pool.used, next)}
+      </p>
+    <//>
+  `;
+}
+
+function resizeWords(used, next) {
+  if (next < 0) return "As many tasks as like may hold slots.";
+  if (next >= used) return `${used} are in use; ${next - used} will be open.`;
+  return `${used} are in use: what holds them goes on, and nothing new starts until fewer than ${next} are used.`;
+}
+
+function DeleteDialog({ pool, onClose, onDone }) {
+  return html`
+    <${Confirm}
+      title=${`Delete pool ${pool.name}`}
+      words="Delete"
+      danger
+      act=${() => remove(at("pools", pool.name))}
+      done=${`Pool ${pool.name} is gone.`}
+      cli=${commandLine("pools", "delete", pool.name, "--yes")}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      <p>A pool that tasks of a DAG name, or that holds tasks, is not deleted.</p>
+    <//>
   `;
 }
 

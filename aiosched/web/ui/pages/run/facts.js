@@ -1,7 +1,10 @@
 // What a run is, in words and figures.
 import { html } from "../../lib/html.js";
-import { byState } from "../../lib/states.js";
-import { Parts } from "../../parts/facts.js";
+import { path } from "../../lib/router.js";
+import { byState, runTypeWords } from "../../lib/states.js";
+import { Card, Facts, Link, When } from "../../parts/basics.js";
+import { commandLine } from "../../parts/dialog.js";
+import { Note, Parts, Text, pretty } from "../../parts/facts.js";
 
 export const REASONS = {
   task_failure: "A task failed, and with it the run.",
@@ -20,5 +23,62 @@ export function StateBar({ tasks }) {
         .reverse()
         .map(([s, n]) => ({ share: n / all, name: `state-${s}`, words: `${n} ${s.replaceAll("_", " ")}` }))}
     />
+  `;
+}
+
+/** @param {{ run: Api["RunDetails"], base: string, reload: () => void }} props */
+export function RunFacts({ run, base, reload }) {
+  return html`
+    <${Card} title="Run">
+      <${Facts}
+        rows=${[
+          [
+            "DAG",
+            html`
+              <${Link} to=${path("dags", run.dag_id)}>${run.dag_id}<//>${" "}
+              <span class="faint">version ${run.version}</span>
+            `,
+          ],
+          ["Logical date", html`<${When} at=${run.logical_date} />`],
+          [
+            "Data interval",
+            run.data_interval_start && html`
+              <${When} at=${run.data_interval_start} /> – <${When} at=${run.data_interval_end} />
+            `,
+          ],
+          ["Run after", html`<${When} at=${run.run_after} />`],
+          ["Queued", run.queued_at && html`<${When} at=${run.queued_at} />`],
+          ["Started", html`<${When} at=${run.start_date} />`],
+          ["Ended", html`<${When} at=${run.end_date} />`],
+          ["Type", `${runTypeWords(run.run_type)}, by ${run.triggered_by}`],
+          ["Because", REASONS[run.reason] ?? run.reason],
+          ["Note", html`<${Note} path=${`${base}/note`} text=${run.note} onDone=${reload} />`],
+        ]}
+      />
+    <//>
+  `;
+}
+
+/** @param {{ run: Api["RunDetails"] }} props */
+export function Details({ run }) {
+  return html`
+    <div class="columns">
+      <${Card} title="Values (conf)">
+        ${Object.keys(run.conf).length ? html`
+          <${Text} text=${pretty(run.conf)} />
+        ` : html`
+          <p class="soft">The run was given no values of its own.</p>
+        `}
+      <//>
+      <${Card} title="In other words">
+        <${Facts}
+          rows=${[
+            ["Run id", html`<code>${run.run_id}</code>`],
+            ["Number", run.key],
+            ["Command line", html`<code>${commandLine("runs", "show", run.dag_id, run.run_id)}</code>`],
+          ]}
+        />
+      <//>
+    </div>
   `;
 }

@@ -29,121 +29,124 @@ function rowsOf(items, open) {
 const count = (items) =>
   items.reduce((counts, { state }) => ({ ...counts, [state || "none"]: (counts[state || "none"] || 0) + 1 }), {});
 
+/** @param {{ run: Api["RunDetails"], base: string }} props */
 export function Tasks({ run, base }) {
   const { state, open } = query.value;
-  const list = useList(
-    `${base}/tasks`,
-    { state },
-    { kinds: ["task"], concerns: (p) => p.run === run.key, limit: 200 },
-  );
-  const fold = (row) => setQuery({ open: row.open ? null : row.task_id });
-  const columns = [
-    {
-      head: "Task",
-      cell: (t) =>
-        t.group ? html`
-          <button class="button quiet small fold" aria-expanded=${t.open} onClick=${() => fold(t)}>
-            ${t.open ? "▾" : "▸"} ${t.task_id}${" "}
-            <span class="faint">
-              [${t.group.length}
-              ${list.more.value && t.group.at(-1) === list.items.value.at(-1) ? "+" : ""}]
-            </span>
-          </button>
-        ` : html`
-            <${Link}
-              to=${taskPath({ ...t, dag_id: run.dag_id, run_id: run.run_id })}
-              class=${open === t.task_id ? "inner" : ""}
-            >
-              ${taskName(t)}
-            <//>
-            ${t.note && html`
-                ${" "}
-                <span class="note">${t.note}</span>
-            `}
-        `,
-    },
-    {
-      head: "State",
-      cell: (t) =>
-        t.group ? html`
-          <span class="row">
-            ${byState(count(t.group)).map(([s, n]) => html`
-              <${State} name=${s} count=${n} />
-            `)}
-          </span>
-        ` : html`
-          <${State} name=${t.state || "none"} />
-        `,
-    },
-    {
-      head: "Try",
-      right: true,
-      cell: (t) =>
-        t.group ? (
-          ""
-        ) : t.try_number > 0 ? html`
-          <span class="nowrap">
-            ${t.try_number}
-            <span class="faint"> of ${t.max_tries + 1}</span>
-          </span>
-        ` : (
-          "–"
-        ),
-    },
-    { head: "Started", cell: (t) => (t.group ? "" : html`<${When} at=${t.start_date} />`) },
-    {
-      head: "Duration",
-      right: true,
-      cell: (t) =>
-        t.group || !t.start_date ? (
-          ""
-        ) : html`
-          <span class="nowrap">${duration(secondsBetween(t.start_date, t.end_date))}</span>
-        `,
-    },
-    { head: "Operator", cell: (t) => (t.group ? "" : html`<span class="soft">${t.operator}</span>`) },
-    {
-      head: "Pool",
-      cell: (t) => (t.group ? "" : html`<${Link} to=${`/pools?pool=${encodeURIComponent(t.pool)}`}>${t.pool}<//>`),
-    },
-    {
-      head: "",
-      cell: (t) =>
-        t.group ? (
-          ""
-        ) : html`
-          <span class="faint clip reason" title=${t.reason || ""}>
-            ${t.next_at ? html`
-                next <${When} at=${t.next_at} ago />
-            ` : (
-              t.reason
-            )}
-          </span>
-        `,
-    },
-  ];
+  const concerns = (p) => p.run === run.key;
+  const list = useList(`${base}/tasks`, { state }, { kinds: ["task"], concerns, limit: 200 });
+  const states = byState(run.tasks).map(([s, n]) => [s, html`<${State} name=${s} count=${n} />`]);
   const empty = html`
     <${Empty} title=${state ? "No task instance is in this state" : "The run has no task instances yet"}>
       ${state ? "Take the filter away to see all." : "They are made when the run starts."}
     <//>
   `;
+  const reading = list.loading.value && !list.items.value.length;
   return html`
     <div class="stack tight">
-      <${Choices}
-        name="state"
-        label="State"
-        options=${byState(run.tasks).map(([s, n]) => [s, html`<${State} name=${s} count=${n} />`])}
-      />
+      <${Choices} name="state" label="State" options=${states} />
       <${Card} plain>
         <${Table}
-          columns=${columns}
+          columns=${columnsOf(run, list, open)}
           list=${list}
-          items=${list.loading.value && !list.items.value.length ? undefined : rowsOf(list.items.value, open)}
+          items=${reading ? undefined : rowsOf(list.items.value, open)}
           keyOf=${(t) => (t.group ? `+${t.task_id}` : `${t.task_id} ${t.map_index}`)}
           empty=${list.error.value ? undefined : empty}
           caption="Task instances"
         />
       <//>
     </div>
+  `;
+}
+
+/** The columns of rows that are task instances, or `{group}` of those of a mapped task. */
+const columnsOf = (run, list, open) => [
+  {
+    head: "Task",
+    cell: (t) =>
+      t.group ? html`<${Fold} row=${t} list=${list} />` : html`<${Name} task=${t} run=${run} inner=${open === t.task_id} />`,
+  },
+  {
+    head: "State",
+    cell: (t) => (t.group ? html`<${States} counts=${count(t.group)} />` : html`<${State} name=${t.state || "none"} />`),
+  },
+  { head: "Try", right: true, cell: (t) => (t.group ? "" : html`<${Tries} task=${t} />`) },
+  { head: "Started", cell: (t) => (t.group ? "" : html`<${When} at=${t.start_date} />`) },
+  {
+    head: "Duration",
+    right: true,
+    cell: (t) =>
+      t.group || !t.start_date ? (
+        ""
+      ) : html`
+        <span class="nowrap">${duration(secondsBetween(t.start_date, t.end_date))}</span>
+      `,
+  },
+  { head: "Operator", cell: (t) => (t.group ? "" : html`<span class="soft">${t.operator}</span>`) },
+  {
+    head: "Pool",
+    cell: (t) => (t.group ? "" : html`<${Link} to=${`/pools?pool=${encodeURIComponent(t.pool)}`}>${t.pool}<//>`),
+  },
+  { head: "", cell: (t) => (t.group ? "" : html`<${Reason} task=${t} />`) },
+];
+
+function Fold({ row, list }) {
+  const more = list.more.value && row.group.at(-1) === list.items.value.at(-1) ? "+" : "";
+  return html`
+    <button
+      class="button quiet small fold"
+      aria-expanded=${row.open}
+      onClick=${() => setQuery({ open: row.open ? null : row.task_id })}
+    >
+      ${row.open ? "▾" : "▸"} ${row.task_id}${" "}
+      <span class="faint">
+        [${row.group.length}
+        ${more}]
+      </span>
+    </button>
+  `;
+}
+
+function Name({ task, run, inner }) {
+  const to = taskPath({ ...task, dag_id: run.dag_id, run_id: run.run_id });
+  return html`
+    <${Link} to=${to} class=${inner ? "inner" : ""}>
+      ${taskName(task)}
+    <//>
+    ${task.note && html`
+      ${" "}
+      <span class="note">${task.note}</span>
+    `}
+  `;
+}
+
+function States({ counts }) {
+  return html`
+    <span class="row">
+      ${byState(counts).map(([s, n]) => html`
+        <${State} name=${s} count=${n} />
+      `)}
+    </span>
+  `;
+}
+
+function Tries({ task }) {
+  if (!(task.try_number > 0)) return "–";
+  return html`
+    <span class="nowrap">
+      ${task.try_number}
+      <span class="faint"> of ${task.max_tries + 1}</span>
+    </span>
+  `;
+}
+
+function Reason({ task }) {
+  return html`
+    <span class="faint clip reason" title=${task.reason || ""}>
+      ${task.next_at ? html`
+        next <${When} at=${task.next_at} ago />
+      ` : (
+        task.reason
+      )}
+    </span>
   `;
 }

@@ -28,22 +28,20 @@ const two = (histogram) =>
     <span class="faint">nothing yet</span>
   `;
 
+/**
+ * `hue` is the colour of what it owns.
+ * @param {{ one: any, hue: string }} props  a scheduler of the API: its figures are as it stores them
+ */
 export function Scheduler({ one, hue }) {
-  const f = one.figures;
-  const room = f?.executor ?? {};
-  const lost = Object.entries(LOST)
-    .filter(([name]) => f?.counters?.[name])
-    .map(([name, words]) => `${f.counters[name]} ${words}`);
+  const figures = one.figures;
+  const name = html`
+    <span class="row near">
+      <i class="dot" style=${{ background: `var(${hue})` }} />
+      ${one.name}
+    </span>
+  `;
   return html`
-    <${Card}
-      title=${
-        html`<span class="row near">
-          <i class="dot" style=${{ background: `var(${hue})` }} />
-          ${one.name}
-        </span>`
-      }
-      actions=${html`<${Tag} kind=${KINDS[one.status]}>${one.status}<//>`}
-    >
+    <${Card} title=${name} actions=${html`<${Tag} kind=${KINDS[one.status]}>${one.status}<//>`}>
       <div class="columns">
         <${Facts}
           rows=${[
@@ -60,79 +58,73 @@ export function Scheduler({ one, hue }) {
             ["Partitions", one.partitions],
           ]}
         />
-        ${f ? html`
-          <${Facts}
-            rows=${[
-              [
-                "In flight",
-                f.in_flight === undefined ? null : html`
-                  <span class="row near">
-                    <${Parts}
-                      label=${`${f.in_flight} of ${f.parallelism}`}
-                      parts=${[
-                        {
-                          share: Math.min(f.in_flight / Math.max(f.parallelism, 1), 1),
-                          name: "state-running",
-                          words: "in flight",
-                        },
-                      ]}
-                    />
-                    <span class="tabular">
-                      ${f.in_flight} of ${f.parallelism}
-                    </span>
-                  </span>
-                `,
-              ],
-              [
-                "Task instances",
-                f.tasks && html`
-                  <span class="row">
-                    ${Object.entries(f.tasks)
-                      .filter(([, n]) => n)
-                      .map(([state, n]) => html`
-                        <${State} name=${state} count=${n} />
-                      `)}
-                    ${!Object.values(f.tasks).some(Boolean) && html`<span class="faint">none</span>`}
-                  </span>
-                `,
-              ],
-              [
-                "Ready, no slot",
-                f.waiting &&
-                  (Object.entries(f.waiting)
-                    .filter(([, n]) => n)
-                    .map(([pool, n]) => `${n} for ${pool}`)
-                    .join(", ") || html`<span class="faint">none</span>`),
-              ],
-              ["Oldest queued", f.oldest_queued_seconds && duration(f.oldest_queued_seconds)],
-              [
-                "Open slots",
-                Object.entries(room)
-                  .map(([name, r]) => `${name}: ${r.open} and ${r.open_async} async`)
-                  .join("; "),
-              ],
-              ["Runs in memory", f.runs],
-            ]}
-          />
+        ${figures ? html`
+          <${Load} figures=${figures} />
         ` : html`
           <p class="soft">Its figures come with the next renewal of its lease.</p>
         `}
-        ${f?.histograms && html`
-          <${Facts}
-            rows=${[
-              ["Ready to started", two(f.histograms.task_lag)],
-              ["Commit", two(f.histograms.journal_commit)],
-              ["Critical section", two(f.histograms.critical_section)],
-              ["Loop lag", two(f.histograms.loop_lag)],
-              [
-                "Parsing",
-                f.parsing && `${f.parsing.files} files, ${f.parsing.dags} DAGs, ${f.parsing.errors} with errors`,
-              ],
-              ["Trouble", lost.join(", ") || html`<span class="faint">none</span>`],
-            ]}
-          />
-        `}
+        ${figures?.histograms && html`<${Speed} figures=${figures} />`}
       </div>
     <//>
+  `;
+}
+
+const none = () => html`<span class="faint">none</span>`;
+
+/** How busy it is. */
+function Load({ figures: f }) {
+  const waiting = Object.entries(f.waiting ?? {}).filter(([, n]) => n);
+  const open = Object.entries(f.executor ?? {}).map(([name, r]) => `${name}: ${r.open} and ${r.open_async} async`);
+  return html`
+    <${Facts}
+      rows=${[
+        ["In flight", f.in_flight === undefined ? null : html`<${InFlight} figures=${f} />`],
+        ["Task instances", f.tasks && html`<${Instances} tasks=${f.tasks} />`],
+        ["Ready, no slot", f.waiting && (waiting.map(([pool, n]) => `${n} for ${pool}`).join(", ") || none())],
+        ["Oldest queued", f.oldest_queued_seconds && duration(f.oldest_queued_seconds)],
+        ["Open slots", open.join("; ")],
+        ["Runs in memory", f.runs],
+      ]}
+    />
+  `;
+}
+
+function InFlight({ figures: { in_flight, parallelism } }) {
+  const share = Math.min(in_flight / Math.max(parallelism, 1), 1);
+  const words = `${in_flight} of ${parallelism}`;
+  return html`
+    <span class="row near">
+      <${Parts} label=${words} parts=${[{ share, name: "state-running", words: "in flight" }]} />
+      <span class="tabular">${words}</span>
+    </span>
+  `;
+}
+
+function Instances({ tasks }) {
+  const found = Object.entries(tasks).filter(([, n]) => n);
+  return html`
+    <span class="row">
+      ${found.map(([state, n]) => html`
+        <${State} name=${state} count=${n} />
+      `)}
+      ${!found.length && none()}
+    </span>
+  `;
+}
+
+/** How quick it is, and what went wrong. */
+function Speed({ figures: { histograms, parsing, counters } }) {
+  const lost = Object.entries(LOST).filter(([name]) => counters?.[name]);
+  return html`
+    <${Facts}
+      rows=${[
+        ["Ready to started", two(histograms.task_lag)],
+        ["Commit", two(histograms.journal_commit)],
+        ["Critical section", two(histograms.critical_section)],
+        ["Loop lag", two(histograms.loop_lag)],
+        ["Parsing", parsing && `${parsing.files} files, ${parsing.dags} DAGs, ${parsing.errors} with errors`],
+        ["Trouble", lost.map(([name, words]) => `${counters[name]} ${words}`).join(", ") || none()],
+      ]}
+    />
   `;
 }

@@ -59,83 +59,51 @@ export function Connections() {
   `;
 }
 
+const EMPTY = {
+  conn_id: "",
+  conn_type: "",
+  host: "",
+  port: "",
+  login: "",
+  password: "",
+  schema: "",
+  extra: "",
+  description: "",
+};
+
+/** @param {{ connection: Api["Connection"] | null, onClose: () => void, onDone: () => void }} props */
 function ConnectionDialog({ connection, onClose, onDone }) {
-  const [draft, setDraft] = useState({
+  const known = {
     conn_id: connection?.conn_id ?? "",
     conn_type: connection?.conn_type ?? "",
-    host: "",
-    port: "",
-    login: "",
-    password: "",
-    schema: "",
-    extra: "",
     description: connection?.description ?? "",
-  });
+  };
+  const [draft, setDraft] = useState({ ...EMPTY, ...known });
   const set = (change) => setDraft({ ...draft, ...change });
   const { value: extra, wrong } = objectOf(draft.extra);
-  const text = (name) => draft[name] || null;
-  const body = {
-    conn_type: draft.conn_type,
-    host: text("host"),
-    login: text("login"),
-    password: text("password"),
-    port: draft.port ? Number(draft.port) : null,
-    schema: text("schema"),
-    extra,
-    description: text("description"),
-  };
-  const given = [
-    ["--type", draft.conn_type],
-    ["--host", draft.host],
-    ["--port", draft.port],
-    ["--login", draft.login],
-    ["--schema", draft.schema],
-  ]
-    .filter(([, value]) => value)
-    .flat();
+  const both = { draft, set };
   return html`
     <${Confirm}
       title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"}
       words="Store"
-      act=${() => put(at("connections", draft.conn_id), body)}
+      act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra))}
       done=${`Connection ${draft.conn_id} is stored.`}
       disabled=${!draft.conn_id || !draft.conn_type || Boolean(wrong)}
-      cli=${commandLine(
-        "connections",
-        "set",
-        draft.conn_id || "ID",
-        ...given,
-        ...(draft.password ? ["--password", "-"] : []),
-      )}
+      cli=${setLine(draft)}
       onClose=${onClose}
       onDone=${onDone}
     >
       ${connection && html`<${Notice} kind="warn">It is replaced as a whole: write every field again.<//>`}
       <div class="columns close">
         ${!connection && html`
-          <${Input}
-            draft=${draft}
-            set=${set}
-            name="conn_id"
-            words="Id"
-            required
-            maxlength="250"
-            autocomplete="off"
-          />
+          <${Input} ...${both} name="conn_id" words="Id" required maxlength="250" autocomplete="off" />
         `}
-        <${Input} draft=${draft} set=${set} name="conn_type" words="Type" required placeholder="postgres" />
-        <${Input} draft=${draft} set=${set} name="host" words="Host" />
-        <${Input} draft=${draft} set=${set} name="port" words="Port" type="number" min="1" max="65535" />
-        <${Input} draft=${draft} set=${set} name="login" words="Login" autocomplete="off" />
-        <${Input}
-          draft=${draft}
-          set=${set}
-          name="password"
-          words="Password"
-          type="password"
-          autocomplete="new-password"
-        />
-        <${Input} draft=${draft} set=${set} name="schema" words="Schema or database" />
+        <${Input} ...${both} name="conn_type" words="Type" required placeholder="postgres" />
+        <${Input} ...${both} name="host" words="Host" />
+        <${Input} ...${both} name="port" words="Port" type="number" min="1" max="65535" />
+        <${Input} ...${both} name="login" words="Login" autocomplete="off" />
+        <${Input} ...${both} name="password" words="Password" type="password" autocomplete="new-password" />
+        <${Input} ...${both} name="schema" words="Schema or database" />
       </div>
       <div class="field">
         <label for="s-extra">Extra</label>
@@ -149,7 +117,35 @@ function ConnectionDialog({ connection, onClose, onDone }) {
         />
         ${wrong && html`<span class="wrong">${wrong}</span>`}
       </div>
-      <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
+      <${Input} ...${both} name="description" words="Description" maxlength="1000" />
     <//>
   `;
+}
+
+/** @returns {Api["ConnectionWish"]} */
+const bodyOf = (draft, extra) => ({
+  conn_type: draft.conn_type,
+  host: draft.host || null,
+  login: draft.login || null,
+  password: draft.password || null,
+  port: draft.port ? Number(draft.port) : null,
+  schema: draft.schema || null,
+  extra,
+  description: draft.description || null,
+});
+
+/** The password is asked for: it does not stand in a line that others may read. */
+function setLine(draft) {
+  const given = ["type", "host", "port", "login", "schema"].map((name) => [
+    `--${name}`,
+    draft[name === "type" ? "conn_type" : name],
+  ]);
+  const password = draft.password ? ["--password", "-"] : [];
+  return commandLine(
+    "connections",
+    "set",
+    draft.conn_id || "ID",
+    ...given.filter(([, value]) => value).flat(),
+    ...password,
+  );
 }

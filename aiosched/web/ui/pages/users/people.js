@@ -9,45 +9,9 @@ import { Table } from "../../parts/table.js";
 export function People() {
   const list = useList("users");
   const [open, setOpen] = useState(null);
-  const close = () => setOpen(null);
-  const columns = [
-    {
-      head: "Name",
-      cell: (u) => html`
-          ${u.name} ${u.name === me.value.name && html`<span class="faint">you</span>`}
-      `,
-    },
-    { head: "Role", cell: (u) => html`<${Tag}>${u.role}<//>` },
-    {
-      head: "",
-      cell: (u) => html`
-          ${u.is_disabled && html`<${Tag} kind="danger">disabled<//>`}${" "}
-          ${!u.has_password && html`<span class="faint">no password</span>`}
-      `,
-    },
-    { head: "Since", cell: (u) => html`<${When} at=${u.created_at} />` },
-    {
-      head: "",
-      cell: (u) => html`
-        <span class="row near">
-          <button class="button small" aria-label=${`Change ${u.name}`} onClick=${() => setOpen(["change", u])}>
-            Change …
-          </button>
-          <button class="button small" onClick=${() => setOpen(["disable", u])}>
-            ${u.is_disabled ? "Enable …" : "Disable …"}
-          </button>
-          <button
-            class="button small danger"
-            aria-label=${`Delete ${u.name}`}
-            onClick=${() => setOpen(["delete", u])}
-          >
-            Delete …
-          </button>
-        </span>
-      `,
-    },
-  ];
+  const empty = html`<${Empty} title="Nobody may log in yet" command="aiosched users create NAME --role admin" />`;
   const [act, user] = open ?? [];
+  const Dialog = DIALOGS[act];
   return html`
     <div class="stack tight">
       <div class="row">
@@ -57,48 +21,95 @@ export function People() {
       </div>
       <${Card} plain>
         <${Table}
-          columns=${columns}
+          columns=${columnsOf(setOpen)}
           list=${list}
           keyOf=${(u) => u.name}
-          empty=${html`<${Empty} title="Nobody may log in yet" command="aiosched users create NAME --role admin" />`}
+          empty=${empty}
           caption="Users"
         />
       <//>
-      ${act === "new" && html`<${NewUser} onClose=${close} onDone=${list.reload} />`}
-      ${act === "change" && html`<${ChangeUser} user=${user} onClose=${close} onDone=${list.reload} />`}
-      ${act === "disable" && html`
-        <${Confirm}
-          title=${`${user.is_disabled ? "Enable" : "Disable"} ${user.name}`}
-          words=${user.is_disabled ? "Enable" : "Disable"}
-          danger=${!user.is_disabled}
-          act=${() => patch(at("users", user.name), { is_disabled: !user.is_disabled })}
-          done=${`${user.name} is ${user.is_disabled ? "enabled" : "disabled"}.`}
-          cli=${commandLine("users", user.is_disabled ? "enable" : "disable", user.name)}
-          onClose=${close}
-          onDone=${list.reload}
-        >
-          <p>
-            ${user.is_disabled
-              ? "They can log in again."
-              : "Their sessions end at once and their tokens stop working; nothing is removed."}
-          </p>
-        <//>
-      `}
-      ${act === "delete" && html`
-        <${Confirm}
-          title=${`Delete ${user.name}`}
-          words="Delete"
-          danger
-          act=${() => remove(at("users", user.name))}
-          done=${`${user.name} is gone.`}
-          cli=${commandLine("users", "delete", user.name, "--yes")}
-          onClose=${close}
-          onDone=${list.reload}
-        >
-          <p>Their sessions end and their tokens are removed with them.</p>
-        <//>
-      `}
+      ${Dialog && html`<${Dialog} user=${user} onClose=${() => setOpen(null)} onDone=${list.reload} />`}
     </div>
+  `;
+}
+
+const columnsOf = (setOpen) => [
+  {
+    head: "Name",
+    cell: (u) => html`
+      ${u.name} ${u.name === me.value.name && html`<span class="faint">you</span>`}
+    `,
+  },
+  { head: "Role", cell: (u) => html`<${Tag}>${u.role}<//>` },
+  {
+    head: "",
+    cell: (u) => html`
+      ${u.is_disabled && html`<${Tag} kind="danger">disabled<//>`}${" "}
+      ${!u.has_password && html`<span class="faint">no password</span>`}
+    `,
+  },
+  { head: "Since", cell: (u) => html`<${When} at=${u.created_at} />` },
+  { head: "", cell: (u) => html`<${Actions} user=${u} setOpen=${setOpen} />` },
+];
+
+function Actions({ user, setOpen }) {
+  return html`
+    <span class="row near">
+      <button class="button small" aria-label=${`Change ${user.name}`} onClick=${() => setOpen(["change", user])}>
+        Change …
+      </button>
+      <button class="button small" onClick=${() => setOpen(["disable", user])}>
+        ${user.is_disabled ? "Enable …" : "Disable …"}
+      </button>
+      <button
+        class="button small danger"
+        aria-label=${`Delete ${user.name}`}
+        onClick=${() => setOpen(["delete", user])}
+      >
+        Delete …
+      </button>
+    </span>
+  `;
+}
+
+/** Whether somebody may log in. */
+function DisableDialog({ user, onClose, onDone }) {
+  const [words, verb, done] = user.is_disabled
+    ? ["Enable", "enable", "enabled"]
+    : ["Disable", "disable", "disabled"];
+  const told = user.is_disabled
+    ? "They can log in again."
+    : "Their sessions end at once and their tokens stop working; nothing is removed.";
+  return html`
+    <${Confirm}
+      title=${`${words} ${user.name}`}
+      words=${words}
+      danger=${!user.is_disabled}
+      act=${() => patch(at("users", user.name), { is_disabled: !user.is_disabled })}
+      done=${`${user.name} is ${done}.`}
+      cli=${commandLine("users", verb, user.name)}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      <p>${told}</p>
+    <//>
+  `;
+}
+
+function DeleteDialog({ user, onClose, onDone }) {
+  return html`
+    <${Confirm}
+      title=${`Delete ${user.name}`}
+      words="Delete"
+      danger
+      act=${() => remove(at("users", user.name))}
+      done=${`${user.name} is gone.`}
+      cli=${commandLine("users", "delete", user.name, "--yes")}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      <p>Their sessions end and their tokens are removed with them.</p>
+    <//>
   `;
 }
 
@@ -164,3 +175,5 @@ function ChangeUser({ user, onClose, onDone }) {
     <//>
   `;
 }
+
+const DIALOGS = { new: NewUser, change: ChangeUser, disable: DisableDialog, delete: DeleteDialog };

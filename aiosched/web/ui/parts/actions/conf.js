@@ -28,3 +28,12 @@ export function confOf(params, texts, more) {
   }
   return { conf, wrong };
 }
+
+/** What the fields of the params show at first: the defaults. */
+export const textsOf = (params) =>
+  Object.fromEntries(
+    Object.entries(params).map(([name, { json_schema, value }]) => [
+      name,
+      toText(kindOf(json_schema ?? {}, value), value),
+    ]),
+  );

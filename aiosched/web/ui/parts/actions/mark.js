@@ -62,14 +62,14 @@ export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) 
         In run <code>${runId}</code>. ${words}
       </p>
       ${taskId ? html`
-          <${Options} usable=${MARKS} options=${options} setOptions=${setOptions} />
-          <${Preview}
-            preview=${preview}
-            error=${error}
-            none="Nothing of this can be marked."
-            becomes=${`will be ${stateOf(state).label}`}
-            label="Instances that are marked"
-          />
+        <${Options} usable=${MARKS} options=${options} setOptions=${setOptions} />
+        <${Preview}
+          preview=${preview}
+          error=${error}
+          none="Nothing of this can be marked."
+          becomes=${`will be ${stateOf(state).label}`}
+          label="Instances that are marked"
+        />
       ` : html`
         <${Shown} of=${run} lines=${1}>
           ${(facts) => html`<${Counts} states=${facts.tasks} />`}

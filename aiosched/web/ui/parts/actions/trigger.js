@@ -1,10 +1,11 @@
 // Make a run of a DAG: its params as fields, the logical date, the run id.
 import { html, useEffect, useMemo, useState } from "../../lib/html.js";
 import { at, get, post } from "../../lib/api.js";
-import { kindOf, toText, utc } from "../../lib/schema.js";
-import { confOf, looksLikeJson } from "./conf.js";
+import { utc } from "../../lib/schema.js";
+import { confOf, looksLikeJson, textsOf } from "./conf.js";
 import { Loading, Notice } from "../basics.js";
 import { Confirm, Dialog, commandLine } from "../dialog.js";
+import { InputField } from "../form.js";
 import { Field } from "../schema_form.js";
 
 /** Make a run of `dagId`: its params as fields, the logical date, the run id. `onDone(run)` when it exists. */
@@ -32,14 +33,7 @@ export function TriggerDialog({ dagId, onClose, onDone }) {
 
 function TriggerForm({ dag, params, onClose, onDone }) {
   const names = Object.keys(params);
-  const initial = () =>
-    Object.fromEntries(
-      names.map((name) => [
-        name,
-        toText(kindOf(params[name].json_schema ?? {}, params[name].value), params[name].value),
-      ]),
-    );
-  const [texts, setTexts] = useState(initial);
+  const [texts, setTexts] = useState(() => textsOf(params));
   const [run, setRun] = useState({ logical_date: "", run_id: "", more: "", unpause: dag.is_paused });
   const [told, setTold] = useState({}); // errors of the server, by field, until the field changes
   const { conf, wrong } = confOf(params, texts, run.more);
@@ -53,44 +47,23 @@ function TriggerForm({ dag, params, onClose, onDone }) {
     setTold({ ...told, logical_date: undefined, run_id: undefined });
   };
   const act = async () => {
-    const body = {
-      conf,
-      unpause: run.unpause,
-      ...(run.logical_date && { logical_date: utc(run.logical_date) }),
-      ...(run.run_id && { run_id: run.run_id }),
-    };
     try {
-      return await post(at("dags", dag.dag_id, "runs"), body);
+      return await post(at("dags", dag.dag_id, "runs"), bodyOf(run, conf));
     } catch (problem) {
-      setTold(
-        Object.fromEntries(
-          problem.fields?.map(({ where, message }) => [where.replace(/^body\./, ""), message]) ?? [],
-        ),
-      );
+      const fields = problem.fields ?? [];
+      setTold(Object.fromEntries(fields.map(({ where, message }) => [where.replace(/^body\./, ""), message])));
       throw problem;
     }
   };
-  const given = Object.entries(conf).flatMap(([name, value]) => [
-    "-p",
-    `${name}=${typeof value === "string" && !looksLikeJson(value) ? value : JSON.stringify(value)}`,
-  ]);
-  const cli = commandLine(
-    "dags",
-    "trigger",
-    dag.dag_id,
-    ...(run.logical_date ? ["-e", utc(run.logical_date)] : []),
-    ...(run.run_id ? ["-r", run.run_id] : []),
-    ...given,
-    run.unpause && "--unpause",
-  );
+  const unready = Object.values(wrong).some(Boolean) || (dag.is_paused && !run.unpause);
   return html`
     <${Confirm}
       title=${`Trigger ${dag.dag_id}`}
       words="Trigger"
       act=${act}
       done="The run exists."
-      cli=${cli}
-      disabled=${Object.values(wrong).some(Boolean) || (dag.is_paused && !run.unpause)}
+      cli=${triggerLine(dag, run, conf)}
+      disabled=${unready}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -105,53 +78,32 @@ function TriggerForm({ dag, params, onClose, onDone }) {
         />
       `)}
       <div class="columns">
-        <div class="field">
-          <label for="logical-date">Logical date (UTC)</label>
-          <input
-            class="input"
-            id="logical-date"
-            type="datetime-local"
-            step="1"
-            value=${run.logical_date}
-            onInput=${(e) => set({ logical_date: e.target.value })}
-          />
-          ${errors.logical_date ? html`
-            <span class="wrong">${errors.logical_date}</span>
-          ` : html`
-            <span class="help">Empty: the run has no data interval</span>
-          `}
-        </div>
-        <div class="field">
-          <label for="run-id">Run id</label>
-          <input
-            class="input"
-            id="run-id"
-            maxlength="250"
-            value=${run.run_id}
-            onInput=${(e) => set({ run_id: e.target.value })}
-          />
-          ${errors.run_id ? html`
-            <span class="wrong">${errors.run_id}</span>
-          ` : html`
-            <span class="help">Empty: made from the time</span>
-          `}
-        </div>
+        <${InputField}
+          id="logical-date"
+          label="Logical date (UTC)"
+          type="datetime-local"
+          step="1"
+          value=${run.logical_date}
+          onText=${(text) => set({ logical_date: text })}
+          wrong=${errors.logical_date}
+          help="Empty: the run has no data interval"
+        />
+        <${InputField}
+          id="run-id"
+          label="Run id"
+          maxlength="250"
+          value=${run.run_id}
+          onText=${(text) => set({ run_id: text })}
+          wrong=${errors.run_id}
+          help="Empty: made from the time"
+        />
       </div>
-      <details class="more">
-        <summary>${names.length ? "More values (conf)" : "Values (conf)"}</summary>
-        <div class="field">
-          <textarea
-            class="input"
-            rows="3"
-            aria-label="More values as a JSON object"
-            spellcheck=${false}
-            placeholder="{}"
-            value=${run.more}
-            onInput=${(e) => setRun({ ...run, more: e.target.value })}
-          />
-          ${wrong.conf && html`<span class="wrong">${wrong.conf}</span>`}
-        </div>
-      </details>
+      <${MoreValues}
+        words=${names.length ? "More values (conf)" : "Values (conf)"}
+        text=${run.more}
+        onText=${(more) => setRun({ ...run, more })}
+        wrong=${wrong.conf}
+      />
       ${dag.is_paused && html`
         <label class="row">
           <input
@@ -165,4 +117,46 @@ function TriggerForm({ dag, params, onClose, onDone }) {
       `}
     <//>
   `;
+}
+
+/** A JSON object of values that the DAG has no params for. */
+function MoreValues({ words, text, onText, wrong }) {
+  return html`
+    <details class="more">
+      <summary>${words}</summary>
+      <div class="field">
+        <textarea
+          class="input"
+          rows="3"
+          aria-label="More values as a JSON object"
+          spellcheck=${false}
+          placeholder="{}"
+          value=${text}
+          onInput=${(e) => onText(e.target.value)}
+        />
+        ${wrong && html`<span class="wrong">${wrong}</span>`}
+      </div>
+    </details>
+  `;
+}
+
+/** @returns {Api["NewRun"]} */
+const bodyOf = ({ logical_date, run_id, unpause }, conf) => ({
+  conf,
+  unpause,
+  ...(logical_date && { logical_date: utc(logical_date) }),
+  ...(run_id && { run_id }),
+});
+
+function triggerLine(dag, { logical_date, run_id, unpause }, conf) {
+  const text = (value) => (typeof value === "string" && !looksLikeJson(value) ? value : JSON.stringify(value));
+  return commandLine(
+    "dags",
+    "trigger",
+    dag.dag_id,
+    ...(logical_date ? ["-e", utc(logical_date)] : []),
+    ...(run_id ? ["-r", run_id] : []),
+    ...Object.entries(conf).flatMap(([name, value]) => ["-p", `${name}=${text(value)}`]),
+    unpause && "--unpause",
+  );
 }

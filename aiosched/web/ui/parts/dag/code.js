@@ -88,8 +88,8 @@ function Source({ dagId, version }) {
         source === null ? html`
           <${Empty} title="The source is not known">This DAG comes from an application, not from a file.<//>
         ` : html`
-            <${Modules} words="It imports" names=${Object.keys(sources ?? {}).filter((name) => name !== file)} />
-            <${Lines} source=${source} />
+          <${Modules} words="It imports" names=${Object.keys(sources ?? {}).filter((name) => name !== file)} />
+          <${Lines} source=${source} />
         `
       }
     <//>
@@ -116,12 +116,12 @@ function Difference({ dagId, from, to, what }) {
   return html`
     <${Shown} of=${found} lines=${8}>
       ${(data) => html`
-          ${what === "source" && html`<${Modules} words="Changed, too:" names=${data.modules} />`}
-          ${data[what] ? html`
-            <${Diff} text=${data[what]} />
-          ` : html`
-            <${Empty} title=${what === "source" ? "The source is the same" : "The serialized DAG is the same"} />
-          `}
+        ${what === "source" && html`<${Modules} words="Changed, too:" names=${data.modules} />`}
+        ${data[what] ? html`
+          <${Diff} text=${data[what]} />
+        ` : html`
+          <${Empty} title=${what === "source" ? "The source is the same" : "The serialized DAG is the same"} />
+        `}
       `}
     <//>
   `;
@@ -134,8 +134,8 @@ function Modules({ words, names }) {
       <p class="soft">
         ${words}${" "}
         ${names.map((name, i) => html`
-            ${i > 0 && ", "}
-            <code key=${name}>${name}</code>
+          ${i > 0 && ", "}
+          <code key=${name}>${name}</code>
         `)}
       </p>
     `

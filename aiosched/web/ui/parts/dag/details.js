@@ -76,26 +76,26 @@ export function DetailsTab({ dagId, dag }) {
 function Delete({ dagId }) {
   const [open, setOpen] = useState(false);
   return html`
-      <button class="button small danger" onClick=${() => setOpen(true)}>
-        Delete …
-      </button>
-      ${open && html`
-        <${Confirm}
-          title=${`Delete ${dagId}`}
-          words="Delete"
-          danger
-          act=${() => remove(at("dags", dagId))}
-          done=${`${dagId} and its history are gone.`}
-          cli=${commandLine("dags", "delete", dagId, "--yes")}
-          onClose=${() => setOpen(false)}
-          onDone=${() => go("/dags")}
-        >
-          <p>
-            All its runs, task instances, versions and values go, for good. While a file has the DAG, it comes back
-            without its history.
-          </p>
-        <//>
-      `}
+    <button class="button small danger" onClick=${() => setOpen(true)}>
+      Delete …
+    </button>
+    ${open && html`
+      <${Confirm}
+        title=${`Delete ${dagId}`}
+        words="Delete"
+        danger
+        act=${() => remove(at("dags", dagId))}
+        done=${`${dagId} and its history are gone.`}
+        cli=${commandLine("dags", "delete", dagId, "--yes")}
+        onClose=${() => setOpen(false)}
+        onDone=${() => go("/dags")}
+      >
+        <p>
+          All its runs, task instances, versions and values go, for good. While a file has the DAG, it comes back
+          without its history.
+        </p>
+      <//>
+    `}
   `;
 }
 
@@ -152,8 +152,8 @@ const TASKS = [
   {
     head: "Task",
     cell: (task) => html`
-        <b>${task.task_id}</b> ${task.is_mapped && html`<${Tag}>mapped<//>`} ${task.is_setup && html`<${Tag}>setup<//>`}${" "}
-        ${task.is_teardown && html`<${Tag}>teardown<//>`}
+      <b>${task.task_id}</b> ${task.is_mapped && html`<${Tag}>mapped<//>`} ${task.is_setup && html`<${Tag}>setup<//>`}${" "}
+      ${task.is_teardown && html`<${Tag}>teardown<//>`}
     `,
   },
   { head: "Operator", cell: (task) => task.operator },

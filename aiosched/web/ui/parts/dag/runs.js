@@ -1,10 +1,11 @@
 // The runs of a DAG: a picker for views of one run, and the list with its filters.
 import { html } from "../../lib/html.js";
-import { at, useList, useResource } from "../../lib/api.js";
+import { useList, useResource } from "../../lib/api.js";
 import { path, query, setQuery } from "../../lib/router.js";
 import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../../lib/states.js";
 import { instant, secondsBetween } from "../../lib/time.js";
 import { Card, Duration, Empty, Link, State, When } from "../basics.js";
+import { Filter, SearchField } from "../form.js";
 import { Table } from "../table.js";
 
 /** Choose one of the last runs; it stands in the address as `run`. `none` are the words for no run at all. */
@@ -34,7 +35,10 @@ export function RunPicker({ dagId, none }) {
   `;
 }
 
-/** The list of runs of one DAG. */
+/**
+ * The list of runs of one DAG.
+ * @param {{ dagId: string }} props
+ */
 export function RunsTab({ dagId }) {
   const { state, type, q, since, until } = query.value;
   const params = {
@@ -46,92 +50,86 @@ export function RunsTab({ dagId }) {
     until: until && `${until}T00:00:00Z`,
   };
   const list = useList("runs", params, { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId, limit: 50 });
-  const filtered = state || type || q || since || until;
-  const columns = [
-    { head: "State", cell: (r) => html`<${State} name=${r.state} />` },
-    { head: "Run", cell: (r) => html`<${Link} to=${path("dags", dagId, "runs", r.run_id)}>${r.run_id}<//>` },
-    { head: "Type", cell: (r) => runTypeWords(r.run_type) },
-    { head: "Logical date", cell: (r) => html`<${When} at=${r.logical_date} />` },
-    { head: "Started", cell: (r) => html`<${When} at=${r.start_date} ago />` },
-    {
-      head: "Took",
-      right: true,
-      cell: (r) => html`
-        <${Duration} seconds=${r.seconds ?? (r.state === "running" ? secondsBetween(r.start_date) : null)} />
-      `,
-    },
-    { head: "Version", right: true, cell: (r) => r.version },
-    { head: "Note", cell: (r) => r.note ?? r.reason ?? "" },
-  ];
-  const empty = filtered ? html`
-    <${Empty} title="No such run">
-      <button
-        class="button"
-        onClick=${() => setQuery({ state: null, type: null, q: null, since: null, until: null })}
-      >
-        Remove the filters
-      </button>
-    <//>
-  ` : html`
+  const filtered = Boolean(state || type || q || since || until);
+  const empty = html`<${NoRun} dagId=${dagId} filtered=${filtered} />`;
+  return html`
+    <div class="stack">
+      <${Filters} />
+      <${Card} plain>
+        <${Table} columns=${columnsOf(dagId)} list=${list} keyOf=${(r) => r.key} empty=${empty} caption="Runs" />
+      <//>
+    </div>
+  `;
+}
+
+/** @param {string} dagId */
+const columnsOf = (dagId) => [
+  { head: "State", cell: (r) => html`<${State} name=${r.state} />` },
+  { head: "Run", cell: (r) => html`<${Link} to=${path("dags", dagId, "runs", r.run_id)}>${r.run_id}<//>` },
+  { head: "Type", cell: (r) => runTypeWords(r.run_type) },
+  { head: "Logical date", cell: (r) => html`<${When} at=${r.logical_date} />` },
+  { head: "Started", cell: (r) => html`<${When} at=${r.start_date} ago />` },
+  { head: "Took", right: true, cell: (r) => html`<${Duration} seconds=${secondsOf(r)} />` },
+  { head: "Version", right: true, cell: (r) => r.version },
+  { head: "Note", cell: (r) => r.note ?? r.reason ?? "" },
+];
+
+/** How long a run took, or takes already. */
+const secondsOf = (run) => run.seconds ?? (run.state === "running" ? secondsBetween(run.start_date) : null);
+
+function Filters() {
+  const { state, type, q, since, until } = query.value;
+  const states = RUN_STATES.map((name) => [name, stateOf(name).label]);
+  const types = RUN_TYPES.map((name) => [name, runTypeWords(name)]);
+  return html`
+    <div class="row">
+      <${SearchField}
+        label="Search runs"
+        words="Part of the run id"
+        value=${q}
+        onText=${(text) => setQuery({ q: text })}
+      />
+      <${Filter}
+        label="State"
+        value=${state}
+        any="any state"
+        options=${states}
+        onText=${(text) => setQuery({ state: text })}
+      />
+      <${Filter}
+        label="Type"
+        value=${type}
+        any="any type"
+        options=${types}
+        onText=${(text) => setQuery({ type: text })}
+      />
+      <${Day} words="from" value=${since} onText=${(text) => setQuery({ since: text })} />
+      <${Day} words="until" value=${until} onText=${(text) => setQuery({ until: text })} />
+    </div>
+  `;
+}
+
+function Day({ words, value, onText }) {
+  return html`
+    <label class="row soft">
+      ${words} <input class="input" type="date" value=${value ?? ""} onChange=${(e) => onText(e.target.value)} />
+    </label>
+  `;
+}
+
+function NoRun({ dagId, filtered }) {
+  const none = { state: null, type: null, q: null, since: null, until: null };
+  if (filtered)
+    return html`
+      <${Empty} title="No such run">
+        <button class="button" onClick=${() => setQuery(none)}>
+          Remove the filters
+        </button>
+      <//>
+    `;
+  return html`
     <${Empty} title="No run yet" command=${`aiosched dags trigger ${dagId}`}>
       Trigger one, or wait for the next scheduled one.
     <//>
-  `;
-  return html`
-    <div class="stack">
-      <div class="row">
-        <input
-          class="input"
-          type="search"
-          placeholder="Part of the run id"
-          aria-label="Search runs"
-          value=${q ?? ""}
-          onInput=${(e) => setQuery({ q: e.target.value })}
-        />
-        <select
-          class="input"
-          aria-label="State"
-          value=${state ?? ""}
-          onChange=${(e) => setQuery({ state: e.target.value })}
-        >
-          <option value="">any state</option>
-          ${RUN_STATES.map((name) => html`
-            <option value=${name}>${stateOf(name).label}</option>
-          `)}
-        </select>
-        <select
-          class="input"
-          aria-label="Type"
-          value=${type ?? ""}
-          onChange=${(e) => setQuery({ type: e.target.value })}
-        >
-          <option value="">any type</option>
-          ${RUN_TYPES.map((type) => html`
-            <option value=${type}>${runTypeWords(type)}</option>
-          `)}
-        </select>
-        <label class="row soft">
-          from${" "}
-          <input
-            class="input"
-            type="date"
-            value=${since ?? ""}
-            onChange=${(e) => setQuery({ since: e.target.value })}
-          />
-        </label>
-        <label class="row soft">
-          until${" "}
-          <input
-            class="input"
-            type="date"
-            value=${until ?? ""}
-            onChange=${(e) => setQuery({ until: e.target.value })}
-          />
-        </label>
-      </div>
-      <${Card} plain>
-        <${Table} columns=${columns} list=${list} keyOf=${(r) => r.key} empty=${empty} caption="Runs" />
-      <//>
-    </div>
   `;
 }

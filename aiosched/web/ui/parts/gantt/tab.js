@@ -23,8 +23,8 @@ export function GanttTab({ dagId }) {
       <div class="row">
         <${RunPicker} dagId=${dagId} none="latest" />
         ${facts && html`
-            <${State} name=${facts.state} />
-            <${Link} to=${path("dags", dagId, "runs", facts.run_id)}>${facts.run_id}<//>
+          <${State} name=${facts.state} />
+          <${Link} to=${path("dags", dagId, "runs", facts.run_id)}>${facts.run_id}<//>
         `}
       </div>
       ${failed?.status === 404 ? html`
@@ -36,10 +36,10 @@ export function GanttTab({ dagId }) {
       ` : !gantt.data.value ? html`
         <${Loading} lines=${8} />
       ` : html`
-          ${!gantt.data.value.complete && html`
-            <${Notice} kind="warn">This run has more tries than are shown.<//>
-          `}
-          <${Chart} dagId=${dagId} run=${facts} items=${gantt.data.value.items} />
+        ${!gantt.data.value.complete && html`
+          <${Notice} kind="warn">This run has more tries than are shown.<//>
+        `}
+        <${Chart} dagId=${dagId} run=${facts} items=${gantt.data.value.items} />
       `}
     </div>
   `;

@@ -65,18 +65,18 @@ function Find({ nodes }) {
     event.target.blur();
   };
   return html`
-      <input
-        class="input"
-        type="search"
-        list="graph-nodes"
-        placeholder="Find a task"
-        aria-label="Find a task"
-        onInput=${choose}
-      />
-      <datalist id="graph-nodes">
-        ${nodes.slice(0, 2000).map((node) => html`
-          <option value=${node.id} />
-        `)}
-      </datalist>
+    <input
+      class="input"
+      type="search"
+      list="graph-nodes"
+      placeholder="Find a task"
+      aria-label="Find a task"
+      onInput=${choose}
+    />
+    <datalist id="graph-nodes">
+      ${nodes.slice(0, 2000).map((node) => html`
+        <option value=${node.id} />
+      `)}
+    </datalist>
   `;
 }

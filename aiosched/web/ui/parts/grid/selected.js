@@ -21,11 +21,11 @@ export function Selected({ dagId, run, row, cell, selection, many, open, dialog,
           ${many ? html`
             <${Many} selection=${selection} />
           ` : row ? html`
-              <b>${row.id}</b>
-              <${CellState} cell=${cell} />
+            <b>${row.id}</b>
+            <${CellState} cell=${cell} />
           ` : html`
-              <b>Run</b>
-              <${State} name=${run.state} />
+            <b>Run</b>
+            <${State} name=${run.state} />
           `}
           ${!many && html`
             <${Link} to=${path("dags", dagId, "runs", run.run_id)} class="clip">

@@ -1,11 +1,62 @@
-// What stands in the list of DAGs for each of them.
+// The columns of the list of DAGs: the switch, the schedule, the last runs, how they usually go, the next run.
 import { html } from "../../lib/html.js";
+import { may } from "../../lib/api.js";
 import { href, path, setQuery } from "../../lib/router.js";
 import { stateOf } from "../../lib/states.js";
 import { duration, instant, now, relative } from "../../lib/time.js";
+import { PauseSwitch } from "../../parts/actions/pause.js";
 import { Link, State, Tag } from "../../parts/basics.js";
+import { Schedule } from "../../parts/schedule.js";
 
-export const Name = ({ dag }) => html`
+/**
+ * `statistics` by the id of a DAG; `trigger(dagId)` asks for a run.
+ * @param {Map<string, Api["Statistics"]>} statistics
+ */
+export function columnsOf(statistics, { reload, trigger }) {
+  const of = (dag) => statistics.get(dag.dag_id);
+  const hidden = (words) => html`<span class="hidden-text">${words}</span>`;
+  const usual = html`<span title="the usual duration, and the one that 95 % stay below">p50 / p95</span>`;
+  return [
+    { head: hidden("On"), cell: (d) => html`<${PauseSwitch} dag=${d} onDone=${() => reload()} />` },
+    { head: "DAG", cell: (d) => html`<${Name} dag=${d} />` },
+    { head: "Schedule", cell: (d) => html`<${Schedule} of=${d.schedule} />` },
+    { head: "Last runs", cell: (d) => html`<${Bars} dagId=${d.dag_id} runs=${of(d)?.last_runs} />` },
+    { head: "Success", right: true, cell: (d) => successOf(of(d)) },
+    { head: usual, right: true, cell: (d) => durationsOf(of(d)) },
+    { head: "Next run", cell: (d) => html`<${Next} dag=${d} />` },
+    {
+      head: hidden("Actions"),
+      right: true,
+      cell: (d) => html`<${TriggerButton} dagId=${d.dag_id} trigger=${trigger} />`,
+    },
+  ];
+}
+
+const nothing = () => html`<span class="faint">–</span>`;
+
+const successOf = (found) =>
+  !found || found.success_rate === null ? nothing() : `${Math.round(found.success_rate * 100)} %`;
+
+const durationsOf = (found) =>
+  !found || found.p50 === null ? (
+    nothing()
+  ) : html`
+    <span class="nowrap">
+      ${duration(found.p50)} / ${duration(found.p95)}
+    </span>
+  `;
+
+function TriggerButton({ dagId, trigger }) {
+  return (
+    may("operator") && html`
+      <button class="button small" aria-label=${`Trigger ${dagId}`} onClick=${() => trigger(dagId)}>
+        Trigger …
+      </button>
+    `
+  );
+}
+
+const Name = ({ dag }) => html`
   <div class="stack tight">
     <span class="row">
       <${Link} class="name" to=${path("dags", dag.dag_id)}>
@@ -33,7 +84,7 @@ export const Name = ({ dag }) => html`
   </div>
 `;
 
-export function Bars({ dagId, runs }) {
+function Bars({ dagId, runs }) {
   if (!runs) return html`<span class="bars" />`;
   if (!runs.length) return html`<span class="faint">no run yet</span>`;
   const longest = Math.max(...runs.map((run) => run.seconds ?? 0), 0.001);
@@ -60,7 +111,7 @@ export function Bars({ dagId, runs }) {
   `;
 }
 
-export function Next({ dag }) {
+function Next({ dag }) {
   if (!dag.next_run_after) return html`<span class="faint">–</span>`;
   if (dag.is_paused)
     return html`

@@ -1,0 +1,71 @@
+// Fields of forms: a label, a control, and below it what is wrong or what helps.
+import { html } from "../lib/html.js";
+
+/**
+ * Everything else is an attribute of the control.
+ * @param {{ id: string, label: string, value: string | number, onText: (text: string) => void, help?: string, wrong?: string,
+ *   [attribute: string]: any }} props
+ */
+export function InputField({ id, label, value, onText, help, wrong, ...rest }) {
+  return html`
+    <div class="field">
+      <label for=${id}>${label}</label>
+      <input class="input" id=${id} value=${value} onInput=${(e) => onText(e.target.value)} ...${rest} />
+      <${Below} wrong=${wrong} help=${help} />
+    </div>
+  `;
+}
+
+/**
+ * @param {{ id: string, label: string, value: string, options: [string, string][], onText: (text: string) => void }} props
+ */
+export function SelectField({ id, label, value, options, onText }) {
+  return html`
+    <div class="field">
+      <label for=${id}>${label}</label>
+      <select class="input" id=${id} value=${value} onChange=${(e) => onText(e.target.value)}>
+        ${options.map(([key, words]) => html`
+          <option value=${key}>${words}</option>
+        `)}
+      </select>
+    </div>
+  `;
+}
+
+function Below({ wrong, help }) {
+  if (wrong) return html`<span class="wrong">${wrong}</span>`;
+  return help ? html`<span class="help">${help}</span>` : null;
+}
+
+/**
+ * A choice beside others: `any` are the words for none.
+ * @param {{ label: string, value: string | undefined, any: string, options: [string, string][], onText: (text: string) => void }} props
+ */
+export function Filter({ label, value, any, options, onText }) {
+  return html`
+    <select class="input" aria-label=${label} value=${value ?? ""} onChange=${(e) => onText(e.target.value)}>
+      <option value="">${any}</option>
+      ${options.map(([key, words]) => html`
+        <option value=${key}>${words}</option>
+      `)}
+    </select>
+  `;
+}
+
+/**
+ * A part of a name to look for; everything else is an attribute of the control.
+ * @param {{ label: string, words: string, value: string | undefined, onText: (text: string) => void, [attribute: string]: any }} props
+ */
+export function SearchField({ label, words, value, onText, field }) {
+  return html`
+    <input
+      class="input"
+      ref=${field}
+      type="search"
+      placeholder=${words}
+      aria-label=${label}
+      value=${value ?? ""}
+      onInput=${(e) => onText(e.target.value)}
+    />
+  `;
+}
