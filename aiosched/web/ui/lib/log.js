@@ -15,9 +15,23 @@ const linesOf = (bytes, count) => {
 };
 
 export class LogFile {
-  /** `path` of the API, `params` such as `map_index`; `signal` ends everything. */
+  /** @type {Api["LogBlocks"]["blocks"]} */
+  blocks = [];
+  size = 0; // bytes
+  complete = false; // its task writes nothing more
+  /** @type {Map<number, { size: number, lines: string[] }>} blocks that are here, the latest used last */
+  known = new Map();
+  kept = 0; // bytes of them
+
+  /**
+   * @param {string} path of the API
+   * @param {object} params such as `map_index`
+   * @param {AbortSignal} signal ends everything
+   */
   constructor(path, params, signal) {
-    Object.assign(this, { path, params, signal, blocks: [], size: 0, complete: false, known: new Map(), kept: 0 });
+    this.path = path;
+    this.params = params;
+    this.signal = signal;
   }
 
   /** How many lines are known. */

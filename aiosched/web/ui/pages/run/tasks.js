@@ -1,6 +1,6 @@
 // The task instances of a run, those of a mapped task folded.
 import { html } from "../../lib/html.js";
-import { at, useList } from "../../lib/api.js";
+import { useList } from "../../lib/api.js";
 import { taskName, taskPath } from "../../lib/names.js";
 import { query, setQuery } from "../../lib/router.js";
 import { byState } from "../../lib/states.js";

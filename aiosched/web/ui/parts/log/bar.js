@@ -1,4 +1,5 @@
 // What stands above a log: search, errors, its size, following, wrapping, the download.
+// Functions, no components: a component is drawn again when its properties change, and a viewer stays the same object.
 import { html } from "../../lib/html.js";
 import { bytes } from "../../lib/figures.js";
 import { query, setQuery } from "../../lib/router.js";
@@ -11,16 +12,16 @@ export const toggleWrap = () => setQuery({ wrap: query.value.wrap ? null : 1 });
  * `address` is that of the whole log, `name` that of the file it becomes; `field` gets the search field.
  * @param {{ viewer: Viewer, address: string, name: string, words: string, setWords: (words: string) => void, field: any }} props
  */
-export function Bar({ viewer, address, name, words, setWords, field }) {
+export function bar({ viewer, address, name, words, setWords, field }) {
   const { file } = viewer;
   return html`
     <div class="bar row">
-      <${Search} viewer=${viewer} words=${words} setWords=${setWords} field=${field} />
-      ${viewer.errors.length > 0 && html`<${Errors} viewer=${viewer} />`}
+      ${search({ viewer, words, setWords, field })}
+      ${viewer.errors.length > 0 && errors(viewer)}
       <span class="push faint tabular">
         ${file.lines.toLocaleString("en")} ${file.lines === 1 ? "line" : "lines"} · ${bytes(file.size)}
       </span>
-      ${!file.complete && html`<${Follow} viewer=${viewer} />`}
+      ${!file.complete && follow(viewer)}
       <button
         class="button small"
         aria-pressed=${Boolean(query.value.wrap)}
@@ -36,8 +37,8 @@ export function Bar({ viewer, address, name, words, setWords, field }) {
   `;
 }
 
-function Search({ viewer, words, setWords, field }) {
-  const search = (event, step) => {
+function search({ viewer, words, setWords, field }) {
+  const find = (event, step) => {
     event.preventDefault();
     viewer.search(words.trim(), step);
   };
@@ -46,7 +47,7 @@ function Search({ viewer, words, setWords, field }) {
     viewer.told = "";
   };
   return html`
-    <form class="row" role="search" onSubmit=${(e) => search(e, 1)}>
+    <form class="row" role="search" onSubmit=${(e) => find(e, 1)}>
       <input
         class="input"
         type="search"
@@ -55,13 +56,13 @@ function Search({ viewer, words, setWords, field }) {
         aria-label="Search the log"
         value=${words}
         onInput=${type}
-        onKeyDown=${(e) => e.key === "Enter" && e.shiftKey && search(e, -1)}
+        onKeyDown=${(e) => e.key === "Enter" && e.shiftKey && find(e, -1)}
       />
       <button
         type="button"
         class="button small"
         disabled=${!words.trim()}
-        onClick=${(e) => search(e, -1)}
+        onClick=${(e) => find(e, -1)}
         aria-label="Search upwards"
       >
         ↑
@@ -76,7 +77,7 @@ function Search({ viewer, words, setWords, field }) {
   `;
 }
 
-function Errors({ viewer }) {
+function errors(viewer) {
   const { length } = viewer.errors;
   return html`
     <span class="row near">
@@ -90,7 +91,7 @@ function Errors({ viewer }) {
   `;
 }
 
-function Follow({ viewer }) {
+function follow(viewer) {
   const toggle = () => {
     if (!viewer.follow) return viewer.toEnd();
     viewer.follow = false;

@@ -80,10 +80,12 @@ function onKey(event, viewer) {
 }
 
 /**
- * `words` are marked in the lines.
- * @param {{ viewer: Viewer, box: any, words: string }} props
+ * The lines; `words` are marked in them. No component, for the reason in bar.js.
+ * @param {Viewer} viewer
+ * @param {{ current: HTMLElement | null }} box gets the element
+ * @param {string} words
  */
-export function Pane({ viewer, box, words }) {
+export function pane(viewer, box, words) {
   const { file, first, height } = viewer;
   const wrap = Boolean(query.value.wrap);
   const chosen = Number(query.value.line) - 1;

@@ -3,8 +3,8 @@ import { html, useEffect, useMemo, useRef, useState } from "../../lib/html.js";
 import { apiUrl } from "../../lib/api.js";
 import { useKey } from "../../lib/keys.js";
 import { Empty, Failure, Loading } from "../basics.js";
-import { Bar, toggleWrap } from "./bar.js";
-import { Pane, usePane } from "./pane.js";
+import { bar, toggleWrap } from "./bar.js";
+import { pane, usePane } from "./pane.js";
 import { Viewer } from "./viewer.js";
 
 /**
@@ -43,15 +43,8 @@ export function LogView({ path, params, name, running = false, failed = false })
   if (!viewer.file.lines) return html`<${Nothing} complete=${viewer.file.complete} />`;
   return html`
     <div class="log">
-      <${Bar}
-        viewer=${viewer}
-        address=${address}
-        name=${name}
-        words=${words}
-        setWords=${setWords}
-        field=${field}
-      />
-      <${Pane} viewer=${viewer} box=${box} words=${words.trim()} />
+      ${bar({ viewer, address, name, words, setWords, field })}
+      ${pane(viewer, box, words.trim())}
     </div>
   `;
 }

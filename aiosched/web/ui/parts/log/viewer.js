@@ -10,24 +10,30 @@ const AGAIN = 1500; // milliseconds between looks at a log that grows
 
 /** What the view does: scrolling in pixels of the whole log, reading what is in view, looking for more. */
 export class Viewer {
+  /** @type {HTMLElement | null} the element that shows it */
+  box = null;
+  view = 480; // pixels of that element
+  top = 0; // pixels of the log above it
+  moved = false; // the element has not followed yet
+  follow = false; // the end of the log stays in view
+  ready = false;
+  /** @type {number[]} lines in which errors begin */
+  errors = [];
+  /** @type {Error | null} why there is no log */
+  error = null;
+  /** @type {AbortController | null} */
+  searching = null;
+  told = ""; // words about the search
+
+  /**
+   * @param {string} path of the API
+   * @param {object} params
+   * @param {() => void} redraw
+   */
   constructor(path, params, redraw) {
     this.abort = new AbortController();
     this.file = new LogFile(path, params, this.abort.signal);
-    Object.assign(this, {
-      path,
-      params,
-      redraw,
-      top: 0,
-      follow: false,
-      box: null,
-      view: 480,
-      moved: false,
-      errors: [],
-      error: null,
-      ready: false,
-      searching: null,
-      told: "",
-    });
+    this.redraw = redraw;
   }
 
   get tall() {
