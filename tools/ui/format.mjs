@@ -11,7 +11,8 @@ import { fileURLToPath } from "node:url";
 import { format } from "prettier";
 
 const UI = fileURLToPath(new URL("../../aiosched/web/ui/", import.meta.url));
-const OPTIONS = { parser: "babel", printWidth: 115, objectWrap: "collapse" }; // html`` makes lines longer, up to 120
+const OWN = fileURLToPath(new URL("./", import.meta.url));
+const OPTIONS = { parser: "babel", printWidth: 112, objectWrap: "collapse" }; // html`` makes lines longer, up to 120
 const MARK = "$$$"; // behind the name of a component
 const CODE = Symbol("code");
 
@@ -56,7 +57,7 @@ class Code {
     this[`...${number}`] = code; // the attribute that stays of it where it is spread
   }
   toString() {
-    return refuse(`an expression inside of quotation marks: ${this[CODE]}`);
+    return refuse(`a template has an expression inside of quotation marks: ${this[CODE]}`);
   }
 }
 
@@ -90,11 +91,11 @@ function attribute([name, value]) {
 function child(one) {
   if (one.jsx) return one.jsx;
   if (one[CODE]) return `{${one[CODE]}}`;
-  return /[{}<>\\]/.test(one) ? refuse(`a sign that JSX does not take: ${one}`) : one;
+  return /[{}<>\\]/.test(one) ? refuse(`a template has a sign that JSX does not take: ${one}`) : one;
 }
 
 function refuse(what) {
-  throw new Error(`a template has ${what}`);
+  throw new Error(what);
 }
 
 // ---- JSX as templates ----
@@ -155,21 +156,22 @@ function around({ start, end, extra }, parent, source) {
 // ---- the files ----
 
 const check = process.argv.includes("--check");
-const own = fileURLToPath(new URL("./", import.meta.url));
-const files = [...modulesIn(UI), ...modulesIn(own)];
-let odd = 0;
-for (const file of files) {
-  const source = readFileSync(file, "utf8");
-  const text = toHtm(await format(toJsx(source), OPTIONS));
-  if (text === source) continue;
-  odd++;
-  console.log(check ? `${file} is not formatted: npm run format writes it` : `${file} written`);
-  if (!check) writeFileSync(file, text);
+for (const folder of [UI, OWN]) {
+  for (const name of modulesIn(folder)) {
+    const source = readFileSync(join(folder, name), "utf8");
+    const text = await formatted(source).catch((error) => refuse(`${name}: ${error.message}`));
+    if (text === source) continue;
+    console.log(check ? `${name} is not formatted: npm run format writes it` : `${name} is written`);
+    if (check) process.exitCode = 1;
+    else writeFileSync(join(folder, name), text);
+  }
 }
-if (check && odd) process.exitCode = 1;
+
+async function formatted(source) {
+  return toHtm(await format(toJsx(source), OPTIONS));
+}
 
 function modulesIn(folder) {
   const names = readdirSync(folder, { recursive: true }).sort();
-  const own = names.filter((name) => /\.m?js$/.test(name) && !/^(vendor|node_modules)\b/.test(name));
-  return own.map((name) => join(folder, name));
+  return names.filter((name) => /\.m?js$/.test(name) && !/^(vendor|node_modules)\b/.test(name));
 }

@@ -10,7 +10,12 @@ const HEAD = "// Written by types.mjs from docs/openapi.json: npm run types\n\n"
 const GLOBAL = '\ndeclare global {\n  type Api = components["schemas"];\n}\n';
 
 const { openapi: version, info, components } = JSON.parse(readFileSync(SOURCE, "utf8"), withoutTitle);
-const models = await openapi({ openapi: version, info, paths: {}, components: { schemas: components.schemas } });
+const models = await openapi({
+  openapi: version,
+  info,
+  paths: {},
+  components: { schemas: components.schemas },
+});
 const interfaces = models.filter((node) => node.name?.text === "components");
 const text = await format(HEAD + astToString(interfaces) + GLOBAL, { parser: "typescript", printWidth: 120 });
 

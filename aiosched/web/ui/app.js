@@ -45,6 +45,7 @@ const ROUTES = [
   ["/users", Users],
 ];
 
+/** @type {[string | null, string[][]][]} */
 const SECTIONS = [
   [
     null,
@@ -221,4 +222,4 @@ function App() {
   `;
 }
 
-render(html`<${App} />`, document.getElementById("app"));
+render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));

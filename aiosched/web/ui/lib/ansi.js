@@ -1,6 +1,6 @@
-// Terminal colours in logs: a line becomes pieces of text with class names; other escapes are left out. Text stays text.
+// Terminal colours in logs: a line becomes pieces of text with class names; other escapes are left out.
 
-const ESCAPE = /\x1b(?:\[([\d;:]*)m|\[[\d;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])/g; // eslint-disable-line no-control-regex
+const ESCAPE = /\x1b(?:\[([\d;:]*)m|\[[\d;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])/g;
 const ON = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
 const OFF = {
   22: ["bold", "dim"],
@@ -13,8 +13,12 @@ const OFF = {
 };
 
 /**
- * Pieces `{text, look, style}` of a line: `look` are class names or "", `style` the colours that no class has, or null.
- * Every line begins without colour.
+ * A part of a line: `look` are class names or "", `style` the colours that no class has.
+ * @typedef {{ text: string, look: string, style: Record<string, string> | null }} Piece
+ *
+ * The pieces of a line. Every line begins without colour.
+ * @param {string} line
+ * @returns {Piece[]}
  */
 export function pieces(line) {
   if (!line.includes("\x1b")) return [{ text: line, look: "", style: null }];
@@ -33,7 +37,11 @@ export function pieces(line) {
   return found;
 }
 
-/** Classes for the 16 named colours, which each theme has; others stand in `--fore` and `--back`, for a class that keeps them legible. */
+/**
+ * Classes for the 16 named colours, which each theme has; others stand in `--fore` and `--back`, for a class that keeps
+ * them legible.
+ * @param {Record<string, any>} fonts what is on, with `fore` and `back`: a number, or red, green and blue
+ */
 function lookOf({ fore, back, inverse, ...fonts }) {
   if (inverse) [fore, back] = [back ?? "surface", fore ?? "text"];
   const look = Object.keys(fonts);
@@ -50,6 +58,7 @@ function lookOf({ fore, back, inverse, ...fonts }) {
   return { look: look.join(" "), style: Object.keys(style).length ? style : null };
 }
 
+/** @param {number[]} colour */
 const isLight = ([red, green, blue]) => 0.299 * red + 0.587 * green + 0.114 * blue > 140;
 
 function changed(before, codes) {

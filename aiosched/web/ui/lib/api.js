@@ -1,11 +1,33 @@
-// Asking the REST API: JSON in and out, problems as errors with a code, lists page by page, and resources that stay fresh.
+// Asking the REST API: JSON in and out, problems as errors with a code, lists page by page, resources that stay fresh.
 import { signal, useEffect, useMemo } from "./html.js";
 import { onPatch } from "./live.js";
+
+/**
+ * What `useResource` gives; `data` is null until it is there.
+ * @typedef {object} Resource
+ * @property {Signal<any>} data
+ * @property {Signal<Problem | null>} error
+ * @property {Signal<boolean>} loading
+ * @property {() => any} reload
+ *
+ * What `useList` gives; `more` is null where there is no further page.
+ * @typedef {object} List
+ * @property {Signal<any[]>} items
+ * @property {Signal<Problem | null>} error
+ * @property {Signal<boolean>} loading
+ * @property {Signal<string | null>} more
+ * @property {() => any} next reads the next page
+ * @property {() => any} reload begins again
+ */
 
 const root = new URL("api/v1/", document.baseURI);
 
 /** An answer that is an error: `code` is stable, `message` is for people. */
 export class Problem extends Error {
+  /**
+   * @param {Partial<Api["ProblemDetails"]>} body
+   * @param {number} status of HTTP; 0: there is no answer
+   */
   constructor(body, status) {
     super(body.detail || body.title || `The server answered ${status}.`);
     this.code = body.code || "unknown";
@@ -16,12 +38,18 @@ export class Problem extends Error {
 
 /** Set when the server wants a login: the shell shows it instead of the page. */
 export const loginNeeded = signal(false);
-/** Who we are: `{name, role, login, csrf}`; null until it is known. */
+/**
+ * Who we are; null until it is known.
+ * @type {Signal<Api["Me"] | any>}
+ */
 export const me = signal(null);
 /** Why it is not known who we are, where that is no missing login. */
 export const notKnown = signal(null);
 const RANK = { viewer: 1, operator: 2, admin: 3 };
-/** Whether we may do what `role` may. */
+/**
+ * Whether we may do what a role may.
+ * @param {string} role
+ */
 export const may = (role) => RANK[me.value?.role] >= RANK[role];
 
 /** Ask who we are; afterwards `me`, `loginNeeded` or `notKnown` is set. */
@@ -35,6 +63,10 @@ export async function whoAmI() {
   }
 }
 
+/**
+ * @param {string} path below api/v1
+ * @param {Record<string, any>} [params] of the query; a list stands for each of its values, what is empty is left out
+ */
 function address(path, params) {
   const url = new URL(path.replace(/^\//, ""), root);
   for (const [name, value] of Object.entries(params || {})) {
@@ -44,9 +76,21 @@ function address(path, params) {
   return url;
 }
 
-/** The address of a resource for links and downloads. */
+/**
+ * The address of a resource for links and downloads.
+ * @param {string} path
+ * @param {object} [params]
+ */
 export const apiUrl = (path, params) => address(path, params).href;
 
+/**
+ * Ask the API; raises a Problem. `raw`: the answer as it is, not what its JSON says.
+ * @typedef {{ params?: object, body?: object, headers?: object, raw?: boolean, signal?: AbortSignal }} Options
+ * @param {string} method
+ * @param {string} path
+ * @param {Options} [options]
+ * @returns {Promise<any>}
+ */
 export async function call(method, path, { params, body, headers, raw = false, signal: abort } = {}) {
   let answer;
   try {
@@ -80,16 +124,28 @@ export async function call(method, path, { params, body, headers, raw = false, s
     : { ...(await answer.json()), ...(answer.status === 202 && { accepted: true }) };
 }
 
+/** @type {(path: string, params?: object, options?: Options) => Promise<any>} */
 export const get = (path, params, options) => call("GET", path, { params, ...options });
+/** @type {(path: string, body?: object, options?: Options) => Promise<any>} */
 export const post = (path, body = {}, options) => call("POST", path, { body, ...options });
+/** @type {(path: string, body: object, options?: Options) => Promise<any>} */
 export const put = (path, body, options) => call("PUT", path, { body, ...options });
+/** @type {(path: string, body: object, options?: Options) => Promise<any>} */
 export const patch = (path, body, options) => call("PATCH", path, { body, ...options });
+/** @type {(path: string, options?: Options) => Promise<any>} */
 export const remove = (path, options) => call("DELETE", path, options);
 
-/** A path of the API from parts, each encoded. */
+/**
+ * A path of the API from parts, each encoded.
+ * @param {(string | number)[]} parts
+ */
 export const at = (...parts) => parts.map(encodeURIComponent).join("/");
 
-/** `work` made to run once at a time: asked for meanwhile, it runs once more afterwards, so the last answer is the newest. */
+/**
+ * `work` made to run once at a time: asked for meanwhile, it runs once more afterwards. So the last answer is the
+ * newest.
+ * @param {() => Promise<void>} work
+ */
 function oneAtATime(work) {
   let running = false;
   let again = false;
@@ -109,8 +165,12 @@ function oneAtATime(work) {
 
 /**
  * A resource, read when the page shows it and again when news of one of `kinds` comes.
- * Gives signals `{data, error, loading}` and `reload()`. `path` null: nothing yet. `onNews(data, patch)` may apply
- * a patch itself and return the new data; undefined means: read again.
+ * `path` null: nothing yet. `onNews(data, patch)` may apply a patch itself and return the new data; undefined means:
+ * read again.
+ * @param {string | null} path
+ * @param {object} [params]
+ * @param {{ kinds?: string[], concerns?: (patch: any) => boolean, onNews?: (data: any, patch: any) => any }} [news]
+ * @returns {Resource}
  */
 export function useResource(path, params = {}, { kinds = [], concerns = () => true, onNews } = {}) {
   const key = path === null ? null : address(path, params).href;
@@ -119,7 +179,7 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
     [key],
   );
   useEffect(() => {
-    if (key === null) return undefined;
+    if (path === null) return undefined;
     const abort = new AbortController();
     const read = oneAtATime(async () => {
       try {
@@ -148,8 +208,18 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
   return state;
 }
 
-/** A paged list: signals `{items, error, loading, more}`, `next()` reads the next page, `reload()` begins again; news of `kinds` do so after `calm` ms. */
-export function useList(path, params = {}, { kinds = [], concerns = () => true, limit = 100, calm = 300 } = {}) {
+/**
+ * A paged list, `limit` items a page; news of `kinds` read it again after `calm` ms.
+ * @param {string | null} path
+ * @param {object} [params]
+ * @param {{ kinds?: string[], concerns?: (patch: any) => boolean, limit?: number, calm?: number }} [options]
+ * @returns {List}
+ */
+export function useList(
+  path,
+  params = {},
+  { kinds = [], concerns = () => true, limit = 100, calm = 300 } = {},
+) {
   const key = path === null ? null : address(path, params).href;
   const state = useMemo(
     () => ({
@@ -163,7 +233,7 @@ export function useList(path, params = {}, { kinds = [], concerns = () => true, 
     [key],
   );
   useEffect(() => {
-    if (key === null) return undefined;
+    if (path === null) return undefined;
     const abort = new AbortController();
     let pages = 1;
     const read = oneAtATime(async () => {

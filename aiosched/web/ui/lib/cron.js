@@ -59,12 +59,9 @@ function time(minute, hour) {
   if (minute.step && hour.from !== undefined)
     return `every ${minute.step} minutes from ${pad(hour.from)}:00 to ${pad(hour.to)}:59`;
   if (!minute.list) return null;
-  if (hour.every)
-    return minute.list.length === 1 && minute.list[0] === 0
-      ? "every hour"
-      : `every hour at ${and(minute.list.map((m) => `:${pad(m)}`))}`;
-  if (hour.step)
-    return `every ${hour.step} hours${minute.list.length === 1 && minute.list[0] === 0 ? "" : ` at ${and(minute.list.map((m) => `:${pad(m)}`))}`}`;
+  const minutes = and(minute.list.map((m) => `:${pad(m)}`));
+  if (hour.every) return minutes === ":00" ? "every hour" : `every hour at ${minutes}`;
+  if (hour.step) return `every ${hour.step} hours${minutes === ":00" ? "" : ` at ${minutes}`}`;
   if (hour.from !== undefined && minute.list.length === 1)
     return `every hour from ${pad(hour.from)}:${pad(minute.list[0])} to ${pad(hour.to)}:${pad(minute.list[0])}`;
   if (!hour.list || hour.list.length * minute.list.length > 4) return null;

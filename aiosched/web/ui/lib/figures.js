@@ -1,4 +1,4 @@
-// Figures of schedulers: quantiles of their histograms, and what has changed between two looks.
+// Figures for people: sizes, quantiles of schedulers' histograms, and what has changed between two looks.
 
 /** A histogram without what an earlier one held. */
 export const since = (now, before) =>
@@ -45,13 +45,13 @@ export function together(histograms) {
     );
 }
 
-// The log of a try: only the lines in view are drawn, so that 200 MB scroll like 2 kB; search, errors, following, colours.
-
-export const bytes = (n) =>
-  n < 1000
-    ? `${n} B`
-    : n < 1e6
-      ? `${(n / 1e3).toFixed(1)} kB`
-      : n < 1e9
-        ? `${(n / 1e6).toFixed(1)} MB`
-        : `${(n / 1e9).toFixed(2)} GB`;
+/**
+ * A size for people: "12.3 kB".
+ * @param {number} n bytes
+ */
+export function bytes(n) {
+  if (n < 1000) return `${n} B`;
+  if (n < 1e6) return `${(n / 1e3).toFixed(1)} kB`;
+  if (n < 1e9) return `${(n / 1e6).toFixed(1)} MB`;
+  return `${(n / 1e9).toFixed(2)} GB`;
+}

@@ -2,7 +2,11 @@
 import { stateOf, worst } from "./states.js";
 import { duration } from "./time.js";
 
-/** The rows that are not inside a folded group. */
+/**
+ * The rows that are not inside a folded group.
+ * @param {Api["Row"][]} rows
+ * @param {Set<string>} folded
+ */
 export function visibleRows(rows, folded) {
   const shown = [];
   let hiddenBelow = Infinity;
@@ -33,7 +37,10 @@ export function cellWords(cell) {
     .join(", ");
 }
 
-/** When a run was meant for, short. */
+/**
+ * When a run was meant for.
+ * @param {Api["Run"]} run
+ */
 export const runLabel = (run) => run.logical_date ?? run.run_after;
 
 export const runWords = (run) =>
@@ -43,7 +50,12 @@ export const runWords = (run) =>
     run.note,
   ].filter(Boolean);
 
-/** The grid after news of a run; undefined when it has to be read again. `watched` are keys whose tasks are told, too. */
+/**
+ * The grid after news of a run; undefined when it has to be read again.
+ * @param {Api["Grid"]} grid
+ * @param {any} patch
+ * @param {Set<number>} watched keys of runs whose tasks are told, too
+ */
 export function patchRun(grid, patch, watched) {
   const index = grid.runs.findIndex((run) => run.key === patch.key);
   if (index < 0 || !watched.has(patch.key)) return undefined;
@@ -55,7 +67,11 @@ export function patchRun(grid, patch, watched) {
   };
 }
 
-/** The grid after news of instances of a run; undefined when it has to be read again. */
+/**
+ * The grid after news of instances of a run; undefined when it has to be read again.
+ * @param {Api["Grid"]} grid
+ * @param {any} patch
+ */
 export function patchTasks(grid, patch) {
   const column = grid.runs.findIndex((run) => run.key === patch.run);
   if (column < 0) return grid;

@@ -7,18 +7,21 @@ const bound = [];
 let pending = "";
 let forget = null;
 
+/** @param {any} target */
 const typing = (target) => target.closest?.("input, textarea, select, [contenteditable]");
 
 addEventListener("keydown", (event) => {
   if (event.metaKey || event.ctrlKey || event.altKey || document.querySelector("dialog[open]")) return;
-  if (typing(event.target)) {
-    if (event.key === "Escape") event.target.blur();
+  const field = typing(event.target);
+  if (field) {
+    if (event.key === "Escape") field.blur();
     return;
   }
   pending = (pending + " " + event.key).trim();
   clearTimeout(forget);
+  // "g r" before "r"
   const found =
-    bound.findLast((entry) => entry.keys === pending) ?? bound.findLast((entry) => entry.keys === event.key); // "g r" before "r"
+    bound.findLast((entry) => entry.keys === pending) ?? bound.findLast((entry) => entry.keys === event.key);
   if (found) {
     pending = "";
     event.preventDefault();

@@ -14,7 +14,7 @@ export function layered(ids, edges, { wide, high, across, down }) {
     // longest way from a node without predecessors; without recursion, for long chains
     const stack = [[start, 0]];
     while (stack.length) {
-      const top = stack.at(-1);
+      const top = stack[stack.length - 1];
       const [id] = top;
       const ups = before.get(id);
       state.set(id, "open");

@@ -1,4 +1,4 @@
-// One stream of news for the whole page: small patches with numbers, resumed by the browser with the last number it saw.
+// One stream of news for the whole page: small patches with numbers, resumed by the browser with the last one it saw.
 import { signal } from "./html.js";
 
 const PATIENCE = 6000; // milliseconds without a connection that nobody needs to know of

@@ -8,10 +8,13 @@ const LINE = 1;
 const SIZE = 2;
 const LINES = 3; // of a block
 
+/** A line as a terminal leaves it: what follows a carriage return is written over what was there. */
+const printed = (line) => (line.includes("\r") ? line.replace(/\r$/, "").replace(/^.*\r/, "") : line);
+
 const linesOf = (bytes, count) => {
   const lines = new TextDecoder().decode(bytes).split("\n");
   if (lines.length > count) lines.length = count; // the last one ended
-  return lines.map((line) => (line.includes("\r") ? line.replace(/\r$/, "").replace(/^.*\r/, "") : line)); // as a terminal leaves it
+  return lines.map(printed);
 };
 
 export class LogFile {
@@ -55,7 +58,7 @@ export class LogFile {
         this.known.clear();
         return this.refresh();
       } // written anew
-      while (this.blocks.length && this.blocks.at(-1)[OFFSET] >= from[OFFSET]) this.blocks.pop();
+      this.blocks = this.blocks.filter((block) => block[OFFSET] < from[OFFSET]);
       this.blocks.push(...found.blocks);
       this.size = found.size;
       this.complete = found.complete;
@@ -116,7 +119,14 @@ export class LogFile {
     return new Uint8Array(await answer.arrayBuffer());
   }
 
-  /** The next line behind (`step` 1) or before (-1) `line` that holds `words`, whatever their case; null when there is none. */
+  /**
+   * The next line that holds some words, whatever their case; null when there is none.
+   * @param {string} words
+   * @param {number} line where it begins
+   * @param {number} step 1: behind it; -1: before it
+   * @param {AbortSignal} stop
+   * @returns {Promise<number | null>}
+   */
   async search(words, line, step, stop) {
     const where = step > 0 ? { after: line } : { before: Math.max(line, 0) };
     return (await get(`${this.path}/search`, { ...this.params, words, ...where }, { signal: stop })).line;

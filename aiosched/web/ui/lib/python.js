@@ -1,25 +1,31 @@
 // Python source as pieces for colours: comments, texts, keywords, decorators, numbers, defined names. No DOM here.
 
 const KEYWORDS = new Set(
-  "and as assert async await break class continue def del elif else except finally for from global if import in is lambda match case nonlocal not or pass raise return try while with yield None True False".split(
-    " ",
-  ),
+  `and as assert async await break class continue def del elif else except finally for from global if
+  import in is lambda match case nonlocal not or pass raise return try while with yield None True
+  False`.split(/\s+/),
 );
 const STRING = /(?:[rRbBfFuU]{0,2})("""|'''|"|')/y;
 const WORD = /[\p{L}_][\p{L}\p{N}_]*/uy;
 const NUMBER = /\d[\d_.xXeEjJa-fA-F]*/y;
 const DECORATOR = /@[\p{L}_][\p{L}\p{N}_.]*/uy;
 
-/** The lines of a source, each a list of `[kind, text]`; kinds: "comment", "string", "keyword", "decorator", "number", "name" or "". */
+/**
+ * The lines of a source, each a list of `[kind, text]`; kinds: "comment", "string", "keyword", "decorator", "number",
+ * "name" or "".
+ * @param {string} source
+ */
 export function highlight(source) {
-  const lines = [[]];
+  /** @type {[string, string][]} */
+  let line = [];
+  const lines = [line];
   const put = (kind, text) => {
     const parts = text.split("\n");
     parts.forEach((part, i) => {
-      if (i) lines.push([]);
-      const line = lines.at(-1);
+      if (i) lines.push((line = []));
       if (!part) return;
-      if (line.length && line.at(-1)[0] === kind) line.at(-1)[1] += part;
+      const before = line.at(-1);
+      if (before && before[0] === kind) before[1] += part;
       else line.push([kind, part]);
     });
   };

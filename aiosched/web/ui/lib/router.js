@@ -42,9 +42,17 @@ export function setQuery(changes, { push = false } = {}) {
 
 // Links inside the UI do not load the page anew.
 document.addEventListener("click", (event) => {
-  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+  if (
+    event.defaultPrevented ||
+    event.button ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    event.altKey
+  )
     return;
-  const link = event.target.closest?.("a[href]");
+  const target = /** @type {any} */ (event.target);
+  const link = target.closest?.("a[href]");
   if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
   if (!link.pathname.startsWith(base) || link.dataset.external !== undefined) return;
   event.preventDefault();

@@ -2,7 +2,12 @@
 
 const typesOf = (schema) => [schema.type ?? []].flat();
 
-/** The kind of field for a param: "enum", "boolean", "number", "lines", "json", "date", "date-time", "time", "multiline" or "text". */
+/**
+ * The kind of field for a param: "enum", "boolean", "number", "lines", "json", "date", "date-time", "time", "multiline"
+ * or "text".
+ * @param {Record<string, any>} schema
+ * @param {unknown} value
+ */
 export function kindOf(schema, value) {
   if (schema.enum || schema.const !== undefined) return "enum";
   const types = typesOf(schema).filter((type) => type !== "null");

@@ -42,7 +42,8 @@ const WORST = [
 export const worst = (counts) => WORST.find((state) => counts[state]) || "none";
 
 /** Counts of states as `[state, count]`, the ones that matter first. */
-export const byState = (counts) => WORST.filter((state) => counts[state]).map((state) => [state, counts[state]]);
+export const byState = (counts) =>
+  WORST.filter((state) => counts[state]).map((state) => [state, counts[state]]);
 
 /** The states of runs, and how runs come about. */
 export const RUN_STATES = ["queued", "running", "success", "failed"];

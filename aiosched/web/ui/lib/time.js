@@ -22,7 +22,8 @@ export function instant(value, { ms = false } = {}) {
   const d = new Date(value);
   const utc = zone.value === "utc";
   const part = (name) => d[(utc ? "getUTC" : "get") + name]();
-  const text = `${part("FullYear")}-${pad(part("Month") + 1)}-${pad(part("Date"))} ${pad(part("Hours"))}:${pad(part("Minutes"))}:${pad(part("Seconds"))}`;
+  const day = `${part("FullYear")}-${pad(part("Month") + 1)}-${pad(part("Date"))}`;
+  const text = `${day} ${pad(part("Hours"))}:${pad(part("Minutes"))}:${pad(part("Seconds"))}`;
   return ms ? `${text}.${pad(part("Milliseconds"), 3)}` : text;
 }
 

@@ -10,7 +10,11 @@ const KINDS = { waiting: "warn", applied: "good", refused: "danger" };
 
 export function Audit() {
   const { dag_id, verb, state } = query.value;
-  const list = useList("commands", { dag_id, verb, state: KINDS[state] ? state : null }, { kinds: ["command"] });
+  const list = useList(
+    "commands",
+    { dag_id, verb, state: KINDS[state] ? state : null },
+    { kinds: ["command"] },
+  );
   const columns = [
     { head: "", cell: (c) => html`<span class="faint tabular">${c.id}</span>` },
     { head: "At", cell: (c) => html`<${When} at=${c.created_at} />` },
@@ -29,7 +33,8 @@ export function Audit() {
       `,
     },
   ];
-  const filtered = dag_id || verb || state;
+  const none = dag_id || verb || state ? "No request is like this" : "Nobody has asked for anything yet";
+  const empty = html`<${Empty} title=${none} />`;
   return html`
     <${Page}
       title="Audit"
@@ -41,15 +46,13 @@ export function Audit() {
         `
       }
     >
-      <${Choices} name="state" label="What became of it" options=${Object.keys(KINDS).map((one) => [one, one])} />
+      <${Choices}
+        name="state"
+        label="What became of it"
+        options=${Object.keys(KINDS).map((one) => [one, one])}
+      />
       <${Card} plain>
-        <${Table}
-          columns=${columns}
-          list=${list}
-          keyOf=${(c) => c.id}
-          empty=${html`<${Empty} title=${filtered ? "No request is like this" : "Nobody has asked for anything yet"} />`}
-          caption="Requests"
-        />
+        <${Table} columns=${columns} list=${list} keyOf=${(c) => c.id} empty=${empty} caption="Requests" />
       <//>
     <//>
   `;

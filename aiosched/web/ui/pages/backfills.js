@@ -52,7 +52,12 @@ export function Backfills() {
         <${BackfillDialog} dagId=${dag_id} onClose=${() => setQuery({ make: null })} onDone=${list.reload} />
       `}
       ${asked && html`
-        <${Change} backfill=${asked[0]} verb=${asked[1]} onClose=${() => setAsked(null)} onDone=${list.reload} />
+        <${Change}
+          backfill=${asked[0]}
+          verb=${asked[1]}
+          onClose=${() => setAsked(null)}
+          onDone=${list.reload}
+        />
       `}
     <//>
   `;

@@ -59,17 +59,17 @@ export function DagPage({ dag: dagId }) {
   return html`<${Dag} dag=${dag} reload=${facts.reload} />`;
 }
 
+/** The address of a tab, which keeps the run and the groups that are folded. */
+function addressOf(tab) {
+  const kept = ["run", "fold"].filter((name) => query.value[name]).map((name) => [name, query.value[name]]);
+  return `${here.value.path}?${new URLSearchParams([["tab", tab], ...kept])}`;
+}
+
 function Dag({ dag, reload }) {
   const dagId = dag.dag_id;
   const triggering = query.value.trigger === "1" && may("operator");
   const View = VIEWS[query.value.tab] ?? GridTab;
-  TABS.forEach(([tab, words], i) =>
-    useKey(String(i + 1), `${words} of the DAG`, () =>
-      go(
-        `${here.value.path}?${new URLSearchParams([["tab", tab], ...["run", "fold"].filter((name) => query.value[name]).map((name) => [name, query.value[name]])])}`,
-      ),
-    ),
-  );
+  TABS.forEach(([tab, words], i) => useKey(String(i + 1), `${words} of the DAG`, () => go(addressOf(tab))));
   useKey("r", "trigger a run of the DAG", () => may("operator") && setQuery({ trigger: "1" }));
   const actions = html`
     <label class="row soft">
@@ -122,6 +122,19 @@ const Lead = ({ dag }) => html`
   ${dag.description && html`<span class="faint">${dag.description}</span>`}
 `;
 
+const runs = (n) => `${n === 100 ? "100 or more" : n} ${n === 1 ? "run" : "runs"}`;
+
+/** A DAG that is paused, in words: how many runs wait for that, how many have begun. */
+function pausedWords(waiting, active) {
+  const [waits, it] = waiting === 1 ? ["waits", "it"] : ["wait", "them"];
+  const none = "This DAG is paused: no runs are made by schedule.";
+  const words = waiting
+    ? `This DAG is paused, and ${runs(waiting)} ${waits}: unpause it to let ${it} start.`
+    : none;
+  const [have, start] = active === 1 ? ["has", "starts"] : ["have", "start"];
+  return active ? `${words} ${runs(active)} that ${have} begun ${start} no further tasks.` : words;
+}
+
 /** What is not as it should be: nothing is silent. */
 function Warnings({ dag }) {
   const queued = useResource(
@@ -131,7 +144,6 @@ function Warnings({ dag }) {
   );
   const waiting = dag.is_paused ? (queued.data.value?.items.length ?? 0) : 0;
   const active = dag.is_paused ? Math.max(dag.active_runs - waiting, 0) : 0;
-  const runs = (n) => `${n === 100 ? "100 or more" : n} ${n === 1 ? "run" : "runs"}`;
   return html`
     ${dag.has_import_errors && html`
       <${Notice} kind="danger">
@@ -147,14 +159,7 @@ function Warnings({ dag }) {
       <//>
     `}
     ${dag.is_paused && html`
-      <${Notice} kind=${waiting ? "warn" : undefined}>
-        ${waiting
-          ? `This DAG is paused, and ${runs(waiting)} ${waiting === 1 ? "waits" : "wait"}: unpause it to let ${waiting === 1 ? "it" : "them"} start.`
-          : "This DAG is paused: no runs are made by schedule."}
-        ${active
-          ? ` ${runs(active)} that ${active === 1 ? "has" : "have"} begun ${active === 1 ? "starts" : "start"} no further tasks.`
-          : ""}
-      <//>
+      <${Notice} kind=${waiting ? "warn" : undefined}>${pausedWords(waiting, active)}<//>
     `}
   `;
 }

@@ -34,7 +34,11 @@ export function Dags() {
         <${Table} columns=${columns} list=${list} keyOf=${(d) => d.dag_id} empty=${empty} caption="DAGs" />
       <//>
       ${triggering && html`
-        <${TriggerDialog} dagId=${triggering} onClose=${() => setTriggering(null)} onDone=${() => list.reload()} />
+        <${TriggerDialog}
+          dagId=${triggering}
+          onClose=${() => setTriggering(null)}
+          onDone=${() => list.reload()}
+        />
       `}
     <//>
   `;

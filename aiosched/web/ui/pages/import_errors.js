@@ -1,8 +1,20 @@
-// Import errors: the line of the user's file that failed, with the code around it; and every file with how its parsing went.
+// Import errors: the line of the user's file that failed, with the code around it; every file and how its parsing went.
 import { html } from "../lib/html.js";
 import { useList } from "../lib/api.js";
 import { path, query } from "../lib/router.js";
-import { Card, Duration, Empty, Failure, Link, Loading, Page, Stale, Tabs, Tag, When } from "../parts/basics.js";
+import {
+  Card,
+  Duration,
+  Empty,
+  Failure,
+  Link,
+  Loading,
+  Page,
+  Stale,
+  Tabs,
+  Tag,
+  When,
+} from "../parts/basics.js";
 import { Choices, Folded } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 
@@ -13,14 +25,19 @@ const Frame = ({ text }) => html`
       .split("\n")
       .slice(1)
       .map((line) => html`
-        <span class=${line.startsWith(">") ? "at" : /^\s*\|\s*\^/.test(line) ? "point" : ""}>${line + "\n"}</span>
+        <span class=${line.startsWith(">") ? "at" : /^\s*\|\s*\^/.test(line) ? "point" : ""}>
+          ${line + "\n"}
+        </span>
       `)}
   </pre>
 `;
 
 export function ImportErrors() {
   return html`
-    <${Page} title="Import errors" lead="DAG files that cannot be read, and how long reading each of them takes.">
+    <${Page}
+      title="Import errors"
+      lead="DAG files that cannot be read, and how long reading each of them takes."
+    >
       <${Tabs}
         tabs=${[
           ["errors", "Errors"],

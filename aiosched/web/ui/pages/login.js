@@ -50,7 +50,11 @@ export function Login() {
           <//>
         `}
         ${method === "oidc" && html`
-          <a class="button primary" data-external href=${`api/v1/login/oidc?back=${encodeURIComponent(back)}`}>
+          <a
+            class="button primary"
+            data-external
+            href=${`api/v1/login/oidc?back=${encodeURIComponent(back)}`}
+          >
             Log in with your organisation
           </a>
           <p class="faint">Or with a password of this server:</p>

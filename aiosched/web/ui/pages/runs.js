@@ -54,7 +54,11 @@ export function Runs() {
     >
       <div class="row wide">
         <${Choices} name="state" label="State" options=${RUN_STATES.map((s) => [s, html`<${State} name=${s} />`])} />
-        <${Choices} name="run_type" label="Type" options=${RUN_TYPES.map((type) => [type, runTypeWords(type)])} />
+        <${Choices}
+          name="run_type"
+          label="Type"
+          options=${RUN_TYPES.map((type) => [type, runTypeWords(type)])}
+        />
       </div>
       <${Card} plain>
         <${Table} columns=${columns} list=${list} keyOf=${(r) => r.key} empty=${empty} caption="Runs" />

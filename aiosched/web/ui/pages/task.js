@@ -1,4 +1,4 @@
-// A task instance: its tries with their logs, why it waits or failed, what it pushed, its fields, events and definition.
+// A task instance: its tries with their logs, why it waits or failed, what it pushed, its fields and events.
 import { html, useEffect, useState } from "../lib/html.js";
 import { at, useList, useResource } from "../lib/api.js";
 import { watchTopic } from "../lib/live.js";
@@ -44,10 +44,11 @@ export function TaskPage({ dag, run, task }) {
     { task_id: task },
     { kinds: ["task"], limit: 100 },
   );
-  if (named) return html`<${TaskLoader} dag=${dag} run=${run} task=${task} mapIndex=${Number(query.value.map_index)} />`;
+  const wanted = { dag, run, task };
+  if (named) return html`<${TaskLoader} ...${wanted} mapIndex=${Number(query.value.map_index)} />`;
   const [one] = found.items.value;
-  if (one?.map_index === -1) return html`<${TaskLoader} dag=${dag} run=${run} task=${task} mapIndex=${-1} />`;
-  return html`<${Instances} dag=${dag} run=${run} task=${task} list=${found} />`;
+  if (one?.map_index === -1) return html`<${TaskLoader} ...${wanted} mapIndex=${-1} />`;
+  return html`<${Instances} ...${wanted} list=${found} />`;
 }
 
 function TaskLoader({ dag, run, task, mapIndex }) {
@@ -75,6 +76,7 @@ function Task({ task, reload }) {
   const base = at("dags", dag, "runs", run, "tasks", id);
   const params = mapIndex >= 0 ? { map_index: mapIndex } : {};
   const name = taskName(task);
+  const ofMark = { dagId: dag, runId: run, taskId: id, mapIndex };
   const both = { onClose: () => setOpen(null), onDone: reload };
   const selection = { run_ids: [run], task_ids: [id], ...(mapIndex >= 0 && { map_index: mapIndex }) };
   return html`
@@ -98,14 +100,17 @@ function Task({ task, reload }) {
       <${Tabs} tabs=${TABS} keep=${["map_index", "try"]} />
       <${Tab} task=${task} base=${base} params=${params} name=${name} />
       ${open === "clear" && html`<${ClearDialog} dagId=${dag} selection=${selection} ...${both} />`}
-      ${open === "mark" && html`<${MarkDialog} dagId=${dag} runId=${run} taskId=${id} mapIndex=${mapIndex} ...${both} />`}
+      ${open === "mark" && html`<${MarkDialog} ...${ofMark} ...${both} />`}
     <//>
   `;
 }
 
 /** What the address chooses: its logs, what it pushed, its fields, what happened, or what it is. */
 function Tab({ task, base, params, name }) {
-  const tries = useResource(`${base}/tries`, params, { kinds: ["task"], concerns: (p) => p.run === task.run_key });
+  const tries = useResource(`${base}/tries`, params, {
+    kinds: ["task"],
+    concerns: (p) => p.run === task.run_key,
+  });
   const tab = query.value.tab || "log";
   if (tab === "log")
     return html`
@@ -182,7 +187,9 @@ function TaskFacts({ task, base, params, reload }) {
               <${When} at=${task.queued_at} />
               ${task.start_date && html`
                 ${" "}
-                <span class="faint">waited ${duration(secondsBetween(task.queued_at, task.start_date))}</span>
+                <span class="faint">
+                  waited ${duration(secondsBetween(task.queued_at, task.start_date))}
+                </span>
               `}
             `,
           ],

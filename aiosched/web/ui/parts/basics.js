@@ -152,7 +152,10 @@ export function Page({ title, crumbs = [], actions, lead, children }) {
   `;
 }
 
-/** Tabs that live in the query string: `tabs` are `[key, words]`; the first is the default. Links keep `keep` values. */
+/**
+ * Tabs that live in the query string: `tabs` are `[key, words]`, the first is the default.
+ * @param {{ tabs: [string, string][], name?: string, keep?: string[] }} props  `keep`: values that links keep
+ */
 export function Tabs({ tabs, name = "tab", keep = [] }) {
   const current = query.value[name] || tabs[0][0];
   const kept = keep.filter((key) => query.value[key]).map((key) => [key, query.value[key]]);

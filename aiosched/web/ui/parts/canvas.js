@@ -12,8 +12,10 @@ let made = null;
 
 /**
  * Colours and fonts as the style sheets have them.
- * @typedef {Record<"text" | "soft" | "faint" | "line" | "strong" | "surface" | "sunken" | "raised" | "accent" | "accentSoft" |
- *   "glyph" | "sans" | "mono", string> & { key: string, state: Record<string, string>, sprites: Map<string, HTMLCanvasElement> }} Palette
+ * @typedef {"text" | "soft" | "faint" | "line" | "strong" | "surface" | "sunken" | "raised" | "accent" | "accentSoft"
+ *   | "glyph" | "sans" | "mono"} Name
+ * @typedef {Record<Name, string> & { key: string, state: Record<string, string>,
+ *   sprites: Map<string, HTMLCanvasElement> }} Palette
  *
  * What a picture is drawn for: its size in CSS pixels, and how many pixels of the screen each of them has.
  * @typedef {{ width: number, height: number, density: number, colours: Palette }} View
@@ -168,7 +170,8 @@ export function useTooltip() {
       at.hidden = false;
       const { width, height } = at.getBoundingClientRect();
       at.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8))}px`;
-      at.style.top = `${event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18}px`;
+      const below = event.clientY + 18;
+      at.style.top = `${below + height > innerHeight ? event.clientY - height - 10 : below}px`;
     },
     hide() {
       if (box.current) box.current.hidden = true;

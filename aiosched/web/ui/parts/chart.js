@@ -6,7 +6,10 @@ import { theme } from "../lib/theme.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** `times` in seconds, `lines` are `{name, colour, values}` with null where nothing is known; `seconds`: values are durations. */
+/**
+ * `times` in seconds; values are null where nothing is known; `seconds`: values are durations.
+ * @param {any} props
+ */
 export function Chart({ label, times, lines, seconds = false }) {
   const box = useRef(null);
   const chart = useRef(null);

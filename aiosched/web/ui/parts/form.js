@@ -3,8 +3,8 @@ import { html } from "../lib/html.js";
 
 /**
  * Everything else is an attribute of the control.
- * @param {{ id: string, label: string, value: string | number, onText: (text: string) => void, help?: string, wrong?: string,
- *   [attribute: string]: any }} props
+ * @param {{ id: string, label: string, value: string | number, onText: (text: string) => void, help?: string,
+ *   wrong?: string, [attribute: string]: any }} props
  */
 export function InputField({ id, label, value, onText, help, wrong, ...rest }) {
   return html`
@@ -17,7 +17,7 @@ export function InputField({ id, label, value, onText, help, wrong, ...rest }) {
 }
 
 /**
- * @param {{ id: string, label: string, value: string, options: [string, string][], onText: (text: string) => void }} props
+ * @param {{ id: string, label: string, value: string, options: string[][], onText: (text: string) => void }} props
  */
 export function SelectField({ id, label, value, options, onText }) {
   return html`
@@ -39,7 +39,8 @@ function Below({ wrong, help }) {
 
 /**
  * A choice beside others: `any` are the words for none.
- * @param {{ label: string, value: string | undefined, any: string, options: [string, string][], onText: (text: string) => void }} props
+ * @param {{ label: string, value: string | undefined, any: string, options: string[][],
+ *   onText: (text: string) => void }} props
  */
 export function Filter({ label, value, any, options, onText }) {
   return html`
@@ -53,8 +54,9 @@ export function Filter({ label, value, any, options, onText }) {
 }
 
 /**
- * A part of a name to look for; everything else is an attribute of the control.
- * @param {{ label: string, words: string, value: string | undefined, onText: (text: string) => void, [attribute: string]: any }} props
+ * A part of a name to look for; `field` gets the control.
+ * @param {{ label: string, words: string, value: string | undefined, onText: (text: string) => void,
+ *   field?: any }} props
  */
 export function SearchField({ label, words, value, onText, field }) {
   return html`

@@ -15,7 +15,9 @@ export function useRunResource(address, dagId, run, params) {
   const found = useResource(address, params, {
     kinds: ["task", "run"],
     concerns: (patch) =>
-      patch.kind === "task" ? patch.run === run?.key : patch.dag_id === dagId && (!run || patch.key === run.key),
+      patch.kind === "task"
+        ? patch.run === run?.key
+        : patch.dag_id === dagId && (!run || patch.key === run.key),
     onNews: (data) => {
       due.current ??= setTimeout(() => {
         due.current = null;

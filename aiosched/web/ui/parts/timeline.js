@@ -3,7 +3,7 @@ import { html, useRef, useState, useEffect } from "../lib/html.js";
 import { useResource } from "../lib/api.js";
 import { href, path, query, setQuery } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
-import { duration, instant, now, zone } from "../lib/time.js";
+import { duration, instant, now, secondsBetween, zone } from "../lib/time.js";
 import { Card, Empty, Link, Shown } from "./basics.js";
 
 const SPANS = { 1: "1 h", 6: "6 h", 24: "24 h" };
@@ -72,18 +72,24 @@ function lanesOf({ runs, coming }) {
   return [...lanes.values()];
 }
 
+/** @param {Api["TimelineRun"] | any} run */
+function runWords(run) {
+  const took = run.end_date ? `, took ${duration(secondsBetween(run.start_date, run.end_date))}` : "";
+  return `${run.dag_id}: ${stateOf(run.state).label}, ${instant(run.start_date)}${took}`;
+}
+
 function Lanes({ data, from, to }) {
   const [all, setAll] = useState(false);
   const lanes = lanesOf(data);
   const shown = all ? lanes : lanes.slice(0, LANES);
   if (!lanes.length)
-    return html`<${Empty} title="Nothing ran, and nothing is to come">Choose more hours, or trigger a DAG.<//>`;
+    return html`
+      <${Empty} title="Nothing ran, and nothing is to come">Choose more hours, or trigger a DAG.<//>
+    `;
   const share = (time) => Math.max(0, Math.min(100, ((time - from) / (to - from)) * 100));
   const step = (to - from) / 6;
   const utc = zone.value;
   const ticks = Array.from({ length: 6 }, (_, i) => from + i * step);
-  const runWords = (run) =>
-    `${run.dag_id}: ${stateOf(run.state).label}, ${instant(run.start_date)}${run.end_date ? `, took ${duration((Date.parse(run.end_date) - Date.parse(run.start_date)) / 1000)}` : ""}`;
   return html`
     <div class="timeline" key=${utc}>
       <div class="lane axis" aria-hidden="true">

@@ -49,6 +49,9 @@ export function AssetPage({ asset }) {
   `;
 }
 
+const extraOf = (extra) =>
+  Object.keys(extra).length ? html`<code>${JSON.stringify(extra)}</code>` : html`<span class="faint">–</span>`;
+
 function Events({ asset }) {
   const list = useList(`${at("assets", asset)}/events`, {}, KINDS);
   const source = (e) =>
@@ -71,11 +74,7 @@ function Events({ asset }) {
           <//>
         `,
     },
-    {
-      head: "Extra",
-      cell: (e) =>
-        Object.keys(e.extra).length ? html`<code>${JSON.stringify(e.extra)}</code>` : html`<span class="faint">–</span>`,
-    },
+    { head: "Extra", cell: (e) => extraOf(e.extra) },
   ];
   return html`
     <${Card} title="Events" plain>

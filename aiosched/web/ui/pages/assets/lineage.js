@@ -50,24 +50,25 @@ function near({ nodes, edges }, start) {
   };
 }
 
+/** The line between two places, as the path of an SVG; one that goes back makes a circle below them. */
+function lineOf(from, to) {
+  const [x1, y1] = [from.x + WIDE, from.y + HIGH / 2];
+  const [x2, y2] = [to.x, to.y + HIGH / 2];
+  if (x2 <= x1) {
+    const [a, b] = [x1 - WIDE / 2, x2 + WIDE / 2];
+    return `M${a},${from.y + HIGH} C${a},${y1 + 60} ${b},${y2 + 60} ${b},${to.y + HIGH}`;
+  }
+  const middle = Math.max((x2 - x1) / 2, 20);
+  return `M${x1},${y1} C${x1 + middle},${y1} ${x2 - middle},${y2} ${x2},${y2}`;
+}
+
 function Lineage({ graph, marked }) {
   const { places, width, height } = layered(
     graph.nodes.map((n) => n.id),
     graph.edges,
     { wide: WIDE, high: HIGH, across: 70, down: 14 },
   );
-  const line = ([a, b]) => {
-    const from = places.get(a);
-    const to = places.get(b);
-    const x1 = from.x + WIDE;
-    const y1 = from.y + HIGH / 2;
-    const x2 = to.x;
-    const y2 = to.y + HIGH / 2;
-    if (x2 <= x1)
-      return `M${x1 - WIDE / 2},${from.y + HIGH} C${x1 - WIDE / 2},${y1 + 60} ${x2 + WIDE / 2},${y2 + 60} ${x2 + WIDE / 2},${to.y + HIGH}`; // back, in a circle
-    const middle = Math.max((x2 - x1) / 2, 20);
-    return `M${x1},${y1} C${x1 + middle},${y1} ${x2 - middle},${y2} ${x2},${y2}`;
-  };
+  const line = ([a, b]) => lineOf(places.get(a), places.get(b));
   return html`
     <div class="scroll lineage" tabindex="0" role="region" aria-label="Lineage of assets">
       <svg

@@ -24,7 +24,11 @@ const day = (back) => new Date(Date.now() - back * 86400e3).toISOString().slice(
 
 /** A date or an instant as people write it, in UTC unless it says otherwise. */
 const utc = (text) =>
-  /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : /([zZ]|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`;
+  /^\d{4}-\d\d-\d\d$/.test(text)
+    ? `${text}T00:00:00Z`
+    : /([zZ]|[+-]\d\d:?\d\d)$/.test(text)
+      ? text
+      : `${text}Z`;
 
 const AT_FIRST = {
   dag_id: "",
@@ -194,7 +198,8 @@ const isMade = ({ fate }) => fate === "create" || fate === "rerun";
 
 /** @param {{ plan: any }} props  the answer to a dry run */
 function Plan({ plan }) {
-  if (plan.accepted) return html`<${Notice} kind="warn">No scheduler answers now, so there is no preview.<//>`;
+  if (plan.accepted)
+    return html`<${Notice} kind="warn">No scheduler answers now, so there is no preview.<//>`;
   if (!plan.dates.length) return html`<${Notice}>The schedule has no date in this time.<//>`;
   return html`
     <div class="preview scroll" tabindex="0" aria-label="What becomes of each date">

@@ -91,7 +91,8 @@ function Bars({ dagId, runs }) {
   return html`
     <span class="bars">
       ${runs.map((run, i) => {
-        const words = `${stateOf(run.state).label}, ${instant(run.run_after)}${run.seconds === null ? "" : `, ${duration(run.seconds)}`}`;
+        const took = run.seconds === null ? "" : `, ${duration(run.seconds)}`;
+        const words = `${stateOf(run.state).label}, ${instant(run.run_after)}${took}`;
         return html`
           <a
             key=${run.run_id}

@@ -27,7 +27,10 @@ function rowsOf(items, open) {
 }
 
 const count = (items) =>
-  items.reduce((counts, { state }) => ({ ...counts, [state || "none"]: (counts[state || "none"] || 0) + 1 }), {});
+  items.reduce(
+    (counts, { state }) => ({ ...counts, [state || "none"]: (counts[state || "none"] || 0) + 1 }),
+    {},
+  );
 
 /** @param {{ run: Api["RunDetails"], base: string }} props */
 export function Tasks({ run, base }) {
@@ -62,13 +65,9 @@ export function Tasks({ run, base }) {
 const columnsOf = (run, list, open) => [
   {
     head: "Task",
-    cell: (t) =>
-      t.group ? html`<${Fold} row=${t} list=${list} />` : html`<${Name} task=${t} run=${run} inner=${open === t.task_id} />`,
+    cell: (t) => (t.group ? html`<${Fold} row=${t} list=${list} />` : html`<${Name} task=${t} run=${run} open=${open} />`),
   },
-  {
-    head: "State",
-    cell: (t) => (t.group ? html`<${States} counts=${count(t.group)} />` : html`<${State} name=${t.state || "none"} />`),
-  },
+  { head: "State", cell: (t) => html`<${States} row=${t} />` },
   { head: "Try", right: true, cell: (t) => (t.group ? "" : html`<${Tries} task=${t} />`) },
   { head: "Started", cell: (t) => (t.group ? "" : html`<${When} at=${t.start_date} />`) },
   {
@@ -106,10 +105,10 @@ function Fold({ row, list }) {
   `;
 }
 
-function Name({ task, run, inner }) {
+function Name({ task, run, open }) {
   const to = taskPath({ ...task, dag_id: run.dag_id, run_id: run.run_id });
   return html`
-    <${Link} to=${to} class=${inner ? "inner" : ""}>
+    <${Link} to=${to} class=${open === task.task_id ? "inner" : ""}>
       ${taskName(task)}
     <//>
     ${task.note && html`
@@ -119,10 +118,11 @@ function Name({ task, run, inner }) {
   `;
 }
 
-function States({ counts }) {
+function States({ row }) {
+  if (!row.group) return html`<${State} name=${row.state || "none"} />`;
   return html`
     <span class="row">
-      ${byState(counts).map(([s, n]) => html`
+      ${byState(count(row.group)).map(([s, n]) => html`
         <${State} name=${s} count=${n} />
       `)}
     </span>

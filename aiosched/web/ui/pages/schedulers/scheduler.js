@@ -21,8 +21,8 @@ const KINDS = { alive: "good", draining: "warn", dead: "danger" };
 const two = (histogram) =>
   histogram?.count ? html`
     <span class="tabular">
-      ${duration(quantile(histogram, 0.5))} <span class="faint">p50</span> · ${duration(quantile(histogram, 0.99))}${" "}
-      <span class="faint">p99</span>
+      ${duration(quantile(histogram, 0.5))} <span class="faint">p50</span> ·${" "}
+      ${duration(quantile(histogram, 0.99))} <span class="faint">p99</span>
     </span>
   ` : html`
     <span class="faint">nothing yet</span>
@@ -74,7 +74,9 @@ const none = () => html`<span class="faint">none</span>`;
 /** How busy it is. */
 function Load({ figures: f }) {
   const waiting = Object.entries(f.waiting ?? {}).filter(([, n]) => n);
-  const open = Object.entries(f.executor ?? {}).map(([name, r]) => `${name}: ${r.open} and ${r.open_async} async`);
+  const open = Object.entries(f.executor ?? {}).map(
+    ([name, r]) => `${name}: ${r.open} and ${r.open_async} async`,
+  );
   return html`
     <${Facts}
       rows=${[

@@ -40,7 +40,9 @@ export function Connections() {
           caption="Connections"
         />
       <//>
-      ${open?.[0] === "set" && html`<${ConnectionDialog} connection=${open[1]} onClose=${close} onDone=${list.reload} />`}
+      ${open?.[0] === "set" && html`
+        <${ConnectionDialog} connection=${open[1]} onClose=${close} onDone=${list.reload} />
+      `}
       ${open?.[0] === "delete" && html`
         <${Confirm}
           title=${`Delete connection ${open[1].conn_id}`}

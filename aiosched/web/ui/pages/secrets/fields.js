@@ -25,7 +25,11 @@ export const acts = (item, name, open) => html`
       <button class="button small" onClick=${() => open(["set", item])} aria-label=${`Replace ${name}`}>
         Replace …
       </button>
-      <button class="button small danger" onClick=${() => open(["delete", item])} aria-label=${`Delete ${name}`}>
+      <button
+        class="button small danger"
+        onClick=${() => open(["delete", item])}
+        aria-label=${`Delete ${name}`}
+      >
         Delete …
       </button>
     </span>

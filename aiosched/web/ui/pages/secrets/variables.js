@@ -77,7 +77,9 @@ function VariableDialog({ variable, onClose, onDone }) {
     <${Confirm}
       title=${variable ? `Replace variable ${variable.key}` : "New variable"}
       words="Store"
-      act=${() => put(at("variables", draft.key), { value: draft.value, description: draft.description || null })}
+      act=${() =>
+        put(at("variables", draft.key), { value: draft.value, description: draft.description || null })
+      }
       done=${`Variable ${draft.key} is stored.`}
       disabled=${!draft.key}
       cli=${`${commandLine("variables", "set", draft.key || "KEY", "-")} < file`}
@@ -85,7 +87,15 @@ function VariableDialog({ variable, onClose, onDone }) {
       onDone=${onDone}
     >
       ${!variable && html`
-        <${Input} draft=${draft} set=${set} name="key" words="Key" required maxlength="250" autocomplete="off" />
+        <${Input}
+          draft=${draft}
+          set=${set}
+          name="key"
+          words="Key"
+          required
+          maxlength="250"
+          autocomplete="off"
+        />
       `}
       <div class="field">
         <label for="s-value">Value</label>
@@ -98,7 +108,9 @@ function VariableDialog({ variable, onClose, onDone }) {
           value=${draft.value}
           onInput=${(e) => set({ value: e.target.value })}
         />
-        <span class="help">Text or JSON. What was stored before is replaced; nobody can read it back here.</span>
+        <span class="help">
+          Text or JSON. What was stored before is replaced; nobody can read it back here.
+        </span>
       </div>
       <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
     <//>

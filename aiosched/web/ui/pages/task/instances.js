@@ -40,7 +40,13 @@ export function Instances({ dag, run, task, list }) {
       lead=${list.items.value.length > 0 && "a mapped task: these are its instances in this run"}
     >
       <${Card} plain>
-        <${Table} columns=${columns} list=${list} keyOf=${(t) => t.map_index} empty=${empty} caption="Instances" />
+        <${Table}
+          columns=${columns}
+          list=${list}
+          keyOf=${(t) => t.map_index}
+          empty=${empty}
+          caption="Instances"
+        />
       <//>
     <//>
   `;

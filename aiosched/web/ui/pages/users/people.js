@@ -55,7 +55,11 @@ const columnsOf = (setOpen) => [
 function Actions({ user, setOpen }) {
   return html`
     <span class="row near">
-      <button class="button small" aria-label=${`Change ${user.name}`} onClick=${() => setOpen(["change", user])}>
+      <button
+        class="button small"
+        aria-label=${`Change ${user.name}`}
+        onClick=${() => setOpen(["change", user])}
+      >
         Change …
       </button>
       <button class="button small" onClick=${() => setOpen(["disable", user])}>
@@ -155,7 +159,9 @@ function ChangeUser({ user, onClose, onDone }) {
       act=${() => patch(at("users", user.name), change)}
       done=${`${user.name} is changed.`}
       disabled=${!Object.keys(change).length || (password && password.length < 8)}
-      cli=${password ? commandLine("users", "password", user.name) : commandLine("users", "role", user.name, role)}
+      cli=${
+        password ? commandLine("users", "password", user.name) : commandLine("users", "role", user.name, role)
+      }
       onClose=${onClose}
       onDone=${onDone}
     >

@@ -97,7 +97,7 @@ function NewToken({ onClose, onDone }) {
       words="Make"
       act=${() => post("tokens", { ...draft, days })}
       done="The token is made."
-      disabled=${!draft.label || (days <= 0 && days !== null)}
+      disabled=${!draft.label || (days !== null && days <= 0)}
       cli=${commandLine(
         "tokens",
         "create",

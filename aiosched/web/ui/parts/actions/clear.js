@@ -6,6 +6,10 @@ import { Confirm, commandLine } from "../dialog.js";
 
 const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})$`;
 
+/**
+ * @param {string} dagId
+ * @param {Selection} selection
+ */
 function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
   const flags = flagsOf(options);
   if (!task_ids && run_ids?.length === 1) return commandLine("runs", "clear", dagId, run_ids[0], ...flags);
@@ -20,7 +24,12 @@ function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
   );
 }
 
-/** Let instances run again. `selection` is `{run_ids, task_ids, map_index}`: without tasks whole runs; `options` are the ones that are on at first. */
+/**
+ * Let instances run again. `selection`: without tasks whole runs; `options` are the ones that are on at first.
+ * @typedef {{ run_ids?: string[], task_ids?: string[], map_index?: number }} Selection
+ * @param {{ dagId: string, selection: Selection, options?: Record<string, boolean>,
+ *   onClose: () => void, onDone?: () => void }} props
+ */
 export function ClearDialog({ dagId, selection, options: initial = {}, onClose, onDone }) {
   const [options, setOptions] = useState(initial);
   const body = { ...selection, ...options };

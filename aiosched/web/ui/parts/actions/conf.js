@@ -15,6 +15,7 @@ export const looksLikeJson = (text) => {
 export function confOf(params, texts, more) {
   const { value, wrong: noObject } = objectOf(more);
   const conf = { ...value };
+  /** @type {Record<string, string>} */
   const wrong = noObject ? { conf: noObject } : {};
   for (const [name, param] of Object.entries(params)) {
     const schema = param.json_schema ?? {};

@@ -9,7 +9,11 @@ import { Confirm, commandLine } from "../dialog.js";
 
 const MARKS = OPTIONS.filter(([name]) => ["upstream", "downstream", "past", "future"].includes(name));
 
-/** Set the state of a run (without `taskId`) or of a task instance; without `mapIndex` of all instances of the task. */
+/**
+ * Set the state of a run (without `taskId`) or of a task instance; without `mapIndex` of all instances of the task.
+ * @param {{ dagId: string, runId: string, taskId?: string, mapIndex?: number, onClose: () => void,
+ *   onDone?: () => void }} props
+ */
 export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) {
   const states = taskId ? ["success", "failed", "skipped"] : ["success", "failed", "queued"];
   const [state, setState] = useState("success");

@@ -3,7 +3,10 @@ import { html, useEffect, useState } from "../../lib/html.js";
 import { at, may, patch } from "../../lib/api.js";
 import { tellDone, toast } from "../dialog.js";
 
-/** A switch that is on while the DAG runs; `dag` needs `dag_id` and `is_paused`. */
+/**
+ * A switch that is on while the DAG runs.
+ * @param {{ dag: Pick<Api["Dag"], "dag_id" | "is_paused">, onDone?: (answer: any) => void }} props
+ */
 export function PauseSwitch({ dag, onDone }) {
   const [wished, setWished] = useState(null);
   useEffect(() => setWished(null), [dag.is_paused]);
@@ -14,7 +17,9 @@ export function PauseSwitch({ dag, onDone }) {
       const answer = await patch(at("dags", dag.dag_id), { is_paused: !runs });
       tellDone(
         answer,
-        runs ? `${dag.dag_id} runs again.` : `${dag.dag_id} is paused: it starts nothing more, what runs goes on.`,
+        runs
+          ? `${dag.dag_id} runs again.`
+          : `${dag.dag_id} is paused: it starts nothing more, what runs goes on.`,
       );
       onDone?.(answer);
     } catch (error) {

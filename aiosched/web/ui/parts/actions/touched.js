@@ -5,6 +5,7 @@ import { taskName } from "../../lib/names.js";
 import { byState } from "../../lib/states.js";
 import { Loading, Notice, State } from "../basics.js";
 
+/** @type {[string, string, string, boolean?][]} */
 export const OPTIONS = [
   // name, words, flag, whether for whole runs, too
   ["only_failed", "Only failed ones", "--only-failed", true],
@@ -34,12 +35,17 @@ export const Options = ({ usable, options, setOptions }) => html`
   </div>
 `;
 
-/** The answer to the dry run of an action as `{preview, error}`: none of both until it is there. `address` null: nothing to ask. */
+/**
+ * The answer to the dry run of an action: nothing until it is there.
+ * @param {string | null} address null: nothing to ask
+ * @param {object} body
+ * @returns {{ preview?: any, error?: Error }}
+ */
 export function useDryRun(address, body) {
-  const [found, setFound] = useState({});
+  const [found, setFound] = useState(/** @type {any} */ ({}));
   const wish = address && JSON.stringify([address, body]);
   useEffect(() => {
-    if (!wish) return undefined;
+    if (!address) return undefined;
     const abort = new AbortController();
     post(address, { ...body, dry_run: true }, { signal: abort.signal }).then(
       (preview) => setFound({ wish, preview }),
@@ -61,7 +67,11 @@ export const Counts = ({ states }) => html`
   </span>
 `;
 
-/** What an action would touch; `none` tells that it is nothing, `becomes` what happens to it, `label` what the list is of. */
+/**
+ * What an action would touch; `none` tells that it is nothing, `becomes` what happens to it, `label` what the list
+ * is of.
+ * @param {{ preview?: any, error?: Error, none: string, becomes: string, label: string }} props
+ */
 export function Preview({ preview, error, none, becomes, label }) {
   if (error) return html`<${Notice} kind="danger">${error.message}<//>`;
   if (!preview) return html`<${Loading} lines=${3} />`;

@@ -23,7 +23,7 @@ export function TriggerDialog({ dagId, onClose, onDone }) {
   useEffect(() => {
     read().then(setFacts, setError);
   }, [read]);
-  if (facts) return html`<${TriggerForm} dag=${facts.dag} params=${facts.params} onClose=${onClose} onDone=${onDone} />`;
+  if (facts) return html`<${TriggerForm} ...${facts} onClose=${onClose} onDone=${onDone} />`;
   return html`
     <${Dialog} title=${`Trigger ${dagId}`} onClose=${onClose}>
       ${error ? html`<${Notice} kind="danger">${error.message}<//>` : html`<${Loading} />`}
@@ -35,7 +35,7 @@ function TriggerForm({ dag, params, onClose, onDone }) {
   const names = Object.keys(params);
   const [texts, setTexts] = useState(() => textsOf(params));
   const [run, setRun] = useState({ logical_date: "", run_id: "", more: "", unpause: dag.is_paused });
-  const [told, setTold] = useState({}); // errors of the server, by field, until the field changes
+  const [told, setTold] = useState(/** @type {Record<string, any>} */ ({})); // errors of the server, by field
   const { conf, wrong } = confOf(params, texts, run.more);
   const errors = { ...told, ...wrong };
   const change = (name, text) => {

@@ -86,15 +86,22 @@ function Source({ dagId, version }) {
     <${Shown} of=${found} lines=${12}>
       ${({ source, sources, file }) =>
         source === null ? html`
-          <${Empty} title="The source is not known">This DAG comes from an application, not from a file.<//>
+          <${Empty} title="The source is not known">
+            This DAG comes from an application, not from a file.
+          <//>
         ` : html`
-          <${Modules} words="It imports" names=${Object.keys(sources ?? {}).filter((name) => name !== file)} />
+          <${Modules}
+            words="It imports"
+            names=${Object.keys(sources ?? {}).filter((name) => name !== file)}
+          />
           <${Lines} source=${source} />
         `
       }
     <//>
   `;
 }
+
+const coloured = ([kind, text]) => (kind ? html`<span class=${`py-${kind}`}>${text}</span>` : text);
 
 function Lines({ source }) {
   const lines = useMemo(() => highlight(source).slice(0, LONGEST), [source]);
@@ -103,7 +110,7 @@ function Lines({ source }) {
       <ol>
         ${lines.map((pieces, i) => html`
           <li key=${i}>
-            <code>${pieces.map(([kind, text]) => (kind ? html`<span class=${`py-${kind}`}>${text}</span>` : text))}</code>
+            <code>${pieces.map(coloured)}</code>
           </li>
         `)}
       </ol>
@@ -120,7 +127,9 @@ function Difference({ dagId, from, to, what }) {
         ${data[what] ? html`
           <${Diff} text=${data[what]} />
         ` : html`
-          <${Empty} title=${what === "source" ? "The source is the same" : "The serialized DAG is the same"} />
+          <${Empty}
+            title=${what === "source" ? "The source is the same" : "The serialized DAG is the same"}
+          />
         `}
       `}
     <//>

@@ -46,7 +46,9 @@ export function DetailsTab({ dagId, dag }) {
         <//>
       </div>
       <${WhyCard} of=${at("dags", dagId)} concerns=${(patch) => !patch.dag_id || patch.dag_id === dagId} />
-      <${Shown} of=${version}>${({ spec }) => (spec.params ? html`<${Params} params=${spec.params} />` : null)}<//>
+      <${Shown} of=${version}>
+        ${({ spec }) => (spec.params ? html`<${Params} params=${spec.params} />` : null)}
+      <//>
       <${Card} title="Tasks" plain>
         <${Shown} of=${tasks}>
           ${({ items }) => html`
@@ -91,8 +93,8 @@ function Delete({ dagId }) {
         onDone=${() => go("/dags")}
       >
         <p>
-          All its runs, task instances, versions and values go, for good. While a file has the DAG, it comes back
-          without its history.
+          All its runs, task instances, versions and values go, for good. While a file has the DAG, it comes
+          back without its history.
         </p>
       <//>
     `}
@@ -116,7 +118,9 @@ const Settings = ({ dag, spec }) => html`
       ["File", dag.file && html`<code>${dag.file}</code>`],
       [
         "Version",
-        dag.version && html`<${Link} to=${`/dags/${encodeURIComponent(dag.dag_id)}?tab=code`}>${dag.version}<//>`,
+        dag.version && html`
+          <${Link} to=${`/dags/${encodeURIComponent(dag.dag_id)}?tab=code`}>${dag.version}<//>
+        `,
       ],
       ["Last parsed", html`<${When} at=${dag.last_parsed_at} ago />`],
       ["Description", dag.description],
@@ -152,8 +156,8 @@ const TASKS = [
   {
     head: "Task",
     cell: (task) => html`
-      <b>${task.task_id}</b> ${task.is_mapped && html`<${Tag}>mapped<//>`} ${task.is_setup && html`<${Tag}>setup<//>`}${" "}
-      ${task.is_teardown && html`<${Tag}>teardown<//>`}
+      <b>${task.task_id}</b> ${task.is_mapped && html`<${Tag}>mapped<//>`}${" "}
+      ${task.is_setup && html`<${Tag}>setup<//>`} ${task.is_teardown && html`<${Tag}>teardown<//>`}
     `,
   },
   { head: "Operator", cell: (task) => task.operator },

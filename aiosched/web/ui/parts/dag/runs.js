@@ -49,14 +49,24 @@ export function RunsTab({ dagId }) {
     since: since && `${since}T00:00:00Z`,
     until: until && `${until}T00:00:00Z`,
   };
-  const list = useList("runs", params, { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId, limit: 50 });
+  const list = useList("runs", params, {
+    kinds: ["run"],
+    concerns: (patch) => patch.dag_id === dagId,
+    limit: 50,
+  });
   const filtered = Boolean(state || type || q || since || until);
   const empty = html`<${NoRun} dagId=${dagId} filtered=${filtered} />`;
   return html`
     <div class="stack">
       <${Filters} />
       <${Card} plain>
-        <${Table} columns=${columnsOf(dagId)} list=${list} keyOf=${(r) => r.key} empty=${empty} caption="Runs" />
+        <${Table}
+          columns=${columnsOf(dagId)}
+          list=${list}
+          keyOf=${(r) => r.key}
+          empty=${empty}
+          caption="Runs"
+        />
       <//>
     </div>
   `;

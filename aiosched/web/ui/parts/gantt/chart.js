@@ -50,7 +50,12 @@ export function Chart({ dagId, run, items }) {
           <canvas ref=${canvas} />
         </div>
         <div class="spacer" aria-hidden="true" style=${{ height: `${HEAD + rows.length * ROW}px` }} />
-        <div role="option" id="gantt-row" class="hidden-text" aria-selected=${chosen !== null ? "true" : "false"}>
+        <div
+          role="option"
+          id="gantt-row"
+          class="hidden-text"
+          aria-selected=${chosen !== null ? "true" : "false"}
+        >
           ${chosen === null ? "Use the arrow keys" : rowWords(rows[chosen]).join(", ")}
         </div>
       </div>

@@ -8,22 +8,22 @@ export const ROW = 22;
 export const HEAD = 26; // pixels above the rows: the time
 const BAR = 12;
 const STEPS = [
-  0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800,
-  604800,
+  0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400,
+  172800, 604800,
 ]; // seconds between two lines
 
 /**
  * `left` are the pixels of the names, `scroll` those above what is in view, `hover` and `chosen` numbers of rows.
  * @param {CanvasRenderingContext2D} on
- * @param {import("../canvas.js").View & { rows: any[], span: { from: number, to: number }, left: number, scroll: number,
- *   hover: number | null, chosen: number | null }} picture
+ * @param {import("../canvas.js").View & { rows: any[], span: { from: number, to: number }, left: number,
+ *   scroll: number, hover: number | null, chosen: number | null }} picture
  */
 export function paintChart(on, picture) {
   const { width, height, colours, rows, span, left, scroll } = picture;
   const first = Math.max(0, Math.floor(scroll / ROW));
   const last = Math.min(rows.length - 1, Math.ceil((scroll + height - HEAD) / ROW));
   const scale = (width - left - 24) / (span.to - span.from);
-  const step = STEPS.find((seconds) => seconds * 1000 * scale > 80) ?? STEPS.at(-1);
+  const step = STEPS.find((seconds) => seconds * 1000 * scale > 80) ?? STEPS[STEPS.length - 1];
   const view = { ...picture, scale, step, x: (time) => left + 6 + (time - span.from) * scale };
   on.textBaseline = "middle";
   on.fillStyle = colours.line;
@@ -45,7 +45,8 @@ function paintRow(on, row, view) {
     on.fillRect(0, y, width, ROW);
   }
   on.font = `10.5px ${colours.sans}`;
-  for (const one of rows[row].tries) for (const segment of one.segments) paintSegment(on, one, segment, y, view);
+  for (const one of rows[row].tries)
+    for (const segment of one.segments) paintSegment(on, one, segment, y, view);
   on.font = `12.5px ${colours.sans}`;
   on.textAlign = "left";
   on.fillStyle = colours.soft;

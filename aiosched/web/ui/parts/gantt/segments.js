@@ -3,6 +3,10 @@ import { taskName } from "../../lib/names.js";
 import { stateOf } from "../../lib/states.js";
 import { duration } from "../../lib/time.js";
 
+/**
+ * An instant in ms, null for none.
+ * @type {(text: string | null | undefined) => any}
+ */
 export const ms = (text) => (text ? Date.parse(text) : null);
 
 export const THIN = { scheduled: 4, queued: 4, deferred: 8 }; // pixels of what waits; what runs is as high as BAR
@@ -18,24 +22,26 @@ export function segmentsOf(one, now) {
   const queued = ms(one.queued_at);
   const start = ms(one.start_date);
   const end = ms(one.end_date) ?? (start || queued || scheduled ? now : null);
+  const deferred = one.deferred ?? [];
+  /** @type {[string, number, number][]} */
   const found = [];
   if (scheduled !== null && (queued ?? start ?? end) > scheduled)
     found.push(["scheduled", scheduled, queued ?? start ?? end]);
   if (queued !== null) found.push(["queued", queued, start ?? end]);
   let from = start;
-  for (const { since, until } of start === null ? [] : one.deferred) {
+  for (const { since, until } of start === null ? [] : deferred) {
     // it ran, waited for a trigger, and ran on
     if (ms(since) > from) found.push(["running", from, ms(since)]);
     from = ms(until) ?? end;
     found.push(["deferred", ms(since), from]);
   }
-  if (start !== null && (end > from || !one.deferred.length)) found.push([one.state ?? "running", from, end]);
+  if (start !== null && (end > from || !deferred.length)) found.push([one.state ?? "running", from, end]);
   return found.filter(([, from, to]) => to >= from);
 }
 
 /**
  * The rows of a chart: `items` of the API's Gantt with names, and tries with their segments.
- * @param {Api["Bar"][] | any[]} items
+ * @param {Api["Bar"][]} items
  * @param {number} moment until when what is not over goes on; 0: until the end of the run
  * @param {Api["Run"]} run
  */
@@ -44,7 +50,7 @@ export const rowsOf = (items, moment, run) =>
     ...item,
     name: taskName(item),
     tries: item.tries.map((one) => {
-      const end = moment || Date.parse(run.end_date ?? one.end_date ?? one.start_date ?? 0);
+      const end = moment || Date.parse(run.end_date ?? one.end_date ?? one.start_date ?? "0");
       return { ...one, segments: segmentsOf(one, end) };
     }),
   }));

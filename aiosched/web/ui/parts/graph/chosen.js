@@ -47,7 +47,9 @@ export function Chosen({ node, dagId, runId }) {
           <${Action} node=${node} dagId=${dagId} runId=${runId} />
         </div>
       ` : html`
-        <span class="faint">Click a box, or use the arrow keys in the graph. Click a group twice to fold it.</span>
+        <span class="faint">
+          Click a box, or use the arrow keys in the graph. Click a group twice to fold it.
+        </span>
       `}
     </section>
   `;

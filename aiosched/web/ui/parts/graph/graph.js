@@ -59,7 +59,8 @@ export function Graph({ dagId, graph, begun }) {
     canvas.current.parentElement.focus();
   });
   useWheel(canvas, tip, doing);
-  const words = `Graph of ${dagId}: ${graph.nodes.length} boxes. Arrow keys follow the lines, plus and minus zoom, 0 fits.`;
+  const keys = "Arrow keys follow the lines, plus and minus zoom, 0 fits.";
+  const words = `Graph of ${dagId}: ${graph.nodes.length} boxes. ${keys}`;
   const height = `clamp(260px, ${Math.round(graph.height * 1.25 + 90)}px, max(300px, calc(100vh - 300px)))`;
   return html`
     <div>

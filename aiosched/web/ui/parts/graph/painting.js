@@ -18,7 +18,9 @@ export function paintGraph(on, picture) {
   const { graph, bounds, scale, x, y, width, height } = picture;
   const seen = { left: -x / scale, top: -y / scale, right: (width - x) / scale, bottom: (height - y) / scale };
   const visible = (a, b, c, d) => c >= seen.left && a <= seen.right && d >= seen.top && b <= seen.bottom;
-  const nodes = graph.nodes.filter((node) => visible(node.x, node.y, node.x + node.width, node.y + node.height));
+  const nodes = graph.nodes.filter((node) =>
+    visible(node.x, node.y, node.x + node.width, node.y + node.height),
+  );
   on.save();
   on.translate(x, y);
   on.scale(scale, scale);

@@ -60,6 +60,8 @@ export function atFirst(graph, size) {
 /**
  * Larger or smaller by a factor; the point `[x, y]` of the screen stays.
  * @param {Position} position
+ * @param {number} factor
+ * @param {number[]} point
  * @returns {Position}
  */
 export function zoomed({ scale, x, y }, factor, [px, py]) {
@@ -95,6 +97,7 @@ export function showing(position, { width, height }, node) {
  * The box at a point of the screen; of an open group its head.
  * @param {Api["GraphNode"][]} nodes
  * @param {Position} position
+ * @param {number[]} point
  */
 export function nodeAt(nodes, { scale, x, y }, [px, py]) {
   const [gx, gy] = [(px - x) / scale, (py - y) / scale];
@@ -116,7 +119,9 @@ export function neighbour(graph, from, key) {
   if (key === "ArrowLeft" || key === "ArrowRight") return besides(graph, from, key === "ArrowLeft");
   const overlaps = (node) => node.x < from.x + from.width && node.x + node.width > from.x;
   const beyond = (node) => (key === "ArrowUp" ? node.y < from.y : node.y > from.y);
-  const same = graph.nodes.filter((node) => node.id !== from.id && isBox(node) && overlaps(node) && beyond(node));
+  const same = graph.nodes.filter(
+    (node) => node.id !== from.id && isBox(node) && overlaps(node) && beyond(node),
+  );
   return same.sort((a, b) => Math.abs(a.y - from.y) - Math.abs(b.y - from.y))[0];
 }
 

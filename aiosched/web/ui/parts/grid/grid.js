@@ -15,7 +15,7 @@ import { Selected } from "./selected.js";
  * @param {{ dagId: string, grid: Api["Grid"], begun: number }} props
  */
 export function Grid({ dagId, grid, begun }) {
-  const [focused, setFocused] = useFocus();
+  const { focus: focused, move: setFocused } = useFocus();
   const [anchor, setAnchor] = useState(null); // the other corner of a selection
   const [dialog, setDialog] = useState(null);
   const scene = useScene(grid, focused, anchor);
@@ -93,7 +93,8 @@ export function Grid({ dagId, grid, begun }) {
         />
       ` : html`
         <p class="faint">
-          Click a cell, or use the arrow keys in the grid: <kbd>Enter</kbd> opens, <kbd>Shift</kbd> selects more.
+          Click a cell, or use the arrow keys in the grid: <kbd>Enter</kbd> opens, <kbd>Shift</kbd> selects
+          more.
         </p>
       `}
     </div>
@@ -125,17 +126,15 @@ function useFocus() {
     if (!due.current) setFocus({ run, task });
   }, [run, task]); // the way back
   useEffect(() => () => clearTimeout(due.current), []);
-  return [
-    focus,
-    (next) => {
-      setFocus(next);
-      clearTimeout(due.current);
-      due.current = setTimeout(() => {
-        due.current = null;
-        setQuery(next);
-      }, 150);
-    },
-  ];
+  const move = (next) => {
+    setFocus(next);
+    clearTimeout(due.current);
+    due.current = setTimeout(() => {
+      due.current = null;
+      setQuery(next);
+    }, 150);
+  };
+  return { focus, move };
 }
 
 /** What screen readers are told: the cell in focus. A canvas has none. */

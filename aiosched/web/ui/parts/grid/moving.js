@@ -130,7 +130,10 @@ export function pointerListeners(dagId, scene, { box, hover, tip, redraw, focus 
 
 const nameWords = (row) => [row.id, row.kind === "group" ? "group" : row.is_mapped && "mapped task"];
 
-/** The row and the column under the pointer, null where there is none; `label`: it is on the name of a row. */
+/**
+ * The row and the column under the pointer, null where there is none; `label`: it is on the name of a row.
+ * @returns {any}
+ */
 function under(event, box, { grid, rows, left }) {
   const frame = box.getBoundingClientRect();
   const x = event.clientX - frame.left - box.clientLeft;

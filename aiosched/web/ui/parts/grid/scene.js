@@ -71,13 +71,15 @@ export function rangeOf(place, anchor) {
 
 /**
  * What is selected as an action takes it: without `task_ids` whole runs; a group means the tasks in it.
- * @param {Scene & { place: Place }} scene
+ * @param {Scene} scene  with something in focus
  * @returns {{ run_ids: string[], task_ids?: string[] }}
  */
 export function selectionOf({ rows, grid, place, range }) {
+  if (!place) return { run_ids: [] };
   const area = range ?? { top: place.row, bottom: place.row, from: place.column, to: place.column };
   const run_ids = grid.runs.slice(area.from, area.to + 1).map((run) => run.run_id);
   if (area.top < 0) return { run_ids };
+  /** @type {Set<string>} */
   const tasks = new Set();
   for (const { index } of rows.slice(area.top, area.bottom + 1)) {
     for (let i = index; i === index || grid.rows[i]?.depth > grid.rows[index].depth; i++)

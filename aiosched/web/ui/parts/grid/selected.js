@@ -9,8 +9,8 @@ import { Link, State } from "../basics.js";
 
 /**
  * `many`: more than one cell is selected; `dialog` is "clear", "mark" or null.
- * @param {{ dagId: string, run: Api["Bar"], row: Api["Row"] | undefined, cell: any, selection: any, many: boolean,
- *   open: () => void, dialog: string | null, setDialog: (dialog: string | null) => void }} props
+ * @param {{ dagId: string, run: Api["Grid"]["runs"][0], row: Api["Row"] | undefined, cell: any, selection: any,
+ *   many: boolean, open: () => void, dialog: string | null, setDialog: (dialog: string | null) => void }} props
  */
 export function Selected({ dagId, run, row, cell, selection, many, open, dialog, setDialog }) {
   const close = () => setDialog(null);

@@ -10,7 +10,8 @@ export const toggleWrap = () => setQuery({ wrap: query.value.wrap ? null : 1 });
 
 /**
  * `address` is that of the whole log, `name` that of the file it becomes; `field` gets the search field.
- * @param {{ viewer: Viewer, address: string, name: string, words: string, setWords: (words: string) => void, field: any }} props
+ * @param {{ viewer: Viewer, address: string, name: string, words: string, setWords: (words: string) => void,
+ *   field: any }} props
  */
 export function bar({ viewer, address, name, words, setWords, field }) {
   const { file } = viewer;
@@ -84,7 +85,11 @@ function errors(viewer) {
       <button class="button small danger" onClick=${() => viewer.nextError(-1)} aria-label="Error before">
         ↑
       </button>
-      <button class="button small danger" onClick=${() => viewer.nextError(1)} title="Jump to the next error (e)">
+      <button
+        class="button small danger"
+        onClick=${() => viewer.nextError(1)}
+        title="Jump to the next error (e)"
+      >
         ${length === 1000 ? "1000+" : length} ${length === 1 ? "error" : "errors"} ↓
       </button>
     </span>

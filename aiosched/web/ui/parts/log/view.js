@@ -50,6 +50,7 @@ export function LogView({ path, params, name, running = false, failed = false })
 }
 
 function Nothing({ complete }) {
-  if (complete) return html`<${Empty} title="This try wrote nothing">What a task prints or logs stands here.<//>`;
+  if (complete)
+    return html`<${Empty} title="This try wrote nothing">What a task prints or logs stands here.<//>`;
   return html`<${Empty} title="Nothing is written yet">Lines appear here as the task writes them.<//>`;
 }

@@ -113,6 +113,7 @@ export class Viewer {
 
   scrolled() {
     // by the bar, a finger or a key of the browser; what we set ourselves is near
+    if (!this.box) return;
     this.view = this.box.clientHeight;
     if (this.moved) return;
     if (Math.abs(this.box.scrollTop - Math.min(this.top, this.most) / this.scale) < 1.5) return;
@@ -141,7 +142,8 @@ export class Viewer {
 
   nextError(step, from = Number(query.value.line) - 1 || this.first) {
     if (!this.errors.length) return;
-    const next = step > 0 ? this.errors.find((line) => line > from) : this.errors.findLast((line) => line < from);
+    const next =
+      step > 0 ? this.errors.find((line) => line > from) : this.errors.findLast((line) => line < from);
     this.choose(next ?? this.errors.at(step > 0 ? 0 : -1));
   }
 
@@ -152,7 +154,11 @@ export class Viewer {
     this.told = words ? "searching …" : "";
     this.redraw();
     if (!words) return;
-    const from = Number(query.value.line) ? Number(query.value.line) - 1 : step > 0 ? this.first - 1 : this.first;
+    const from = Number(query.value.line)
+      ? Number(query.value.line) - 1
+      : step > 0
+        ? this.first - 1
+        : this.first;
     try {
       let line = await this.file.search(words, from, step, stop.signal);
       this.told = "";
