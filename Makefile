@@ -6,7 +6,7 @@ SHAPE ?= chain-200
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench faults simulate ci
+.PHONY: help setup test lint ui bench faults simulate ci
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ test: ## run all tests on two processes (T= selects: make test T=tests/core)
 
 lint: ## ruff, mypy --strict, import contracts
 	.ci/lint
+
+ui: ## format the web UI's source, write its types from docs/openapi.json, check them (needs npm)
+	npm ci --prefix tools/ui --no-audit --no-fund
+	npm run --prefix tools/ui all
 
 bench: ## run one benchmark (SHAPE=chain-200; A= adds options: A='--executor local')
 	python -m benchmarks $(SHAPE) $(A)

@@ -24,6 +24,7 @@ export function Assets() {
 
 function AssetList() {
   const list = useList("assets", {}, KINDS);
+  /** @type {Column<Api["Asset"]>[]} */
   const columns = [
     {
       head: "Asset",

@@ -15,6 +15,7 @@ export function Audit() {
     { dag_id, verb, state: KINDS[state] ? state : null },
     { kinds: ["command"] },
   );
+  /** @type {Column<Api["Command"]>[]} */
   const columns = [
     { head: "", cell: (c) => html`<span class="faint tabular">${c.id}</span>` },
     { head: "At", cell: (c) => html`<${When} at=${c.created_at} />` },

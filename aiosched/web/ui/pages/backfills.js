@@ -63,6 +63,7 @@ export function Backfills() {
   `;
 }
 
+/** @returns {Column<Api["Backfill"]>[]} */
 const columnsOf = (setAsked) => [
   { head: "", cell: (b) => html`<span class="faint tabular">${b.id}</span>` },
   { head: "DAG", cell: (b) => html`<${Link} to=${path("dags", b.dag_id)}>${b.dag_id}<//>` },
@@ -93,6 +94,7 @@ const columnsOf = (setAsked) => [
   { head: "", cell: (b) => html`<${Actions} of=${b} setAsked=${setAsked} />` },
 ];
 
+/** @param {Props<{ of: Api["Backfill"] }>} props */
 function BackfillState({ of: b }) {
   return html`
     <${Tag} kind=${KINDS[b.state]}>${b.state}<//>
@@ -103,6 +105,7 @@ function BackfillState({ of: b }) {
   `;
 }
 
+/** @param {Props<{ of: Api["Backfill"] }>} props */
 function Actions({ of: b, setAsked }) {
   const { state } = b;
   return html`
@@ -138,6 +141,7 @@ function Held({ dagId }) {
   ` : null;
 }
 
+/** @param {Props<{ of: Api["Backfill"] }>} props */
 function Progress({ of: b }) {
   const all = Math.max(b.total, 1);
   const good = b.finished - b.failed;
@@ -157,6 +161,7 @@ function Progress({ of: b }) {
   `;
 }
 
+/** @param {Props<{ backfill: Api["Backfill"] }>} props */
 function Change({ backfill, verb, onClose, onDone }) {
   const [words, told, done] = VERBS[verb];
   const left = backfill.total - backfill.finished;

@@ -65,6 +65,7 @@ function addressOf(tab) {
   return `${here.value.path}?${new URLSearchParams([["tab", tab], ...kept])}`;
 }
 
+/** @param {Props<{ dag: Api["Dag"] }>} props */
 function Dag({ dag, reload }) {
   const dagId = dag.dag_id;
   const triggering = query.value.trigger === "1" && may("operator");
@@ -100,6 +101,7 @@ function Dag({ dag, reload }) {
   `;
 }
 
+/** @param {Props<{ dag: Api["Dag"] }>} props */
 const Lead = ({ dag }) => html`
   <${Schedule} of=${dag.schedule} />
   ${dag.next_run_after && !dag.is_paused && html`
@@ -135,7 +137,10 @@ function pausedWords(waiting, active) {
   return active ? `${words} ${runs(active)} that ${have} begun ${start} no further tasks.` : words;
 }
 
-/** What is not as it should be: nothing is silent. */
+/**
+ * What is not as it should be: nothing is silent.
+ * @param {Props<{ dag: Api["Dag"] }>} props
+ */
 function Warnings({ dag }) {
   const queued = useResource(
     dag.is_paused ? "runs" : null,

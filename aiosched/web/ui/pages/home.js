@@ -75,6 +75,7 @@ const PAGES = {
   database: "/settings",
 };
 
+/** @param {Props<{ components: Api["HealthReport"]["components"] }>} props */
 const Health = ({ components }) => html`
   <section class="card health" aria-label="Health">
     ${Object.entries(components).map(([name, part]) => {
@@ -93,6 +94,7 @@ const Health = ({ components }) => html`
   </section>
 `;
 
+/** @param {Props<{ counts: Api["Counts"] }>} props */
 function Figures({ counts }) {
   const figure = (number, words, more, to, kind) => html`
     <a class=${`figure ${number && kind ? kind : ""}`} href=${href(to)}>
@@ -138,6 +140,7 @@ function Figures({ counts }) {
 }
 
 /** Where to go and what to do about something that needs somebody. */
+/** @param {Api["Attention"]} one */
 function remedy({ kind, dag_id, run_id }) {
   const dag = dag_id && path("dags", dag_id);
   if (kind === "scheduler") return ["/schedulers", "Look at the schedulers"];
@@ -151,6 +154,7 @@ function remedy({ kind, dag_id, run_id }) {
   return [dag ?? "/dags", "Look at the DAG"];
 }
 
+/** @param {Props<{ items: Api["Attention"][] }>} props */
 function Attention({ items }) {
   const sorted = [...items].sort((a, b) => (WORST_FIRST[a.kind] ?? 9) - (WORST_FIRST[b.kind] ?? 9));
   if (!sorted.length)

@@ -54,6 +54,7 @@ export function RunPage({ dag, run }) {
   return html`<${Run} run=${facts.data.value} reload=${facts.reload} />`;
 }
 
+/** @param {Props<{ run: Api["RunDetails"] }>} props */
 function Run({ run, reload }) {
   const [open, setOpen] = useState(null);
   const base = at("dags", run.dag_id, "runs", run.run_id);
@@ -90,6 +91,7 @@ function isExplained({ state, tasks }) {
   return state === "queued" || state === "failed" || (state === "running" && !busy);
 }
 
+/** @param {Props<{ run: Api["RunDetails"] }>} props */
 function Lead({ run }) {
   return html`
     <${State} name=${run.state} />
@@ -104,6 +106,7 @@ function Lead({ run }) {
   `;
 }
 
+/** @param {Props<{ run: Api["RunDetails"] }>} props */
 function Actions({ run, setOpen }) {
   const over = run.state === "success" || run.state === "failed";
   return html`
@@ -123,7 +126,10 @@ function Actions({ run, setOpen }) {
   `;
 }
 
-/** The dialog of an action: "clear", "mark" or "cancel". */
+/**
+ * The dialog of an action: "clear", "mark" or "cancel".
+ * @param {Props<{ run: Api["RunDetails"] }>} props
+ */
 function Asked({ of, run, base, onClose, onDone }) {
   const both = { onClose, onDone };
   if (of === "clear")
@@ -139,6 +145,7 @@ function Asked({ of, run, base, onClose, onDone }) {
   return html`<${CancelDialog} run=${run} base=${base} ...${both} />`;
 }
 
+/** @param {Props<{ run: Api["RunDetails"] }>} props */
 function CancelDialog({ run, base, onClose, onDone }) {
   return html`
     <${Confirm}
@@ -166,6 +173,7 @@ function CancelDialog({ run, base, onClose, onDone }) {
   `;
 }
 
+/** @param {Props<{ run: Api["RunDetails"] }>} props */
 function Time({ run, base }) {
   const gantt = useRunResource(`${base}/gantt`, run.dag_id, run);
   return html`

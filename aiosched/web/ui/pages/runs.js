@@ -15,6 +15,7 @@ export function Runs() {
   const { state, run_type, dag_id, search } = query.value;
   const list = useList("runs", { state, run_type, dag_id, search }, { kinds: ["run"], limit: 50 });
   const filtered = state || run_type || dag_id || search;
+  /** @type {Column<Api["Run"]>[]} */
   const columns = [
     { head: "State", cell: (r) => html`<${State} name=${r.state} />` },
     { head: "DAG", cell: (r) => html`<${Link} to=${path("dags", r.dag_id)}>${r.dag_id}<//>` },

@@ -70,6 +70,7 @@ function TaskLoader({ dag, run, task, mapIndex }) {
   return html`<${Task} key=${`${task} ${mapIndex}`} task=${facts.data.value} reload=${facts.reload} />`;
 }
 
+/** @param {Props<{ task: Api["TaskDetails"] }>} props */
 function Task({ task, reload }) {
   const [open, setOpen] = useState(null);
   const { dag_id: dag, run_id: run, task_id: id, map_index: mapIndex } = task;
@@ -105,7 +106,10 @@ function Task({ task, reload }) {
   `;
 }
 
-/** What the address chooses: its logs, what it pushed, its fields, what happened, or what it is. */
+/**
+ * What the address chooses: its logs, what it pushed, its fields, what happened, or what it is.
+ * @param {Props<{ task: Api["TaskDetails"] }>} props
+ */
 function Tab({ task, base, params, name }) {
   const tries = useResource(`${base}/tries`, params, {
     kinds: ["task"],
@@ -137,6 +141,7 @@ function Actions({ setOpen }) {
   `;
 }
 
+/** @param {Props<{ task: Api["TaskDetails"] }>} props */
 function Lead({ task }) {
   return html`
     <${State} name=${task.state} />
@@ -154,6 +159,7 @@ function Lead({ task }) {
   `;
 }
 
+/** @param {Props<{ task: Api["TaskDetails"] }>} props */
 function TaskFacts({ task, base, params, reload }) {
   return html`
     <${Card} title="Task instance">

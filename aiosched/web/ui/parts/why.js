@@ -18,6 +18,7 @@ const VERDICTS = {
 
 const HOLDS = ["queued", "running", "restarting", "shutdown", "deferred", "scheduled"];
 
+/** @param {Props<{ one: Api["WhyHolder"] }>} props */
 function Holder({ one, gate }) {
   const to = one.task_id ? taskPath(one) : path("dags", one.dag_id, "runs", one.run_id);
   const runs = HOLDS.includes(one.state);

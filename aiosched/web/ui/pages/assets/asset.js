@@ -62,6 +62,7 @@ function Events({ asset }) {
     ` : html`
       <span class="soft">a person or another system</span>
     `;
+  /** @type {Column<Api["AssetEvent"]>[]} */
   const columns = [
     { head: "At", cell: (e) => html`<${When} at=${e.timestamp} />` },
     { head: "From", cell: source },
@@ -89,6 +90,7 @@ function Events({ asset }) {
   `;
 }
 
+/** @param {Props<{ asset: Api["Asset"] }>} props */
 function Emit({ asset, onClose, onDone }) {
   const [text, setText] = useState("");
   const { value, wrong } = objectOf(text);

@@ -11,6 +11,7 @@ import { Schedule } from "../../parts/schedule.js";
 /**
  * `statistics` by the id of a DAG; `trigger(dagId)` asks for a run.
  * @param {Map<string, Api["Statistics"]>} statistics
+ * @returns {Column<Api["Dag"]>[]}
  */
 export function columnsOf(statistics, { reload, trigger }) {
   const of = (dag) => statistics.get(dag.dag_id);
@@ -56,6 +57,7 @@ function TriggerButton({ dagId, trigger }) {
   );
 }
 
+/** @param {Props<{ dag: Api["Dag"] }>} props */
 const Name = ({ dag }) => html`
   <div class="stack tight">
     <span class="row">
@@ -112,6 +114,7 @@ function Bars({ dagId, runs }) {
   `;
 }
 
+/** @param {Props<{ dag: Api["Dag"] }>} props */
 function Next({ dag }) {
   if (!dag.next_run_after) return html`<span class="faint">–</span>`;
   if (dag.is_paused)

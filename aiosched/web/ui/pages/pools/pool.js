@@ -51,8 +51,9 @@ export function Pool({ pool, reload }) {
   `;
 }
 
-const isFull = (pool) => pool.slots >= 0 && pool.open <= 0;
+const isFull = (pool) => pool.slots >= 0 && (pool.open ?? 0) <= 0;
 
+/** @param {Props<{ pool: Api["Pool"] }>} props */
 function Actions({ pool, wanted, setWanted, next, setOpen }) {
   const change = next !== pool.slots && Number.isInteger(next) && next >= -1;
   const stays = pool.name === "default_pool";
@@ -96,14 +97,17 @@ function Actions({ pool, wanted, setWanted, next, setOpen }) {
   `;
 }
 
-/** How full it is. */
+/**
+ * How full it is.
+ * @param {Props<{ pool: Api["Pool"] }>} props
+ */
 function Gauge({ pool }) {
   const unlimited = pool.slots < 0;
   const share = unlimited ? (pool.used ? 0.02 : 0) : pool.slots ? Math.min(pool.used / pool.slots, 1) : 1;
   const parts = [
     { share, name: isFull(pool) ? "state-up_for_retry" : "state-running", words: `${pool.used} used` },
   ];
-  const rest = unlimited ? "of no limit used" : `of ${pool.slots} used, ${Math.max(pool.open, 0)} open`;
+  const rest = unlimited ? "of no limit used" : `of ${pool.slots} used, ${Math.max(pool.open ?? 0, 0)} open`;
   return html`
     <div class="gauge">
       <${Parts} label=${`${pool.used} of ${slots(pool.slots)} used`} parts=${parts} />
@@ -114,6 +118,7 @@ function Gauge({ pool }) {
   `;
 }
 
+/** @param {Props<{ pool: Api["Pool"] }>} props */
 function ResizeDialog({ pool, next, onClose, onDone }) {
   return html`
     <${Confirm}
@@ -138,6 +143,7 @@ function resizeWords(used, next) {
   return `${used} are in use: what holds them goes on, and nothing new starts until fewer than ${next} are used.`;
 }
 
+/** @param {Props<{ pool: Api["Pool"] }>} props */
 function DeleteDialog({ pool, onClose, onDone }) {
   return html`
     <${Confirm}

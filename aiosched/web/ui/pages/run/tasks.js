@@ -63,10 +63,7 @@ export function Tasks({ run, base }) {
 
 /** The columns of rows that are task instances, or `{group}` of those of a mapped task. */
 const columnsOf = (run, list, open) => [
-  {
-    head: "Task",
-    cell: (t) => (t.group ? html`<${Fold} row=${t} list=${list} />` : html`<${Name} task=${t} run=${run} open=${open} />`),
-  },
+  { head: "Task", cell: (t) => html`<${Task} row=${t} list=${list} run=${run} open=${open} />` },
   { head: "State", cell: (t) => html`<${States} row=${t} />` },
   { head: "Try", right: true, cell: (t) => (t.group ? "" : html`<${Tries} task=${t} />`) },
   { head: "Started", cell: (t) => (t.group ? "" : html`<${When} at=${t.start_date} />`) },
@@ -88,6 +85,10 @@ const columnsOf = (run, list, open) => [
   { head: "", cell: (t) => (t.group ? "" : html`<${Reason} task=${t} />`) },
 ];
 
+function Task({ row, list, run, open }) {
+  return row.group ? html`<${Fold} row=${row} list=${list} />` : html`<${Name} task=${row} run=${run} open=${open} />`;
+}
+
 function Fold({ row, list }) {
   const more = list.more.value && row.group.at(-1) === list.items.value.at(-1) ? "+" : "";
   return html`
@@ -105,6 +106,7 @@ function Fold({ row, list }) {
   `;
 }
 
+/** @param {Props<{ task: Api["TaskInstance"], run: Api["RunDetails"] }>} props */
 function Name({ task, run, open }) {
   const to = taskPath({ ...task, dag_id: run.dag_id, run_id: run.run_id });
   return html`
@@ -129,6 +131,7 @@ function States({ row }) {
   `;
 }
 
+/** @param {Props<{ task: Api["TaskInstance"] }>} props */
 function Tries({ task }) {
   if (!(task.try_number > 0)) return "–";
   return html`
@@ -139,6 +142,7 @@ function Tries({ task }) {
   `;
 }
 
+/** @param {Props<{ task: Api["TaskInstance"] }>} props */
 function Reason({ task }) {
   return html`
     <span class="faint clip reason" title=${task.reason || ""}>

@@ -10,6 +10,7 @@ import { Table } from "../../parts/table.js";
 export function Connections() {
   const list = useList("connections");
   const [open, setOpen] = useState(null);
+  /** @type {Column<Api["Connection"]>[]} */
   const columns = [
     { head: "Id", cell: (c) => html`<code>${c.conn_id}</code>` },
     { head: "Type", cell: (c) => html`<${Tag}>${c.conn_type}<//>` },

@@ -10,6 +10,7 @@ import { Table } from "../../parts/table.js";
 export function Variables() {
   const list = useList("variables");
   const [open, setOpen] = useState(null);
+  /** @type {Column<Api["Variable"]>[]} */
   const columns = [
     { head: "Key", cell: (v) => html`<code>${v.key}</code>` },
     {
@@ -66,6 +67,7 @@ export function Variables() {
   `;
 }
 
+/** @param {Props<{ variable: Api["Variable"] | null }>} props */
 function VariableDialog({ variable, onClose, onDone }) {
   const [draft, setDraft] = useState({
     key: variable?.key ?? "",

@@ -46,6 +46,7 @@ export function Rendered({ base, params }) {
   `;
 }
 
+/** @param {Props<{ task: Api["TaskDetails"] }>} props */
 export function Definition({ task }) {
   const d = task.definition;
   const links = (ids) =>

@@ -6,6 +6,7 @@ import { Table } from "../../parts/table.js";
 
 export function Events({ base, params }) {
   const found = useResource(`${base}/events`, params, { kinds: ["task", "command"] });
+  /** @type {Column<Api["TaskEvent"]>[]} */
   const columns = [
     { head: "At", cell: (e) => html`<${When} at=${e.at} />` },
     { head: "Try", right: true, cell: (e) => e.try_number ?? "" },

@@ -14,6 +14,7 @@ export const crumbsOf = (dag, run) => [
 
 /** The instances of a mapped task, where the address names none of them. */
 export function Instances({ dag, run, task, list }) {
+  /** @type {Column<Api["TaskInstance"]>[]} */
   const columns = [
     {
       head: "Instance",

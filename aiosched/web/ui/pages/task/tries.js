@@ -42,7 +42,10 @@ export function Log({ task, base, params, tries, name }) {
   `;
 }
 
-/** Choose a try. */
+/**
+ * Choose a try.
+ * @param {Props<{ tries: Api["Try"][] }>} props
+ */
 function Tries({ numbers, tries, chosen, params }) {
   const address = (n) =>
     href(here.value.path + "?" + new URLSearchParams([...Object.entries(params), ["try", n]]));
@@ -63,6 +66,7 @@ function Tries({ numbers, tries, chosen, params }) {
   `;
 }
 
+/** @param {Props<{ one: Api["Try"], task: Api["TaskDetails"] }>} props */
 function TryFacts({ one, task }) {
   return html`
     <div class="row wide soft">
@@ -84,7 +88,10 @@ function TryFacts({ one, task }) {
   `;
 }
 
-/** Which code it ran. */
+/**
+ * Which code it ran.
+ * @param {Props<{ one: Api["Try"] }>} props
+ */
 function Source({ one, dagId }) {
   const to = `/dags/${encodeURIComponent(dagId)}?tab=code&version=${one.version}`;
   const version = one.version ? html`<${Link} to=${to}>version ${one.version}<//>` : "no version that is stored";

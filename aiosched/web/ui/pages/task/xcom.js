@@ -38,6 +38,7 @@ export function XComs({ base, params }) {
   `;
 }
 
+/** @param {Props<{ one: Api["XCom"] }>} props */
 function XCom({ one, base, params }) {
   const [whole, setWhole] = useState(null);
   const read = async () => {

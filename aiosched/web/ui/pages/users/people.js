@@ -33,6 +33,7 @@ export function People() {
   `;
 }
 
+/** @returns {Column<Api["User"]>[]} */
 const columnsOf = (setOpen) => [
   {
     head: "Name",
@@ -52,6 +53,7 @@ const columnsOf = (setOpen) => [
   { head: "", cell: (u) => html`<${Actions} user=${u} setOpen=${setOpen} />` },
 ];
 
+/** @param {Props<{ user: Api["User"] }>} props */
 function Actions({ user, setOpen }) {
   return html`
     <span class="row near">
@@ -76,7 +78,10 @@ function Actions({ user, setOpen }) {
   `;
 }
 
-/** Whether somebody may log in. */
+/**
+ * Whether somebody may log in.
+ * @param {Props<{ user: Api["User"] }>} props
+ */
 function DisableDialog({ user, onClose, onDone }) {
   const [words, verb, done] = user.is_disabled
     ? ["Enable", "enable", "enabled"]
@@ -100,6 +105,7 @@ function DisableDialog({ user, onClose, onDone }) {
   `;
 }
 
+/** @param {Props<{ user: Api["User"] }>} props */
 function DeleteDialog({ user, onClose, onDone }) {
   return html`
     <${Confirm}
@@ -148,6 +154,7 @@ function NewUser({ onClose, onDone }) {
   `;
 }
 
+/** @param {Props<{ user: Api["User"] }>} props */
 function ChangeUser({ user, onClose, onDone }) {
   const [role, setRole] = useState(user.role);
   const [password, setPassword] = useState("");

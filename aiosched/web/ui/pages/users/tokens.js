@@ -12,6 +12,7 @@ export function Tokens() {
   const [open, setOpen] = useState(null);
   const [made, setMade] = useState(null);
   const close = () => setOpen(null);
+  /** @type {Column<Api["Token"]>[]} */
   const columns = [
     { head: "For", cell: (t) => t.label },
     { head: "Owner", cell: (t) => t.owner },

@@ -31,6 +31,7 @@ export function TriggerDialog({ dagId, onClose, onDone }) {
   `;
 }
 
+/** @param {Props<{ dag: Api["Dag"] }>} props */
 function TriggerForm({ dag, params, onClose, onDone }) {
   const names = Object.keys(params);
   const [texts, setTexts] = useState(() => textsOf(params));

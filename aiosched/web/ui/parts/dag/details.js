@@ -9,6 +9,7 @@ import { Schedule } from "../schedule.js";
 import { Table } from "../table.js";
 import { WhyCard } from "../why.js";
 
+/** @param {Props<{ dag: Api["Dag"] }>} props */
 export function DetailsTab({ dagId, dag }) {
   const version = useResource(
     dag.version === null ? null : at("dags", dagId, "versions", dag.version),
@@ -101,6 +102,7 @@ function Delete({ dagId }) {
   `;
 }
 
+/** @param {Props<{ dag: Api["Dag"] }>} props */
 const Settings = ({ dag, spec }) => html`
   <${Facts}
     rows=${[

@@ -72,7 +72,7 @@ export function RunsTab({ dagId }) {
   `;
 }
 
-/** @param {string} dagId */
+/** @returns {Column<Api["Run"]>[]} */
 const columnsOf = (dagId) => [
   { head: "State", cell: (r) => html`<${State} name=${r.state} />` },
   { head: "Run", cell: (r) => html`<${Link} to=${path("dags", dagId, "runs", r.run_id)}>${r.run_id}<//>` },

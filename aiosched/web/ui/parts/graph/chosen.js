@@ -55,6 +55,7 @@ export function Chosen({ node, dagId, runId }) {
   `;
 }
 
+/** @param {Props<{ node: Api["GraphNode"] }>} props */
 function Action({ node, dagId, runId }) {
   if (node.kind === "group")
     return html`
