@@ -1,24 +1,5 @@
-// Asking the REST API: JSON in and out, problems as errors with a code, lists page by page, resources that stay fresh.
-import { signal, useEffect, useMemo } from "./html.js";
-import { onPatch } from "./live.js";
-
-/**
- * What `useResource` gives; `data` is null until it is there.
- * @typedef {object} Resource
- * @property {Signal<any>} data
- * @property {Signal<Problem | null>} error
- * @property {Signal<boolean>} loading
- * @property {() => any} reload
- *
- * What `useList` gives; `more` is null where there is no further page.
- * @typedef {object} List
- * @property {Signal<any[]>} items
- * @property {Signal<Problem | null>} error
- * @property {Signal<boolean>} loading
- * @property {Signal<string | null>} more
- * @property {() => any} next reads the next page
- * @property {() => any} reload begins again
- */
+// Asking the REST API: JSON in and out, problems as errors with a code, and who we are.
+import { signal } from "./html.js";
 
 const root = new URL("api/v1/", document.baseURI);
 
@@ -38,14 +19,18 @@ export class Problem extends Error {
 
 /** Set when the server wants a login: the shell shows it instead of the page. */
 export const loginNeeded = signal(false);
+
 /**
  * Who we are; null until it is known.
  * @type {Signal<Api["Me"] | any>}
  */
 export const me = signal(null);
+
 /** Why it is not known who we are, where that is no missing login. */
 export const notKnown = signal(null);
+
 const RANK = { viewer: 1, operator: 2, admin: 3 };
+
 /**
  * Whether we may do what a role may.
  * @param {string} role
@@ -67,7 +52,7 @@ export async function whoAmI() {
  * @param {string} path below api/v1
  * @param {Record<string, any>} [params] of the query; a list stands for each of its values, what is empty is left out
  */
-function address(path, params) {
+export function address(path, params) {
   const url = new URL(path.replace(/^\//, ""), root);
   for (const [name, value] of Object.entries(params || {})) {
     if (value === null || value === undefined || value === "") continue;
@@ -126,12 +111,16 @@ export async function call(method, path, { params, body, headers, raw = false, s
 
 /** @type {(path: string, params?: object, options?: Options) => Promise<any>} */
 export const get = (path, params, options) => call("GET", path, { params, ...options });
+
 /** @type {(path: string, body?: object, options?: Options) => Promise<any>} */
 export const post = (path, body = {}, options) => call("POST", path, { body, ...options });
+
 /** @type {(path: string, body: object, options?: Options) => Promise<any>} */
 export const put = (path, body, options) => call("PUT", path, { body, ...options });
+
 /** @type {(path: string, body: object, options?: Options) => Promise<any>} */
 export const patch = (path, body, options) => call("PATCH", path, { body, ...options });
+
 /** @type {(path: string, options?: Options) => Promise<any>} */
 export const remove = (path, options) => call("DELETE", path, options);
 
@@ -140,141 +129,3 @@ export const remove = (path, options) => call("DELETE", path, options);
  * @param {(string | number)[]} parts
  */
 export const at = (...parts) => parts.map(encodeURIComponent).join("/");
-
-/**
- * `work` made to run once at a time: asked for meanwhile, it runs once more afterwards. So the last answer is the
- * newest.
- * @param {() => Promise<void>} work
- */
-function oneAtATime(work) {
-  let running = false;
-  let again = false;
-  return async () => {
-    if (running) {
-      again = true;
-      return;
-    }
-    running = true;
-    do {
-      again = false;
-      await work();
-    } while (again);
-    running = false;
-  };
-}
-
-/**
- * A resource, read when the page shows it and again when news of one of `kinds` comes.
- * `path` null: nothing yet. `onNews(data, patch)` may apply a patch itself and return the new data; undefined means:
- * read again.
- * @param {string | null} path
- * @param {object} [params]
- * @param {{ kinds?: string[], concerns?: (patch: any) => boolean, onNews?: (data: any, patch: any) => any }} [news]
- * @returns {Resource}
- */
-export function useResource(path, params = {}, { kinds = [], concerns = () => true, onNews } = {}) {
-  const key = path === null ? null : address(path, params).href;
-  const state = useMemo(
-    () => ({ data: signal(null), error: signal(null), loading: signal(true), reload: () => {} }),
-    [key],
-  );
-  useEffect(() => {
-    if (path === null) return undefined;
-    const abort = new AbortController();
-    const read = oneAtATime(async () => {
-      try {
-        state.data.value = await get(path, params, { signal: abort.signal });
-        state.error.value = null;
-      } catch (error) {
-        if (error.name === "AbortError") return;
-        state.error.value = error;
-      }
-      state.loading.value = false;
-    });
-    state.reload = read;
-    read();
-    const off = onPatch((patch) => {
-      if (patch.kind === "reset") return void read(); // the stream could not be resumed: everything may have changed
-      if (!kinds.includes(patch.kind) || !concerns(patch)) return;
-      const next = onNews && state.data.value ? onNews(state.data.value, patch) : undefined;
-      if (next === undefined) read();
-      else state.data.value = next;
-    });
-    return () => {
-      abort.abort();
-      off();
-    };
-  }, [key]);
-  return state;
-}
-
-/**
- * A paged list, `limit` items a page; news of `kinds` read it again after `calm` ms.
- * @param {string | null} path
- * @param {object} [params]
- * @param {{ kinds?: string[], concerns?: (patch: any) => boolean, limit?: number, calm?: number }} [options]
- * @returns {List}
- */
-export function useList(
-  path,
-  params = {},
-  { kinds = [], concerns = () => true, limit = 100, calm = 300 } = {},
-) {
-  const key = path === null ? null : address(path, params).href;
-  const state = useMemo(
-    () => ({
-      items: signal([]),
-      error: signal(null),
-      loading: signal(true),
-      more: signal(null),
-      next: () => {},
-      reload: () => {},
-    }),
-    [key],
-  );
-  useEffect(() => {
-    if (path === null) return undefined;
-    const abort = new AbortController();
-    let pages = 1;
-    const read = oneAtATime(async () => {
-      state.loading.value = true;
-      try {
-        let items = [];
-        let cursor = null;
-        for (let page = 0; page < pages; page++) {
-          const answer = await get(path, { ...params, limit, cursor }, { signal: abort.signal });
-          items = items.concat(answer.items);
-          cursor = answer.next_cursor ?? null;
-          if (!cursor) break;
-        }
-        state.items.value = items;
-        state.more.value = cursor;
-        state.error.value = null;
-      } catch (error) {
-        if (error.name === "AbortError") return;
-        state.error.value = error;
-      }
-      state.loading.value = false;
-    });
-    state.reload = read;
-    state.next = () => {
-      pages++;
-      return read();
-    };
-    read();
-    let due = null;
-    const off = onPatch((patch) => {
-      if (patch.kind !== "reset" && (!kinds.includes(patch.kind) || !concerns(patch))) return;
-      due ??= setTimeout(() => {
-        due = null;
-        state.reload();
-      }, calm); // news come in flocks
-    });
-    return () => {
-      abort.abort();
-      off();
-      clearTimeout(due);
-    };
-  }, [key]);
-  return state;
-}

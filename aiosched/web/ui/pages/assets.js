@@ -1,6 +1,6 @@
 // Assets: who makes them and who waits for them as a picture, the list, their events, and emitting one.
 import { html } from "../lib/html.js";
-import { useList } from "../lib/api.js";
+import { useList } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
 import { Card, Empty, Link, Page, Tabs, Tag, When } from "../parts/basics.js";
 import { Table } from "../parts/table.js";

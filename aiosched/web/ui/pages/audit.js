@@ -1,6 +1,6 @@
 // Audit: every request of a person or a program, and what became of it.
 import { html } from "../lib/html.js";
-import { useList } from "../lib/api.js";
+import { useList } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
 import { Card, Empty, Link, Page, Tag, When } from "../parts/basics.js";
 import { Choices, FilterField, Text, pretty } from "../parts/facts.js";

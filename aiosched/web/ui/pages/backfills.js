@@ -1,12 +1,13 @@
 // Backfills: how far they are, pausing and cancelling, and making one after a look at what becomes of each date.
 import { html, useState } from "../lib/html.js";
-import { at, post, useList, useResource } from "../lib/api.js";
+import { at, post } from "../lib/api.js";
+import { useList, useResource } from "../lib/resources.js";
 import { path, query, setQuery } from "../lib/router.js";
-import { BackfillDialog } from "./backfills/create.js";
 import { Card, Empty, Link, Page, Tag, When } from "../parts/basics.js";
 import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed, FilterField, Parts } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
+import { BackfillDialog } from "./backfills/create.js";
 
 const KINDS = { running: "good", paused: "warn", cancelled: "danger" };
 

@@ -1,7 +1,8 @@
 // A DAG: its header with switch and actions, and its views as tabs.
 import { html } from "../lib/html.js";
-import { at, may, useResource } from "../lib/api.js";
+import { at, may } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
+import { useResource } from "../lib/resources.js";
 import { go, here, query, setQuery } from "../lib/router.js";
 import { instant, now, relative } from "../lib/time.js";
 import { PauseSwitch } from "../parts/actions/pause.js";

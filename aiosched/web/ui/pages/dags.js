@@ -1,14 +1,15 @@
 // All DAGs: pause switch, schedule, the last runs as bars, how they usually go, the next run.
 import { html, useEffect, useMemo, useRef, useSignal, useState } from "../lib/html.js";
-import { Problem, get, useList } from "../lib/api.js";
+import { Problem, get } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
 import { onPatch } from "../lib/live.js";
+import { useList } from "../lib/resources.js";
 import { query, setQuery } from "../lib/router.js";
-import { columnsOf } from "./dags/columns.js";
 import { TriggerDialog } from "../parts/actions/trigger.js";
 import { Card, Empty, Page } from "../parts/basics.js";
 import { Filter, SearchField } from "../parts/form.js";
 import { Table } from "../parts/table.js";
+import { columnsOf } from "./dags/columns.js";
 
 const PIECE = 50; // DAGs whose runs are asked for at a time
 

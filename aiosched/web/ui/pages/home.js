@@ -1,12 +1,13 @@
 // Home: health, what runs and waits, what needs attention, past and coming runs.
 import { html, useEffect, useRef } from "../lib/html.js";
-import { useResource } from "../lib/api.js";
+import { useResource } from "../lib/resources.js";
 import { href, path } from "../lib/router.js";
 import { relative } from "../lib/time.js";
 import { Card, Failure, Link, Loading, Page, When } from "../parts/basics.js";
 import { Timeline } from "../parts/timeline.js";
 
 const WORST_FIRST = { scheduler: 0, import_error: 1, failed: 2, paused: 3, late: 4, pool: 5, callback: 6 };
+
 const KINDS = {
   scheduler: ["✕", "danger"],
   import_error: ["✕", "danger"],
@@ -16,6 +17,7 @@ const KINDS = {
   pool: ["≡", "warn"],
   callback: ["!", "warn"],
 };
+
 const HEALTH = {
   healthy: ["✓", "good", "healthy"],
   degraded: ["!", "warn", "degraded"],

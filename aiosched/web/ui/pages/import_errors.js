@@ -1,6 +1,6 @@
 // Import errors: the line of the user's file that failed, with the code around it; every file and how its parsing went.
 import { html } from "../lib/html.js";
-import { useList } from "../lib/api.js";
+import { useList } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
 import {
   Card,

@@ -1,9 +1,11 @@
 // Pools: how many slots are taken, who holds them, who waits; slots are set in place, after a look at what changes.
 import { html, useState } from "../lib/html.js";
-import { useList } from "../lib/api.js";
-import { LIVE, Pool, PoolDialog } from "./pools/pool.js";
+import { useList } from "../lib/resources.js";
 import { Card, Failure, Loading, Page } from "../parts/basics.js";
 import { Allowed } from "../parts/facts.js";
+import { PoolDialog } from "./pools/dialogs.js";
+import { Pool } from "./pools/pool.js";
+import { LIVE } from "./pools/words.js";
 
 export function Pools() {
   const list = useList("pools", {}, LIVE);

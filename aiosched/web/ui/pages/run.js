@@ -1,12 +1,11 @@
 // A run: its facts, why it waits or failed, its task instances by state, its values, and what can be done with it.
 import { html, useEffect, useState } from "../lib/html.js";
-import { at, post, useResource } from "../lib/api.js";
+import { at, post } from "../lib/api.js";
 import { watchTopic } from "../lib/live.js";
+import { useResource } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
 import { byState, stateOf } from "../lib/states.js";
 import { duration, secondsBetween } from "../lib/time.js";
-import { Details, RunFacts, StateBar } from "./run/facts.js";
-import { Tasks } from "./run/tasks.js";
 import { ClearDialog } from "../parts/actions/clear.js";
 import { MarkDialog } from "../parts/actions/mark.js";
 import { Card, Empty, Notice, Page, Said, Shown, State, Tabs, When } from "../parts/basics.js";
@@ -15,6 +14,8 @@ import { Allowed } from "../parts/facts.js";
 import { Chart } from "../parts/gantt/chart.js";
 import { useRunResource } from "../parts/run_resource.js";
 import { WhyCard } from "../parts/why.js";
+import { Details, RunFacts, StateBar } from "./run/facts.js";
+import { Tasks } from "./run/tasks.js";
 
 const ENDS = {
   running: "is stopped",

@@ -1,6 +1,6 @@
 // All runs, newest first: by state, type, DAG and run id.
 import { html } from "../lib/html.js";
-import { useList } from "../lib/api.js";
+import { useList } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
 import { RUN_STATES, RUN_TYPES, runTypeWords } from "../lib/states.js";
 import { duration, secondsBetween } from "../lib/time.js";

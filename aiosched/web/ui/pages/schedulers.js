@@ -1,10 +1,10 @@
 // Schedulers and workers: who is alive, which partitions are whose, how quick they are.
 import { html, useEffect, useState } from "../lib/html.js";
-import { useResource } from "../lib/api.js";
 import { quantile, since, together } from "../lib/figures.js";
+import { useResource } from "../lib/resources.js";
+import { Card, Empty, Page, Shown } from "../parts/basics.js";
 import { EVERY, Fleet } from "./schedulers/fleet.js";
 import { figure } from "./schedulers/scheduler.js";
-import { Card, Empty, Page, Shown } from "../parts/basics.js";
 
 const KEPT = 360; // looks that the charts show
 

@@ -1,9 +1,9 @@
 // Variables and connections: what exists, never what is in it. A value goes in and does not come out.
 import { html } from "../lib/html.js";
 import { query } from "../lib/router.js";
+import { Page, Tabs } from "../parts/basics.js";
 import { Connections } from "./secrets/connections.js";
 import { Variables } from "./secrets/variables.js";
-import { Page, Tabs } from "../parts/basics.js";
 
 export function Secrets() {
   const tab = query.value.tab || "variables";

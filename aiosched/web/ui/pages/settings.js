@@ -1,6 +1,7 @@
 // Settings of the web server's process, by section; secrets are hidden.
 import { classes, html } from "../lib/html.js";
-import { may, useResource } from "../lib/api.js";
+import { may } from "../lib/api.js";
+import { useResource } from "../lib/resources.js";
 import { query } from "../lib/router.js";
 import { Card, Empty, Page, Shown, Tag } from "../parts/basics.js";
 import { FilterField } from "../parts/facts.js";
@@ -11,6 +12,7 @@ const shown = (value) =>
   ` : html`
     <code>${typeof value === "string" ? value : JSON.stringify(value)}</code>
   `;
+
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 export function Settings() {

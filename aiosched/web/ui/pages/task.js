@@ -1,21 +1,22 @@
 // A task instance: its tries with their logs, why it waits or failed, what it pushed, its fields and events.
 import { html, useEffect, useState } from "../lib/html.js";
-import { at, useList, useResource } from "../lib/api.js";
+import { at } from "../lib/api.js";
 import { watchTopic } from "../lib/live.js";
 import { taskName } from "../lib/names.js";
+import { useList, useResource } from "../lib/resources.js";
 import { query } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { duration, secondsBetween } from "../lib/time.js";
-import { Definition, Rendered } from "./task/definition.js";
-import { Events } from "./task/events.js";
-import { Instances, crumbsOf } from "./task/instances.js";
-import { Log } from "./task/tries.js";
-import { XComs } from "./task/xcom.js";
 import { ClearDialog } from "../parts/actions/clear.js";
 import { MarkDialog } from "../parts/actions/mark.js";
 import { Card, Facts, Link, Page, Said, Shown, State, Tabs, Tag, When } from "../parts/basics.js";
 import { Allowed, Note } from "../parts/facts.js";
 import { WhyCard } from "../parts/why.js";
+import { Definition, Rendered } from "./task/definition.js";
+import { Events } from "./task/events.js";
+import { Instances, crumbsOf } from "./task/instances.js";
+import { Log } from "./task/tries.js";
+import { XComs } from "./task/xcom.js";
 
 const TABS = [
   ["log", "Log"],

@@ -2,9 +2,9 @@
 import { html } from "../lib/html.js";
 import { may, me } from "../lib/api.js";
 import { query } from "../lib/router.js";
+import { Notice, Page, Tabs } from "../parts/basics.js";
 import { People } from "./users/people.js";
 import { Tokens } from "./users/tokens.js";
-import { Notice, Page, Tabs } from "../parts/basics.js";
 
 export function Users() {
   const people = may("admin");

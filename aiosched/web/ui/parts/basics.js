@@ -1,8 +1,8 @@
 // Small parts that every page uses: states, instants, facts, empty and error states, tabs, the frame of a page.
 import { html, useEffect, classes } from "../lib/html.js";
+import { here, href, query } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { instant, relative, zoneName, duration } from "../lib/time.js";
-import { here, href, query } from "../lib/router.js";
 
 /** A state as colour, glyph and text; `bare` leaves the text to screen readers. */
 export function State({ name, bare = false, count }) {

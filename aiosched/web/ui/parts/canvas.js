@@ -1,7 +1,7 @@
 // What the canvas views share: sharp pixels at every density, drawn once a frame, again when size or theme change.
 import { signal, useEffect, useRef } from "../lib/html.js";
-import { theme } from "../lib/theme.js";
 import { STATES, colour, stateOf } from "../lib/states.js";
+import { theme } from "../lib/theme.js";
 
 /** Grows when the colours change, whatever changed them. */
 const colours = signal(0);

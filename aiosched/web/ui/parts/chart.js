@@ -1,8 +1,8 @@
 // A small chart of figures over the time that the page is open.
 import { html, useEffect, useRef } from "../lib/html.js";
 import uPlot from "../vendor/uplot.js";
-import { duration, instant, zone } from "../lib/time.js";
 import { theme } from "../lib/theme.js";
+import { duration, instant, zone } from "../lib/time.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 

@@ -1,7 +1,7 @@
 // What belongs to a run and changes with its tasks: its graph, its Gantt chart.
 import { useEffect, useRef } from "../lib/html.js";
-import { useResource } from "../lib/api.js";
 import { watchTopic } from "../lib/live.js";
+import { useResource } from "../lib/resources.js";
 
 /**
  * A resource of a run, read again at most once a second while its tasks change.

@@ -1,12 +1,13 @@
 // Past and coming runs on a line of time, a lane for each DAG.
-import { html, useRef, useState, useEffect } from "../lib/html.js";
-import { useResource } from "../lib/api.js";
+import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { useResource } from "../lib/resources.js";
 import { href, path, query, setQuery } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { duration, instant, now, secondsBetween, zone } from "../lib/time.js";
 import { Card, Empty, Link, Shown } from "./basics.js";
 
 const SPANS = { 1: "1 h", 6: "6 h", 24: "24 h" };
+
 const LANES = 14;
 
 const HOUR = 3_600_000;

@@ -1,10 +1,10 @@
 // Why something waits, or did not run: every gate in order, who holds what is missing, and what would help.
 import { html } from "../lib/html.js";
-import { useResource } from "../lib/api.js";
 import { taskName, taskPath } from "../lib/names.js";
+import { useResource } from "../lib/resources.js";
+import { path } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { duration } from "../lib/time.js";
-import { path } from "../lib/router.js";
 import { Card, Failure, Link, Loading, When } from "./basics.js";
 import { Cli } from "./dialog.js";
 

@@ -1,14 +1,15 @@
 // One asset: what it is, its events, and emitting one.
 import { html, useState } from "../../lib/html.js";
-import { at, post, useList, useResource } from "../../lib/api.js";
+import { at, post } from "../../lib/api.js";
 import { taskName, taskPath } from "../../lib/names.js";
+import { useList, useResource } from "../../lib/resources.js";
 import { path } from "../../lib/router.js";
-import { KINDS, dags } from "./links.js";
-import { LineageCard } from "./lineage.js";
 import { Card, Empty, Facts, Link, Page, Shown, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Allowed, objectOf } from "../../parts/facts.js";
 import { Table } from "../../parts/table.js";
+import { LineageCard } from "./lineage.js";
+import { KINDS, dags } from "./links.js";
 
 export function AssetPage({ asset }) {
   const found = useResource(at("assets", asset), {}, KINDS);

@@ -1,7 +1,7 @@
 // Who makes assets and who waits for them, as a picture.
 import { html } from "../../lib/html.js";
-import { useResource } from "../../lib/api.js";
 import { layered } from "../../lib/layered.js";
+import { useResource } from "../../lib/resources.js";
 import { href, path } from "../../lib/router.js";
 import { Card, Empty, Shown } from "../../parts/basics.js";
 

@@ -1,7 +1,7 @@
 // The task instances of a run, those of a mapped task folded.
 import { html } from "../../lib/html.js";
-import { useList } from "../../lib/api.js";
 import { taskName, taskPath } from "../../lib/names.js";
+import { useList } from "../../lib/resources.js";
 import { query, setQuery } from "../../lib/router.js";
 import { byState } from "../../lib/states.js";
 import { duration, secondsBetween } from "../../lib/time.js";

@@ -1,8 +1,8 @@
 // All schedulers together: who owns which partition, and how fast they are.
 import { html } from "../../lib/html.js";
-import { Scheduler } from "./scheduler.js";
 import { Card, Notice } from "../../parts/basics.js";
 import { Chart } from "../../parts/chart.js";
+import { Scheduler } from "./scheduler.js";
 
 export const EVERY = 5000; // milliseconds between looks; figures come with each renewal of a lease
 const HUES = ["--owner-0", "--owner-1", "--owner-2", "--owner-3", "--owner-4", "--owner-5"];

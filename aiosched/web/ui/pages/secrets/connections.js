@@ -1,11 +1,12 @@
 // Connections: the list, and setting one. Passwords are never shown.
 import { html, useState } from "../../lib/html.js";
-import { at, put, remove, useList } from "../../lib/api.js";
-import { Input, acts } from "./fields.js";
+import { at, put, remove } from "../../lib/api.js";
+import { useList } from "../../lib/resources.js";
 import { Card, Empty, Notice, Tag, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Allowed, objectOf } from "../../parts/facts.js";
 import { Table } from "../../parts/table.js";
+import { Input, acts } from "./fields.js";
 
 export function Connections() {
   const list = useList("connections");

@@ -1,6 +1,7 @@
 // What a task is: its definition, its templates, and what they become.
 import { html } from "../../lib/html.js";
-import { may, useResource } from "../../lib/api.js";
+import { may } from "../../lib/api.js";
+import { useResource } from "../../lib/resources.js";
 import { path } from "../../lib/router.js";
 import { Card, Empty, Facts, Link, Shown } from "../../parts/basics.js";
 import { Text, pretty } from "../../parts/facts.js";

@@ -1,6 +1,6 @@
 // What happened to a task instance.
 import { html } from "../../lib/html.js";
-import { useResource } from "../../lib/api.js";
+import { useResource } from "../../lib/resources.js";
 import { Card, Empty, Shown, State, When } from "../../parts/basics.js";
 import { Table } from "../../parts/table.js";
 

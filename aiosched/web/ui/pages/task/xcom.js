@@ -1,7 +1,8 @@
 // What a task instance has pushed.
 import { html, useState } from "../../lib/html.js";
-import { get, useList } from "../../lib/api.js";
+import { get } from "../../lib/api.js";
 import { bytes } from "../../lib/figures.js";
+import { useList } from "../../lib/resources.js";
 import { Card, Empty, Failure, Loading, When } from "../../parts/basics.js";
 import { toast } from "../../parts/dialog.js";
 import { Text, pretty } from "../../parts/facts.js";

@@ -1,10 +1,11 @@
 // People who may log in.
 import { html, useState } from "../../lib/html.js";
-import { at, me, patch, post, remove, useList } from "../../lib/api.js";
-import { PasswordField, RoleField } from "./fields.js";
+import { at, me, patch, post, remove } from "../../lib/api.js";
+import { useList } from "../../lib/resources.js";
 import { Card, Empty, Tag, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
+import { PasswordField, RoleField } from "./fields.js";
 
 export function People() {
   const list = useList("users");

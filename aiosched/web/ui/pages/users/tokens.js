@@ -1,11 +1,12 @@
 // Tokens of programs. A token is shown once, when it is made.
 import { html, useState } from "../../lib/html.js";
-import { at, may, me, post, remove, useList } from "../../lib/api.js";
-import { ROLES, RoleField } from "./fields.js";
+import { at, may, me, post, remove } from "../../lib/api.js";
+import { useList } from "../../lib/resources.js";
 import { Card, Empty, Notice, Tag, When } from "../../parts/basics.js";
 import { Confirm, Dialog, commandLine } from "../../parts/dialog.js";
 import { Text } from "../../parts/facts.js";
 import { Table } from "../../parts/table.js";
+import { ROLES, RoleField } from "./fields.js";
 
 export function Tokens() {
   const list = useList("tokens", { everybody: may("admin") || null });

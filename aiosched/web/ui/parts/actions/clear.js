@@ -1,8 +1,8 @@
 // Let task instances run again.
 import { html, useState } from "../../lib/html.js";
 import { at, post } from "../../lib/api.js";
-import { OPTIONS, Options, Preview, flagsOf, useDryRun } from "./touched.js";
 import { Confirm, commandLine } from "../dialog.js";
+import { OPTIONS, Options, Preview, flagsOf, useDryRun } from "./touched.js";
 
 const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})$`;
 

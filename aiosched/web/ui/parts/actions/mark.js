@@ -1,11 +1,12 @@
 // Set the state of a run or of task instances.
 import { html, useState } from "../../lib/html.js";
-import { at, post, useResource } from "../../lib/api.js";
+import { at, post } from "../../lib/api.js";
 import { taskName } from "../../lib/names.js";
+import { useResource } from "../../lib/resources.js";
 import { stateOf } from "../../lib/states.js";
-import { Counts, OPTIONS, Options, Preview, flagsOf, useDryRun } from "./touched.js";
 import { Shown } from "../basics.js";
 import { Confirm, commandLine } from "../dialog.js";
+import { Counts, OPTIONS, Options, Preview, flagsOf, useDryRun } from "./touched.js";
 
 const MARKS = OPTIONS.filter(([name]) => ["upstream", "downstream", "past", "future"].includes(name));
 

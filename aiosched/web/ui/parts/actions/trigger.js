@@ -2,11 +2,11 @@
 import { html, useEffect, useMemo, useState } from "../../lib/html.js";
 import { at, get, post } from "../../lib/api.js";
 import { utc } from "../../lib/schema.js";
-import { confOf, looksLikeJson, textsOf } from "./conf.js";
 import { Loading, Notice } from "../basics.js";
 import { Confirm, Dialog, commandLine } from "../dialog.js";
 import { InputField } from "../form.js";
 import { Field } from "../schema_form.js";
+import { confOf, looksLikeJson, textsOf } from "./conf.js";
 
 /** Make a run of `dagId`: its params as fields, the logical date, the run id. `onDone(run)` when it exists. */
 export function TriggerDialog({ dagId, onClose, onDone }) {

@@ -1,12 +1,15 @@
 // The calendar: the days of a year by their runs, those to come outlined.
 import { html } from "../../lib/html.js";
-import { at, useResource } from "../../lib/api.js";
+import { at } from "../../lib/api.js";
+import { useResource } from "../../lib/resources.js";
 import { here, href, query, setQuery } from "../../lib/router.js";
 import { stateOf, worst } from "../../lib/states.js";
 import { Card, Shown, State } from "../basics.js";
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
 const DAY = 86_400_000;
+
 const key = (time) => new Date(time).toISOString().slice(0, 10);
 
 export function CalendarTab({ dagId }) {

@@ -1,7 +1,8 @@
 // The code of a DAG: its versions, the source with line numbers, what changed between two of them.
 import { html, useMemo } from "../../lib/html.js";
-import { at, useResource } from "../../lib/api.js";
+import { at } from "../../lib/api.js";
 import { highlight } from "../../lib/python.js";
+import { useResource } from "../../lib/resources.js";
 import { query, setQuery } from "../../lib/router.js";
 import { instant } from "../../lib/time.js";
 import { Card, Empty, Shown } from "../basics.js";

@@ -1,6 +1,7 @@
 // The details of a DAG: its settings, why it waits, the runs to come, its tasks and params.
 import { html, useState } from "../../lib/html.js";
-import { at, may, remove, useResource } from "../../lib/api.js";
+import { at, may, remove } from "../../lib/api.js";
+import { useResource } from "../../lib/resources.js";
 import { go } from "../../lib/router.js";
 import { duration } from "../../lib/time.js";
 import { Card, Empty, Facts, Link, Shown, Tag, When } from "../basics.js";

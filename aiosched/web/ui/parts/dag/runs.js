@@ -1,6 +1,6 @@
 // The runs of a DAG: a picker for views of one run, and the list with its filters.
 import { html } from "../../lib/html.js";
-import { useList, useResource } from "../../lib/api.js";
+import { useList, useResource } from "../../lib/resources.js";
 import { path, query, setQuery } from "../../lib/router.js";
 import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../../lib/states.js";
 import { instant, secondsBetween } from "../../lib/time.js";

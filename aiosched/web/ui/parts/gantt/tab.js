@@ -1,6 +1,7 @@
 // The tab with the Gantt chart of a run of a DAG.
 import { html } from "../../lib/html.js";
-import { at, useResource } from "../../lib/api.js";
+import { at } from "../../lib/api.js";
+import { useResource } from "../../lib/resources.js";
 import { path, query } from "../../lib/router.js";
 import { Empty, Failure, Link, Loading, Notice, State } from "../basics.js";
 import { RunPicker } from "../dag/runs.js";

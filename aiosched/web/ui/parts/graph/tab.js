@@ -1,6 +1,7 @@
 // The tab with the graph of a DAG: the run whose states it shows, and a field that finds a task.
 import { html, useMemo, useRef } from "../../lib/html.js";
-import { at, useResource } from "../../lib/api.js";
+import { at } from "../../lib/api.js";
+import { useResource } from "../../lib/resources.js";
 import { query, setQuery } from "../../lib/router.js";
 import { Empty, Failure, Loading, State } from "../basics.js";
 import { RunPicker } from "../dag/runs.js";

@@ -1,10 +1,12 @@
 // The grid's data, kept fresh: news of running runs are applied to it, everything else is read again.
 import { useEffect, useRef } from "../../lib/html.js";
-import { at, useResource } from "../../lib/api.js";
+import { at } from "../../lib/api.js";
 import { patchRun, patchTasks } from "../../lib/gridmodel.js";
 import { watchTopic } from "../../lib/live.js";
+import { useResource } from "../../lib/resources.js";
 
 const WATCHED = 5; // running runs whose tasks are told live
+
 const CALM = 700; // milliseconds: news come in flocks
 
 /**

@@ -1,0 +1,46 @@
+// Who holds the slots of a pool, and who waits for them.
+import { html } from "../../lib/html.js";
+import { at } from "../../lib/api.js";
+import { taskName, taskPath } from "../../lib/names.js";
+import { useResource } from "../../lib/resources.js";
+import { duration } from "../../lib/time.js";
+import { Failure, Link, Loading } from "../../parts/basics.js";
+import { LIVE } from "./words.js";
+
+export function Queue({ name }) {
+  const found = useResource(`${at("pools", name)}/queue`, {}, LIVE);
+  if (found.error.value) return html`<${Failure} error=${found.error.value} retry=${found.reload} />`;
+  if (!found.data.value) return html`<${Loading} lines=${2} />`;
+  const { holders, items, next_cursor } = found.data.value;
+  const List = (title, list, none) => html`
+    <div>
+      <h3>${title}</h3>
+      ${list.length ? html`
+        <ol class="plain queue">
+          ${list.map((one) => html`
+            <li class="row apart">
+              <span class="clip">
+                <${Link} to=${taskPath(one)}>${taskName(one)}<//>${" "}
+                <span class="faint">
+                  ${one.dag_id} · ${one.run_id}
+                </span>
+              </span>
+              <span class="soft tabular nowrap">
+                ${one.slots > 1 ? `${one.slots} slots, ` : ""}
+                ${one.seconds !== null && one.seconds !== undefined ? duration(one.seconds) : ""}
+              </span>
+            </li>
+          `)}
+        </ol>
+      ` : html`
+        <p class="faint">${none}</p>
+      `}
+    </div>
+  `;
+  return html`
+    <div class="columns">
+      ${List("Holds", holders, "Nobody holds a slot.")}
+      ${List(`Waits, first to last${next_cursor ? ` (the first ${items.length})` : ""}`, items, "Nobody waits.")}
+    </div>
+  `;
+}
