@@ -674,7 +674,7 @@ export interface components {
       state: "success" | "failed" | "queued";
     };
     /**
-     * @description Where a DAG run is.
+     * @description The state of a DAG run.
      * @enum {string}
      */
     RunState: "queued" | "running" | "success" | "failed";
@@ -899,7 +899,7 @@ export interface components {
       try_number: number;
     };
     /**
-     * @description Where a task instance is. `NONE` waits for its dependencies.
+     * @description The state of a task instance. `NONE` waits for its dependencies.
      * @enum {string}
      */
     TaskState:
@@ -1008,7 +1008,7 @@ export interface components {
       value: string;
     };
     /**
-     * @description How a gate stands.
+     * @description The state of a gate.
      * @enum {string}
      */
     Verdict: "ok" | "wait" | "never" | "not-reached" | "unknown";
