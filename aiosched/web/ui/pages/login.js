@@ -59,33 +59,7 @@ export function Login() {
           </a>
           <p class="faint">Or with a password of this server:</p>
         `}
-        <div class="field">
-          <label for="name">Name</label>
-          <input
-            class="input"
-            id="name"
-            name="name"
-            autocomplete="username"
-            autocapitalize="none"
-            spellcheck="false"
-            required
-            autofocus
-          />
-        </div>
-        <div class="field">
-          <label for="password">Password</label>
-          <input
-            class="input"
-            id="password"
-            name="password"
-            type="password"
-            ref=${password}
-            autocomplete="current-password"
-            required
-            aria-invalid=${error ? "true" : undefined}
-            aria-describedby=${error ? "login-error" : undefined}
-          />
-        </div>
+        <${Fields} password=${password} wrong=${Boolean(error)} />
         ${error && html`
           <div id="login-error">
             <${Notice} kind="danger">${error.message}<//>
@@ -100,5 +74,38 @@ export function Login() {
         </p>
       </form>
     </main>
+  `;
+}
+
+/** `password` gets the field of the password; `wrong`: the last try was refused. */
+function Fields({ password, wrong }) {
+  return html`
+    <div class="field">
+      <label for="name">Name</label>
+      <input
+        class="input"
+        id="name"
+        name="name"
+        autocomplete="username"
+        autocapitalize="none"
+        spellcheck="false"
+        required
+        autofocus
+      />
+    </div>
+    <div class="field">
+      <label for="password">Password</label>
+      <input
+        class="input"
+        id="password"
+        name="password"
+        type="password"
+        ref=${password}
+        autocomplete="current-password"
+        required
+        aria-invalid=${wrong ? "true" : undefined}
+        aria-describedby=${wrong ? "login-error" : undefined}
+      />
+    </div>
   `;
 }

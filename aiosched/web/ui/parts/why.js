@@ -46,57 +46,43 @@ function Holder({ one, gate }) {
   `;
 }
 
-/** The card for `${path}/why`; nothing where the server has no answer. `kinds` of news that may change it. */
+/**
+ * The card for an address of the API and `/why`; nothing where the server has no answer.
+ * @param {{ of: string, params?: object, kinds?: string[], concerns?: (patch: any) => boolean }} props  `kinds` of news
+ *   that may change it
+ */
 export function WhyCard({ of, params, kinds = ["run", "task", "pool", "dag"], concerns }) {
   const why = useResource(`${of}/why`, params, { kinds, concerns });
-  if (why.error.value)
-    return why.error.value.status === 404 || why.data.value ? null : html`
+  if (why.error.value) {
+    if (why.error.value.status === 404 || why.data.value) return null;
+    return html`
       <${Card} title="Why">
         <${Failure} error=${why.error.value} retry=${why.reload} />
       <//>
     `;
+  }
   if (!why.data.value)
     return html`
       <${Card} title="Why">
         <${Loading} lines=${3} />
       <//>
     `;
-  const { summary, gates, notes, rank, likely_free_at, earliest_start, commands, waiting_seconds } =
-    why.data.value;
+  return html`<${Answer} why=${why.data.value} />`;
+}
+
+/** @param {{ why: Api["Why"] }} props */
+function Answer({ why }) {
+  const { summary, gates, notes, commands, waiting_seconds } = why;
+  const waits = waiting_seconds ? html`<span class="soft">waits for ${duration(waiting_seconds)}</span>` : null;
   return html`
-    <${Card}
-      title="Why"
-      class="card why"
-      actions=${waiting_seconds ? html`<span class="soft">waits for ${duration(waiting_seconds)}</span>` : null}
-    >
+    <${Card} title="Why" class="card why" actions=${waits}>
       <div class="stack">
         <p class="summary">${summary}</p>
         ${gates.length > 0 && html`
           <ol class="gates">
-            ${gates.map((gate) => {
-              const [glyph, words] = VERDICTS[gate.verdict] || VERDICTS.unknown;
-              return html`
-                <li class=${gate.verdict}>
-                  <i aria-hidden="true">${glyph}</i>
-                  <b>${gate.name}</b>
-                  <span class="verdict">${words}</span>
-                  <span class="detail">
-                    ${gate.detail}
-                    ${gate.opens_at && html`
-                      ${" "}
-                      · opens <${When} at=${gate.opens_at} ago />
-                    `}
-                  </span>
-                  ${gate.holders?.length > 0 && html`
-                    <ul class="holders">
-                      ${gate.holders.map((one) => html`
-                        <${Holder} one=${one} gate=${gate.name} />
-                      `)}
-                    </ul>
-                  `}
-                </li>
-              `;
-            })}
+            ${gates.map((gate) => html`
+              <${Gate} gate=${gate} />
+            `)}
           </ol>
         `}
         ${notes?.length > 0 && html`
@@ -106,21 +92,7 @@ export function WhyCard({ of, params, kinds = ["run", "task", "pool", "dag"], co
             `)}
           </ul>
         `}
-        ${(rank || likely_free_at || earliest_start) && html`
-          <div class="row wide soft">
-            ${rank && html`<span>number ${rank} in the queue</span>`}
-            ${likely_free_at && html`
-              <span>
-                likely free <${When} at=${likely_free_at} ago />
-              </span>
-            `}
-            ${earliest_start && html`
-              <span>
-                starts at the earliest <${When} at=${earliest_start} ago />
-              </span>
-            `}
-          </div>
-        `}
+        <${Prospect} why=${why} />
         ${commands?.length > 0 && html`
           <div class="stack tight">
             <span class="faint">What would help</span>
@@ -131,5 +103,54 @@ export function WhyCard({ of, params, kinds = ["run", "task", "pool", "dag"], co
         `}
       </div>
     <//>
+  `;
+}
+
+/** @param {{ gate: Api["WhyGate"] }} props */
+function Gate({ gate }) {
+  const [glyph, words] = VERDICTS[gate.verdict] || VERDICTS.unknown;
+  return html`
+    <li class=${gate.verdict}>
+      <i aria-hidden="true">${glyph}</i>
+      <b>${gate.name}</b>
+      <span class="verdict">${words}</span>
+      <span class="detail">
+        ${gate.detail}
+        ${gate.opens_at && html`
+          ${" "}
+          · opens <${When} at=${gate.opens_at} ago />
+        `}
+      </span>
+      ${gate.holders?.length > 0 && html`
+        <ul class="holders">
+          ${gate.holders.map((one) => html`
+            <${Holder} one=${one} gate=${gate.name} />
+          `)}
+        </ul>
+      `}
+    </li>
+  `;
+}
+
+/**
+ * When it may go on.
+ * @param {{ why: Api["Why"] }} props
+ */
+function Prospect({ why: { rank, likely_free_at, earliest_start } }) {
+  if (!rank && !likely_free_at && !earliest_start) return null;
+  return html`
+    <div class="row wide soft">
+      ${rank && html`<span>number ${rank} in the queue</span>`}
+      ${likely_free_at && html`
+        <span>
+          likely free <${When} at=${likely_free_at} ago />
+        </span>
+      `}
+      ${earliest_start && html`
+        <span>
+          starts at the earliest <${When} at=${earliest_start} ago />
+        </span>
+      `}
+    </div>
   `;
 }
