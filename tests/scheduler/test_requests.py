@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from aiosched.clock import FakeClock
+from aiosched.core.requests.requests import SetNote
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.states import RunState
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from aiosched.db.statements.inbox import Command
 from aiosched.errors import InternalError, NotFound, Refused
 from aiosched.scheduler.requests import commands
 from aiosched.scheduler.session.session import Session
@@ -157,7 +157,7 @@ async def test_unusable_arguments_are_refused(dsn: str, clock: FakeClock, verb: 
 async def test_a_bug_in_a_request_is_answered_as_a_bug_and_everything_is_read_again(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bug: Exception
 ) -> None:
-    async def broken(session: Session, dag: OwnedDag, command: Command) -> None:
+    async def broken(session: Session, dag: OwnedDag, request: SetNote, number: int) -> None:
         dag.running.clear()
         raise bug
 
