@@ -7,9 +7,9 @@ It is answered from the rows by whoever asks, and leaves no entry in the audit l
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeGuard
 
-from aiosched.core.requests.requests import BackfillCreate, Selection
+from aiosched.core.requests.requests import BackfillCreate, Request, Selection
 from aiosched.db.queries.why import get_dag_row
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -20,6 +20,11 @@ from aiosched.scheduler.requests.selection import Touched, refuse_running, runni
 from aiosched.scheduler.runs.backfills import plan_dates, shown
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.version_reading import ensure_versions
+
+
+def is_preview(request: Request) -> TypeGuard[Selection | BackfillCreate]:
+    """Whether a request only wants to know what it would touch."""
+    return isinstance(request, (Selection, BackfillCreate)) and request.dry_run
 
 
 async def preview(db: Database, dag_id: str, request: Selection | BackfillCreate, *, now: datetime) -> dict[str, Any]:
