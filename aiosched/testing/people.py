@@ -328,6 +328,10 @@ class People(WorldView):
         find_backfill(dag, number).is_paused = paused
         self._context_of(dag.row.dag_id).cache.work.to_start[dag.row.dag_id] = None
 
+    def resume_backfill(self, number: int) -> None:
+        """Undo `pause_backfill`."""
+        self.pause_backfill(number, paused=False)
+
     def cancel_backfill(self, number: int) -> int:
         """Its queued runs fail, running ones go on; returns how many have failed."""
         dag = self._dag_of_backfill(number)

@@ -28,7 +28,7 @@ from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.queries import queries
 from aiosched.db.queries.version_queries import get_version
 from aiosched.errors import ParamError, Refused
-from aiosched.web.api.base.models import JsonObject, Name, Reason, RunRef, Text, Because
+from aiosched.web.api.base.models import Because, JsonObject, Name, Reason, RunRef, Text
 from aiosched.web.api.dags import Dag
 from aiosched.web.api.runs import Run, RunDetails, details_of
 from aiosched.web.auth.access import Person, Role, allow
