@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from aiosched.core.creation.backfills import Rerun
 from aiosched.core.values.states import RUN_FINISHED, RunState, TaskState
 from aiosched.errors import AioschedError, NotFound, Refused
-from aiosched.web.api.actions import ClearAnswer
+from aiosched.web.api.actions import ClearAnswer, Noted
 from aiosched.web.api.assets import Asset, AssetEvent, Emitted
 from aiosched.web.api.backfills import Backfill, BackfillAnswer
 from aiosched.web.api.dags import Dag
@@ -107,6 +107,10 @@ class Client:
         """Undo `pause`."""
         return await self._send(Dag, "PATCH", _path("dags", dag_id), {"is_paused": False, "reason": reason})
 
+    async def delete(self, dag_id: str, *, reason: str | None = None) -> None:
+        """Remove a DAG's rows: its runs and their history. A file that still has it brings it back."""
+        _applied(await self._http.request("DELETE", _path("dags", dag_id), params=_given({"reason": reason})))
+
     # -- runs -------------------------------------------------------------------------------
 
     def runs(
@@ -139,6 +143,7 @@ class Client:
         run_id: str | None = None,
         run_after: datetime | None = None,
         unpause: bool = False,
+        reason: str | None = None,
     ) -> Run:
         """Make a run; returns when it is stored. Instants are aware."""
         wish = {
@@ -147,6 +152,7 @@ class Client:
             "run_id": run_id,
             "run_after": _instant(run_after),
             "unpause": unpause,
+            "reason": reason,
         }
         return await self._send(Run, "POST", _path("dags", dag_id, "runs"), wish)
 
@@ -157,13 +163,24 @@ class Client:
                 await asyncio.sleep(_LOOK_SECONDS)
         return found
 
-    async def cancel(self, dag_id: str, run: str) -> RunDetails:
+    async def cancel(self, dag_id: str, run: str, *, reason: str | None = None) -> RunDetails:
         """End a run: its running tasks are stopped, the others do not start, the run is failed."""
-        return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, "cancel"), {})
+        return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, "cancel"), {"reason": reason})
 
-    async def mark_run(self, dag_id: str, run: str, state: Literal["success", "failed", "queued"]) -> RunDetails:
+    async def mark_run(
+        self, dag_id: str, run: str, state: Literal["success", "failed", "queued"], *, reason: str | None = None
+    ) -> RunDetails:
         """Set a run to success or failed with all that is unfinished in it, or queue it again."""
-        return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, "mark"), {"state": state})
+        wish = {"state": state, "reason": reason}
+        return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, "mark"), wish)
+
+    async def set_note(
+        self, dag_id: str, run: str, note: str, *, task_id: str | None = None, map_index: int | None = None
+    ) -> Noted:
+        """Put a note of at most 1,000 characters on a run, or on one of its task instances; an empty one removes it."""
+        run_path = ("dags", dag_id, "runs", run)
+        path = _path(*run_path, "note") if task_id is None else _path(*run_path, "tasks", task_id, "note")
+        return await self._send(Noted, "PUT", path, {"note": note}, _given({"map_index": map_index}))
 
     # -- task instances ---------------------------------------------------------------------
 
@@ -179,7 +196,10 @@ class Client:
         dag_id: str,
         *,
         run_ids: Sequence[str] | None = None,
+        first: datetime | None = None,
+        final: datetime | None = None,
         task_ids: Sequence[str] | None = None,
+        pattern: str | None = None,
         map_index: int | None = None,
         upstream: bool = False,
         downstream: bool = False,
@@ -190,15 +210,20 @@ class Client:
         prevent_running: bool = False,
         newest_version: bool = False,
         dry_run: bool = False,
+        reason: str | None = None,
     ) -> ClearAnswer:
         """Let task instances run again, of all runs and all tasks where none are named; tells what was touched.
 
-        `past` and `future` add the runs before and after those named, by logical date.
+        Without `run_ids` the runs with a logical date in [first, final] are meant. `pattern` is a regular expression
+        for task ids. `past` and `future` add the runs before and after those named, by logical date.
         `prevent_running`: refused where instances are running, which are stopped otherwise.
         """
         wish = {
             "run_ids": None if run_ids is None else list(run_ids),
+            "from_date": _instant(first),
+            "to_date": _instant(final),
             "task_ids": None if task_ids is None else list(task_ids),
+            "pattern": pattern,
             "map_index": map_index,
             "upstream": upstream,
             "downstream": downstream,
@@ -209,6 +234,7 @@ class Client:
             "prevent_running": prevent_running,
             "newest_version": newest_version,
             "dry_run": dry_run,
+            "reason": reason,
         }
         return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "clear"), wish)
 
@@ -222,9 +248,12 @@ class Client:
         map_index: int | None = None,
         upstream: bool = False,
         downstream: bool = False,
+        only_failed: bool = False,
+        only_running: bool = False,
         past: bool = False,
         future: bool = False,
         dry_run: bool = False,
+        reason: str | None = None,
     ) -> ClearAnswer:
         """Set a task instance to success, failed or skipped; without `map_index` all instances of the task.
 
@@ -236,9 +265,12 @@ class Client:
             "map_index": map_index,
             "upstream": upstream,
             "downstream": downstream,
+            "only_failed": only_failed,
+            "only_running": only_running,
             "past": past,
             "future": future,
             "dry_run": dry_run,
+            "reason": reason,
         }
         return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "runs", run, "tasks", task_id, "mark"), wish)
 
@@ -267,6 +299,7 @@ class Client:
         backwards: bool = False,
         conf: Mapping[str, Any] | None = None,
         dry_run: bool = False,
+        reason: str | None = None,
     ) -> BackfillAnswer:
         """Make the runs of past dates, both inclusive; tells what becomes of each date."""
         wish = {
@@ -278,8 +311,21 @@ class Client:
             "backwards": backwards,
             "conf": dict(conf or {}),
             "dry_run": dry_run,
+            "reason": reason,
         }
         return await self._send(BackfillAnswer, "POST", "backfills", wish)
+
+    async def pause_backfill(self, number: int, *, reason: str | None = None) -> Backfill:
+        """Start no more runs of a backfill; running ones go on."""
+        return await self._send(Backfill, "POST", _path("backfills", str(number), "pause"), {"reason": reason})
+
+    async def resume_backfill(self, number: int, *, reason: str | None = None) -> Backfill:
+        """Undo `pause_backfill`."""
+        return await self._send(Backfill, "POST", _path("backfills", str(number), "resume"), {"reason": reason})
+
+    async def cancel_backfill(self, number: int, *, reason: str | None = None) -> Backfill:
+        """Its queued runs fail, running ones go on."""
+        return await self._send(Backfill, "POST", _path("backfills", str(number), "cancel"), {"reason": reason})
 
     def backfills(self, *, dag_id: str | None = None) -> AsyncIterator[Backfill]:
         """Backfills, newest first."""
@@ -293,9 +339,10 @@ class Client:
         """The events of an asset, newest first."""
         return self._pages(AssetEvent, _path("assets", asset, "events"), {})
 
-    async def emit(self, asset: str, extra: Mapping[str, Any] | None = None) -> Emitted:
+    async def emit(self, asset: str, extra: Mapping[str, Any] | None = None, *, reason: str | None = None) -> Emitted:
         """Make an event of an asset: DAGs that wait for it run."""
-        return await self._send(Emitted, "POST", _path("assets", asset, "events"), {"extra": dict(extra or {})})
+        wish = {"extra": dict(extra or {}), "reason": reason}
+        return await self._send(Emitted, "POST", _path("assets", asset, "events"), wish)
 
     def pools(self) -> AsyncIterator[Pool]:
         """Pools by name."""
@@ -338,11 +385,11 @@ class Client:
         _check(answer)
         return model.model_validate_json(answer.content)
 
-    async def _send(self, model: type[M], method: str, path: str, body: Mapping[str, Any]) -> M:
-        answer = await self._http.request(method, path, json=body)
-        _check(answer)
-        if answer.status_code == 202:
-            raise Waits(answer.json()["command"])
+    async def _send(
+        self, model: type[M], method: str, path: str, body: Mapping[str, Any], params: Mapping[str, Any] | None = None
+    ) -> M:
+        answer = await self._http.request(method, path, json=body, params=params)
+        _applied(answer)
         return model.model_validate_json(answer.content)
 
     async def _pages(self, model: type[M], path: str, params: Mapping[str, Any]) -> AsyncIterator[M]:
@@ -374,8 +421,15 @@ def _check(answer: Any) -> None:
     raise ApiProblem(answer.status_code, code, detail)
 
 
+def _applied(answer: Any) -> None:
+    """Raise what a problem means, and Waits for what nobody has applied yet."""
+    _check(answer)
+    if answer.status_code == 202:
+        raise Waits(answer.json()["command"])
+
+
 def _given(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if value not in (None, [], False)}
+    return {name: value for name, value in params.items() if value is not None and value is not False and value != []}
 
 
 def _path(*parts: str) -> str:

@@ -1,7 +1,7 @@
 """What an embedding application may ask of its scheduler: the same requests as the command line's.
 
-Each is stored in the inbox, applied by the owner of the DAG, and answered when it is stored.
-All raise NotFound or Refused with the owner's words.
+Each is stored in the inbox, applied by the owner of the DAG, and answered when it is stored; a preview (`dry_run`) is
+read from the rows. All raise NotFound or Refused with the owner's words. `reason` is kept in the audit log.
 """
 
 from __future__ import annotations
@@ -12,12 +12,30 @@ from typing import Any, Final, Protocol
 
 from aiosched.clock import Clock
 from aiosched.core.creation.backfills import Rerun
-from aiosched.core.values.ids import partition_of
+from aiosched.core.requests.requests import (
+    BackfillCancel,
+    BackfillCreate,
+    BackfillPause,
+    BackfillResume,
+    CancelRun,
+    Clear,
+    DeleteDag,
+    EmitAsset,
+    MarkRun,
+    MarkTasks,
+    Pause,
+    Request,
+    SetNote,
+    Trigger,
+    Unpause,
+)
+from aiosched.core.requests.stored import read_argument, verb_of
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.core.why.explanation import Explanation
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import inbox
+from aiosched.db.statements.asking import ask_owner
 from aiosched.errors import NotFound, Refused
+from aiosched.scheduler.requests.preview import is_preview, preview
 from aiosched.scheduler.run_handle import RunHandle, Runs
 
 _ANSWER_SECONDS: Final = 30.0
@@ -29,9 +47,7 @@ class _Asking(Runs, Protocol):
     @property
     def db(self) -> Database: ...
 
-    async def request(
-        self, verb: str, dag_id: str | None, args: Mapping[str, Any], *, partition: int | None = None
-    ) -> dict[str, Any]: ...
+    async def request(self, request: Request, dag_id: str | None, *, reason: str | None = None) -> dict[str, Any]: ...
 
     async def read_folder(self) -> bool: ...
 
@@ -40,24 +56,18 @@ class Actions:
     """Mixed into `Scheduler`. Instants are aware."""
 
     async def request(
-        self: _Asking, verb: str, dag_id: str | None, args: Mapping[str, Any], *, partition: int | None = None
+        self: _Asking, request: Request, dag_id: str | None, *, reason: str | None = None
     ) -> dict[str, Any]:
-        """Send a request to the owner of a DAG (or partition) and wait for its answer (requests/commands.py).
+        """Send a request to the owner of a DAG (None: of an asset) and wait for its answer; a preview is a read.
 
         What is not found is asked for again once the DAGs folder has been read for the first time.
         """
         while True:
-            async with self.db.acquire() as conn:
-                command = await inbox.add_command(
-                    conn, verb=verb, dag_id=dag_id, args=args, requested_by="embedded", partition=partition
-                )
-            answer = await inbox.wait_applied(self.db, command, timeout=_ANSWER_SECONDS)
-            if answer is None:
-                raise Refused(f"Nobody has answered the request {verb!r} yet; it waits as number {command}.")
-            if answer.error is None:
-                return answer.result
-            if not isinstance(answer.error, NotFound) or not await self.read_folder():
-                raise answer.error
+            try:
+                return await _answer(self, request, dag_id, reason)
+            except NotFound:
+                if not await self.read_folder():
+                    raise
 
     async def trigger(
         self: _Asking,
@@ -67,23 +77,32 @@ class Actions:
         logical_date: datetime | None = None,
         run_id: str | None = None,
         run_after: datetime | None = None,
+        unpause: bool = False,
+        reason: str | None = None,
     ) -> RunHandle:
-        """Create a run; returns when it is stored. Raises Refused or NotFound with the reason."""
-        args: dict[str, Any] = {"conf": dict(conf or {}), "run_id": run_id, "triggered_by": "api"}
-        if logical_date is not None:
-            args["logical_date"] = logical_date.isoformat()
-        if run_after is not None:
-            args["run_after"] = run_after.isoformat()
-        result = await self.request("trigger", dag_id, args)
+        """Create a run; returns when it is stored. `unpause`: unpause the DAG before.
+
+        Raises Refused or NotFound with the reason.
+        """
+        wish = Trigger(
+            conf=dict(conf or {}),
+            logical_date=logical_date,
+            run_id=run_id,
+            run_after=run_after,
+            unpause=unpause,
+            triggered_by="api",
+        )
+        result = await self.request(wish, dag_id, reason=reason)
         return RunHandle(self, dag_id, result["run_id"], result["id"])
 
-    async def emit(self: _Asking, asset: str, extra: Mapping[str, Any] | None = None) -> None:
+    async def emit(
+        self: _Asking, asset: str, extra: Mapping[str, Any] | None = None, *, reason: str | None = None
+    ) -> None:
         """Make an event of the asset with that name, as a task would: DAGs that wait for it run.
 
         `extra` is a JSON object. Raises NotFound for an unknown asset, Refused for one that no DAG mentions.
         """
-        args = {"name": asset, "extra": dict(extra or {})}
-        await self.request("emit_asset", None, args, partition=partition_of(asset))
+        await self.request(EmitAsset(name=asset, extra=dict(extra or {})), None, reason=reason)
 
     async def why(
         self: _Asking, dag_id: str, run: str | None = None, task: str | None = None, map_index: int = -1
@@ -96,24 +115,34 @@ class Actions:
 
         return await explain(self.db, dag_id, run, task, map_index, now=self.clock.now())
 
-    async def pause(self: _Asking, dag_id: str) -> None:
+    async def pause(self: _Asking, dag_id: str, *, reason: str | None = None) -> None:
         """Create and start nothing more of a DAG; what runs goes on."""
-        await self.request("pause", dag_id, {})
+        await self.request(Pause(), dag_id, reason=reason)
 
-    async def unpause(self: _Asking, dag_id: str) -> None:
+    async def unpause(self: _Asking, dag_id: str, *, reason: str | None = None) -> None:
         """Undo `pause`."""
-        await self.request("unpause", dag_id, {})
+        await self.request(Unpause(), dag_id, reason=reason)
 
-    async def cancel(self: _Asking, dag_id: str, run_id: str) -> None:
+    async def delete(self: _Asking, dag_id: str, *, reason: str | None = None) -> None:
+        """Remove a DAG's rows: versions, runs, task instances. A file that is still there brings the DAG back.
+
+        Raises Refused while runs of it run.
+        """
+        await self.request(DeleteDag(), dag_id, reason=reason)
+
+    async def cancel(self: _Asking, dag_id: str, run_id: str, *, reason: str | None = None) -> None:
         """End a run: its running tasks are stopped, the others do not start, the run is failed."""
-        await self.request("cancel_run", dag_id, {"run_id": run_id})
+        await self.request(CancelRun(run_id=run_id), dag_id, reason=reason)
 
     async def clear(
         self: _Asking,
         dag_id: str,
         run_ids: Sequence[str] | None = None,
         *,
+        first: datetime | None = None,
+        final: datetime | None = None,
         task_ids: Sequence[str] | None = None,
+        pattern: str | None = None,
         upstream: bool = False,
         downstream: bool = False,
         only_failed: bool = False,
@@ -124,11 +153,13 @@ class Actions:
         prevent_running: bool = False,
         newest_version: bool = False,
         dry_run: bool = False,
+        reason: str | None = None,
     ) -> list[dict[str, Any]]:
         """Let task instances run again, of all runs and all tasks where none are named (28.2).
 
-        `map_index` means the instances with it, None those with any. The setups and teardowns of what is cleared
-        are cleared with it, whatever their state.
+        Without `run_ids` the runs with a logical date in [first, final] are meant. `pattern` is a regular expression
+        for task ids. `map_index` means the instances with it, None those with any. The setups and teardowns of what
+        is cleared are cleared with it, whatever their state.
         `past` and `future` add the runs before and after those named, by logical date.
         `prevent_running` raises Refused, naming them, where instances are running; else they
         are stopped and run again. `newest_version` moves the runs to the newest version of the
@@ -137,21 +168,24 @@ class Actions:
         Returns what was touched as it was before: run_id, task_id, map_index, state, try_number;
         at most 1,000 of them.
         """
-        args = {
-            "run_ids": None if run_ids is None else list(run_ids),
-            "task_ids": None if task_ids is None else list(task_ids),
-            "upstream": upstream,
-            "downstream": downstream,
-            "only_failed": only_failed,
-            "only_running": only_running,
-            "map_index": map_index,
-            "past": past,
-            "future": future,
-            "prevent_running": prevent_running,
-            "newest_version": newest_version,
-            "dry_run": dry_run,
-        }
-        answer = await self.request("clear", dag_id, args)
+        wish = Clear(
+            run_ids=None if run_ids is None else tuple(run_ids),
+            first=first,
+            final=final,
+            task_ids=None if task_ids is None else tuple(task_ids),
+            pattern=pattern,
+            upstream=upstream,
+            downstream=downstream,
+            only_failed=only_failed,
+            only_running=only_running,
+            map_index=map_index,
+            past=past,
+            future=future,
+            prevent_running=prevent_running,
+            newest_version=newest_version,
+            dry_run=dry_run,
+        )
+        answer = await self.request(wish, dag_id, reason=reason)
         return list(answer["instances"])
 
     async def mark_task(
@@ -164,39 +198,46 @@ class Actions:
         map_index: int | None = None,
         upstream: bool = False,
         downstream: bool = False,
+        only_failed: bool = False,
+        only_running: bool = False,
         past: bool = False,
         future: bool = False,
         dry_run: bool = False,
+        reason: str | None = None,
     ) -> list[dict[str, Any]]:
         """Set a task instance to success, failed or skipped (28.4), without `map_index` all of the task.
 
         `upstream` and `downstream` add the tasks before and behind it, `past` and `future` the
         runs before and after that one, by logical date. Returns what was touched, as `clear` does.
         """
-        args = {
-            "run_ids": [run_id],
-            "task_ids": [task_id],
-            "map_index": map_index,
-            "upstream": upstream,
-            "downstream": downstream,
-            "past": past,
-            "future": future,
-            "dry_run": dry_run,
-            "state": str(state),
-        }
-        answer = await self.request("mark_tasks", dag_id, args)
+        wish = MarkTasks(
+            run_ids=(run_id,),
+            task_ids=(task_id,),
+            map_index=map_index,
+            upstream=upstream,
+            downstream=downstream,
+            only_failed=only_failed,
+            only_running=only_running,
+            past=past,
+            future=future,
+            dry_run=dry_run,
+            state=read_argument(MarkTasks, "state", state),
+        )
+        answer = await self.request(wish, dag_id, reason=reason)
         return list(answer["instances"])
 
-    async def mark_run(self: _Asking, dag_id: str, run_id: str, state: RunState | str) -> None:
+    async def mark_run(
+        self: _Asking, dag_id: str, run_id: str, state: RunState | str, *, reason: str | None = None
+    ) -> None:
         """Set a run to success or failed with all that is unfinished in it, or queue it again (28.5)."""
-        await self.request("mark_run", dag_id, {"run_id": run_id, "state": str(state)})
+        wish = MarkRun(run_id=run_id, state=read_argument(MarkRun, "state", state))
+        await self.request(wish, dag_id, reason=reason)
 
     async def set_note(
         self: _Asking, dag_id: str, run_id: str, note: str, *, task_id: str | None = None, map_index: int | None = None
     ) -> None:
         """Put a note of at most 1,000 characters on a run, or on one of its task instances; an empty one removes it."""
-        args = {"run_id": run_id, "note": note, "task_id": task_id, "map_index": map_index}
-        await self.request("set_note", dag_id, args)
+        await self.request(SetNote(run_id=run_id, note=note, task_id=task_id, map_index=map_index), dag_id)
 
     async def backfill(
         self: _Asking,
@@ -209,15 +250,41 @@ class Actions:
         backwards: bool = False,
         conf: Mapping[str, Any] | None = None,
         dry_run: bool = False,
+        reason: str | None = None,
     ) -> dict[str, Any]:
         """Create the runs of past dates, both inclusive (29.1); returns {id, dates: [{logical_date, fate}]}."""
-        args = {
-            "from": first.isoformat(),
-            "to": final.isoformat(),
-            "rerun": str(rerun),
-            "max_active_runs": max_active_runs,
-            "backwards": backwards,
-            "conf": dict(conf or {}),
-            "dry_run": dry_run,
-        }
-        return await self.request("backfill_create", dag_id, args)
+        wish = BackfillCreate(
+            first=first,
+            final=final,
+            rerun=read_argument(BackfillCreate, "rerun", rerun),
+            max_active_runs=max_active_runs,
+            backwards=backwards,
+            conf=dict(conf or {}),
+            dry_run=dry_run,
+        )
+        return await self.request(wish, dag_id, reason=reason)
+
+    async def pause_backfill(self: _Asking, dag_id: str, number: int, *, reason: str | None = None) -> None:
+        """Start no more runs of a backfill; running ones go on."""
+        await self.request(BackfillPause(id=number), dag_id, reason=reason)
+
+    async def resume_backfill(self: _Asking, dag_id: str, number: int, *, reason: str | None = None) -> None:
+        """Undo `pause_backfill`."""
+        await self.request(BackfillResume(id=number), dag_id, reason=reason)
+
+    async def cancel_backfill(self: _Asking, dag_id: str, number: int, *, reason: str | None = None) -> int:
+        """Its queued runs fail, running ones go on; returns how many have failed."""
+        answer = await self.request(BackfillCancel(id=number), dag_id, reason=reason)
+        return int(answer["failed"])
+
+
+async def _answer(scheduler: _Asking, request: Request, dag_id: str | None, reason: str | None) -> dict[str, Any]:
+    if is_preview(request):
+        return await preview(scheduler.db, str(dag_id), request, now=scheduler.clock.now())
+    number, result = await ask_owner(
+        scheduler.db, request, dag_id, requested_by="embedded", timeout=_ANSWER_SECONDS, reason=reason
+    )
+    if result is None:
+        verb = verb_of(type(request))
+        raise Refused(f"Nobody has answered the request {verb!r} yet; it waits as number {number}.")
+    return result

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aiosched.core.creation.backfills import Fate
-from aiosched.core.creation.run_creation import check_schedule
+from aiosched.core.creation.run_creation import check_run_type, check_schedule
 from aiosched.core.graph.spec import DagSpec
+from aiosched.core.requests.requests import BackfillCreate, Clear, MarkRun, MarkTasks, Selection, Trigger
+from aiosched.core.requests.stored import read_argument
 from aiosched.core.run.board import Run
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.ids import partition_of
-from aiosched.core.values.states import RunState, TaskState
+from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.statements.assets import NewEvent
 from aiosched.db.statements.journal import PoolRow
 from aiosched.db.statements.runs import DagRow, StoredVersion
@@ -39,9 +41,10 @@ from aiosched.scheduler.requests.selection import (
     reach,
     refuse_moving,
     refuse_running,
+    running_on,
     select,
 )
-from aiosched.scheduler.runs.backfills import creation_of, dates_of, fates_of, find_backfill, shown, wish_of
+from aiosched.scheduler.runs.backfills import creation_of, dates_of, fates_of, find_backfill, shown
 from aiosched.scheduler.runs.due_runs import asked_for
 from aiosched.scheduler.runs.new_runs import Creation
 from aiosched.scheduler.state.cache import OwnedDag
@@ -155,19 +158,27 @@ class People(WorldView):
         run_id: str | None = None,
         logical_date: datetime | None = None,
         run_after: datetime | None = None,
+        unpause: bool = False,
     ) -> str:
         """Ask for a run and return its id, `manual_1` and so on where none is given.
 
         Raises Refused, NotFound and ParamError as the real scheduler does.
         """
         run_id = run_id or f"manual_{next(self._numbers)}"
+        wish = Trigger(
+            conf=dict(conf or {}), run_id=run_id, logical_date=logical_date, run_after=run_after, unpause=unpause
+        )
+        dag = self._dag(dag_id)
+        check_run_type(dag.version.spec, RunType.MANUAL)
+        if wish.unpause:
+            self._set_paused(dag, False)
         creation = asked_for(
-            self._dag(dag_id),
+            dag,
             self.now,
-            conf=dict(conf or {}),
+            conf=wish.conf,
             run_id=run_id,
-            logical_date=logical_date,
-            run_after=run_after,
+            logical_date=wish.logical_date,
+            run_after=wish.run_after,
             triggered_by="test",
         )
         (run,) = self._create(dag_id, [creation])
@@ -214,22 +225,24 @@ class People(WorldView):
         Without `run_ids` the runs with a logical date in [first, final] are meant. Returns what
         was touched as it was before: run_id, task_id, map_index, state, try_number.
         """
-        args = {
-            "task_ids": task_ids,
-            "pattern": pattern,
-            "upstream": upstream,
-            "downstream": downstream,
-            "only_failed": only_failed,
-            "only_running": only_running,
-            "map_index": map_index,
-            "past": past,
-            "future": future,
-            "prevent_running": prevent_running,
-            "newest_version": newest_version,
-            "dry_run": dry_run,
-        }
-        runs = self._runs_meant(dag_id, run_ids, first, final, args)
-        return self._change(self._dag(dag_id), runs, args, clearing(args))
+        wish = Clear(
+            run_ids=None if run_ids is None else tuple(run_ids),
+            first=first,
+            final=final,
+            task_ids=None if task_ids is None else tuple(task_ids),
+            pattern=pattern,
+            upstream=upstream,
+            downstream=downstream,
+            only_failed=only_failed,
+            only_running=only_running,
+            map_index=map_index,
+            past=past,
+            future=future,
+            prevent_running=prevent_running,
+            newest_version=newest_version,
+            dry_run=dry_run,
+        )
+        return self._change(self._dag(dag_id), wish, clearing(wish))
 
     def mark_task(
         self,
@@ -241,29 +254,33 @@ class People(WorldView):
         map_index: int | None = None,
         upstream: bool = False,
         downstream: bool = False,
+        only_failed: bool = False,
+        only_running: bool = False,
         past: bool = False,
         future: bool = False,
         dry_run: bool = False,
     ) -> list[dict[str, Any]]:
         """Set a task instance to success, failed or skipped, as `Scheduler.mark_task` does."""
-        args = {
-            "task_ids": [task_id],
-            "map_index": map_index,
-            "upstream": upstream,
-            "downstream": downstream,
-            "past": past,
-            "future": future,
-            "dry_run": dry_run,
-            "state": state,
-        }
-        return self._change(
-            self._dag(dag_id), self._runs_meant(dag_id, [run_id], None, None, args), args, marking(args)
+        wish = MarkTasks(
+            run_ids=(run_id,),
+            task_ids=(task_id,),
+            map_index=map_index,
+            upstream=upstream,
+            downstream=downstream,
+            only_failed=only_failed,
+            only_running=only_running,
+            past=past,
+            future=future,
+            dry_run=dry_run,
+            state=read_argument(MarkTasks, "state", state),
         )
+        return self._change(self._dag(dag_id), wish, marking(wish))
 
     def mark_run(self, dag_id: str, run_id: str, state: RunState | str) -> None:
         """Set a run to success or failed with all that is unfinished in it, or queue it again."""
         dag, key = self._dag(dag_id), self._key(dag_id, run_id)
-        self._carry_out(dag, [key], marking_run(RunState(state), run_id, is_running=key in dag.running))
+        wish = MarkRun(run_id=run_id, state=read_argument(MarkRun, "state", state))
+        self._carry_out(dag, [key], marking_run(wish.state, run_id, is_running=key in dag.running))
 
     # -- backfills --------------------------------------------------------------------------
 
@@ -281,20 +298,19 @@ class People(WorldView):
     ) -> dict[str, Any]:
         """Create the runs of past dates, both inclusive; returns {id, dates: [{logical_date, fate}]}."""
         dag, now, rows = self._dag(dag_id), self.now, self.rows
-        wish = wish_of(
-            {
-                "from": first.isoformat(),
-                "to": final.isoformat(),
-                "rerun": rerun,
-                "max_active_runs": max_active_runs,
-                "backwards": backwards,
-                "conf": conf,
-            }
+        wish = BackfillCreate(
+            first=first,
+            final=final,
+            rerun=read_argument(BackfillCreate, "rerun", rerun),
+            max_active_runs=max_active_runs,
+            backwards=backwards,
+            conf=dict(conf or {}),
+            dry_run=dry_run,
         )
-        planned = dates_of(dag, wish, now)
+        planned = dates_of(dag.version.spec, wish, now)
         there = {run.logical_date: run for run in self.runs(dag_id) if run.logical_date is not None}
-        dates = fates_of(dag, wish, planned, {date: run.state for date, run in there.items()})
-        if dry_run:
+        dates = fates_of(dag.version.spec, wish, planned, {date: run.state for date, run in there.items()})
+        if wish.dry_run:
             return {"id": None, "dates": shown(dates)}
         number = rows.backfills.insert(dag_id, wish.max_active_runs)
         backfill = next(row for row in rows.backfills.unfinished() if row.id == number)
@@ -311,6 +327,10 @@ class People(WorldView):
         self.rows.backfills.rows[number].is_paused = paused
         find_backfill(dag, number).is_paused = paused
         self._context_of(dag.row.dag_id).cache.work.to_start[dag.row.dag_id] = None
+
+    def resume_backfill(self, number: int) -> None:
+        """Undo `pause_backfill`."""
+        self.pause_backfill(number, paused=False)
 
     def cancel_backfill(self, number: int) -> int:
         """Its queued runs fail, running ones go on; returns how many have failed."""
@@ -345,38 +365,28 @@ class People(WorldView):
             dag.queued.remove(run)
         return failed
 
-    def _runs_meant(
-        self,
-        dag_id: str,
-        run_ids: Sequence[str] | None,
-        first: datetime | None,
-        final: datetime | None,
-        args: Mapping[str, Any],
-    ) -> list[Run]:
-        named = [self.run(dag_id, run_id) for run_id in dict.fromkeys(run_ids or ())]
-        dates = reach([(run.run_id, run.logical_date) for run in named], args)
-        if dates is None and run_ids is not None:
+    def _runs_meant(self, dag_id: str, wish: Selection) -> list[Run]:
+        named = [self.run(dag_id, run_id) for run_id in dict.fromkeys(wish.run_ids or ())]
+        dates = reach([(run.run_id, run.logical_date) for run in named], wish)
+        if dates is None and wish.run_ids is not None:
             return named
-        if dates is None and first is None and final is None:
+        if dates is None and wish.first is None and wish.final is None:
             return self.runs(dag_id)
-        dates = dates or Dates(first, final)
+        dates = dates or Dates(wish.first, wish.final)
         return [run for run in self.runs(dag_id) if dates.have(run.logical_date)]
 
-    def _change(
-        self, dag: OwnedDag, runs: Sequence[Run], args: Mapping[str, Any], change: ChangeOf
-    ) -> list[dict[str, Any]]:
+    def _change(self, dag: OwnedDag, wish: Selection, change: ChangeOf) -> list[dict[str, Any]]:
+        runs = self._runs_meant(dag.row.dag_id, wish)
         versions = {run.version_id for run in runs} | {dag.version.id}
         known = self._context_of(dag.row.dag_id).cache.versions
-        selection = select({v: known[v][1] for v in versions}, dag.version.id, args)
-        touched, moves = Touched(), bool(args.get("newest_version"))
-        if args.get("prevent_running"):
-            refuse_running(selection, [dag.running[run.key] for run in runs if run.key in dag.running])
-        if args.get("dry_run"):
+        selection = select({v: known[v][1] for v in versions}, dag.version.id, wish)
+        touched, moves = Touched(), wish.newest_version
+        if wish.prevent_running:
+            refuse_running(running_on(selection, [dag.running[run.key] for run in runs if run.key in dag.running]))
+        if wish.dry_run:
             for run in runs:
-                graph = known[run.version_id][1]
-                held = dag.running.get(run.key)
-                instances = self.rows.load_instances(run.key) if held is None else list(held)
-                touched.note(run.run_id, graph, selection.of(run.version_id, instances))
+                instances = self.rows.load_instances(run.key)
+                touched.note(run.run_id, known[run.version_id][1], selection.of(run.version_id, instances))
             return touched.instances
         for run in runs if moves else ():
             if run.key in dag.running and run.version_id != dag.version.id:

@@ -89,8 +89,10 @@ class WorldServices:
         is_paused = rows.dags[dag_id].is_paused
         if is_paused and args.get("fail_when_paused"):
             raise Refused(f"DAG {dag_id!r} is paused: its run would wait. Unpause it.")
-        wanted = {name: datetime.fromisoformat(args[name]) for name in ("logical_date", "run_after") if args.get(name)}
-        run_id = self.world.trigger(dag_id, conf=args.get("conf"), run_id=args.get("run_id"), **wanted)
+        dates: dict[str, Any] = {
+            name: datetime.fromisoformat(args[name]) for name in ("logical_date", "run_after") if args.get(name)
+        }
+        run_id = self.world.trigger(dag_id, conf=args.get("conf"), run_id=args.get("run_id"), **dates)
         return {"run_id": run_id, "is_paused": is_paused}
 
     def clear_run(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:

@@ -206,9 +206,19 @@ class Running:
         return handle
 
     async def ask(self, verb: str, dag_id: str, **args: Any) -> dict[str, Any]:
-        result = await self.scheduler.request(verb, dag_id, args)
+        result = await self.request(verb, dag_id, args)
         await self.settled()
         return result
+
+    async def request(self, verb: str, dag_id: str | None, args: Mapping[str, Any]) -> dict[str, Any]:
+        """What the owner answers to a row of the inbox, whoever has written it."""
+        async with self.scheduler.db.acquire() as conn:
+            number = await inbox.add_command(conn, verb=verb, dag_id=dag_id, args=args, requested_by="embedded")
+        answer = await inbox.wait_applied(self.scheduler.db, number, timeout=30.0)
+        assert answer is not None
+        if answer.error is not None:
+            raise answer.error
+        return answer.result
 
     async def leave_and_come_back(self) -> None:
         """Give all partitions away; nobody else is there, so this scheduler takes them again and reads them anew."""

@@ -146,7 +146,7 @@ async def test_a_run_whose_end_is_not_stored_yet_is_cleared_after_it(dsn: str, c
         for turn in range(20):
             await it.trigger("d", f"r{turn}")
             attempt = await it.attempt("a")
-            request = asyncio.create_task(it.scheduler.request("clear", "d", {"run_ids": [f"r{turn}"]}))
+            request = asyncio.create_task(it.request("clear", "d", {"run_ids": [f"r{turn}"]}))
             for _ in range(turn):
                 await asyncio.sleep(0.0005)
             if attempt.key in it.executor.running:  # else the clear came first and has cancelled it
@@ -163,7 +163,7 @@ async def test_a_run_that_just_starts_may_be_cleared(dsn: str, clock: FakeClock)
         requests = []
         for number in range(10):
             await it.scheduler.trigger("d", run_id=f"r{number}")
-            requests.append(asyncio.create_task(it.scheduler.request("clear", "d", {"run_ids": [f"r{number}"]})))
+            requests.append(asyncio.create_task(it.request("clear", "d", {"run_ids": [f"r{number}"]})))
         await asyncio.gather(*requests)
 
         await it.assert_consistent()
@@ -205,7 +205,7 @@ async def test_a_request_that_a_crash_interrupted_is_applied_again_without_harm(
         await it.trigger("d", "runs")
         it.executor.start_running(await it.attempt("a", "runs"))
 
-        await it.scheduler.request("clear", "d", {"run_ids": ["over", "runs"]})
+        await it.request("clear", "d", {"run_ids": ["over", "runs"]})
 
         assert broken
         await it.assert_consistent()
@@ -243,7 +243,7 @@ async def test_a_clear_waits_for_the_commit_of_an_end_that_is_under_way(dsn: str
         async with it.session.env.journal._lock:  # nothing is committed meanwhile
             it.executor.succeed(attempt)
             await it.until(lambda: it.session.cache.unstored.pending.finished, "the run to end in memory")
-            request = asyncio.create_task(it.scheduler.request("clear", "d", {"run_ids": ["r"]}))
+            request = asyncio.create_task(it.request("clear", "d", {"run_ids": ["r"]}))
             await it.until(it.session.locks.ownership.locked, "the request to be taken up")
             for _ in range(50):
                 await asyncio.sleep(0)

@@ -10,6 +10,7 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import LiteralLength, MappingSpec
 from aiosched.errors import NotFound, Refused
+from tests.db.waiting import until_true
 from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, chain, dag, running, succeeding, task
 
 HOUR = timedelta(hours=1)
@@ -374,6 +375,8 @@ async def test_a_clear_that_prevents_running_is_refused_before_anything_has_chan
                 it.executor.succeed(attempt)
             await it.settled()
         before = [await it.instances(run_id) for run_id in ("over", "runs")]
+        async with it.scheduler.db.acquire() as conn:  # a start is stored within a moment
+            await until_true(conn, "SELECT count(*) = 1 FROM task_instance WHERE state = 'running'")
 
         for dry_run in (True, False):
             with pytest.raises(Refused, match=r"what is running: b of run 'runs'\. Wait for its end"):

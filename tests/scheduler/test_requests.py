@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from aiosched.clock import FakeClock
+from aiosched.core.requests.requests import SetNote
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.states import RunState
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from aiosched.db.statements.inbox import Command
 from aiosched.errors import InternalError, NotFound, Refused
 from aiosched.scheduler.requests import commands
 from aiosched.scheduler.session.session import Session
@@ -126,7 +126,7 @@ async def test_a_dag_that_takes_no_scheduled_runs_has_no_next_one(dsn: str, cloc
 async def test_a_request_that_nobody_knows_is_refused_and_says_what_is_known(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
         with pytest.raises(Refused, match=r"no request 'explode'; known are .*cancel_run"):
-            await it.scheduler.request("explode", "d", {})
+            await it.request("explode", "d", {})
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ async def test_a_request_that_nobody_knows_is_refused_and_says_what_is_known(dsn
 async def test_unusable_arguments_are_refused(dsn: str, clock: FakeClock, verb: str, args: dict[str, object]) -> None:
     async with running(dsn, clock, dag("d")) as it:
         with pytest.raises(Refused, match="unusable arguments") as refused:
-            await it.scheduler.request(verb, "d", args)
+            await it.request(verb, "d", args)
         assert refused.value.exit_code == 2
 
         await it.trigger("d", "r")  # and the scheduler goes on
@@ -157,7 +157,7 @@ async def test_unusable_arguments_are_refused(dsn: str, clock: FakeClock, verb: 
 async def test_a_bug_in_a_request_is_answered_as_a_bug_and_everything_is_read_again(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bug: Exception
 ) -> None:
-    async def broken(session: Session, dag: OwnedDag, command: Command) -> None:
+    async def broken(session: Session, dag: OwnedDag, request: SetNote, number: int) -> None:
         dag.running.clear()
         raise bug
 
@@ -167,7 +167,7 @@ async def test_a_bug_in_a_request_is_answered_as_a_bug_and_everything_is_read_ag
 
         async with asyncio.timeout(20):
             with pytest.raises(InternalError, match=r"set_note met a bug in the scheduler.*its log has the details"):
-                await it.scheduler.request("set_note", "d", {"run_id": "r", "note": "hello"})
+                await it.request("set_note", "d", {"run_id": "r", "note": "hello"})
 
         assert "Traceback" in caplog.text
         await it.finish("t0", "t1")
@@ -179,7 +179,7 @@ async def test_a_bug_in_a_request_is_answered_as_a_bug_and_everything_is_read_ag
 async def test_a_request_about_a_dag_that_does_not_exist_is_answered(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock) as it:
         with pytest.raises(NotFound, match="There is no DAG 'ghost'"):
-            await it.scheduler.request("pause", "ghost", {})
+            await it.request("pause", "ghost", {})
 
 
 async def test_any_number_of_requests_at_once_need_few_connections(dsn: str, clock: FakeClock) -> None:
@@ -322,9 +322,9 @@ async def test_a_run_that_is_over_cannot_be_cancelled(dsn: str, clock: FakeClock
         await it.finish("a")
 
         with pytest.raises(Refused, match="is success already"):
-            await it.scheduler.request("cancel_run", "d", {"run_id": "r"})
+            await it.request("cancel_run", "d", {"run_id": "r"})
         with pytest.raises(NotFound, match="no run 'other'"):
-            await it.scheduler.request("cancel_run", "d", {"run_id": "other"})
+            await it.request("cancel_run", "d", {"run_id": "other"})
 
 
 async def test_the_result_of_a_cancelled_attempt_does_not_come_back(dsn: str, clock: FakeClock) -> None:
@@ -370,7 +370,7 @@ async def test_a_dag_with_running_runs_is_not_deleted(dsn: str, clock: FakeClock
         await it.trigger("d", "r")
 
         with pytest.raises(Refused, match="cancel them first"):
-            await it.scheduler.request("delete_dag", "d", {})
+            await it.request("delete_dag", "d", {})
 
         await it.finish("a")
         assert await it.runs("d") == {"r": "success"}

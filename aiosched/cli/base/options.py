@@ -43,6 +43,10 @@ Conf = Annotated[
     str | None, typer.Option("--conf", "-c", metavar="JSON", help="The run's conf, a JSON object.", show_default=False)
 ]
 
+Reason = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit log.", show_default=False)
+]
+
 
 class UsageProblem(AioschedError):
     """The command line cannot be understood; exit code 2."""

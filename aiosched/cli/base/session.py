@@ -7,15 +7,16 @@ import contextlib
 import getpass
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiosched.cli.base.output import Format, report, talk
-from aiosched.errors import AioschedError, DatabaseUnreachable, Refused, TimedOut
+from aiosched.errors import DatabaseUnreachable
 
 if TYPE_CHECKING:
     from aiosched.config import Loaded, Settings
+    from aiosched.core.requests.requests import BackfillCreate, Request, Selection
     from aiosched.db.server.engine import Database
 
 T = TypeVar("T")
@@ -98,52 +99,26 @@ def _told_plainly(dsn: str) -> Iterator[None]:
 
 
 async def ask(
-    db: Database,
-    verb: str,
-    dag_id: str | None,
-    args: Mapping[str, Any] | None = None,
-    *,
-    timeout: float | None = None,
-    reason: str | None = None,
-    partition: int | None = None,
+    db: Database, request: Request, dag_id: str | None, *, timeout: float | None = None, reason: str | None = None
 ) -> dict[str, Any] | None:
-    """Ask the owner of `dag_id` (or of `partition`) for something and return its answer; None when it still waits.
+    """Ask the owner of `dag_id` (None: of an asset) for something; its answer, or None when the request still waits.
 
-    The request stays in the inbox then, and is applied when a scheduler comes. It waits `timeout` seconds
-    (ANSWER_SECONDS without one) while a scheduler is alive. Raises Refused with the owner's words.
+    It stays in the inbox then, and is applied when a scheduler comes. It waits `timeout` seconds (ANSWER_SECONDS
+    without one) while a scheduler is alive. Raises Refused with the owner's words.
     """
-    from aiosched.db.statements.inbox import add_command, wait_applied
+    from aiosched.db.statements.asking import ask_owner
 
-    async with db.acquire() as conn:
-        number = await add_command(
-            conn,
-            verb=verb,
-            dag_id=dag_id,
-            args=args or {},
-            requested_by=requester(),
-            reason=reason,
-            partition=partition,
-        )
-    timeout = ANSWER_SECONDS if timeout is None else timeout
-    answer = await wait_applied(db, number, timeout=timeout if await somebody_is_alive(db) else 0.0)
-    if answer is None:
-        return None
-    if answer.error is not None:
-        raise answer.error
+    patience = (ANSWER_SECONDS if timeout is None else timeout) if await somebody_is_alive(db) else 0.0
+    answer = await ask_owner(db, request, dag_id, requested_by=requester(), timeout=patience, reason=reason)
     return answer.result
 
 
-async def look_unanswered(db: Database, *, otherwise: str = "") -> AioschedError:
-    """The error for a look at what a request would touch that nobody has answered. `otherwise` is another way out."""
-    if await somebody_is_alive(db):
-        return TimedOut(
-            f"No scheduler has told within {ANSWER_SECONDS:g} s what would be touched, so nothing was changed. "
-            f"Look at `aiosched schedulers list`, then try again{otherwise}."
-        )
-    return Refused(
-        "No scheduler runs that could tell what would be touched, so nothing was changed. "
-        f"Start one (aiosched serve), then try again{otherwise}."
-    )
+async def look(db: Database, request: Selection | BackfillCreate, dag_id: str) -> dict[str, Any]:
+    """What a request to clear, to mark or to backfill would touch. Raises NotFound and Refused as its owner does."""
+    from aiosched.clock import SystemClock
+    from aiosched.scheduler.requests.preview import preview
+
+    return await preview(db, dag_id, request, now=SystemClock().now())
 
 
 async def somebody_is_alive(db: Database) -> bool:

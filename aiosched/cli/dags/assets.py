@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.base.options import Dsn, Limit, Output
+from aiosched.cli.base.options import Dsn, Limit, Output, Reason
 from aiosched.cli.base.output import Columns, show_list, show_one, talk
 from aiosched.cli.base.session import ask, say_it_waits, with_database
-from aiosched.core.values.ids import partition_of
+from aiosched.core.requests.requests import EmitAsset
 from aiosched.errors import NotFound, did_you_mean
 
 if TYPE_CHECKING:
@@ -70,22 +70,19 @@ def emit(
         str | None,
         typer.Option("--extra", metavar="JSON", help="A JSON object to keep with the event.", show_default=False),
     ] = None,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit log.")] = None,
+    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Emit an event: DAGs that wait for the asset run as if a task had made it."""
-    args = {"name": name, "extra": _object(extra)}
-
-    async def work(db: Database) -> dict[str, Any] | None:
-        return await ask(db, "emit_asset", None, args, reason=reason, partition=partition_of(name))
-
-    answer = with_database(dsn, work)
+    wish = EmitAsset(name=name, extra=_object(extra))
+    answer = with_database(dsn, lambda db: ask(db, wish, None, reason=reason))
     if answer is None:
         say_it_waits(f"The event of {name}", output)
     else:
         talk(f"emitted an event of {name}")
-        show_one({"asset": name, "at": answer["at"], "extra": json.dumps(args["extra"])}, output, data=answer | args)
+        fields = {"asset": name, "at": answer["at"], "extra": json.dumps(wish.extra)}
+        show_one(fields, output, data=answer | {"extra": wish.extra})
 
 
 def _object(text: str | None) -> dict[str, Any]:

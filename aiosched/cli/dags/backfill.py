@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.base.options import Conf, DagId, Dsn, Limit, Output, Param, read_conf, read_instant
+from aiosched.cli.base.options import Conf, DagId, Dsn, Limit, Output, Param, Reason, read_conf, read_instant
 from aiosched.cli.base.output import Columns, Format, chosen, counted, report, show_list, show_one, talk
-from aiosched.cli.base.session import ask, look_unanswered, say_it_waits, with_database
+from aiosched.cli.base.session import ask, look, say_it_waits, with_database
 from aiosched.cli.base.spellings import understanding
 from aiosched.core.creation.backfills import Rerun
+from aiosched.core.requests.requests import BackfillCancel, BackfillCreate, BackfillPause, BackfillResume
 from aiosched.errors import TimedOut
 
 if TYPE_CHECKING:
@@ -62,28 +63,29 @@ def create(
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="With --watch: exit 124 then.")
     ] = None,
+    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Create the runs of past dates; the scheduler runs them under their own limit."""
-    args = {
-        "from": read_instant(first, "--from").isoformat(),
-        "to": read_instant(final, "--to").isoformat(),
-        "rerun": rerun,
-        "max_active_runs": max_active,
-        "backwards": backwards,
-        "conf": read_conf(conf, param),
-        "dry_run": dry_run,
-    }
+    wish = BackfillCreate(
+        first=read_instant(first, "--from"),
+        final=read_instant(final, "--to"),
+        rerun=rerun,
+        max_active_runs=max_active,
+        backwards=backwards,
+        conf=read_conf(conf, param),
+        dry_run=dry_run,
+    )
 
     async def work(db: Database) -> tuple[dict[str, Any] | None, BackfillRow | None]:
         from aiosched.db.queries.queries import get_dag
 
         await get_dag(db, dag_id)
-        answer = await ask(db, "backfill_create", dag_id, args)
-        if answer is None and dry_run:
-            raise await look_unanswered(db)
-        if answer is None or not watch or dry_run:
+        if dry_run:
+            return await look(db, wish, dag_id), None
+        answer = await ask(db, wish, dag_id, reason=reason)
+        if answer is None or not watch:
             return answer, None
         talk(f"backfill {answer['id']} of {dag_id}: {_fates(answer)}")
         return answer, await _follow(db, answer["id"], timeout)
@@ -131,30 +133,36 @@ def show(number: Number, dsn: Dsn = None, output: Output = None) -> None:
 
 
 @app.command()
-def pause(number: Number, dsn: Dsn = None, output: Output = None) -> None:
+def pause(number: Number, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """Start no further run; running ones go on."""
-    _request(number, "backfill_pause", "paused", dsn, output)
+    _request(BackfillPause(id=number), "paused", reason, dsn, output)
 
 
 @app.command()
-def resume(number: Number, dsn: Dsn = None, output: Output = None) -> None:
+def resume(number: Number, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """Start runs again."""
-    _request(number, "backfill_resume", "resumed", dsn, output)
+    _request(BackfillResume(id=number), "resumed", reason, dsn, output)
 
 
 @app.command()
-def cancel(number: Number, dsn: Dsn = None, output: Output = None) -> None:
+def cancel(number: Number, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """End it: its queued runs fail, running ones go on."""
-    _request(number, "backfill_cancel", "cancelled", dsn, output)
+    _request(BackfillCancel(id=number), "cancelled", reason, dsn, output)
 
 
-def _request(number: int, verb: str, done: str, dsn: str | None, output: Format | None) -> None:
+def _request(
+    wish: BackfillPause | BackfillResume | BackfillCancel,
+    done: str,
+    reason: str | None,
+    dsn: str | None,
+    output: Format | None,
+) -> None:
     from aiosched.db.queries.backfill_queries import get_backfill
 
     async def work(db: Database) -> tuple[dict[str, Any], BackfillRow] | None:
-        row = await get_backfill(db, number)
-        answer = await ask(db, verb, row.dag_id, {"id": number})
-        return None if answer is None else (answer, await get_backfill(db, number))
+        row = await get_backfill(db, wish.id)
+        answer = await ask(db, wish, row.dag_id, reason=reason)
+        return None if answer is None else (answer, await get_backfill(db, wish.id))
 
     changed = with_database(dsn, work)
     if changed is None:
@@ -162,8 +170,8 @@ def _request(number: int, verb: str, done: str, dsn: str | None, output: Format 
         return
     answer, row = changed
     failed = f", {counted(answer['failed'], 'queued run')} failed" if answer.get("failed") else ""
-    talk(f"{done} backfill {number}{failed}")
-    report({"backfill": number, "state": row.state} | answer, output)
+    talk(f"{done} backfill {wish.id}{failed}")
+    report({"backfill": wish.id, "state": row.state} | answer, output)
 
 
 async def _follow(db: Database, number: int, timeout: float | None) -> BackfillRow:

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
-from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId, Yes, confirm, read_instant
+from aiosched.cli.base.options import DagId, Dsn, Output, Reason, RunRef, TaskId, Yes, confirm, read_instant
 from aiosched.cli.base.output import Columns, Format, chosen, counted, show_list, show_one, talk
-from aiosched.cli.base.session import ask, look_unanswered, say_it_waits, with_database
+from aiosched.cli.base.session import ask, look, say_it_waits, with_database
+from aiosched.core.requests.requests import Clear, MarkRun, MarkTasks
+from aiosched.core.values.states import RunState, TaskState
 
 if TYPE_CHECKING:
     from aiosched.db.server.engine import Database
@@ -68,6 +71,9 @@ def clear_tasks(
     first: From = None,
     final: To = None,
     task: Annotated[str | None, typer.Option("--task", "-t", metavar="REGEX", help="Tasks whose id matches.")] = None,
+    task_id: Annotated[
+        list[str] | None, typer.Option("--task-id", metavar="TASK", help="This task or group; may be repeated.")
+    ] = None,
     map_index: MapIndex = None,
     upstream: Upstream = False,
     downstream: Downstream = False,
@@ -79,24 +85,28 @@ def clear_tasks(
     newest_version: Newest = False,
     dry_run: DryRun = False,
     yes: Yes = False,
+    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Let task instances run again; without --run, --from and --to, in all runs of the DAG."""
-    selection = {
-        "pattern": task,
-        "map_index": map_index,
-        "upstream": upstream,
-        "downstream": downstream,
-        "only_failed": only_failed,
-        "only_running": only_running,
-        "past": past,
-        "future": future,
-        "prevent_running": prevent_running,
-        "newest_version": newest_version,
-        **_dates(first, final),
-    }
-    _change(dag_id, "clear", run, selection, dry_run=dry_run, yes=yes, dsn=dsn, output=output)
+    wish = Clear(
+        first=None if first is None else read_instant(first, "--from"),
+        final=None if final is None else read_instant(final, "--to"),
+        task_ids=tuple(task_id) if task_id else None,
+        pattern=task,
+        map_index=map_index,
+        upstream=upstream,
+        downstream=downstream,
+        only_failed=only_failed,
+        only_running=only_running,
+        past=past,
+        future=future,
+        prevent_running=prevent_running,
+        newest_version=newest_version,
+        dry_run=dry_run,
+    )
+    _change(dag_id, wish, run, reason, yes=yes, dsn=dsn, output=output)
 
 
 def clear_runs(
@@ -107,12 +117,15 @@ def clear_runs(
     newest_version: Newest = False,
     dry_run: DryRun = False,
     yes: Yes = False,
+    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Let a whole run run again."""
-    selection = {"only_failed": only_failed, "prevent_running": prevent_running, "newest_version": newest_version}
-    _change(dag_id, "clear", [run], selection, dry_run=dry_run, yes=yes, dsn=dsn, output=output)
+    wish = Clear(
+        only_failed=only_failed, prevent_running=prevent_running, newest_version=newest_version, dry_run=dry_run
+    )
+    _change(dag_id, wish, [run], reason, yes=yes, dsn=dsn, output=output)
 
 
 def mark_task(
@@ -123,29 +136,36 @@ def mark_task(
     map_index: MapIndex = None,
     upstream: Upstream = False,
     downstream: Downstream = False,
+    only_failed: OnlyFailed = False,
+    only_running: OnlyRunning = False,
     past: Past = False,
     future: Future = False,
     dry_run: DryRun = False,
+    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Set a task instance to success, failed or skipped; what failed behind it runs again."""
-    selection = {
-        "task_ids": [task_id],
-        "map_index": map_index,
-        "upstream": upstream,
-        "downstream": downstream,
-        "past": past,
-        "future": future,
-        "state": state,
-    }
-    _change(dag_id, "mark_tasks", [run], selection, dry_run=dry_run, yes=True, dsn=dsn, output=output)
+    wish = MarkTasks(
+        task_ids=(task_id,),
+        map_index=map_index,
+        upstream=upstream,
+        downstream=downstream,
+        only_failed=only_failed,
+        only_running=only_running,
+        past=past,
+        future=future,
+        dry_run=dry_run,
+        state=TaskState(state),
+    )
+    _change(dag_id, wish, [run], reason, yes=True, dsn=dsn, output=output)
 
 
 def mark_run(
     dag_id: DagId,
     run: RunRef,
     state: Annotated[MarkState, typer.Argument(help="The state that it gets.")],
+    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -154,7 +174,7 @@ def mark_run(
 
     async def work(db: Database) -> dict[str, Any] | None:
         found = await find_run(db, dag_id, run)
-        return await ask(db, "mark_run", dag_id, {"run_id": found.run_id, "state": state})
+        return await ask(db, MarkRun(run_id=found.run_id, state=RunState(state)), dag_id, reason=reason)
 
     answer = with_database(dsn, work)
     if answer is None:
@@ -166,51 +186,43 @@ def mark_run(
 
 def _change(
     dag_id: str,
-    verb: str,
+    wish: Clear | MarkTasks,
     runs: Sequence[str] | None,
-    selection: Mapping[str, Any],
+    reason: str | None,
     *,
-    dry_run: bool,
     yes: bool,
     dsn: str | None,
     output: Format | None,
 ) -> None:
-    """Look first, ask where it matters, then change: what nobody has seen is changed only with `--yes`."""
+    """Look first, ask where it matters, then change."""
 
-    async def run_ids(db: Database) -> list[str] | None:
+    async def look_at(db: Database) -> tuple[Clear | MarkTasks, dict[str, Any]]:
         from aiosched.db.queries.queries import find_run, get_dag
 
         await get_dag(db, dag_id)
-        return None if runs is None else [(await find_run(db, dag_id, run)).run_id for run in runs]
+        ids = None if runs is None else tuple([(await find_run(db, dag_id, run)).run_id for run in runs])
+        meant = msgspec.structs.replace(wish, run_ids=ids)
+        return meant, await look(db, meant, dag_id)
 
-    async def look(db: Database) -> tuple[list[str] | None, dict[str, Any] | None]:
-        ids = await run_ids(db)
-        preview = await ask(db, verb, dag_id, {**selection, "run_ids": ids, "dry_run": True})
-        if preview is None and (dry_run or not yes):
-            unseen = "" if dry_run else ", or add --yes to let it be done without a look, as soon as one runs"
-            raise await look_unanswered(db, otherwise=unseen)
-        return ids, preview
-
-    ids, preview = with_database(dsn, look)
-    if preview is not None and not preview["count"] and not selection.get("newest_version"):
+    meant, seen = with_database(dsn, look_at)
+    if not seen["count"] and not wish.newest_version:
         talk("nothing matches")
-        _show(preview, output)
+        _show(seen, output)
         return
-    if preview is not None and dry_run:
-        _show(preview, output)
-        if (more := preview["count"] - len(preview["instances"])) > 0:
+    if wish.dry_run:
+        _show(seen, output)
+        if (more := seen["count"] - len(seen["instances"])) > 0:
             talk(f"and {more} more")
-        talk(f"would {'clear' if verb == 'clear' else 'mark'} {_summary(preview)}")
+        talk(f"would {'clear' if isinstance(wish, Clear) else 'mark'} {_summary(seen)}")
         return
-    if preview is not None and not yes:
-        confirm(f"Clear {_summary(preview)} of {dag_id}?", yes=False)
-    answer = with_database(dsn, lambda db: ask(db, verb, dag_id, {**selection, "run_ids": ids}))
+    if not yes:
+        confirm(f"Clear {_summary(seen)} of {dag_id}?", yes=False)
+    answer = with_database(dsn, lambda db: ask(db, meant, dag_id, reason=reason))
     if answer is None:
         say_it_waits("The request", output)
         return
     _show(answer, output)
-    done = "cleared" if verb == "clear" else f"marked {selection['state']}:"
-    talk(f"{done} {_summary(answer)}")
+    talk(f"{'cleared' if isinstance(wish, Clear) else f'marked {wish.state}:'} {_summary(answer)}")
 
 
 def _show(answer: Mapping[str, Any], output: Format | None) -> None:
@@ -223,8 +235,3 @@ def _show(answer: Mapping[str, Any], output: Format | None) -> None:
 def _summary(answer: Mapping[str, Any]) -> str:
     shown = ", ".join(f"{number} {state}" for state, number in answer["states"].items())
     return f"{counted(answer['count'], 'task instance')} in {counted(len(answer['runs']), 'run')} ({shown})"
-
-
-def _dates(first: str | None, final: str | None) -> dict[str, str]:
-    given = {"from": (first, "--from"), "to": (final, "--to")}
-    return {name: read_instant(text, option).isoformat() for name, (text, option) in given.items() if text}

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.base.options import Conf, DagId, Dsn, Limit, Output, Param, Yes, confirm, read_conf, read_instant
+from aiosched.cli.base.options import (
+    Conf,
+    DagId,
+    Dsn,
+    Limit,
+    Output,
+    Param,
+    Reason,
+    Yes,
+    confirm,
+    read_conf,
+    read_instant,
+)
 from aiosched.cli.base.output import (
     Columns,
     Format,
@@ -23,9 +35,11 @@ from aiosched.cli.base.output import (
     talk,
     write,
 )
-from aiosched.cli.base.session import ANSWER_SECONDS, ask, say_it_waits, with_database
+from aiosched.cli.base.session import ask, say_it_waits, with_database
 from aiosched.cli.base.watching import follow, run_fields
 from aiosched.cli.dags import backfill, dag_files, runs
+from aiosched.core.requests.requests import DeleteDag, Pause, Trigger, Unpause
+from aiosched.core.requests.stored import verb_of
 from aiosched.errors import Refused, TimedOut
 
 if TYPE_CHECKING:
@@ -160,6 +174,9 @@ def trigger(
         typer.Option("--logical-date", "-e", metavar="T", help="The run's logical date; UTC without a zone."),
     ] = None,
     run_id: Annotated[str | None, typer.Option("--run-id", "-r", metavar="R", help="The run's id.")] = None,
+    run_after: Annotated[
+        str | None, typer.Option("--run-after", metavar="T", help="It starts then at the earliest; UTC without a zone.")
+    ] = None,
     param: Param = None,
     conf: Conf = None,
     unpause: Annotated[bool, typer.Option("--unpause", help="Unpause the DAG first.")] = False,
@@ -174,33 +191,43 @@ def trigger(
             show_default=False,
         ),
     ] = None,
+    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Make a new run. Refused (exit 4) while the DAG is paused."""
-    args: dict[str, Any] = {"conf": read_conf(conf, param), "unpause": unpause}
-    if logical_date is not None:
-        args["logical_date"] = read_instant(logical_date, "--logical-date").replace(microsecond=0)
-    if run_id is not None:
-        args["run_id"] = run_id
-    finished = with_database(dsn, lambda db: _trigger(db, dag_id, args, wait, timeout, output))
+    date = None if logical_date is None else read_instant(logical_date, "--logical-date").replace(microsecond=0)
+    wish = Trigger(
+        conf=read_conf(conf, param),
+        logical_date=date,
+        run_id=run_id,
+        run_after=None if run_after is None else read_instant(run_after, "--run-after"),
+        unpause=unpause,
+    )
+    finished = with_database(dsn, lambda db: _trigger(db, dag_id, wish, reason, wait, timeout, output))
     if finished is not None and finished.state == "failed":
         raise typer.Exit(1)
 
 
 async def _trigger(
-    db: Database, dag_id: str, args: dict[str, Any], wait: bool, timeout: float | None, output: Format | None
+    db: Database,
+    dag_id: str,
+    wish: Trigger,
+    reason: str | None,
+    wait: bool,
+    timeout: float | None,
+    output: Format | None,
 ) -> RunRow | None:
     """Ask for the run, write it, and follow it when `wait`. None when nobody applied the request or nobody waits."""
     from aiosched.db.queries.queries import count_tasks, find_run, get_dag
 
     row = await get_dag(db, dag_id)
-    if row.is_paused and not args["unpause"]:
+    if row.is_paused and not wish.unpause:
         raise Refused(
             f"DAG {dag_id!r} is paused, so the run would wait. Add --unpause, or first: aiosched dags unpause {dag_id}"
         )
     started = time.monotonic()
-    answer = await ask(db, "trigger", dag_id, args, timeout=ANSWER_SECONDS if timeout is None else timeout)
+    answer = await ask(db, wish, dag_id, timeout=timeout, reason=reason)
     if answer is None:
         say_it_waits(f"The request for a run of {dag_id}", output)
         if wait:
@@ -223,24 +250,26 @@ class Switched:
 
 
 @app.command()
-def pause(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
+def pause(dag_id: DagId, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """Pause DAGs (an id, or a pattern with * and ?): no new runs; those in flight go on."""
-    _switch("pause", dag_id, dsn, output)
+    _switch(Pause(), dag_id, reason, dsn, output)
 
 
 @app.command()
-def unpause(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
+def unpause(dag_id: DagId, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """Unpause DAGs (an id, or a pattern with * and ?)."""
-    _switch("unpause", dag_id, dsn, output)
+    _switch(Unpause(), dag_id, reason, dsn, output)
 
 
-def _switch(verb: str, pattern: str, dsn: str | None, output: Format | None) -> None:
+def _switch(wish: Pause | Unpause, pattern: str, reason: str | None, dsn: str | None, output: Format | None) -> None:
     from aiosched.db.queries.queries import get_dag, matching_dags
+
+    verb = verb_of(type(wish))
 
     async def one(db: Database, dag_id: str) -> Switched:
         if (await get_dag(db, dag_id)).is_paused is (verb == "pause"):
             return Switched(dag_id, f"was {verb}d already")
-        answer = await ask(db, verb, dag_id)
+        answer = await ask(db, wish, dag_id, reason=reason)
         return Switched(dag_id, "waits for a scheduler" if answer is None else f"{verb}d")
 
     async def every(db: Database) -> list[Switched]:
@@ -269,7 +298,7 @@ async def _few_at_a_time(jobs: list[Callable[[], Awaitable[Switched]]]) -> list[
 
 
 @app.command()
-def delete(dag_id: DagId, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
+def delete(dag_id: DagId, yes: Yes = False, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """Remove a DAG's rows: versions, runs, task instances. A file that is still there brings the DAG back."""
     from aiosched.db.queries.queries import get_dag
 
@@ -277,7 +306,7 @@ def delete(dag_id: DagId, yes: Yes = False, dsn: Dsn = None, output: Output = No
 
     async def work(db: Database) -> bool:
         await get_dag(db, dag_id)
-        return await ask(db, "delete_dag", dag_id, timeout=60.0) is not None
+        return await ask(db, DeleteDag(), dag_id, timeout=60.0, reason=reason) is not None
 
     if with_database(dsn, work):
         talk(f"deleted DAG {dag_id}")

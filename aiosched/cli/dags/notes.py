@@ -9,6 +9,7 @@ import typer
 from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId
 from aiosched.cli.base.output import Format, report, talk
 from aiosched.cli.base.session import ask, say_it_waits, with_database
+from aiosched.core.requests.requests import SetNote
 
 if TYPE_CHECKING:
     from aiosched.db.server.engine import Database
@@ -46,8 +47,8 @@ def _set_note(
 
     async def work(db: Database) -> tuple[str, dict[str, Any] | None]:
         found = await find_run(db, dag_id, run)
-        args = {"run_id": found.run_id, "note": text, "task_id": task_id, "map_index": map_index}
-        return found.run_id, await ask(db, "set_note", dag_id, args)
+        wish = SetNote(run_id=found.run_id, note=text, task_id=task_id, map_index=map_index)
+        return found.run_id, await ask(db, wish, dag_id)
 
     run_id, answer = with_database(dsn, work)
     what = f"run {run_id} of {dag_id}" if task_id is None else f"{task_id} in run {run_id} of {dag_id}"

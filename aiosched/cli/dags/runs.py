@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aiosched.cli.base.options import DagId, Dsn, Limit, Output, RunRef
+from aiosched.cli.base.options import DagId, Dsn, Limit, Output, Reason, RunRef
 from aiosched.cli.base.output import Columns, Format, chosen, duration, show_list, show_one, talk
 from aiosched.cli.base.session import ask, say_it_waits, with_database
 from aiosched.cli.base.watching import RUN_COLUMNS, follow, run_fields
 from aiosched.cli.dags import clearing, notes
+from aiosched.core.requests.requests import CancelRun
 from aiosched.core.values.states import RunState
 from aiosched.errors import Refused
 
@@ -128,7 +129,7 @@ def watch(
 def cancel(
     dag_id: DagId,
     run: RunRef = "latest",
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit log.")] = None,
+    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -139,7 +140,7 @@ def cancel(
         found = await find_run(db, dag_id, run)
         if found.finished:
             raise Refused(f"Run {found.run_id} of {dag_id} is {found.state} already; there is nothing to cancel.")
-        answer: Any = await ask(db, "cancel_run", dag_id, {"run_id": found.run_id}, reason=reason)
+        answer = await ask(db, CancelRun(run_id=found.run_id), dag_id, reason=reason)
         if answer is None:
             say_it_waits(f"The request to cancel {found.run_id}", output)
             return None

@@ -19,29 +19,25 @@ Source: the semantics reference, section 28.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from aiosched.core.run.board import Instance
-from aiosched.core.values.states import RunState
-from aiosched.db.statements import clearing as clearing_statements
+from aiosched.core.requests.requests import Clear, MarkRun, MarkTasks, Selection
 from aiosched.db.statements.clearing import RunOfRequest
-from aiosched.db.statements.inbox import Command, CommandResult
-from aiosched.db.statements.runs import load_instances
-from aiosched.errors import NotFound, Refused
+from aiosched.db.statements.inbox import CommandResult
+from aiosched.scheduler.requests.preview import touched_by
+from aiosched.scheduler.requests.runs_meant import chunks, runs_meant, runs_named
 from aiosched.scheduler.requests.selection import (
     Change,
     ChangeOf,
-    Selection,
     Touched,
     clearing,
     marking,
     marking_run,
     noted,
-    reach,
     refuse_moving,
     refuse_running,
+    running_on,
     select,
 )
 from aiosched.scheduler.runs.stored_runs import load_boards, settle, store_boards, until_stored
@@ -49,117 +45,51 @@ from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.scheduler.state.version_reading import ensure_versions
 
-_INSTANCES_PER_TRANSACTION: Final = 5_000
-
-
 # -- the verbs --------------------------------------------------------------------------------
 
 
-async def clear(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any] | None:
+async def clear(session: Session, dag: OwnedDag, request: Clear, number: int) -> dict[str, Any] | None:
     """Let task instances run again (28.2, 28.3)."""
-    return await _change(session, dag, command, clearing(command.args))
+    return await _change(session, dag, request, clearing(request), number)
 
 
-async def mark_tasks(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any] | None:
+async def mark_tasks(session: Session, dag: OwnedDag, request: MarkTasks, number: int) -> dict[str, Any] | None:
     """Set task instances to success, failed or skipped (28.4)."""
-    return await _change(session, dag, command, marking(command.args))
+    return await _change(session, dag, request, marking(request), number)
 
 
-async def mark_run(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any] | None:
+async def mark_run(session: Session, dag: OwnedDag, request: MarkRun, number: int) -> None:
     """Set a run to success or failed with all that is unfinished in it, or queue it again (28.5)."""
-    state = RunState(str(command.args["state"]))
-    (run,) = await _runs(session, dag, {"run_ids": [command.args["run_id"]]})
-    change = marking_run(state, run.run_id, is_running=run.key in dag.running)
-    answer = {"run_id": run.run_id, "state": state}
-    await _apply(session, dag, command, [run], change, lambda: answer)
-    return None
-
-
-async def _change(session: Session, dag: OwnedDag, command: Command, change: ChangeOf) -> dict[str, Any] | None:
-    args = command.args
-    newest_version = bool(args.get("newest_version"))
-    runs = await _runs(session, dag, args)
-    versions = {run.version_id for run in runs} | {dag.version.id}
     async with session.env.db.acquire() as conn:
-        await ensure_versions(session.cache, conn, versions)
-    selection = select({v: session.cache.versions[v][1] for v in versions}, dag.version.id, args)
+        (run,) = await runs_named(conn, dag.row.dag_id, [request.run_id])
+    change = marking_run(request.state, run.run_id, is_running=run.key in dag.running)
+    answer = {"run_id": run.run_id, "state": request.state}
+    await _apply(session, dag, number, [run], change, lambda: answer)
+
+
+async def _change(
+    session: Session, dag: OwnedDag, request: Selection, change: ChangeOf, number: int
+) -> dict[str, Any] | None:
+    cache, newest_version = session.cache, request.newest_version
+    async with session.env.db.acquire() as conn:
+        if request.dry_run:  # asked for by an older aiosched; newer ones look by themselves
+            return await touched_by(conn, cache, dag.row.dag_id, dag.version.id, request)
+        runs = await runs_meant(conn, dag.row.dag_id, request)
+        versions = {run.version_id for run in runs} | {dag.version.id}
+        await ensure_versions(cache, conn, versions)
+    selection = select({v: cache.versions[v][1] for v in versions}, dag.version.id, request)
     touched = Touched()
 
     def refuse() -> None:
-        if args.get("prevent_running"):
-            refuse_running(selection, [dag.running[run.key] for run in runs if run.key in dag.running])
+        if request.prevent_running:
+            refuse_running(running_on(selection, [dag.running[run.key] for run in runs if run.key in dag.running]))
 
-    if args.get("dry_run"):
-        refuse()
-        await _look(session, dag, runs, selection, touched)
-        return touched.answer()
     for run in runs if newest_version else ():
         if run.key in dag.running and run.version_id != dag.version.id:
             refuse_moving(run.run_id)
     on_board = noted(selection, touched, change)
-    await _apply(session, dag, command, runs, on_board, touched.answer, newest_version=newest_version, refuse=refuse)
+    await _apply(session, dag, number, runs, on_board, touched.answer, newest_version=newest_version, refuse=refuse)
     return None
-
-
-# -- what is meant ----------------------------------------------------------------------------
-
-
-def _instant(value: str) -> datetime:
-    instant = datetime.fromisoformat(value)
-    if instant.tzinfo is None:
-        raise Refused(f"{value} has no time zone; write it with one, like {value}+00:00.")
-    return instant
-
-
-async def _runs(session: Session, dag: OwnedDag, args: Mapping[str, Any]) -> list[RunOfRequest]:
-    """The runs that a request is about. Raises NotFound for a run id that does not exist."""
-    dag_id = dag.row.dag_id
-    async with session.env.db.acquire() as conn:
-        if args.get("run_ids") is None:
-            reach((), args)
-            first, final = (_instant(args[key]) if args.get(key) else None for key in ("from", "to"))
-            return await clearing_statements.runs_between(conn, dag_id, first, final)
-        wanted = dict.fromkeys(str(run_id) for run_id in args["run_ids"])
-        found = {run.run_id: run for run in await clearing_statements.runs_by_id(conn, dag_id, list(wanted))}
-        for run_id in wanted:
-            if run_id not in found:
-                raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag_id}`.")
-        named = [found[run_id] for run_id in wanted]
-        dates = reach(((run.run_id, run.logical_date) for run in named), args)
-        if dates is None:
-            return named
-        return [
-            run for run in await clearing_statements.runs_between(conn, dag_id, *dates) if dates.have(run.logical_date)
-        ]
-
-
-async def _look(
-    session: Session, dag: OwnedDag, runs: Sequence[RunOfRequest], selection: Selection, touched: Touched
-) -> None:
-    """Note what a request means, without a change."""
-    for chunk in _chunks(session, runs):
-        async with session.env.db.acquire() as conn:
-            instances = await load_instances(conn, [run.key for run in chunk if run.key not in dag.running])
-        for run in chunk:
-            board = dag.running.get(run.key)
-            rows: Iterable[Instance] = instances.get(run.key, ()) if board is None else board
-            graph = session.cache.versions[run.version_id][1]
-            touched.note(run.run_id, graph, selection.of(run.version_id, rows))
-
-
-def _chunks(session: Session, runs: Sequence[RunOfRequest]) -> Iterable[list[RunOfRequest]]:
-    """Runs in their order, so many at a time that their task instances fit one transaction."""
-    chunk: list[RunOfRequest] = []
-    size = 0
-    for run in runs:
-        tasks = len(session.cache.versions[run.version_id][1])
-        if chunk and size + tasks > _INSTANCES_PER_TRANSACTION:
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(run)
-        size += tasks
-    if chunk:
-        yield chunk
 
 
 # -- changing it ------------------------------------------------------------------------------
@@ -168,7 +98,7 @@ def _chunks(session: Session, runs: Sequence[RunOfRequest]) -> Iterable[list[Run
 async def _apply(
     session: Session,
     dag: OwnedDag,
-    command: Command,
+    number: int,
     runs: Sequence[RunOfRequest],
     change: Change,
     answer: Callable[[], dict[str, Any]],
@@ -188,7 +118,7 @@ async def _apply(
         refuse()
     left = {run.key: run for run in runs}
     while others := [run for run in left.values() if run.key not in dag.running]:
-        chunk = next(iter(_chunks(session, others)))
+        chunk = next(iter(chunks(session.cache.versions, others)))
         keys = [run.key for run in chunk]
         await until_stored(session, keys)
         is_last = len(chunk) == len(left)
@@ -198,7 +128,7 @@ async def _apply(
                 change(board, now)
             await store_boards(session, transaction, boards)
             if is_last:
-                await transaction.answer(command.id, answer())
+                await transaction.answer(number, answer())
         settle(session.context, dag, boards)
         if is_last:
             return
@@ -209,5 +139,5 @@ async def _apply(
         change(board, now)
         session.context.apply_effects(board)
         session.cache.work.to_evaluate[board] = None
-    session.context.answer(command.id, CommandResult("applied", answer()))
+    session.context.answer(number, CommandResult("applied", answer()))
     session.wakeups.evaluation.wake()

@@ -9,7 +9,7 @@
 
     clear, mark_tasks, mark_run: see clearing.py; backfill_…: see backfills.py; set_note: see notes.py
 
-A verb either does what it says, or is refused with {"error": …}; what its arguments may be is in arguments.py. The
+A verb either does what it says, or is refused with {"error": …}; what its arguments may be is in core/requests. The
 answer is stored in the transaction that stores what the verb did (a verb that can be repeated without harm may be
 answered right after it), so no crash can apply a request twice or answer it without effect. An error in a verb is
 our bug: it is logged, answered as that, and everything is read again, since nobody knows how far the verb came.
@@ -20,13 +20,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
 import asyncpg
 
 from aiosched.core.creation.run_creation import check_manual_run, check_run_type
+from aiosched.core.requests.requests import CancelRun, DeleteDag, EmitAsset, Pause, Trigger, Unpause
+from aiosched.core.requests.stored import decode
 from aiosched.core.values.states import RUN_FINISHED, RunType
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import inbox, runs
@@ -37,7 +38,6 @@ from aiosched.errors import AioschedError, DagError, InternalError, NotFound, Re
 from aiosched.scheduler.partitions.loading import plan_next, set_paused
 from aiosched.scheduler.partitions.previous_run import look_again
 from aiosched.scheduler.requests import clearing
-from aiosched.scheduler.requests.arguments import unusable
 from aiosched.scheduler.requests.notes import set_note
 from aiosched.scheduler.runs import backfills
 from aiosched.scheduler.runs.asset_runs import emit_event
@@ -48,7 +48,6 @@ from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
 
-EMIT_ASSET: Final = "emit_asset"  # the only request that is about no DAG: its partition is that of the asset's name
 _COMMANDS_PER_PASS: Final = 200
 
 
@@ -85,20 +84,16 @@ async def apply_commands(session: Session) -> int:
 
 async def _apply(session: Session, command: Command) -> CommandResult | None:
     """Do what a request asks; the answer to store, or None when the verb sees to that itself."""
-    verb = VERBS.get(command.verb)
-    if (problem := unusable(command.verb, command.args)) is not None:
-        return CommandResult("refused", {"error": problem, "exit_code": 2})
     try:
-        if command.verb == EMIT_ASSET:
-            return await emit_event(session, command)
-        if verb is None:
-            raise Refused(f"There is no request {command.verb!r}; known are {', '.join(sorted(VERBS))}.")
+        request = decode(command.verb, command.args)
+        if isinstance(request, EmitAsset):
+            return await emit_event(session, request, command.id)
         dag = session.cache.dags.get(command.dag_id or "")
         if dag is None or command.verb in ("trigger", "backfill_create"):
             session.cache.unreadable.refuse_dag(command.dag_id)
         if dag is None:
             raise NotFound(f"There is no DAG {command.dag_id!r}; see `aiosched dags list`.")
-        result = await verb(session, dag, command)
+        result = await VERBS[command.verb](session, dag, request, command.id)
         return None if result is None else CommandResult("applied", result)
     except (Refused, NotFound, DagError) as error:
         return CommandResult("refused", {"error": str(error), "exit_code": _exit_code(error)})
@@ -113,29 +108,28 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
 
 
 def _exit_code(error: AioschedError) -> int:
-    return error.exit_code if isinstance(error, NotFound) else Refused.exit_code
+    return error.exit_code if isinstance(error, (NotFound, Refused)) else Refused.exit_code
 
 
-async def _trigger(session: Session, dag: OwnedDag, command: Command) -> None:
-    args = command.args
+async def _trigger(session: Session, dag: OwnedDag, wish: Trigger, number: int) -> None:
     await _check_file(session, dag)
     check_run_type(dag.version.spec, RunType.MANUAL)
-    if args.get("unpause") and dag.row.is_paused:
+    if wish.unpause and dag.row.is_paused:
         await _set_paused(session, dag, False)
     now = session.env.clock.now()
     creation = asked_for(
         dag,
         now,
-        conf=dict(args.get("conf") or {}),
-        run_id=None if args.get("run_id") is None else str(args["run_id"]),
-        logical_date=_instant(args.get("logical_date")),
-        run_after=_instant(args.get("run_after")),
-        triggered_by=str(args.get("triggered_by", "cli")),
+        conf=wish.conf,
+        run_id=wish.run_id,
+        logical_date=wish.logical_date,
+        run_after=wish.run_after,
+        triggered_by=wish.triggered_by,
         allowed_run_id=re.compile(session.env.settings.scheduler.allowed_run_id_pattern),
         may_start=not session.membership.draining,
     )
     planned = creation.planned
-    (run,) = await create(session, [creation], now, answering=command.id)
+    (run,) = await create(session, [creation], now, answering=number)
     if run is None:
         what = f"run id {planned.run_id!r}" + (
             f" or logical date {planned.logical_date.isoformat()}" if planned.logical_date else ""
@@ -152,12 +146,12 @@ async def _check_file(session: Session, dag: OwnedDag) -> None:
     check_manual_run(row.dag_id, is_stale=row.is_stale, has_import_errors=row.has_import_errors, import_error=reason)
 
 
-async def _pause(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+async def _pause(session: Session, dag: OwnedDag, _: Pause, __: int) -> dict[str, Any]:
     await _set_paused(session, dag, True)
     return {}
 
 
-async def _unpause(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+async def _unpause(session: Session, dag: OwnedDag, _: Unpause, __: int) -> dict[str, Any]:
     await _set_paused(session, dag, False)
     return {}
 
@@ -172,13 +166,13 @@ async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool) -> None:
     plan_next(session.context, dag, positions[dag.row.dag_id])
 
 
-async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> None:
-    run_id = str(command.args["run_id"])
+async def _cancel_run(session: Session, dag: OwnedDag, wish: CancelRun, number: int) -> None:
+    run_id = wish.run_id
     now = session.env.clock.now()
     for board in dag.running.values():
         if board.run.run_id == run_id:
             board.cancel(now)
-            session.context.answer(command.id, CommandResult("applied", {"run_id": run_id}))
+            session.context.answer(number, CommandResult("applied", {"run_id": run_id}))
             session.context.apply_effects(board)
             session.cache.work.to_evaluate[board] = None  # its teardowns may start now
             return
@@ -187,7 +181,7 @@ async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> None
             dag.queued.remove(run)
             async with session.env.command_journal.transaction() as transaction:
                 await runs.fail_queued_run(transaction.conn, run.key, now, "cancelled")
-                await transaction.answer(command.id, {"run_id": run_id})
+                await transaction.answer(number, {"run_id": run_id})
             session.env.observers.on_run_end(run)
             look_again(session.context, run)
             session.cache.plan(dag)  # there is room for another run
@@ -203,7 +197,7 @@ async def _cancel_run(session: Session, dag: OwnedDag, command: Command) -> None
     )
 
 
-async def _delete_dag(session: Session, dag: OwnedDag, command: Command) -> None:
+async def _delete_dag(session: Session, dag: OwnedDag, _: DeleteDag, number: int) -> None:
     if dag.running:
         raise Refused(
             f"DAG {dag.row.dag_id!r} has {len(dag.running)} running runs; cancel them first "
@@ -211,15 +205,12 @@ async def _delete_dag(session: Session, dag: OwnedDag, command: Command) -> None
         )
     async with session.env.command_journal.transaction() as transaction:
         await runs.delete_dag(transaction.conn, dag.row.dag_id)
-        await transaction.answer(command.id, {})
+        await transaction.answer(number, {})
     session.cache.drop_dag(dag.row.dag_id)
 
 
-def _instant(value: str | None) -> datetime | None:
-    return None if value is None else datetime.fromisoformat(value)
-
-
-Verb = Callable[[Session, OwnedDag, Command], Awaitable[dict[str, Any] | None]]
+# Of the session, the DAG, the request and the number of its row; the result, or None when it is answered already.
+Verb = Callable[[Session, OwnedDag, Any, int], Awaitable[dict[str, Any] | None]]
 
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from aiosched.core.graph.graph import Graph
+from aiosched.core.requests.requests import SetNote
 from aiosched.db.people import notes
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
-from aiosched.db.statements.inbox import Command
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
@@ -22,10 +22,9 @@ from aiosched.scheduler.state.version_reading import ensure_versions
 LONGEST_NOTE: Final = 1000  # characters
 
 
-async def set_note(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
+async def set_note(session: Session, dag: OwnedDag, wish: SetNote, _: int) -> dict[str, Any]:
     """Put a note on a run, or on one of its task instances."""
-    args, note = command.args, read_note(command.args.get("note"))
-    run_id, task_id = str(args["run_id"]), args.get("task_id")
+    run_id, task_id, note = wish.run_id, wish.task_id, read_note(wish.note)
     async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         found = await runs_by_id(conn, dag.row.dag_id, [run_id])
@@ -37,14 +36,14 @@ async def set_note(session: Session, dag: OwnedDag, command: Command) -> dict[st
             return answer
         await ensure_versions(session.cache, conn, {found[0].version_id})
         graph = session.cache.versions[found[0].version_id][1]
-        place = await _place(conn, graph, found[0], str(task_id), args.get("map_index"))
+        place = await _place(conn, graph, found[0], task_id, wish.map_index)
         await notes.set_task_note(conn, place, note)
         return answer | {"map_index": place[2]}
 
 
-def read_note(text: object) -> str | None:
+def read_note(text: str | None) -> str | None:
     """The note that was given; None for an empty one. Raises Refused for one that is too long."""
-    note = str(text or "").strip()
+    note = (text or "").strip()
     if len(note) > LONGEST_NOTE:
         raise Refused(
             f"The note has {len(note)} characters, and {LONGEST_NOTE} are the most: keep it short, "
@@ -65,7 +64,7 @@ async def _place(
     indexes = await notes.map_indexes(conn, run.key, task)
     if map_index is None and len(indexes) > 1:
         raise Refused(f"Task {task_id!r} is mapped: choose one of its {len(indexes)} instances with --map-index.")
-    wanted = indexes if map_index is None else [index for index in indexes if index == int(map_index)]
+    wanted = indexes if map_index is None else [index for index in indexes if index == map_index]
     if not wanted:
         which = task_id if map_index is None else f"{task_id}[{map_index}]"
         raise NotFound(f"Run {run.run_id!r} has no instance of {which}.")

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from aiosched.core.graph.graph import Graph
+from aiosched.core.requests import requests
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.clearing import choose, select_tasks
 from aiosched.core.values.states import RunState, TaskState
@@ -96,14 +97,13 @@ class Touched:
         }
 
 
-def select(graphs: Mapping[int, Graph], newest: int, args: Mapping[str, Any]) -> Selection:
+def select(graphs: Mapping[int, Graph], newest: int, request: requests.Selection) -> Selection:
     """The tasks that a request means, by the versions of its runs; `newest` is the DAG's newest one.
 
     Raises DagError for a task that none of the versions has.
     """
-    moves = bool(args.get("newest_version"))
-    asked = {newest: graphs[newest]} if moves else graphs
-    names = args.get("task_ids")
+    asked = {newest: graphs[newest]} if request.newest_version else graphs
+    names = request.task_ids
     for name in names or ():
         if not any(_has(graph, name) for graph in asked.values()):
             graphs[newest].resolve(name)
@@ -111,36 +111,34 @@ def select(graphs: Mapping[int, Graph], newest: int, args: Mapping[str, Any]) ->
         version: select_tasks(
             graph,
             task_ids=None if names is None else [name for name in names if _has(graph, name)],
-            pattern=args.get("pattern"),
-            upstream=bool(args.get("upstream")),
-            downstream=bool(args.get("downstream")),
+            pattern=request.pattern,
+            upstream=request.upstream,
+            downstream=request.downstream,
         )
         for version, graph in asked.items()
     }
-    if moves:  # for a look at runs that are not moved yet: those of the chosen tasks that they have
+    if request.newest_version:  # for a look at runs that are not moved yet: those of the chosen tasks that they have
         chosen = {graphs[newest].task_ids[task] for task in tasks[newest]}
         for version in graphs.keys() - {newest}:
             index = graphs[version].index
             tasks[version] = frozenset(index[task_id] for task_id in chosen if task_id in index)
-    map_index = args.get("map_index")
     return Selection(
         graphs,
         tasks,
-        only_failed=bool(args.get("only_failed")),
-        only_running=bool(args.get("only_running")),
-        map_index=None if map_index is None else int(map_index),
-        with_scopes="state" not in args,
+        only_failed=request.only_failed,
+        only_running=request.only_running,
+        map_index=request.map_index,
+        with_scopes=not isinstance(request, requests.MarkTasks),
     )
 
 
-def reach(named: Iterable[tuple[str, datetime | None]], args: Mapping[str, Any]) -> Dates | None:
+def reach(named: Iterable[tuple[str, datetime | None]], request: requests.Selection) -> Dates | None:
     """The logical dates, both inclusive, to which `past` and `future` widen a request about the `named` runs.
 
     `named` are run ids with their logical dates. None when nothing is widened. Raises Refused for a
     run without a logical date, and where no run is named.
     """
-    past, future = bool(args.get("past")), bool(args.get("future"))
-    if not past and not future:
+    if not request.past and not request.future:
         return None
     dates: list[datetime] = []
     for run_id, date in named:
@@ -151,21 +149,33 @@ def reach(named: Iterable[tuple[str, datetime | None]], args: Mapping[str, Any])
         dates.append(date)
     if not dates:
         raise Refused("past and future widen a request from the runs that it names: name one, or give dates instead.")
-    return Dates(None if past else min(dates), None if future else max(dates))
+    return Dates(None if request.past else min(dates), None if request.future else max(dates))
 
 
 def _has(graph: Graph, name: str) -> bool:
     return name in graph.index or name in graph.members
 
 
-def refuse_running(selection: Selection, boards: Iterable[Board]) -> None:
-    """Raise Refused, naming them, when task instances that a request means are running (28.2: prevent running)."""
-    running = [
-        f"{board.graph.task_ids[i.task]}{f'[{i.map_index}]' if i.map_index >= 0 else ''} of run {board.run.run_id!r}"
-        for board in boards
-        for i in selection.of(board.run.version_id, board)
+def running_of(run_id: str, graph: Graph, instances: Iterable[Instance]) -> list[str]:
+    """The names of those that are running, of the task instances of a run."""
+    return [
+        f"{graph.task_ids[i.task]}{f'[{i.map_index}]' if i.map_index >= 0 else ''} of run {run_id!r}"
+        for i in instances
         if i.state is TaskState.RUNNING
     ]
+
+
+def running_on(selection: Selection, boards: Iterable[Board]) -> list[str]:
+    """The names of the running task instances that a request means on boards."""
+    return [
+        name
+        for board in boards
+        for name in running_of(board.run.run_id, board.graph, selection.of(board.run.version_id, board))
+    ]
+
+
+def refuse_running(running: Sequence[str]) -> None:
+    """Raise Refused when task instances that a request means, by these names, are running (28.2: prevent running)."""
     if running:
         more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
         raise Refused(
@@ -185,11 +195,11 @@ def refuse_moving(run_id: str) -> None:
 # -- what it does -----------------------------------------------------------------------------
 
 
-def clearing(args: Mapping[str, Any]) -> ChangeOf:
+def clearing(request: requests.Clear) -> ChangeOf:
     """Let the chosen instances run again (28.2, 28.3), with all that a move to the newest version has added."""
 
     def clear_them(board: Board, chosen: list[Instance], now: datetime) -> None:
-        if args.get("newest_version"):  # tasks that the run did not have before
+        if request.newest_version:  # tasks that the run did not have before
             known = set(chosen)
             chosen = [*chosen, *(i for i in board if i.state is TaskState.NONE and i not in known)]
         board.clear(chosen, now)
@@ -197,9 +207,9 @@ def clearing(args: Mapping[str, Any]) -> ChangeOf:
     return clear_them
 
 
-def marking(args: Mapping[str, Any]) -> ChangeOf:
+def marking(request: requests.MarkTasks) -> ChangeOf:
     """Set the chosen instances to success, failed or skipped (28.4)."""
-    state = TaskState(str(args["state"]))
+    state = request.state
     if state not in _MARKS:
         raise Refused(f"A task cannot be marked {state}; use success, failed or skipped.")
     return lambda board, chosen, now: board.mark(chosen, state, now)

@@ -24,9 +24,10 @@ from aiosched.core.assets.conditions import (
 )
 from aiosched.core.creation.run_creation import active_runs_limit, allows, asset_run, tasks_of_run
 from aiosched.core.graph.params import resolve_params
+from aiosched.core.requests.requests import EmitAsset
 from aiosched.core.values.states import RunType
 from aiosched.db.statements import assets
-from aiosched.db.statements.inbox import Command, CommandResult
+from aiosched.db.statements.inbox import CommandResult
 from aiosched.errors import DagError, did_you_mean
 from aiosched.scheduler.effects.notify import asset_conditions_changed
 from aiosched.scheduler.journal.asset_events import store_events
@@ -149,10 +150,10 @@ async def check_assets(session: Session, cleanup: Period) -> None:
             logger.info("asset %s is %s", name, "active again" if is_active else "inactive: no DAG mentions it")
 
 
-async def emit_event(session: Session, command: Command) -> CommandResult | None:
+async def emit_event(session: Session, wish: EmitAsset, number: int) -> CommandResult | None:
     """Apply a request for an event that no task made; None when it is applied and answered."""
-    name = str(command.args["name"])
-    extra = msgspec.json.encode(command.args.get("extra") or {}).decode()
+    name = wish.name
+    extra = msgspec.json.encode(wish.extra).decode()
     event = assets.NewEvent(name, "", extra, None, session.env.clock.now())
     async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
@@ -161,7 +162,7 @@ async def emit_event(session: Session, command: Command) -> CommandResult | None
             return _unknown(name, known)
         partitions = await store_events(conn, [event])
         result: dict[str, Any] = {"name": name, "at": event.timestamp.isoformat()}
-        await transaction.answer(command.id, result)
+        await transaction.answer(number, result)
     asset_conditions_changed(session, partitions)
     return None
 

@@ -13,39 +13,35 @@ All runs of a backfill are created at once, queued, and start under its own limi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from aiosched.core.creation.backfills import BackfillDate, Fate, Rerun, plan_backfill, rerun_of
+from aiosched.core.creation.backfills import BackfillDate, Fate, plan_backfill
 from aiosched.core.creation.run_creation import automated_run, backfill_runs, tasks_of_run
 from aiosched.core.graph.params import resolve_params
+from aiosched.core.graph.spec import DagSpec
+from aiosched.core.requests.requests import BackfillCancel, BackfillCreate, BackfillPause, BackfillResume
 from aiosched.core.run.board import Board
 from aiosched.core.timetables.base import NextRun
 from aiosched.core.values.states import RunState, RunType
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import backfills
-from aiosched.db.statements.backfills import Backfill
-from aiosched.db.statements.inbox import Command
+from aiosched.db.statements.backfills import Backfill, ExistingRun
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.runs.new_runs import Creation, hold, store
 from aiosched.scheduler.runs.stored_runs import clear_whole_runs, settle
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
-DEFAULT_MAX_ACTIVE_RUNS: Final = 10
 
-
-async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any] | None:
+async def create_backfill(session: Session, dag: OwnedDag, wish: BackfillCreate, request: int) -> dict[str, Any] | None:
     """Plan the dates; unless it is a dry run, store the backfill with all its runs and the answer at once."""
-    args, now = command.args, session.env.clock.now()
-    wish = wish_of(args)
-    runs = dates_of(dag, wish, now)
+    now = session.env.clock.now()
     async with session.env.db.acquire() as conn:
-        existing = await backfills.existing_runs(conn, dag.row.dag_id, [run.logical_date for run in runs])
-    dates = fates_of(dag, wish, runs, {date: run.state for date, run in existing.items()})
-    if args.get("dry_run"):
+        dates, existing = await plan_dates(conn, dag.version.spec, wish, now)
+    if wish.dry_run:  # asked for by an older aiosched; newer ones look by themselves
         return {"id": None, "dates": shown(dates)}
     document = msgspec.json.encode(wish.conf).decode()
     async with session.env.command_journal.transaction() as transaction:
@@ -67,7 +63,7 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
         if again:
             await backfills.take_runs(conn, number, again, document if wish.conf else None)
         cleared = await clear_whole_runs(session, transaction, dag, [key for key, _ in again], now)
-        await transaction.answer(command.id, {"id": number, "dates": shown(dates)})
+        await transaction.answer(request, {"id": number, "dates": shown(dates)})
     session.cache.add_backfill(Backfill(number, dag.row.dag_id, wish.max_active_runs, is_paused=False))
     session.broadcast.add_runs(key for key in keys if key is not None)
     hold(session.context, creations, keys, now)
@@ -75,45 +71,31 @@ async def create_backfill(session: Session, dag: OwnedDag, command: Command) -> 
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What a request for a backfill asks for."""
-
-    first: datetime
-    final: datetime
-    rerun: Rerun
-    max_active_runs: int
-    backwards: bool
-    conf: dict[str, Any]
+async def plan_dates(
+    conn: DatabaseConnection, spec: DagSpec, wish: BackfillCreate, now: datetime
+) -> tuple[list[BackfillDate], dict[datetime, ExistingRun]]:
+    """The dates of a backfill with what happens at each, and the runs that are there. Raises Refused, or ParamError."""
+    runs = dates_of(spec, wish, now)
+    existing = await backfills.existing_runs(conn, spec.dag_id, [run.logical_date for run in runs])
+    return fates_of(spec, wish, runs, {date: run.state for date, run in existing.items()}), existing
 
 
-def wish_of(args: Mapping[str, Any]) -> Wish:
-    """Read the arguments of a request. Raises Refused for a limit under which nothing would run."""
-    asked = args.get("max_active_runs")
-    limit = DEFAULT_MAX_ACTIVE_RUNS if asked is None else int(asked)
-    if limit < 1:
-        raise Refused(f"A backfill with max_active_runs={limit} would never run; give it 1 or more.")
-    return Wish(
-        _instant(args["from"]),
-        _instant(args["to"]),
-        rerun_of(str(args.get("rerun") or "missing")),
-        limit,
-        bool(args.get("backwards")),
-        dict(args.get("conf") or {}),
-    )
+def dates_of(spec: DagSpec, wish: BackfillCreate, now: datetime) -> list[NextRun]:
+    """The dates of a backfill in the order in which they run.
 
-
-def dates_of(dag: OwnedDag, wish: Wish, now: datetime) -> list[NextRun]:
-    """The dates of a backfill in the order in which they run. Raises Refused, or ParamError for its conf."""
-    resolve_params(dag.version.spec.params, wish.conf)
-    return backfill_runs(dag.version.spec, wish.first, wish.final, now=now, backwards=wish.backwards)
+    Raises Refused, also for a limit under which nothing would run, or ParamError for its conf.
+    """
+    if wish.max_active_runs < 1:
+        raise Refused(f"A backfill with max_active_runs={wish.max_active_runs} would never run; give it 1 or more.")
+    resolve_params(spec.params, wish.conf)
+    return backfill_runs(spec, wish.first, wish.final, now=now, backwards=wish.backwards)
 
 
 def fates_of(
-    dag: OwnedDag, wish: Wish, runs: Sequence[NextRun], existing: Mapping[datetime, RunState]
+    spec: DagSpec, wish: BackfillCreate, runs: Sequence[NextRun], existing: Mapping[datetime, RunState]
 ) -> list[BackfillDate]:
     """What happens at each date; `existing` are the states of the runs that are there. Raises Refused."""
-    past = any(task.depends_on_past for task in dag.version.spec.tasks)
+    past = any(task.depends_on_past for task in spec.tasks)
     return plan_backfill(runs, existing, wish.rerun, depends_on_past=past)
 
 
@@ -129,16 +111,16 @@ def creation_of(dag: OwnedDag, date: BackfillDate, backfill: int, conf: Mapping[
     return Creation(dag, planned, tasks, "backfill", dict(conf), starts=False, backfill=(backfill, date.order or 0))
 
 
-async def pause_backfill(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
-    return await _set_paused(session, dag, command, True)
+async def pause_backfill(session: Session, dag: OwnedDag, wish: BackfillPause, _: int) -> dict[str, Any]:
+    return await _set_paused(session, dag, wish.id, True)
 
 
-async def resume_backfill(session: Session, dag: OwnedDag, command: Command) -> dict[str, Any]:
-    return await _set_paused(session, dag, command, False)
+async def resume_backfill(session: Session, dag: OwnedDag, wish: BackfillResume, _: int) -> dict[str, Any]:
+    return await _set_paused(session, dag, wish.id, False)
 
 
-async def _set_paused(session: Session, dag: OwnedDag, command: Command, is_paused: bool) -> dict[str, Any]:
-    backfill = find_backfill(dag, int(command.args["id"]))
+async def _set_paused(session: Session, dag: OwnedDag, number: int, is_paused: bool) -> dict[str, Any]:
+    backfill = find_backfill(dag, number)
     async with session.env.command_journal.transaction() as transaction:
         await backfills.pause_backfill(transaction.conn, backfill.id, is_paused)
     backfill.is_paused = is_paused
@@ -146,12 +128,12 @@ async def _set_paused(session: Session, dag: OwnedDag, command: Command, is_paus
     return {}
 
 
-async def cancel_backfill(session: Session, dag: OwnedDag, command: Command) -> None:
+async def cancel_backfill(session: Session, dag: OwnedDag, wish: BackfillCancel, request: int) -> None:
     """Its queued runs fail, running ones go on (29.1)."""
-    backfill = find_backfill(dag, int(command.args["id"]))
+    backfill = find_backfill(dag, wish.id)
     async with session.env.command_journal.transaction() as transaction:
         failed = set(await backfills.cancel_backfill(transaction.conn, backfill.id, session.env.clock.now()))
-        await transaction.answer(command.id, {"failed": len(failed)})
+        await transaction.answer(request, {"failed": len(failed)})
     for run in [run for run in dag.queued if run.key in failed]:
         dag.queued.remove(run)
         session.env.observers.on_run_end(run)
@@ -188,7 +170,3 @@ def find_backfill(dag: OwnedDag, number: int) -> Backfill:
     if found is None:
         raise NotFound(f"DAG {dag.row.dag_id!r} has no unfinished backfill {number}; see `aiosched backfill list`.")
     return found
-
-
-def _instant(value: str) -> datetime:
-    return datetime.fromisoformat(value)

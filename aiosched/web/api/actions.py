@@ -8,15 +8,27 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import AwareDatetime, BaseModel, Field
 
 from aiosched.core.graph.params import check_value, resolve_params
 from aiosched.core.graph.spec import ParamSpec
+from aiosched.core.requests.requests import (
+    CancelRun,
+    Clear,
+    DeleteDag,
+    MarkRun,
+    MarkTasks,
+    Pause,
+    SetNote,
+    Trigger,
+    Unpause,
+)
+from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.queries import queries
 from aiosched.db.queries.version_queries import get_version
 from aiosched.errors import ParamError, Refused
-from aiosched.web.api.base.models import JsonObject, Name, RunRef, Text
+from aiosched.web.api.base.models import Because, JsonObject, Name, Reason, RunRef, Text
 from aiosched.web.api.dags import Dag
 from aiosched.web.api.runs import Run, RunDetails, details_of
 from aiosched.web.auth.access import Person, Role, allow
@@ -27,7 +39,6 @@ from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Actions"], responses=ACCEPTED)
 
-Reason = Annotated[Text | None, Field(max_length=500, description="why, for the audit log")]
 Note = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*$")]
 
 
@@ -58,11 +69,15 @@ class NewRun(BaseModel):
 class Selection(BaseModel):
     """Which task instances are meant: of all runs and all tasks where none are named.
 
-    `past` and `future` add the runs before and after those named, by logical date.
+    Without `run_ids` the runs with a logical date from `from_date` to `to_date`, both inclusive; `pattern` is a regular
+    expression for task ids. `past` and `future` add the runs before and after those named, by logical date.
     """
 
     run_ids: Annotated[list[Text] | None, Field(max_length=1000)] = None
+    from_date: AwareDatetime | None = None
+    to_date: AwareDatetime | None = None
     task_ids: Annotated[list[Text] | None, Field(max_length=5000)] = None
+    pattern: Annotated[Text | None, Field(max_length=1000)] = None
     map_index: Annotated[int | None, Field(ge=-1, lt=2**31)] = None
     upstream: bool = False
     downstream: bool = False
@@ -114,6 +129,8 @@ class Mark(BaseModel):
     map_index: Annotated[int | None, Field(ge=-1, lt=2**31)] = None
     upstream: bool = False
     downstream: bool = False
+    only_failed: bool = False
+    only_running: bool = False
     past: bool = False
     future: bool = False
     dry_run: bool = False
@@ -152,18 +169,24 @@ async def change_dag(
 ) -> Response:
     """Pause a DAG: it makes and starts nothing more, what runs goes on. Or undo that."""
     await queries.get_dag(request_client.db, dag_id)
-    verb = "pause" if change.is_paused else "unpause"
-    answer = await request_client.ask(verb, dag_id, by=person, reason=change.reason)
+    wish = Pause() if change.is_paused else Unpause()
+    answer = await request_client.ask(wish, dag_id, by=person, reason=change.reason)
     row = await queries.get_dag(request_client.db, dag_id)
     return answered(request, answer, lambda _: Dag.model_validate(row))
 
 
 @router.delete("/dags/{dag_id}", status_code=204, response_model=None)
 @allow(Role.ADMIN)
-async def delete_dag(request: Request, request_client: TheRequestClient, person: Person, dag_id: Name) -> Response:
+async def delete_dag(
+    request: Request,
+    request_client: TheRequestClient,
+    person: Person,
+    dag_id: Name,
+    reason: Annotated[Reason, Query()] = None,
+) -> Response:
     """Remove a DAG's rows: its runs and their history. A file that still has it brings it back."""
     await queries.get_dag(request_client.db, dag_id)
-    answer = await request_client.ask("delete_dag", dag_id, by=person)
+    answer = await request_client.ask(DeleteDag(), dag_id, by=person, reason=reason)
     return Response(status_code=204) if answer.result is not None else answered(request, answer, Done.model_validate)
 
 
@@ -181,9 +204,8 @@ async def trigger(
         raise Refused(f"DAG {dag_id!r} is paused, so the run would wait: ask with `unpause`, or unpause it first.")
     spec = (await get_version(request_client.db, dag_id)).spec
     _check_params(spec.params, wish.conf)
-    args: dict[str, Any] = {"conf": wish.conf, "unpause": wish.unpause, "triggered_by": "api"}
-    args |= wish.model_dump(mode="json", include={"run_id", "logical_date", "run_after"}, exclude_none=True)
-    answer = await request_client.ask("trigger", dag_id, args, by=person, reason=wish.reason)
+    trigger = Trigger(**wish.model_dump(exclude={"reason"}), triggered_by="api")
+    answer = await request_client.ask(trigger, dag_id, by=person, reason=wish.reason)
     if answer.result is None:
         return answered(request, answer, Done.model_validate)
     run = await queries.find_run(request_client.db, dag_id, answer.result["run_id"])
@@ -213,8 +235,8 @@ async def mark_run(
 ) -> Response:
     """Set a run to success or failed with all that is unfinished in it, or queue it again."""
     row = await queries.find_run(request_client.db, dag_id, run)
-    args = {"run_id": row.run_id, "state": mark.state}
-    answer = await request_client.ask("mark_run", dag_id, args, by=person, reason=mark.reason)
+    wish = MarkRun(run_id=row.run_id, state=RunState(mark.state))
+    answer = await request_client.ask(wish, dag_id, by=person, reason=mark.reason)
     after = await details_of(request_client, await queries.find_run(request_client.db, dag_id, row.run_id))
     return answered(request, answer, lambda _: after)
 
@@ -222,11 +244,17 @@ async def mark_run(
 @router.post("/dags/{dag_id}/runs/{run}/cancel", response_model=RunDetails)
 @allow(Role.OPERATOR)
 async def cancel_run(
-    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef
+    request: Request,
+    request_client: TheRequestClient,
+    person: Person,
+    dag_id: Name,
+    run: RunRef,
+    because: Because | None = None,
 ) -> Response:
     """End a run: its running tasks are stopped, the others do not start, the run is failed."""
     row = await queries.find_run(request_client.db, dag_id, run)
-    answer = await request_client.ask("cancel_run", dag_id, {"run_id": row.run_id}, by=person)
+    wish = CancelRun(run_id=row.run_id)
+    answer = await request_client.ask(wish, dag_id, by=person, reason=because.reason if because else None)
     after = await details_of(request_client, await queries.find_run(request_client.db, dag_id, row.run_id))
     return answered(request, answer, lambda _: after)
 
@@ -238,7 +266,7 @@ async def note_run(
 ) -> Response:
     """Write a note about a run."""
     row = await queries.find_run(request_client.db, dag_id, run)
-    answer = await request_client.ask("set_note", dag_id, {"run_id": row.run_id, "note": note.note}, by=person)
+    answer = await request_client.ask(SetNote(run_id=row.run_id, note=note.note), dag_id, by=person)
     return answered(request, answer, Noted.model_validate)
 
 
@@ -252,8 +280,29 @@ async def clear(
 ) -> Response:
     """Let task instances run again; with `dry_run` only tell which."""
     await queries.get_dag(request_client.db, dag_id)
-    args = wish.model_dump(exclude={"reason"})
-    answer = await request_client.ask("clear", dag_id, args, by=person, reason=wish.reason)
+    names = {"run_ids", "from_date", "to_date", "task_ids", "reason"}
+    clear = Clear(
+        **wish.model_dump(exclude=names),
+        run_ids=None if wish.run_ids is None else tuple(wish.run_ids),
+        first=wish.from_date,
+        final=wish.to_date,
+        task_ids=None if wish.task_ids is None else tuple(wish.task_ids),
+    )
+    return await _change(request, request_client, person, dag_id, clear, wish.reason)
+
+
+async def _change(
+    request: Request,
+    request_client: TheRequestClient,
+    person: Person,
+    dag_id: str,
+    wish: Clear | MarkTasks,
+    reason: str | None,
+) -> Response:
+    if wish.dry_run:
+        seen = ClearAnswer.model_validate(await request_client.preview(wish, dag_id))
+        return JSONResponse(seen.model_dump(mode="json"))
+    answer = await request_client.ask(wish, dag_id, by=person, reason=reason)
     return answered(request, answer, ClearAnswer.model_validate)
 
 
@@ -273,9 +322,13 @@ async def mark_task(
     With `dry_run` only tell which.
     """
     row = await queries.find_run(request_client.db, dag_id, run)
-    args = {"run_ids": [row.run_id], "task_ids": [task_id], **mark.model_dump(exclude={"reason"})}
-    answer = await request_client.ask("mark_tasks", dag_id, args, by=person, reason=mark.reason)
-    return answered(request, answer, ClearAnswer.model_validate)
+    wish = MarkTasks(
+        **mark.model_dump(exclude={"state", "reason"}),
+        run_ids=(row.run_id,),
+        task_ids=(task_id,),
+        state=TaskState(mark.state),
+    )
+    return await _change(request, request_client, person, dag_id, wish, mark.reason)
 
 
 @router.put("/dags/{dag_id}/runs/{run}/tasks/{task_id}/note", response_model=Noted)
@@ -292,6 +345,6 @@ async def note_task(
 ) -> Response:
     """Write a note about a task instance."""
     row = await queries.find_run(request_client.db, dag_id, run)
-    args = {"run_id": row.run_id, "task_id": task_id, "map_index": map_index, "note": note.note}
-    answer = await request_client.ask("set_note", dag_id, args, by=person)
+    wish = SetNote(run_id=row.run_id, task_id=task_id, map_index=map_index, note=note.note)
+    answer = await request_client.ask(wish, dag_id, by=person)
     return answered(request, answer, Noted.model_validate)

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from aiosched.core.values.ids import partition_of
+from aiosched.core.requests.requests import EmitAsset
 from aiosched.db.queries import asset_queries
-from aiosched.web.api.base.models import Instant, JsonObject, Name, Resource
+from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
@@ -50,6 +50,7 @@ class NewEvent(BaseModel):
     """An event to emit, as a task would."""
 
     extra: JsonObject = {}
+    reason: Reason = None
 
 
 class Emitted(BaseModel):
@@ -126,6 +127,6 @@ async def emit(
     request: Request, request_client: TheRequestClient, person: Person, name: Name, event: NewEvent
 ) -> Response:
     """Make an event: DAGs that wait for the asset run."""
-    args = {"name": name, "extra": event.extra}
-    answer = await request_client.ask("emit_asset", None, args, by=person, partition=partition_of(name))
+    wish = EmitAsset(name=name, extra=event.extra)
+    answer = await request_client.ask(wish, None, by=person, reason=event.reason)
     return answered(request, answer, Emitted.model_validate, status=201)

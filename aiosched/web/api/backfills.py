@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import AwareDatetime, BaseModel, Field
 
 from aiosched.core.creation.backfills import Rerun
+from aiosched.core.requests.requests import BackfillCancel, BackfillCreate, BackfillPause, BackfillResume
 from aiosched.db.queries import backfill_queries, queries
-from aiosched.web.api.base.models import Instant, JsonObject, Resource, Text
+from aiosched.web.api.base.models import Because, Instant, JsonObject, Reason, Resource, Text
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
@@ -51,6 +52,7 @@ class NewBackfill(BaseModel):
     backwards: bool = False
     conf: JsonObject = {}
     dry_run: bool = False
+    reason: Reason = None
 
 
 class PlannedDate(BaseModel):
@@ -95,38 +97,50 @@ async def create_backfill(
 ) -> Response:
     """Make the runs of past dates; with `dry_run` only tell which."""
     await queries.get_dag(request_client.db, wish.dag_id)
-    args: dict[str, Any] = wish.model_dump(mode="json", exclude={"dag_id", "from_date", "to_date"})
-    args |= {"from": wish.from_date.isoformat(), "to": wish.to_date.isoformat()}
-    answer = await request_client.ask("backfill_create", wish.dag_id, args, by=person)
-    status = 200 if wish.dry_run else 201
-    return answered(request, answer, BackfillAnswer.model_validate, status=status)
+    names = {"dag_id", "from_date", "to_date", "reason"}
+    create = BackfillCreate(**wish.model_dump(exclude=names), first=wish.from_date, final=wish.to_date)
+    if create.dry_run:
+        seen = BackfillAnswer.model_validate(await request_client.preview(create, wish.dag_id))
+        return JSONResponse(seen.model_dump(mode="json"))
+    answer = await request_client.ask(create, wish.dag_id, by=person, reason=wish.reason)
+    return answered(request, answer, BackfillAnswer.model_validate, status=201)
 
 
 async def _change(
-    request: Request, request_client: TheRequestClient, person: Person, number: int, verb: str
+    request: Request,
+    request_client: TheRequestClient,
+    person: Person,
+    wish: BackfillPause | BackfillResume | BackfillCancel,
+    because: Because | None,
 ) -> Response:
-    row = await backfill_queries.get_backfill(request_client.db, number)
-    answer = await request_client.ask(verb, row.dag_id, {"id": number}, by=person)
-    after = await backfill_queries.get_backfill(request_client.db, number)
+    row = await backfill_queries.get_backfill(request_client.db, wish.id)
+    answer = await request_client.ask(wish, row.dag_id, by=person, reason=because.reason if because else None)
+    after = await backfill_queries.get_backfill(request_client.db, wish.id)
     return answered(request, answer, lambda _: Backfill.model_validate(after))
 
 
 @router.post("/backfills/{number}/pause", response_model=Backfill, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def pause(request: Request, request_client: TheRequestClient, person: Person, number: Number) -> Response:
+async def pause(
+    request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
+) -> Response:
     """Start no further runs of it."""
-    return await _change(request, request_client, person, number, "backfill_pause")
+    return await _change(request, request_client, person, BackfillPause(id=number), because)
 
 
 @router.post("/backfills/{number}/resume", response_model=Backfill, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def resume(request: Request, request_client: TheRequestClient, person: Person, number: Number) -> Response:
+async def resume(
+    request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
+) -> Response:
     """Undo `pause`."""
-    return await _change(request, request_client, person, number, "backfill_resume")
+    return await _change(request, request_client, person, BackfillResume(id=number), because)
 
 
 @router.post("/backfills/{number}/cancel", response_model=Backfill, responses=ACCEPTED)
 @allow(Role.OPERATOR)
-async def cancel(request: Request, request_client: TheRequestClient, person: Person, number: Number) -> Response:
+async def cancel(
+    request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
+) -> Response:
     """End it: runs that are queued fail, those that run go on."""
-    return await _change(request, request_client, person, number, "backfill_cancel")
+    return await _change(request, request_client, person, BackfillCancel(id=number), because)

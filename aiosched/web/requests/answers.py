@@ -9,7 +9,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
-from aiosched.web.requests.request_client import OwnerAnswer
+from aiosched.db.statements.asking import OwnerAnswer
 
 
 class Waiting(BaseModel):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 
 from aiosched.web.views.health import Status
 
@@ -41,6 +41,16 @@ RunRef = Annotated[
 ]
 MapIndex = Annotated[int, Query(ge=-1, lt=2**31, description="-1 for a task that is not mapped")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=250, pattern=_TEXT)]
+Reason = Annotated[
+    Text | None,
+    Field(max_length=500, description="why, for the audit log"),
+]
+
+
+class Because(BaseModel):
+    """Why somebody asks for something."""
+
+    reason: Reason = None
 
 
 def _storable(value: dict[str, Any]) -> dict[str, Any]:

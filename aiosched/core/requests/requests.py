@@ -1,0 +1,137 @@
+"""What may be asked of the owner of a DAG: one struct for each verb, tagged by it. Pure.
+
+The fields have the names of the stored arguments (stored.py), but for those that Python reserves: `from` and `to`
+are `first` and `final`. Everybody who asks builds one of these: the command line, `Client`'s API, `Scheduler` and
+`World`; the owner gets it back. What a verb does stands where it is applied (scheduler/requests). Instants are aware.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from aiosched.core.creation.backfills import Rerun
+from aiosched.core.values.states import RunState, TaskState
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb"):
+    """Something that is asked of an owner."""
+
+
+class Trigger(Request, frozen=True, kw_only=True, tag="trigger"):
+    """Make a run. `triggered_by` is stored with the run: cli, api, operator."""
+
+    conf: dict[str, Any] = {}
+    logical_date: datetime | None = None
+    run_id: str | None = None
+    run_after: datetime | None = None
+    unpause: bool = False
+    triggered_by: str = "cli"
+
+
+class Pause(Request, frozen=True, kw_only=True, tag="pause"):
+    """Create and start nothing more of a DAG."""
+
+
+class Unpause(Request, frozen=True, kw_only=True, tag="unpause"):
+    """Undo `Pause`."""
+
+
+class CancelRun(Request, frozen=True, kw_only=True, tag="cancel_run"):
+    """End a run as failed."""
+
+    run_id: str
+
+
+class DeleteDag(Request, frozen=True, kw_only=True, tag="delete_dag"):
+    """Remove a DAG's rows."""
+
+
+class EmitAsset(Request, frozen=True, kw_only=True, tag="emit_asset"):
+    """Make an event of an asset. It is about no DAG: the owner of the partition of the asset's name applies it."""
+
+    name: str
+    extra: dict[str, Any] = {}
+
+
+class Selection(Request, frozen=True, kw_only=True):
+    """Which task instances are meant: of all runs and all tasks where none are named.
+
+    Without `run_ids` the runs with a logical date in [first, final] are meant, without those too all runs; `past`
+    and `future` add the runs before and after those named, by logical date. `pattern` is a regular expression for
+    task ids. With `dry_run` nothing is changed.
+    """
+
+    run_ids: tuple[str, ...] | None = None
+    first: datetime | None = msgspec.field(default=None, name="from")
+    final: datetime | None = msgspec.field(default=None, name="to")
+    task_ids: tuple[str, ...] | None = None
+    pattern: str | None = None
+    map_index: int | None = None
+    upstream: bool = False
+    downstream: bool = False
+    only_failed: bool = False
+    only_running: bool = False
+    past: bool = False
+    future: bool = False
+    prevent_running: bool = False  # refuse where some are running, instead of stopping them
+    newest_version: bool = False  # move their runs to the newest version of the DAG before
+    dry_run: bool = False
+
+
+class Clear(Selection, frozen=True, kw_only=True, tag="clear"):
+    """Let task instances run again."""
+
+
+class MarkTasks(Selection, frozen=True, kw_only=True, tag="mark_tasks"):
+    """Set task instances to success, failed or skipped."""
+
+    state: TaskState
+
+
+class MarkRun(Request, frozen=True, kw_only=True, tag="mark_run"):
+    """Set a run to success or failed with all that is unfinished in it, or queue it again."""
+
+    run_id: str
+    state: RunState
+
+
+class SetNote(Request, frozen=True, kw_only=True, tag="set_note"):
+    """Put a note on a run, or on one of its task instances; an empty one removes it."""
+
+    run_id: str
+    note: str | None = None
+    task_id: str | None = None
+    map_index: int | None = None
+
+
+class BackfillCreate(Request, frozen=True, kw_only=True, tag="backfill_create"):
+    """Create the runs of past dates, both inclusive. With `dry_run` nothing is made."""
+
+    first: datetime = msgspec.field(name="from")
+    final: datetime = msgspec.field(name="to")
+    max_active_runs: int = 10
+    rerun: Rerun = Rerun.MISSING
+    conf: dict[str, Any] = {}
+    backwards: bool = False
+    dry_run: bool = False
+
+
+class BackfillPause(Request, frozen=True, kw_only=True, tag="backfill_pause"):
+    """Start no more runs of a backfill."""
+
+    id: int
+
+
+class BackfillResume(Request, frozen=True, kw_only=True, tag="backfill_resume"):
+    """Undo `BackfillPause`."""
+
+    id: int
+
+
+class BackfillCancel(Request, frozen=True, kw_only=True, tag="backfill_cancel"):
+    """Let the queued runs of a backfill fail; running ones go on."""
+
+    id: int

@@ -1,0 +1,166 @@
+"""Requests as they are stored: a verb, and its arguments as a JSON object. Pure.
+
+Rows of released versions stay readable: an argument that is missing or null has its default, unknown ones are
+ignored, a flag may be any value. Does not live here: whether what is asked for is possible (its owner says so).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, get_args
+
+import msgspec
+
+from aiosched.core.creation.backfills import Rerun, rerun_of
+from aiosched.core.requests.requests import (
+    BackfillCancel,
+    BackfillCreate,
+    BackfillPause,
+    BackfillResume,
+    CancelRun,
+    Clear,
+    DeleteDag,
+    EmitAsset,
+    MarkRun,
+    MarkTasks,
+    Pause,
+    Request,
+    SetNote,
+    Trigger,
+    Unpause,
+)
+from aiosched.core.values.states import RunState, TaskState
+from aiosched.errors import DagError, Refused
+
+
+class _Kind(NamedTuple):
+    """What an argument may be: in words, and how it is read; `read` raises TypeError, ValueError or DagError."""
+
+    words: str
+    read: Callable[[Any], Any]
+
+
+class _Argument(NamedTuple):
+    """An argument of a verb: its field, the name under which it is stored, and what it may be."""
+
+    field: str
+    name: str
+    kind: _Kind
+    is_needed: bool
+    default: Any
+
+
+def verb_of(kind: type[Request]) -> str:
+    """The verb of a kind of request."""
+    return str(kind.__struct_config__.tag)
+
+
+def _exactly(*types: type) -> Callable[[Any], Any]:
+    """Read a value of one of these types as it is."""
+
+    def read(value: Any) -> Any:
+        if type(value) not in types:
+            raise TypeError
+        return value
+
+    return read
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return str(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError
+    return tuple(_text(text) for text in value)
+
+
+_KINDS: Final[Mapping[Any, _Kind]] = MappingProxyType(
+    {
+        bool: _Kind("true or false", bool),
+        str: _Kind("text", _text),
+        tuple[str, ...]: _Kind("a list of texts", _texts),
+        int: _Kind("a whole number", _exactly(int)),
+        dict[str, Any]: _Kind("a JSON object", _exactly(dict)),
+        datetime: _Kind("an instant like 2026-01-31T00:00:00+00:00", datetime.fromisoformat),
+        RunState: _Kind("success, failed or queued", RunState),
+        TaskState: _Kind("success, failed or skipped", TaskState),
+        Rerun: _Kind("missing, failed or all", lambda value: rerun_of(_text(value))),
+    }
+)
+
+
+def _arguments(kind: type[Request]) -> tuple[_Argument, ...]:
+    found = []
+    for field in msgspec.structs.fields(kind):
+        type_ = field.type if field.type in _KINDS else get_args(field.type)[0]  # of `… | None`
+        default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        found.append(_Argument(field.name, field.encode_name, _KINDS[type_], field.required, default))
+    return tuple(found)
+
+
+REQUESTS: Final[Mapping[str, type[Request]]] = MappingProxyType(
+    {
+        verb_of(kind): kind
+        for kind in (
+            Trigger, Pause, Unpause, CancelRun, DeleteDag, EmitAsset, Clear, MarkTasks, MarkRun, SetNote,
+            BackfillCreate, BackfillPause, BackfillResume, BackfillCancel,
+        )
+    }
+)  # fmt: skip
+
+_ARGUMENTS: Final = MappingProxyType({verb: _arguments(kind) for verb, kind in REQUESTS.items()})
+
+
+def encode(request: Request) -> tuple[str, dict[str, Any]]:
+    """The verb of a request and its arguments for a JSON object; what has its default is left out."""
+    verb = verb_of(type(request))
+    args: dict[str, Any] = {}
+    for argument in _ARGUMENTS[verb]:
+        value = getattr(request, argument.field)
+        if argument.is_needed or value != argument.default:
+            args[argument.name] = value.isoformat() if isinstance(value, datetime) else value
+    return verb, args
+
+
+def decode(verb: str, args: Mapping[str, Any]) -> Request:
+    """The request of this verb and these arguments.
+
+    Raises Refused for a verb that there is not, and, with exit code 2, for an argument that cannot be used.
+    """
+    kind = REQUESTS.get(verb)
+    if kind is None:
+        raise Refused(f"There is no request {verb!r}; known are {', '.join(sorted(REQUESTS))}.")
+    given: dict[str, Any] = {}
+    for argument in _ARGUMENTS[verb]:
+        value = args.get(argument.name)
+        if value is not None:
+            given[argument.field] = _read(verb, argument, value)
+        elif argument.is_needed:
+            raise _unusable(verb, argument, "is missing")
+    return kind(**given)
+
+
+def read_argument(kind: type[Request], field: str, value: object) -> Any:
+    """The value of one field, for whoever builds a request of a text that a person gave. Raises Refused as `decode`."""
+    verb = verb_of(kind)
+    (argument,) = [each for each in _ARGUMENTS[verb] if each.field == field]
+    return _read(verb, argument, value)
+
+
+def _read(verb: str, argument: _Argument, value: Any) -> Any:
+    try:
+        return argument.kind.read(value)
+    except (TypeError, ValueError, DagError):
+        raise _unusable(verb, argument, f"is {str(value)[:80]!r}") from None
+
+
+def _unusable(verb: str, argument: _Argument, problem: str) -> Refused:
+    error = Refused(f"{verb}: unusable arguments: {argument.name!r} {problem}; give {argument.kind.words}.")
+    error.exit_code = 2
+    return error

@@ -1,0 +1,63 @@
+"""What a request to clear, to mark or to backfill would touch: a read, by any process, with or without a scheduler.
+
+It is answered from the rows by whoever asks, and leaves no entry in the audit log. Decided as the owner decides
+(selection.py, runs/backfills.py); an instance whose change is not stored yet is shown as it was.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TypeGuard
+
+from aiosched.core.requests.requests import BackfillCreate, Request, Selection
+from aiosched.db.queries.why import get_dag_row
+from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.runs import load_instances
+from aiosched.errors import NotFound
+from aiosched.scheduler.requests.runs_meant import chunks, runs_meant
+from aiosched.scheduler.requests.selection import Touched, refuse_running, running_of, select
+from aiosched.scheduler.runs.backfills import plan_dates, shown
+from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.state.version_reading import ensure_versions
+
+
+def is_preview(request: Request) -> TypeGuard[Selection | BackfillCreate]:
+    """Whether a request only wants to know what it would touch."""
+    return isinstance(request, (Selection, BackfillCreate)) and request.dry_run
+
+
+async def preview(db: Database, dag_id: str, request: Selection | BackfillCreate, *, now: datetime) -> dict[str, Any]:
+    """What the owner would answer to the request, as of now. Raises NotFound and Refused as it does."""
+    cache = StateCache()
+    async with db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
+        row = await get_dag_row(conn, dag_id)
+        if row is None:
+            raise NotFound(f"There is no DAG {dag_id!r}; see `aiosched dags list`.")
+        await ensure_versions(cache, conn, {row.version_id})
+        if isinstance(request, BackfillCreate):
+            dates, _ = await plan_dates(conn, cache.versions[row.version_id][0].spec, request, now)
+            return {"id": None, "dates": shown(dates)}
+        return await touched_by(conn, cache, dag_id, row.version_id, request)
+
+
+async def touched_by(
+    conn: DatabaseConnection, cache: StateCache, dag_id: str, newest: int, request: Selection
+) -> dict[str, Any]:
+    """What a request to clear or to mark would touch; `newest` is the DAG's newest version, which is held."""
+    runs = await runs_meant(conn, dag_id, request)
+    versions = {run.version_id for run in runs} | {newest}
+    await ensure_versions(cache, conn, versions)
+    selection = select({v: cache.versions[v][1] for v in versions}, newest, request)
+    touched = Touched()
+    running: list[str] = []
+    for chunk in chunks(cache.versions, runs):
+        instances = await load_instances(conn, [run.key for run in chunk])
+        for run in chunk:
+            chosen = selection.of(run.version_id, instances[run.key])
+            graph = cache.versions[run.version_id][1]
+            touched.note(run.run_id, graph, chosen)
+            running += running_of(run.run_id, graph, chosen)
+    if request.prevent_running:
+        refuse_running(running)
+    return touched.answer()

@@ -1,0 +1,118 @@
+"""Requests as they are stored: what is written is read again, and so are rows of older versions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from aiosched.core.creation.backfills import Rerun
+from aiosched.core.requests.requests import (
+    BackfillCreate,
+    BackfillPause,
+    CancelRun,
+    Clear,
+    EmitAsset,
+    MarkRun,
+    MarkTasks,
+    Pause,
+    Request,
+    SetNote,
+    Trigger,
+)
+from aiosched.core.requests.stored import REQUESTS, decode, encode
+from aiosched.core.values.states import RunState, TaskState
+from aiosched.errors import Refused
+
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Trigger(),
+        Trigger(conf={"n": [1, None]}, logical_date=NEW_YEAR, run_id="r", run_after=NEW_YEAR, unpause=True),
+        Pause(),
+        CancelRun(run_id="r"),
+        EmitAsset(name="a", extra={"k": "v"}),
+        Clear(run_ids=(), task_ids=("a", "b"), map_index=0, only_failed=True, dry_run=True),
+        Clear(first=NEW_YEAR, final=NEW_YEAR, pattern="^a"),
+        MarkTasks(run_ids=("r",), state=TaskState.SKIPPED),
+        MarkRun(run_id="r", state=RunState.QUEUED),
+        SetNote(run_id="r", note="", task_id="t", map_index=-1),
+        BackfillCreate(first=NEW_YEAR, final=NEW_YEAR, rerun=Rerun.ALL, max_active_runs=3),
+        BackfillPause(id=7),
+    ],
+    ids=repr,
+)
+def test_what_is_stored_is_read_again(request_: Request) -> None:
+    verb, args = encode(request_)
+
+    assert decode(verb, msgspec.json.decode(msgspec.json.encode(args))) == request_
+
+
+def test_the_names_of_stored_arguments_are_those_of_released_versions() -> None:
+    verb, args = encode(Clear(first=NEW_YEAR, final=NEW_YEAR, run_ids=("r",)))
+
+    assert (verb, args) == (
+        "clear",
+        {"from": "2026-01-01T00:00:00+00:00", "to": "2026-01-01T00:00:00+00:00", "run_ids": ("r",)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("verb", "args", "read"),
+    [
+        ("trigger", {"conf": None, "run_id": None, "unpause": 1}, Trigger(unpause=True)),
+        ("trigger", {"logical_date": "2026-01-01T00:00:00Z", "later": 1}, Trigger(logical_date=NEW_YEAR)),
+        ("clear", {"run_ids": None, "only_failed": "yes", "past": 0, "dry_run": None}, Clear(only_failed=True)),
+        (
+            "backfill_create",
+            {"from": "2026-01-01T00:00:00+00:00", "to": "2026-01-01T00:00:00+00:00", "rerun": "completed"},
+            BackfillCreate(first=NEW_YEAR, final=NEW_YEAR, rerun=Rerun.ALL),
+        ),
+    ],
+)
+def test_rows_of_older_versions_are_read(verb: str, args: dict[str, Any], read: Request) -> None:
+    assert decode(verb, args) == read
+
+
+@pytest.mark.parametrize(
+    ("verb", "args", "told"),
+    [
+        ("cancel_run", {}, "cancel_run: unusable arguments: 'run_id' is missing; give text."),
+        ("trigger", {"conf": [1]}, "trigger: unusable arguments: 'conf' is '[1]'; give a JSON object."),
+        ("clear", {"run_ids": "r"}, "clear: unusable arguments: 'run_ids' is 'r'; give a list of texts."),
+        ("clear", {"map_index": True}, "clear: unusable arguments: 'map_index' is 'True'; give a whole number."),
+        (
+            "clear",
+            {"from": 5},
+            "clear: unusable arguments: 'from' is '5'; give an instant like 2026-01-31T00:00:00+00:00.",
+        ),
+        (
+            "mark_tasks",
+            {"state": ["failed"]},
+            "mark_tasks: unusable arguments: 'state' is \"['failed']\"; give success, failed or skipped.",
+        ),
+        (
+            "backfill_create",
+            {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z", "rerun": "sometimes"},
+            "backfill_create: unusable arguments: 'rerun' is 'sometimes'; give missing, failed or all.",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused_and_says_what_to_give(verb: str, args: dict[str, Any], told: str) -> None:
+    with pytest.raises(Refused) as refused:
+        decode(verb, args)
+
+    assert (str(refused.value), refused.value.exit_code) == (told, 2)
+
+
+def test_an_unknown_verb_is_refused_and_the_known_ones_are_named() -> None:
+    with pytest.raises(Refused, match="no request 'explode'; known are backfill_cancel, ") as refused:
+        decode("explode", {})
+
+    assert refused.value.exit_code == 4
+    assert len(REQUESTS) == 14
