@@ -33,7 +33,7 @@ from aiosched.core.requests.stored import read_argument, verb_of
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.core.why.explanation import Explanation
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.asking import ask_owner
+from aiosched.db.statements.inbox import ask_owner
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.requests.preview import is_preview, preview
 from aiosched.scheduler.run_handle import RunHandle, Runs

@@ -16,7 +16,7 @@ import msgspec
 from aiosched.core.creation.backfills import Fate
 from aiosched.core.creation.run_creation import check_run_type, check_schedule
 from aiosched.core.graph.spec import DagSpec
-from aiosched.core.requests.requests import BackfillCreate, Clear, MarkRun, MarkTasks, Selection, Trigger
+from aiosched.core.requests.requests import BackfillCreate, Clear, MarkRun, MarkTasks, TaskChange, Trigger
 from aiosched.core.requests.stored import read_argument
 from aiosched.core.run.board import Run
 from aiosched.core.timetables.assets import condition_of
@@ -365,7 +365,7 @@ class People(WorldView):
             dag.queued.remove(run)
         return failed
 
-    def _runs_meant(self, dag_id: str, wish: Selection) -> list[Run]:
+    def _runs_meant(self, dag_id: str, wish: TaskChange) -> list[Run]:
         named = [self.run(dag_id, run_id) for run_id in dict.fromkeys(wish.run_ids or ())]
         dates = reach([(run.run_id, run.logical_date) for run in named], wish)
         if dates is None and wish.run_ids is not None:
@@ -375,7 +375,7 @@ class People(WorldView):
         dates = dates or Dates(wish.first, wish.final)
         return [run for run in self.runs(dag_id) if dates.have(run.logical_date)]
 
-    def _change(self, dag: OwnedDag, wish: Selection, change: ChangeOf) -> list[dict[str, Any]]:
+    def _change(self, dag: OwnedDag, wish: TaskChange, change: ChangeOf) -> list[dict[str, Any]]:
         runs = self._runs_meant(dag.row.dag_id, wish)
         versions = {run.version_id for run in runs} | {dag.version.id}
         known = self._context_of(dag.row.dag_id).cache.versions

@@ -209,7 +209,7 @@ async def test_a_dry_run_creates_nothing(dsn: str, late: FakeClock) -> None:
         ({"past": True}, {"rerun": "missing"}, "depends on its past, so .* has gaps; use --rerun"),
         ({"past": True}, {"rerun": "all", "backwards": True}, "cannot be backfilled backwards"),
         ({}, {"max_active_runs": 0}, "would never run; give it 1 or more"),
-        ({}, {"rerun": "some"}, "no rerun behaviour 'some': use missing, failed or all"),
+        ({}, {"rerun": "some"}, "'rerun' is 'some'; give missing, failed or all"),
         ({}, {"from": "2026-01-03"}, "has no time zone; add one"),
         ({}, {"conf": {"n": "much"}}, "'n'"),
     ],

@@ -374,9 +374,9 @@ async def test_a_clear_that_prevents_running_is_refused_before_anything_has_chan
             if run_id == "over":
                 it.executor.succeed(attempt)
             await it.settled()
-        before = [await it.instances(run_id) for run_id in ("over", "runs")]
         async with it.scheduler.db.acquire() as conn:  # a start is stored within a moment
             await until_true(conn, "SELECT count(*) = 1 FROM task_instance WHERE state = 'running'")
+        before = [await it.instances(run_id) for run_id in ("over", "runs")]
 
         for dry_run in (True, False):
             with pytest.raises(Refused, match=r"what is running: b of run 'runs'\. Wait for its end"):

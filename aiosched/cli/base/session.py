@@ -16,7 +16,7 @@ from aiosched.errors import DatabaseUnreachable
 
 if TYPE_CHECKING:
     from aiosched.config import Loaded, Settings
-    from aiosched.core.requests.requests import BackfillCreate, Request, Selection
+    from aiosched.core.requests.requests import BackfillCreate, Request, TaskChange
     from aiosched.db.server.engine import Database
 
 T = TypeVar("T")
@@ -106,14 +106,14 @@ async def ask(
     It stays in the inbox then, and is applied when a scheduler comes. It waits `timeout` seconds (ANSWER_SECONDS
     without one) while a scheduler is alive. Raises Refused with the owner's words.
     """
-    from aiosched.db.statements.asking import ask_owner
+    from aiosched.db.statements.inbox import ask_owner
 
     patience = (ANSWER_SECONDS if timeout is None else timeout) if await somebody_is_alive(db) else 0.0
     answer = await ask_owner(db, request, dag_id, requested_by=requester(), timeout=patience, reason=reason)
     return answer.result
 
 
-async def look(db: Database, request: Selection | BackfillCreate, dag_id: str) -> dict[str, Any]:
+async def look(db: Database, request: TaskChange | BackfillCreate, dag_id: str) -> dict[str, Any]:
     """What a request to clear, to mark or to backfill would touch. Raises NotFound and Refused as its owner does."""
     from aiosched.clock import SystemClock
     from aiosched.scheduler.requests.preview import preview

@@ -56,8 +56,8 @@ class EmitAsset(Request, frozen=True, kw_only=True, tag="emit_asset"):
     extra: dict[str, Any] = {}
 
 
-class Selection(Request, frozen=True, kw_only=True):
-    """Which task instances are meant: of all runs and all tasks where none are named.
+class TaskChange(Request, frozen=True, kw_only=True):
+    """A change of task instances, those of all runs and all tasks where none are named.
 
     Without `run_ids` the runs with a logical date in [first, final] are meant, without those too all runs; `past`
     and `future` add the runs before and after those named, by logical date. `pattern` is a regular expression for
@@ -81,11 +81,11 @@ class Selection(Request, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class Clear(Selection, frozen=True, kw_only=True, tag="clear"):
+class Clear(TaskChange, frozen=True, kw_only=True, tag="clear"):
     """Let task instances run again."""
 
 
-class MarkTasks(Selection, frozen=True, kw_only=True, tag="mark_tasks"):
+class MarkTasks(TaskChange, frozen=True, kw_only=True, tag="mark_tasks"):
     """Set task instances to success, failed or skipped."""
 
     state: TaskState

@@ -12,11 +12,13 @@ import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 
+from aiosched.core.requests.requests import EmitAsset, Request
+from aiosched.core.requests.stored import encode
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -35,7 +37,7 @@ _IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A request that waits. `args` depends on the verb, see `aiosched.scheduler.requests.commands`."""
+    """A request that waits. `args` depends on the verb, see `aiosched.core.requests`."""
 
     id: int
     dag_id: str | None
@@ -220,3 +222,43 @@ async def _poll_answer(db: Database, command_id: int) -> CommandResult | None:
             raise
         logger.warning("request %d waits for its answer: %s", command_id, error)
         return None
+
+
+class OwnerAnswer(NamedTuple):
+    """What became of a request: its number, and its result, or None while it still waits."""
+
+    command: int
+    result: dict[str, Any] | None
+
+
+async def ask_owner(
+    db: Database,
+    request: Request,
+    dag_id: str | None,
+    *,
+    requested_by: str,
+    timeout: float,
+    reason: str | None = None,
+) -> OwnerAnswer:
+    """Ask the owner of `dag_id` (None: of an asset) for something, and wait `timeout` seconds for its answer.
+
+    The request stays in the inbox then, and is applied when a scheduler comes. `reason` is kept in the audit log.
+    Raises NotFound, Refused or InternalError with the owner's words.
+    """
+    verb, args = encode(request)
+    async with db.acquire() as conn:
+        number = await add_command(
+            conn,
+            verb=verb,
+            dag_id=dag_id,
+            args=args,
+            requested_by=requested_by,
+            reason=reason,
+            partition=partition_of(request.name) if isinstance(request, EmitAsset) else None,
+        )
+    answer = await wait_applied(db, number, timeout=timeout)
+    if answer is None:
+        return OwnerAnswer(number, None)
+    if answer.error is not None:
+        raise answer.error
+    return OwnerAnswer(number, answer.result)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aiosched.core.requests.requests import Clear, MarkRun, MarkTasks, Selection
+from aiosched.core.requests.requests import Clear, MarkRun, MarkTasks, TaskChange
 from aiosched.db.statements.clearing import RunOfRequest
 from aiosched.db.statements.inbox import CommandResult
 from aiosched.scheduler.requests.preview import touched_by
@@ -68,7 +68,7 @@ async def mark_run(session: Session, dag: OwnedDag, request: MarkRun, number: in
 
 
 async def _change(
-    session: Session, dag: OwnedDag, request: Selection, change: ChangeOf, number: int
+    session: Session, dag: OwnedDag, request: TaskChange, change: ChangeOf, number: int
 ) -> dict[str, Any] | None:
     cache, newest_version = session.cache, request.newest_version
     async with session.env.db.acquire() as conn:

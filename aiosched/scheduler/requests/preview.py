@@ -9,12 +9,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, TypeGuard
 
-from aiosched.core.requests.requests import BackfillCreate, Request, Selection
+from aiosched.core.requests.requests import BackfillCreate, Request, TaskChange
 from aiosched.db.queries.why import get_dag_row
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.runs import load_instances
-from aiosched.errors import NotFound
+from aiosched.errors import DagError, NotFound, Refused
 from aiosched.scheduler.requests.runs_meant import chunks, runs_meant
 from aiosched.scheduler.requests.selection import Touched, refuse_running, running_of, select
 from aiosched.scheduler.runs.backfills import plan_dates, shown
@@ -22,27 +22,36 @@ from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.version_reading import ensure_versions
 
 
-def is_preview(request: Request) -> TypeGuard[Selection | BackfillCreate]:
+def is_preview(request: Request) -> TypeGuard[TaskChange | BackfillCreate]:
     """Whether a request only wants to know what it would touch."""
-    return isinstance(request, (Selection, BackfillCreate)) and request.dry_run
+    return isinstance(request, (TaskChange, BackfillCreate)) and request.dry_run
 
 
-async def preview(db: Database, dag_id: str, request: Selection | BackfillCreate, *, now: datetime) -> dict[str, Any]:
+async def preview(db: Database, dag_id: str, request: TaskChange | BackfillCreate, *, now: datetime) -> dict[str, Any]:
     """What the owner would answer to the request, as of now. Raises NotFound and Refused as it does."""
-    cache = StateCache()
     async with db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
-        row = await get_dag_row(conn, dag_id)
-        if row is None:
-            raise NotFound(f"There is no DAG {dag_id!r}; see `aiosched dags list`.")
-        await ensure_versions(cache, conn, {row.version_id})
-        if isinstance(request, BackfillCreate):
-            dates, _ = await plan_dates(conn, cache.versions[row.version_id][0].spec, request, now)
-            return {"id": None, "dates": shown(dates)}
-        return await touched_by(conn, cache, dag_id, row.version_id, request)
+        try:
+            return await _read(conn, dag_id, request, now)
+        except DagError as error:  # a task, a pattern or a conf that cannot be: the owner refuses it too
+            raise Refused(str(error)) from None
+
+
+async def _read(
+    conn: DatabaseConnection, dag_id: str, request: TaskChange | BackfillCreate, now: datetime
+) -> dict[str, Any]:
+    cache = StateCache()
+    row = await get_dag_row(conn, dag_id)
+    if row is None:
+        raise NotFound(f"There is no DAG {dag_id!r}; see `aiosched dags list`.")
+    await ensure_versions(cache, conn, {row.version_id})
+    if isinstance(request, BackfillCreate):
+        dates, _ = await plan_dates(conn, cache.versions[row.version_id][0].spec, request, now)
+        return {"id": None, "dates": shown(dates)}
+    return await touched_by(conn, cache, dag_id, row.version_id, request)
 
 
 async def touched_by(
-    conn: DatabaseConnection, cache: StateCache, dag_id: str, newest: int, request: Selection
+    conn: DatabaseConnection, cache: StateCache, dag_id: str, newest: int, request: TaskChange
 ) -> dict[str, Any]:
     """What a request to clear or to mark would touch; `newest` is the DAG's newest version, which is held."""
     runs = await runs_meant(conn, dag_id, request)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from aiosched.core.graph.graph import Graph
-from aiosched.core.requests.requests import Selection
+from aiosched.core.requests.requests import TaskChange
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import clearing as clearing_statements
 from aiosched.db.statements.clearing import RunOfRequest
@@ -20,7 +20,7 @@ _INSTANCES_PER_TRANSACTION: Final = 5_000
 Versions = Mapping[int, tuple[StoredVersion, Graph]]
 
 
-async def runs_meant(conn: DatabaseConnection, dag_id: str, request: Selection) -> list[RunOfRequest]:
+async def runs_meant(conn: DatabaseConnection, dag_id: str, request: TaskChange) -> list[RunOfRequest]:
     """The runs that a request is about. Raises NotFound for a run id that does not exist."""
     if request.run_ids is None:
         reach((), request)

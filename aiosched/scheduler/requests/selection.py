@@ -97,7 +97,7 @@ class Touched:
         }
 
 
-def select(graphs: Mapping[int, Graph], newest: int, request: requests.Selection) -> Selection:
+def select(graphs: Mapping[int, Graph], newest: int, request: requests.TaskChange) -> Selection:
     """The tasks that a request means, by the versions of its runs; `newest` is the DAG's newest one.
 
     Raises DagError for a task that none of the versions has.
@@ -132,7 +132,7 @@ def select(graphs: Mapping[int, Graph], newest: int, request: requests.Selection
     )
 
 
-def reach(named: Iterable[tuple[str, datetime | None]], request: requests.Selection) -> Dates | None:
+def reach(named: Iterable[tuple[str, datetime | None]], request: requests.TaskChange) -> Dates | None:
     """The logical dates, both inclusive, to which `past` and `future` widen a request about the `named` runs.
 
     `named` are run ids with their logical dates. None when nothing is widened. Raises Refused for a

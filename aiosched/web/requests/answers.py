@@ -9,7 +9,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
-from aiosched.db.statements.asking import OwnerAnswer
+from aiosched.db.statements.inbox import OwnerAnswer
 
 
 class Waiting(BaseModel):

@@ -15,7 +15,7 @@ from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
 from aiosched.core.requests import requests
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.asking import OwnerAnswer, ask_owner
+from aiosched.db.statements.inbox import OwnerAnswer, ask_owner
 from aiosched.scheduler.requests.preview import preview
 from aiosched.web.auth.access import Principal
 
@@ -40,7 +40,7 @@ class RequestClient:
             self.db, request, dag_id, requested_by=by.requested_by, timeout=ANSWER_SECONDS, reason=reason
         )
 
-    async def preview(self, request: requests.Selection | requests.BackfillCreate, dag_id: str) -> dict[str, Any]:
+    async def preview(self, request: requests.TaskChange | requests.BackfillCreate, dag_id: str) -> dict[str, Any]:
         """What a request would touch, read from the rows. Raises NotFound and Refused as its owner does."""
         return await preview(self.db, dag_id, request, now=self.clock.now())
 

@@ -66,6 +66,11 @@ export interface components {
       task_id: string;
       tries: components["schemas"]["Segment"][];
     };
+    /** @description Why somebody asks for something. */
+    Because: {
+      /** @description why, for the audit log */
+      reason?: string | null;
+    };
     /** @description The days of a year that have runs, in order. */
     Calendar: {
       days: components["schemas"]["Day"][];
@@ -90,6 +95,7 @@ export interface components {
       downstream: boolean;
       /** @default false */
       dry_run: boolean;
+      from_date?: string | null;
       /** @default false */
       future: boolean;
       map_index?: number | null;
@@ -101,12 +107,14 @@ export interface components {
       only_running: boolean;
       /** @default false */
       past: boolean;
+      pattern?: string | null;
       /** @default false */
       prevent_running: boolean;
       /** @description why, for the audit log */
       reason?: string | null;
       run_ids?: string[] | null;
       task_ids?: string[] | null;
+      to_date?: string | null;
       /** @default false */
       upstream: boolean;
     };
@@ -375,6 +383,10 @@ export interface components {
       future: boolean;
       map_index?: number | null;
       /** @default false */
+      only_failed: boolean;
+      /** @default false */
+      only_running: boolean;
+      /** @default false */
       past: boolean;
       /** @description why, for the audit log */
       reason?: string | null;
@@ -411,6 +423,8 @@ export interface components {
       from_date: string;
       /** @default 10 */
       max_active_runs: number;
+      /** @description why, for the audit log */
+      reason?: string | null;
       /** @default missing */
       rerun: components["schemas"]["Rerun"];
       /** Format: date-time */
@@ -422,6 +436,8 @@ export interface components {
       extra: {
         [key: string]: unknown;
       };
+      /** @description why, for the audit log */
+      reason?: string | null;
     };
     /** @description A run to make. Without a logical date it has no data interval. */
     NewRun: {
