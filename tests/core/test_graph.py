@@ -159,7 +159,7 @@ class TestGroups:
     def test_an_unknown_name_is_refused_with_the_nearest_one(self) -> None:
         compiled = graph(task("g.a", group_id="group_one"), groups=("group_one",))
 
-        with pytest.raises(DagError, match="no task or task group 'group_on'; did you mean 'group_one'"):
+        with pytest.raises(DagError, match=r"no task or task group 'group_on'; did you mean 'group_one'\?$"):
             compiled.resolve("group_on")
 
     def test_groups_that_contain_each_other_are_refused(self) -> None:

@@ -101,7 +101,7 @@ class Graph:
         if name in self.group_roots:
             return self.group_roots[name]
         hint = _did_you_mean(name, (*self.index, *self.group_roots))
-        raise DagError(f"DAG {self.spec.dag_id!r} has no task or task group {name!r}{hint}.")
+        raise DagError(f"DAG {self.spec.dag_id!r} has no task or task group {name!r}{hint}")
 
     def _compile_setups(self) -> tuple[Neighbours, Neighbours]:
         none: Neighbours = ((),) * len(self)
@@ -148,7 +148,7 @@ def _resolve_upstreams(spec: DagSpec, index: dict[str, int]) -> Neighbours:
                 if up not in index:
                     raise DagError(
                         f"Task {task.task_id!r} of DAG {spec.dag_id!r} depends on {up!r}, "
-                        f"which the DAG does not have{_did_you_mean(up, index)}."
+                        f"which the DAG does not have{_did_you_mean(up, index)}"
                     ) from None
         raise
 
@@ -238,5 +238,6 @@ def _union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence that names an unknown `name`."""
     near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f"; did you mean {near[0]!r}?" if near else "."
