@@ -10,7 +10,6 @@ Both need /proc. Without it (macOS) nothing is found, and process groups are all
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import itertools
 import os
 import signal
@@ -20,10 +19,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from aiosched import prctl
+
 MARK: Final = "AIOSCHED_OWNER"  # whose process this is: see `new_mark`
 COMMAND: Final = "AIOSCHED_COMMAND"  # the name of the command, or of the attempt, that it belongs to
 
-_PR_SET_CHILD_SUBREAPER: Final = 36
 TICK: Final = 1 / os.sysconf("SC_CLK_TCK")  # seconds: how exactly the start of a process is known
 _PATIENCE: Final = 5.0  # seconds for killed processes to vanish; more only hangs in the kernel
 _PAUSE: Final = 0.002  # seconds between two looks
@@ -66,10 +66,10 @@ class EndedProcesses:
 
 
 def inherit_orphans() -> None:
-    """Become the parent of descendants whose own parent ends. Linux only; elsewhere nothing."""
+    """Become the parent of descendants whose own parent ends, where the system can do that."""
     global _inherits
-    if sys.platform == "linux":
-        _inherits = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    with contextlib.suppress(OSError):  # then processes are found by their environment alone
+        _inherits = prctl.inherit_orphans()
 
 
 def inherits_orphans() -> bool:

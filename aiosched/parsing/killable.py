@@ -7,7 +7,6 @@ DAG files. Runs in a supervisor: a clean process of one thread, see pool.py.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -15,13 +14,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Final
 
+from aiosched.prctl import die_with_parent, inherit_orphans
+
 NOT_DONE: Final = 70  # exit status of a child whose work raised: EX_SOFTWARE
-_PR_SET_PDEATHSIG: Final = 1
-_PR_SET_CHILD_SUBREAPER: Final = 36
 _CHUNK: Final = 65_536
 _LAST_WORDS: Final = 16_384  # bytes of output kept beyond the cap: a crash dump comes last
 _STORM_PAUSE: Final = 0.002  # seconds between two reads of output that is not kept: else each line costs a switch
@@ -48,28 +46,10 @@ class ChildEnding:
 
 def become_supervisor(parent: int) -> None:
     """Prepare this process: inherit orphans, die with process `parent` that started it, leave nothing behind."""
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    inherit_orphans()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the scheduler, which ends us
     die_with_parent(parent, signal.SIGTERM)
-
-
-def die_with_parent(parent: int, number: int) -> None:
-    """Have the kernel send signal `number` to this process when its parent (now `parent`) dies. Linux only."""
-    prctl(_PR_SET_PDEATHSIG, number)
-    if os.getppid() != parent:  # it died before we asked
-        os.kill(os.getpid(), number)
-
-
-def prctl(option: int, value: int) -> None:
-    if sys.platform == "linux" and _libc().prctl(option, value, 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
 
 
 def run_killable(work: Callable[[int], None], *, timeout: float, max_answer: int, max_output: int) -> ChildEnding:
@@ -219,7 +199,7 @@ def _live(work: Callable[[int], None], supervisor: int, answer: int, output: int
         for number in (signal.SIGTERM, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        die_with_parent(supervisor, signal.SIGKILL)
+        die_with_parent(supervisor)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.dup2(output, 1)

@@ -21,9 +21,10 @@ from typing import Final
 from aiosched import leftovers
 from aiosched.executors.worker.guard import stand_guard
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
-from aiosched.executors.worker.processes import die_with_parent, signal_group
+from aiosched.executors.worker.processes import signal_group
 from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader, FromForkserver, Setup, Signal, frame
 from aiosched.executors.worker.protocol import WorkerConfig as Config
+from aiosched.prctl import die_with_parent
 
 _READ: Final = 65_536
 _MOST_FDS: Final = 64  # passed with one read

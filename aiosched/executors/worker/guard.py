@@ -23,7 +23,8 @@ from typing import Final, NoReturn
 
 from aiosched import leftovers
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
-from aiosched.executors.worker.processes import die_with_parent, signal_group
+from aiosched.executors.worker.processes import signal_group
+from aiosched.prctl import die_with_parent
 
 _READ: Final = 65_536
 _NAME: Final = b"aiosched-guard"  # at most 15 bytes: what `ps -o comm` and `top` show

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import signal
 import sys
 from typing import Final
 
-_PR_SET_PDEATHSIG: Final = 1
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024  # bytes in one unit of ru_maxrss
-
-
-def die_with_parent(parent: int, signum: int = signal.SIGKILL) -> None:
-    """Have this process get `signum` when its parent, process `parent`, dies. Linux only; elsewhere nothing."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the call
-            os.kill(os.getpid(), signum)
 
 
 def signal_group(leader: int, signum: int) -> bool:
