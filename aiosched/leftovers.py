@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from aiosched import prctl
+from aiosched.scratch import remove_scratch_folders
 
 MARK: Final = "AIOSCHED_OWNER"  # whose process this is: see `new_mark`
 COMMAND: Final = "AIOSCHED_COMMAND"  # the name of the command, or of the attempt, that it belongs to
@@ -155,9 +156,14 @@ def owner_is_gone(mark: str) -> bool:
 
 
 def end_orphans() -> EndedProcesses:
-    """End what schedulers that are gone have left on this machine. What this process belongs to itself is spared."""
+    """End what schedulers that are gone have left on this machine, and remove their scratch folders.
+
+    What this process belongs to itself is spared.
+    """
     mine = os.environ.get(MARK)
-    return end(lambda: carrying(MARK, lambda mark: mark != mine and owner_is_gone(mark)))
+    ended = end(lambda: carrying(MARK, lambda mark: mark != mine and owner_is_gone(mark)))
+    remove_scratch_folders(lambda mark, _: mark != mine and owner_is_gone(mark))
+    return ended
 
 
 def end_named(name: str) -> EndedProcesses:

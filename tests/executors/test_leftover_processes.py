@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -258,3 +259,26 @@ async def test_two_deaths_at_once_leave_nothing_and_a_new_forkserver_serves_at_o
     assert (await reports.of(wait)).outcome is Outcome.LOST
     assert not running(pid_of(pids, "left"))
     assert (await reports.of(short)).outcome is Outcome.SUCCESS
+
+
+async def test_the_scratch_folder_of_a_killed_worker_is_removed(
+    start_local: StartLocal, dags_folder: Path, tmp_path: Path, reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    told = tmp_path / "told"
+    command = f"touch data; echo $PWD $PPID > {told}; exec sleep 1000"
+    write_dag(
+        dags_folder, f"from aiosched import BashOperator\nBashOperator(task_id='scratch', bash_command={command!r})"
+    )
+    executor = await start_local(slots=1)
+    scratch = attempt("scratch")
+    executor.submit([scratch])
+    await until(lambda: told.exists() and told.read_text() != "")
+    path, worker = told.read_text().split()
+    folder = Path(path)
+    await until((folder / "data").exists)
+
+    os.kill(int(worker), signal.SIGKILL)
+
+    assert (await reports.of(scratch)).reason == "the worker process was killed by SIGKILL"
+    assert not await asyncio.to_thread(folder.exists)

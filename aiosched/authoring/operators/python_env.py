@@ -11,7 +11,6 @@ import inspect
 import json
 import pickle
 import shutil
-import tempfile
 import textwrap
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.operators.python import PythonOperator, call_arguments
-from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, describe_code
+from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, command_folder, describe_code
 from aiosched.authoring.operators.venvs import Environment, cache_folder, ensure
 from aiosched.authoring.triggers import encoding
 from aiosched.errors import AioschedError, CommandFailed, SkipTask
@@ -115,7 +114,7 @@ class IsolatedPythonOperator(PythonOperator):
         env = command_environment(context, self.env_vars, inherit=self.inherit_env)
         python = await self.interpreter(env)
         pickled = self.serializer == "pickle"
-        with tempfile.TemporaryDirectory(prefix="aiosched-python-") as folder:
+        with command_folder() as folder:
             script, taken, result = (Path(folder, name) for name in ("script.py", "arguments", "result"))
             name = self.python_callable.__name__
             script.write_text(_SCRIPT.format(source=self._sources(), name=name, pickled=pickled), encoding="utf-8")

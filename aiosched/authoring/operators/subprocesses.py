@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from aiosched import leftovers
+from aiosched.scratch import scratch_folder
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
@@ -60,10 +61,10 @@ class ProcessCommand:
         """
         guard, name = current_guard.get(), uuid.uuid4().hex
         marks = {leftovers.COMMAND: name}
-        if mark := guard.mark if guard is not None else os.environ.get(leftovers.MARK):
+        if mark := _mark():
             marks[leftovers.MARK] = mark
         with contextlib.ExitStack() as stack:
-            folder = self.cwd or stack.enter_context(tempfile.TemporaryDirectory(prefix="aiosched-"))
+            folder = self.cwd or stack.enter_context(command_folder())
             if guard is not None:
                 guard.stand()
             output, theirs = await _pipe(stack)
@@ -118,6 +119,17 @@ class ProcessCommand:
         text = line.decode(self.encoding, errors="backslashreplace").rstrip()
         self.log.info("%s", text)
         return text
+
+
+def command_folder() -> tempfile.TemporaryDirectory[str]:
+    """A new scratch folder for a command, for a `with`; it is removed also when this process is killed."""
+    return scratch_folder(_mark() or leftovers.new_mark())
+
+
+def _mark() -> str | None:
+    """The mark of the scheduler that runs this task, if one does."""
+    guard = current_guard.get()
+    return guard.mark if guard is not None else os.environ.get(leftovers.MARK)
 
 
 def describe_code(code: int) -> str:

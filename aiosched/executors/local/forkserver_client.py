@@ -15,6 +15,7 @@ from aiosched.core.values.masking import KEY_VARIABLES
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.processes import describe_exit
 from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader, Setup, Signal, WorkerConfig, frame
+from aiosched.scratch import remove_scratch_folders
 
 _READ = 65_536
 _PATIENCE = 5.0  # seconds in which all processes must have ended
@@ -138,6 +139,7 @@ class ForkserverClient:
             status = self._guard.wait()
         self._lifeline.close()
         leftovers.end(lambda: leftovers.carrying(leftovers.MARK, lambda mark: mark == self._mark))
+        remove_scratch_folders(lambda mark, _: mark == self._mark)
         return describe_exit(status)
 
     def _shut(self) -> None:

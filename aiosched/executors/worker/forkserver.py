@@ -25,6 +25,7 @@ from aiosched.executors.worker.processes import signal_group
 from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader, FromForkserver, Setup, Signal, frame
 from aiosched.executors.worker.protocol import WorkerConfig as Config
 from aiosched.prctl import die_with_parent
+from aiosched.scratch import remove_scratch_folders
 
 _READ: Final = 65_536
 _MOST_FDS: Final = 64  # passed with one read
@@ -146,6 +147,7 @@ class Forkserver:
     def _reap(self) -> None:
         """Report the workers that have ended, once what they left behind has ended, too."""
         exits: dict[int, int] = {}
+        gone_pids: set[int] = set()
         for pid in list(self._workers):
             if sys.platform != "darwin":
                 if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -154,8 +156,12 @@ class Forkserver:
             gone, status = os.waitpid(pid, os.WNOHANG)
             if gone:
                 exits[self._workers.pop(pid)] = os.waitstatus_to_exitcode(status)
+                gone_pids.add(pid)
         left = leftovers.end(self._orphans)
         leftovers.reap(but=self._workers)
+        if gone_pids:
+            mine = os.environ.get(leftovers.MARK)
+            remove_scratch_folders(lambda mark, pid: mark == mine and pid in gone_pids)
         for worker, code in exits.items():
             self._send(Exited(worker, code, left=left.text("the worker process") or None))
 

@@ -1,0 +1,40 @@
+"""Scratch folders of commands, among the system's temporary files, and the end of those that were left behind.
+
+A folder's name says whose it is: `aiosched-MARK-PID-…`, the mark of the scheduler (leftovers.py) and the process that
+made it. Who removes what a killed process has left asks for its mark or its process id.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import Final
+
+_NAME: Final = re.compile(r"aiosched-(\d+\.\d+\.\d+\.\d+)-(\d+)-\w+")
+
+
+def scratch_folder(mark: str) -> tempfile.TemporaryDirectory[str]:
+    """A new folder of this process, to be used in a `with`; `mark` names the scheduler that the process belongs to."""
+    return tempfile.TemporaryDirectory(prefix=f"aiosched-{mark}-{os.getpid()}-", ignore_cleanup_errors=True)
+
+
+def remove_scratch_folders(is_left: Callable[[str, int], bool]) -> None:
+    """Remove the folders whose mark and process id `is_left` accepts, as far as they belong to this user."""
+    for name, path in _folders():
+        if (parts := _NAME.fullmatch(name)) is not None and is_left(parts[1], int(parts[2])):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _folders() -> list[tuple[str, str]]:
+    me = os.geteuid()
+    with os.scandir(tempfile.gettempdir()) as entries:
+        return [
+            (entry.name, entry.path)
+            for entry in entries
+            if entry.name.startswith("aiosched-")
+            and entry.is_dir(follow_symlinks=False)
+            and entry.stat(follow_symlinks=False).st_uid == me
+        ]
