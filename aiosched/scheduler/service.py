@@ -479,7 +479,7 @@ class Scheduler(Actions):
         if session is None:
             return False
         unstored = session.cache.unstored
-        return bool(unstored.dirty or unstored.pending.finished or unstored.storing or session.cache.work.to_evaluate)
+        return bool(unstored.is_waiting or unstored.storing or session.cache.work.to_evaluate)
 
     async def _progress(self) -> None:
         """Rest until something was committed, at most half a second."""

@@ -46,15 +46,15 @@ def check_commit(
     overfull until they drain.
     Other limits may be lowered, too, so they have to hold wherever something was let in.
     """
-    ended = Counter(done.key[:3] for done in batch.tries)
-    for change in batch.instances:
+    ended = Counter(done.key[:3] for done in batch.tasks.tries)
+    for change in batch.tasks.instances:
         grown = change.try_number - change.old_try
         if not 0 <= grown <= 1 + ended[change[:3]]:  # one that is cleared at once leaves a row of history
             raise InvariantBroken(f"try numbers grow by one: {change.old_try} -> {change.try_number} in {change}")
         if change.state == TaskState.QUEUED:
             ready = change.scheduled_at is not None and context.rows.runs[change.run_id].state is RunState.RUNNING
             _demand(ready, f"only what was scheduled, in a running run, is queued: {change}")
-    for board in batch.finished:
+    for board in batch.effects.finished:
         holding = [i for i in board if i.state in HOLDING_SLOT]
         _demand(not holding, f"a finished run holds no slot: {holding}")
         left = [i for i in board if i.state not in FINISHED]
@@ -77,8 +77,8 @@ def check_starts(context: MemoryContext, still: Mapping[int, Board] = NOTHING) -
     Beyond a limit a run may begin when all others under it are `still`, and one of the DAG waits for it. That is
     judged once, by what was before it began: later its followers go on while it runs.
     """
-    new = [board for board in context.cache.unstored.pending.started if board not in context.judged]
-    context.judged = dict.fromkeys(context.cache.unstored.pending.started)
+    new = [board for board in context.cache.unstored.pending.effects.started if board not in context.judged]
+    context.judged = dict.fromkeys(context.cache.unstored.pending.effects.started)
     later: set[int] = set()  # have begun after the one that is looked at
     for board in reversed(new):
         dag, backfill = context.cache.dags[board.run.dag_id], board.run.backfill_id
@@ -107,7 +107,7 @@ def _waits_for(context: MemoryContext, run: Run, other: Run) -> bool:
 
 def _check_copies(context: MemoryContext) -> None:
     rows, boards = context.rows, context.cache.boards
-    ended = {board.run.key for board in context.cache.unstored.pending.finished}
+    ended = {board.run.key for board in context.cache.unstored.pending.effects.finished}
     ours = context.cache.dags
     running = {run.key for run in rows.unfinished_runs() if run.state is RunState.RUNNING and run.dag_id in ours}
     _demand(running - ended <= boards.keys(), f"every running run is held, not only {sorted(boards)}")
@@ -130,7 +130,9 @@ def _compare(instance: Instance, row: InstanceChange | None) -> None:
 
 def _check_pools(context: MemoryContext, contexts: Sequence[MemoryContext], shrunk: set[str]) -> None:
     used: Counter[str] = Counter()
-    held = chain.from_iterable((*one.cache.unstored.pending.finished, *one.cache.boards.values()) for one in contexts)
+    held = chain.from_iterable(
+        (*one.cache.unstored.pending.effects.finished, *one.cache.boards.values()) for one in contexts
+    )
     for board in held:
         key = board.run.key
         for place, row in context.rows.instances[key].items():
@@ -172,8 +174,8 @@ def _check_task_counts(dag: OwnedDag) -> None:
 def _check_claims(context: MemoryContext, batch: Changes, parallelism: int) -> None:
     """Where something was queued there was room for it. Source: section 35, invariant 2."""
     active = len(context.attempts.in_flight)
-    _demand(not batch.claimed or active <= parallelism, f"{active} attempts run, parallelism is {parallelism}")
-    for board, instance in batch.claimed:
+    _demand(not batch.effects.claimed or active <= parallelism, f"{active} attempts run, parallelism is {parallelism}")
+    for board, instance in batch.effects.claimed:
         dag, run = context.cache.dags[board.run.dag_id], board.run.key
         room, task = dag.room, dag.room.tasks.get(board.graph.task_ids[instance.task])
         limits = [(room.active, room.limit), (room.by_run.get(run, 0), room.per_run)]

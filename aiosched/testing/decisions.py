@@ -49,11 +49,11 @@ class DecisionLog:
         if not self._keep:
             return
         runs, versions, add = rows.runs, cache.versions, self.entries.append
-        for change in batch.instances:
+        for change in batch.tasks.instances:
             run = runs[change.run_id]
             task_id = versions[run.version_id][1].task_ids[change.task_index]
             add((at, change.state or "none", run.dag_id, run.run_id, task_id, change.map_index, change.try_number))
-        for ended in batch.runs:
+        for ended in batch.runs.changed:
             run = runs[ended.id]
             add((at, f"run {ended.state}", run.dag_id, run.run_id, None, -1, 0))
 

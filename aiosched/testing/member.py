@@ -110,7 +110,7 @@ class Member:
             self.executor.end_due(now)
         elif work.to_start or work.assets or work.to_look_back or is_due(work.due_runs.earliest, now):
             self.create_runs()
-        elif unstored.dirty or unstored.pending.finished or work.room_changed or is_due(self._look_again, now):
+        elif unstored.is_waiting or work.room_changed or is_due(self._look_again, now):
             self.store()
         else:
             return False
@@ -191,28 +191,28 @@ class Member:
         batch, members = committed.changes, self.fleet.members
         triggers, cache = self.attempts.triggers, self.context.cache
         cache.unstored.storing = None
-        for key in batch.cancelled:
+        for key in batch.effects.cancelled:
             if key in self.attempts.in_flight or key in triggers:
                 triggers.discard(key)
                 self.executor.end(key, dies("it was stopped on request"))
-        if batch.claimed:
-            self._hand_out(batch.claimed)
-        if batch.triggers:
-            self.hand_out_triggers(batch.triggers)
-        if batch.asset_events:
-            partitions = {partition_of(event.name) for event in batch.asset_events}
+        if batch.effects.claimed:
+            self._hand_out(batch.effects.claimed)
+        if batch.effects.triggers:
+            self.hand_out_triggers(batch.effects.triggers)
+        if batch.messages.asset_events:
+            partitions = {partition_of(event.name) for event in batch.messages.asset_events}
             for member in members:
                 member.context.cache.work.assets |= partitions
-        if batch.finished:
-            self.attempts.stuck_attempts.forget({board.run.key for board in batch.finished})
-        for board in batch.finished:
+        if batch.effects.finished:
+            self.attempts.stuck_attempts.forget({board.run.key for board in batch.effects.finished})
+        for board in batch.effects.finished:
             cache.let_go(board)
         for dag_id in committed.paused:
             cache.pause(dag_id)
-        if len(members) > 1 and (batch.demands or any(delta < 0 for delta in batch.pool_deltas.values())):
+        if len(members) > 1 and (batch.pools.demands or any(delta < 0 for delta in batch.pools.deltas.values())):
             for member in members:
                 member.context.cache.work.room_changed |= member is not self
-        if batch.slots_left_to:
+        if batch.effects.slots_left_to:
             self._look_again = self.fleet.clock.at + _POOL_RETRY
 
     def _hand_out(self, claimed: Iterable[tuple[Board, Any]]) -> None:
@@ -248,7 +248,7 @@ class Member:
         """Another process begins in place of one that died with all that it ran."""
         for known in (self.attempts.in_flight, self.attempts.triggers, self.attempts.reports):
             known.clear()
-        self.context.cache.unstored.pending.reports.clear()
+        self.context.cache.unstored.pending.effects.reports.clear()
         self.context.incarnation = incarnation
         self.renew(None)
 

@@ -396,7 +396,7 @@ class People(WorldView):
 
     def _carry_out(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> None:
         owner = self._fleet.owner_of(dag.row.dag_id)
-        if any(board.run.key in keys for board in owner.context.cache.unstored.pending.finished):
+        if any(board.run.key in keys for board in owner.context.cache.unstored.pending.effects.finished):
             owner.store()  # an end that is not stored yet
             dag = self._dag(dag.row.dag_id)
         batch = owner.context.change(dag, keys, change, newest_version=newest_version)

@@ -175,13 +175,13 @@ class _Watch:
         self._start = start
 
     def see(self, batch: Changes, at: datetime) -> None:
-        for change in batch.instances:
+        for change in batch.tasks.instances:
             place = (change.run_id, change.task_index, change.map_index)
             if change.state == "scheduled" and change.reason:
                 self._refused.setdefault(place, change.reason)
             elif change.state == "queued":
                 self._queued(place, change.scheduled_at, at)
-        for name in batch.pool_deltas:
+        for name in batch.pools.deltas:
             self._count(name, at)
 
     def _queued(self, place: tuple[int, int, int], ready: datetime | None, at: datetime) -> None:

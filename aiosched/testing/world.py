@@ -222,7 +222,7 @@ class World(People):
         At most `limit` task instances are queued (by each scheduler), each as (DAG id, run id, task id).
         """
         batches = [batch for member in self._fleet.members if (batch := member.store(limit)) is not None]
-        claimed = [claim for batch in batches for claim in batch.claimed]
+        claimed = [claim for batch in batches for claim in batch.effects.claimed]
         return [(board.run.dag_id, board.run.run_id, board.graph.task_ids[i.task]) for board, i in claimed]
 
     async def events(self, dag_id: str, run_id: str, endings: Mapping[str, str | Ending]) -> None:

@@ -129,7 +129,7 @@ class MemoryContext(DecisionContext):
         return missed
 
     def _complete_backfills(self) -> None:
-        for backfill in over_now(self.cache, self.cache.unstored.pending.finished):
+        for backfill in over_now(self.cache, self.cache.unstored.pending.effects.finished):
             self.rows.backfills.completed[backfill.id] = self.clock.now()
             del self.cache.dags[backfill.dag_id].backfills[backfill.id]
 
@@ -167,7 +167,7 @@ class MemoryContext(DecisionContext):
         dag_ids, cache.work.to_look_back = cache.work.to_look_back, {}
         if not dag_ids:
             return
-        held = {board.run.key: board for board in (*cache.unstored.pending.finished, *cache.boards.values())}
+        held = {board.run.key: board for board in (*cache.unstored.pending.effects.finished, *cache.boards.values())}
         for dag_id in dag_ids:
             for board in cache.dags[dag_id].running.values():
                 if board.graph.lookback is not None and board.past is None:
@@ -177,7 +177,7 @@ class MemoryContext(DecisionContext):
 
     def put_back(self, lost: Changes | None) -> None:
         """Reports whose effects were not committed are applied again by the next memory."""
-        reports = [*(lost.reports if lost else ()), *self.cache.unstored.pending.reports]
+        reports = [*(lost.effects.reports if lost else ()), *self.cache.unstored.pending.effects.reports]
         self.attempts.reports.extendleft(reversed(reports))
 
 

@@ -169,7 +169,7 @@ class Running:
             "the writer commits": session.env.command_journal._lock.locked(),
             "reports": attempts.reports or attempts.callback_reports,
             "callbacks": session.outbox.waiting and len(attempts.callbacks) < 4,
-            "runs to store": cache.unstored.dirty or cache.unstored.pending.finished,
+            "runs to store": cache.unstored.dirty or cache.unstored.pending.effects.finished,
             "runs to evaluate": cache.work.to_evaluate,
             "news for a loop": any(wakeup.has_news for wakeup in session.wakeups.all),
         }

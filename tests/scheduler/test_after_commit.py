@@ -23,7 +23,7 @@ from aiosched.scheduler.effects import after_commit
 from aiosched.scheduler.session.background import Background
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import StateCache
-from aiosched.scheduler.state.changes import Changes, Committed
+from aiosched.scheduler.state.changes import Changes, Committed, MessageChanges, RunChanges, SideEffects
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
 NOWHERE = 1_000  # a partition that nobody owns
@@ -65,6 +65,11 @@ def held(session: Session) -> tuple[Board, Instance]:
     return board, instance
 
 
+def followed_by(**effects: Any) -> Committed:
+    """Changes that are committed, with these effects still to be had."""
+    return Committed(Changes(effects=SideEffects(**effects)))
+
+
 def spawned(session: Session) -> list[str]:
     assert isinstance(session.background, RecordedBackground)
     return session.background.names
@@ -104,10 +109,10 @@ async def test_browsers_are_told_of_changed_runs_while_somebody_looks(it: Runnin
     session = it.session
     change = RunChange(7, RunState.RUNNING, RunState.SUCCESS, None, None, None, None, 0)
 
-    after_commit.publish_runs(session, Committed(Changes(runs=[change])))
+    after_commit.publish_runs(session, Committed(Changes(runs=RunChanges(changed=[change]))))
     assert not session.broadcast.changed
     session.broadcast.wanted()
-    after_commit.publish_runs(session, Committed(Changes(runs=[change])))
+    after_commit.publish_runs(session, Committed(Changes(runs=RunChanges(changed=[change]))))
 
     assert session.broadcast.changed == {7}
 
@@ -128,9 +133,9 @@ async def test_nothing_is_handed_out_without_the_lease(it: Running) -> None:
     session.env.holds_lease = lambda: False
 
     after_commit.check_lease(session, Committed(Changes()))
-    for batch in (Changes(claimed=[held(session)]), Changes(triggers=[held(session)])):
+    for committed in (followed_by(claimed=[held(session)]), followed_by(triggers=[held(session)])):
         with pytest.raises(FencedOut, match="lease"):
-            after_commit.check_lease(session, Committed(batch))
+            after_commit.check_lease(session, committed)
 
 
 async def test_claims_are_handed_to_the_executor(it: Running) -> None:
@@ -142,10 +147,10 @@ async def test_claims_are_handed_to_the_executor(it: Running) -> None:
     it.executor.running.clear()
 
     instance.state = TaskState.FAILED
-    after_commit.hand_out_claims(session, Committed(Changes(claimed=[(board, instance)])))
+    after_commit.hand_out_claims(session, followed_by(claimed=[(board, instance)]))
     assert (len(it.executor.submitted), list(in_flight)) == (submitted, []), "it was failed by hand meanwhile"
     instance.state = TaskState.QUEUED
-    after_commit.hand_out_claims(session, Committed(Changes(claimed=[(board, instance)])))
+    after_commit.hand_out_claims(session, followed_by(claimed=[(board, instance)]))
 
     assert (it.executor.submitted[-1].key, list(in_flight)) == (key, [key])
 
@@ -155,10 +160,10 @@ async def test_cancelled_attempts_are_stopped_here_and_elsewhere(it: Running) ->
     board, instance = held(session)
     key, other = board.key(instance), AttemptKey(999, 0, -1, 1)
 
-    after_commit.stop_cancelled(session, Committed(Changes(cancelled=[key, other])))
+    after_commit.stop_cancelled(session, followed_by(cancelled=[key, other]))
     assert spawned(session) == [f"cancel {tuple(key)}"], "the other one does not run here"
     session.cache.elsewhere.add(17)
-    after_commit.stop_cancelled(session, Committed(Changes(cancelled=[other])))
+    after_commit.stop_cancelled(session, followed_by(cancelled=[other]))
 
     assert spawned(session)[1:] == ["notification of attempts"]
 
@@ -166,7 +171,7 @@ async def test_cancelled_attempts_are_stopped_here_and_elsewhere(it: Running) ->
 async def test_triggers_wait_while_the_scheduler_drains(it: Running) -> None:
     session = it.session
     session.membership.draining = True
-    after_commit.hand_out_triggers(session, Committed(Changes(triggers=[held(session)])))
+    after_commit.hand_out_triggers(session, followed_by(triggers=[held(session)]))
     assert len(session.triggers) == 1
 
     session.membership.draining = False
@@ -189,13 +194,15 @@ async def test_requested_callbacks_wait_for_their_delivery(it: Running) -> None:
 async def test_deadlines_of_cleared_runs_are_watched(it: Running) -> None:
     session, at = it.session, NEW_YEAR + timedelta(days=1)
 
-    after_commit.watch_moved_deadlines(session, Committed(Changes(deadlines=[DeadlineRow(1, 0, 3, at)])))
+    after_commit.watch_moved_deadlines(
+        session, Committed(Changes(runs=RunChanges(deadlines=[DeadlineRow(1, 0, 3, at)])))
+    )
 
     assert session.outbox.deadlines.earliest == at + timedelta(microseconds=1)
 
 
 async def test_dags_that_failed_too_often_are_paused_in_memory(it: Running, caplog: pytest.LogCaptureFixture) -> None:
-    after_commit.pause_failing_dags(it.session, Committed(Changes(failing={"d": 3}), paused=["d"]))
+    after_commit.pause_failing_dags(it.session, Committed(Changes(runs=RunChanges(failing={"d": 3})), paused=["d"]))
 
     assert it.session.cache.dags["d"].row.is_paused
     assert "paused: its newest 3 runs failed" in caplog.text
@@ -206,21 +213,23 @@ async def test_outcomes_are_counted(it: Running) -> None:
     before = session.env.metrics.finished[Outcome.FAILED]
     report = Report(key=AttemptKey(1, 0, -1, 1), outcome=Outcome.FAILED, at=NEW_YEAR)
 
-    after_commit.count_outcomes(session, Committed(Changes(reports=[report, report])))
+    after_commit.count_outcomes(session, followed_by(reports=[report, report]))
 
     assert session.env.metrics.finished[Outcome.FAILED] == before + 2
 
 
 async def test_answers_are_announced(it: Running) -> None:
     after_commit.announce(it.session, Committed(Changes()))
-    after_commit.announce(it.session, Committed(Changes(answers=[(3, CommandResult("applied", {}))])))
+    after_commit.announce(
+        it.session, Committed(Changes(messages=MessageChanges(answers=[(3, CommandResult("applied", {}))])))
+    )
 
     assert spawned(it.session) == ["notification of answers"]
 
 
 async def test_schedulers_are_notified_of_slots_that_were_left_to_them(it: Running) -> None:
     after_commit.notify_pool_winners(it.session, Committed(Changes()))
-    after_commit.notify_pool_winners(it.session, Committed(Changes(slots_left_to={8})))
+    after_commit.notify_pool_winners(it.session, followed_by(slots_left_to={8}))
 
     assert spawned(it.session) == ["notification of slots"]
 
@@ -240,7 +249,7 @@ async def test_a_pass_is_one_line_of_the_log(it: Running, caplog: pytest.LogCapt
     board, instance = held(it.session)
     with caplog.at_level(logging.INFO, after_commit.__name__):
         after_commit.log_pass(it.session, Committed(Changes()))
-        after_commit.log_pass(it.session, Committed(Changes(claimed=[(board, instance)], started=[board])))
+        after_commit.log_pass(it.session, followed_by(claimed=[(board, instance)], started=[board]))
 
     (record,) = caplog.records
     assert record.getMessage() == "1 runs started, 1 tasks queued"
@@ -251,14 +260,14 @@ async def test_the_listener_is_called_for_runs_that_start(it: Running, caplog: p
     session, (board, _) = it.session, held(it.session)
     it.events.clear()
 
-    after_commit.publish_starts(session, Committed(Changes(started=[board])))
+    after_commit.publish_starts(session, followed_by(started=[board]))
     assert [(event.kind, event.run_id) for event in it.events] == [("run_started", "r")]
 
     def fails(event: object) -> None:
         raise RuntimeError("the listener is broken")
 
     session.env.observers.listener = fails
-    after_commit.publish_starts(session, Committed(Changes(started=[board])))
+    after_commit.publish_starts(session, followed_by(started=[board]))
     assert "the listener failed on run_started" in caplog.text
 
 
@@ -266,10 +275,10 @@ async def test_runs_that_have_ended_leave_the_memory(it: Running) -> None:
     session = it.session
     async with session.env.journal._lock:  # the end of the run is decided, and not committed
         it.executor.succeed(await it.attempt("a"))
-        await it.until(lambda: session.cache.unstored.pending.finished, "the end of the run")
-        (board,) = session.cache.unstored.pending.finished
+        await it.until(lambda: session.cache.unstored.pending.effects.finished, "the end of the run")
+        (board,) = session.cache.unstored.pending.effects.finished
         with it.scheduler.notified_of_end(board.run.key) as ended:
-            after_commit.release_finished_runs(session, Committed(Changes(finished=[board])))
+            after_commit.release_finished_runs(session, followed_by(finished=[board]))
 
             assert ended.is_set()
             assert not session.cache.dags["d"].ending

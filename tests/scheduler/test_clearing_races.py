@@ -242,7 +242,7 @@ async def test_a_clear_waits_for_the_commit_of_an_end_that_is_under_way(dsn: str
         attempt = await it.attempt("a")
         async with it.session.env.journal._lock:  # nothing is committed meanwhile
             it.executor.succeed(attempt)
-            await it.until(lambda: it.session.cache.unstored.pending.finished, "the run to end in memory")
+            await it.until(lambda: it.session.cache.unstored.pending.effects.finished, "the run to end in memory")
             request = asyncio.create_task(it.request("clear", "d", {"run_ids": ["r"]}))
             await it.until(it.session.locks.ownership.locked, "the request to be taken up")
             for _ in range(50):

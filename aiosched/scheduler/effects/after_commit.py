@@ -49,13 +49,13 @@ def trace(session: Session, committed: Committed) -> None:
 def check_lease(session: Session, committed: Committed) -> None:
     """Nothing is handed out once others may have taken over. Raises FencedOut."""
     changes = committed.changes
-    if (changes.claimed or changes.triggers or session.triggers) and not session.env.holds_lease():
+    if (changes.effects.claimed or changes.effects.triggers or session.triggers) and not session.env.holds_lease():
         raise FencedOut("The lease of this scheduler ran out before it could start what it had queued.")
 
 
 def hand_out_claims(session: Session, committed: Committed) -> None:
     """The executor gets the attempts that were queued."""
-    if not (claimed := committed.changes.claimed):
+    if not (claimed := committed.changes.effects.claimed):
         return
     env = session.env
     attempts = [board.attempt(i) for board, i in claimed if i.state is TaskState.QUEUED]
@@ -69,7 +69,7 @@ def hand_out_claims(session: Session, committed: Committed) -> None:
 
 def stop_cancelled(session: Session, committed: Committed) -> None:
     """The executor ends the attempts whose result is not wanted any more, here and elsewhere."""
-    if not (cancelled := committed.changes.cancelled):
+    if not (cancelled := committed.changes.effects.cancelled):
         return
     attempts = session.env.attempts
     for key in cancelled:
@@ -82,7 +82,7 @@ def stop_cancelled(session: Session, committed: Committed) -> None:
 
 def hand_out_triggers(session: Session, committed: Committed) -> None:
     """The executor gets the triggers for which there is a place."""
-    session.triggers.add(committed.changes.triggers)
+    session.triggers.add(committed.changes.effects.triggers)
     if not session.triggers or session.membership.draining:
         return
     env = session.env
@@ -103,7 +103,7 @@ def deliver_callbacks(session: Session, committed: Committed) -> None:
 
 def watch_moved_deadlines(session: Session, committed: Committed) -> None:
     """The deadlines of cleared runs count anew."""
-    watch_deadlines(session, committed.changes.deadlines)
+    watch_deadlines(session, committed.changes.runs.deadlines)
 
 
 def pause_failing_dags(session: Session, committed: Committed) -> None:
@@ -111,27 +111,27 @@ def pause_failing_dags(session: Session, committed: Committed) -> None:
     for dag_id in committed.paused:
         session.cache.pause(dag_id)
         logger.warning(
-            "paused: its newest %d runs failed", committed.changes.failing[dag_id], extra={"dag_id": dag_id}
+            "paused: its newest %d runs failed", committed.changes.runs.failing[dag_id], extra={"dag_id": dag_id}
         )  # fmt: skip
 
 
 def count_outcomes(session: Session, committed: Committed) -> None:
     """Metrics count what was reported."""
     finished = session.env.metrics.finished
-    for report in committed.changes.reports:
+    for report in committed.changes.effects.reports:
         finished[report.outcome] += 1
 
 
 def announce(session: Session, committed: Committed) -> None:
     """Whoever waits for the answer to a request is notified."""
-    if committed.changes.answers:
-        announce_answers(session, [command_id for command_id, _ in committed.changes.answers])
+    if committed.changes.messages.answers:
+        announce_answers(session, [command_id for command_id, _ in committed.changes.messages.answers])
 
 
 def notify_pool_winners(session: Session, committed: Committed) -> None:
     """The schedulers that slots of a pool were left to are notified."""
-    if committed.changes.slots_left_to:
-        notify_schedulers(session, "slots", committed.changes.slots_left_to)
+    if committed.changes.effects.slots_left_to:
+        notify_schedulers(session, "slots", committed.changes.effects.slots_left_to)
 
 
 def check_asset_conditions(session: Session, committed: Committed) -> None:
@@ -146,14 +146,14 @@ def log_pass(session: Session, committed: Committed) -> None:
         return
     changes = committed.changes
     happened = (
-        (len(changes.started), "runs started"),
-        (len(changes.claimed), "tasks queued"),
-        (len(changes.reports), "tasks reported"),
-        (len(changes.finished), "runs ended"),
+        (len(changes.effects.started), "runs started"),
+        (len(changes.effects.claimed), "tasks queued"),
+        (len(changes.effects.reports), "tasks reported"),
+        (len(changes.effects.finished), "runs ended"),
     )
     words = ", ".join(f"{count} {what}" for count, what in happened if count)
     if words:
-        boards = {board for board, _ in changes.claimed} | {*changes.started, *changes.finished}
+        boards = {board for board, _ in changes.effects.claimed} | {*changes.effects.started, *changes.effects.finished}
         runs = {(board.run.dag_id, board.run.run_id) for board in boards}
         about = dict(zip(("dag_id", "run_id"), *runs, strict=True)) if len(runs) == 1 else None
         logger.info(words, extra=about)
@@ -161,14 +161,14 @@ def log_pass(session: Session, committed: Committed) -> None:
 
 def publish_starts(session: Session, committed: Committed) -> None:
     """The listener is called for each run that has started."""
-    for board in committed.changes.started:
+    for board in committed.changes.effects.started:
         session.env.metrics.run_started(board.run.run_after, board.run.start_date)
         _call_listener(session, "run_started", board)
 
 
 def release_finished_runs(session: Session, committed: Committed) -> None:
     """Runs that have ended leave the memory: there is room for others."""
-    if not (finished := committed.changes.finished):
+    if not (finished := committed.changes.effects.finished):
         return
     session.env.attempts.stuck_attempts.forget({board.run.key for board in finished})
     for board in finished:

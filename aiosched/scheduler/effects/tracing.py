@@ -49,14 +49,14 @@ class Tracing:
 
     def trace(self, batch: Changes, cache: StateCache) -> None:
         """Make the spans of what a committed batch has begun and ended."""
-        for board in batch.started:
+        for board in batch.effects.started:
             self._span_of(board)
-        ending = {board.run.key: board for board in batch.finished}
-        for report in batch.reports:
+        ending = {board.run.key: board for board in batch.effects.finished}
+        for report in batch.effects.reports:
             board_of_report = ending.get(report.key.run) or cache.boards.get(report.key.run)
             if board_of_report is not None:
                 self._attempt(board_of_report, report)
-        for board in batch.finished:
+        for board in batch.effects.finished:
             self._end(board)
         if len(self._runs) > len(cache.boards) + _SLACK:
             self._runs = {key: span for key, span in self._runs.items() if key in cache.boards}

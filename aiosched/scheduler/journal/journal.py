@@ -82,45 +82,46 @@ class Transaction:
         """
         if batch.is_empty:
             return Committed(batch)
+        tasks, runs, messages = batch.tasks, batch.runs, batch.messages
         outbox, paused, consumers = dict[int, int](), list[str](), frozenset[int]()
         if batch.needs_transaction:
             await self.begin()
-        if batch.expanded:
-            await journal.expand(self.conn, batch.expanded)
-        if batch.created:
-            await copy_instances(self.conn, batch.created)
+        if tasks.expanded:
+            await journal.expand(self.conn, tasks.expanded)
+        if tasks.created:
+            await copy_instances(self.conn, tasks.created)
         self.committing = not self.is_open
-        moved = await journal.write(self.conn, self._incarnation, batch.instances, batch.runs, batch.pool_deltas)
+        moved = await journal.write(self.conn, self._incarnation, tasks.instances, runs.changed, batch.pools.deltas)
         self.committing = False
         self.pools.update(moved)
-        if batch.tries:
-            await journal.insert_tries(self.conn, batch.tries)
-        if batch.forget_xcoms:
-            await journal.delete_xcoms(self.conn, batch.forget_xcoms)
-        if batch.xcoms:
-            await journal.upsert_xcoms(self.conn, batch.xcoms)
-        if batch.asset_events:
-            consumers = await store_events(self.conn, batch.asset_events)
-        if batch.undeferred:
-            await delete_deferrals(self.conn, batch.undeferred)
-        if batch.deferrals:
-            await store_deferrals(self.conn, batch.deferrals, self._keyring)
-        if batch.callbacks:
-            outbox = await insert_callbacks(self.conn, batch.callbacks)
-        if batch.deadlines:
-            await store_deadlines(self.conn, batch.deadlines)
-        if batch.kept_deadlines:
-            await prune(self.conn, batch.kept_deadlines)
-        if batch.failing:
-            paused = await pause_failing(self.conn, batch.failing, incarnation=self._incarnation)
-        if batch.sources:
-            await journal.store_sources(self.conn, batch.sources)
-        if batch.demands:
-            await store_demands(self.conn, self._incarnation, batch.demands)
-        if batch.read_reports:
-            await delete_reports(self.conn, batch.read_reports)
-        if batch.answers:
-            await answer_commands(self.conn, batch.answers, incarnation=self._incarnation)
+        if tasks.tries:
+            await journal.insert_tries(self.conn, tasks.tries)
+        if tasks.forget_xcoms:
+            await journal.delete_xcoms(self.conn, tasks.forget_xcoms)
+        if tasks.xcoms:
+            await journal.upsert_xcoms(self.conn, tasks.xcoms)
+        if messages.asset_events:
+            consumers = await store_events(self.conn, messages.asset_events)
+        if tasks.undeferred:
+            await delete_deferrals(self.conn, tasks.undeferred)
+        if tasks.deferrals:
+            await store_deferrals(self.conn, tasks.deferrals, self._keyring)
+        if messages.callbacks:
+            outbox = await insert_callbacks(self.conn, messages.callbacks)
+        if runs.deadlines:
+            await store_deadlines(self.conn, runs.deadlines)
+        if runs.kept_deadlines:
+            await prune(self.conn, runs.kept_deadlines)
+        if runs.failing:
+            paused = await pause_failing(self.conn, runs.failing, incarnation=self._incarnation)
+        if tasks.sources:
+            await journal.store_sources(self.conn, tasks.sources)
+        if batch.pools.demands:
+            await store_demands(self.conn, self._incarnation, batch.pools.demands)
+        if messages.read_reports:
+            await delete_reports(self.conn, messages.read_reports)
+        if messages.answers:
+            await answer_commands(self.conn, messages.answers, incarnation=self._incarnation)
         return Committed(batch, outbox, paused, consumers)
 
     async def answer(self, command: int, result: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ from aiosched.scheduler.runs.run_creation import create_runs
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import enqueue
 from aiosched.scheduler.slots.evaluation import evaluate
-from aiosched.scheduler.state.changes import Changes, Committed
+from aiosched.scheduler.state.changes import Changes, Committed, SideEffects
 from aiosched.scheduler.state.wakeup import Wakeup, run_loop
 
 logger = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ def _hand_out_unsent(session: Session) -> None:
     """Give the executor what an earlier session had queued and not handed out."""
     unsent, session.context.unsent = session.context.unsent, []
     if unsent:
-        after_commit(session, Committed(Changes(claimed=unsent)))
+        after_commit(session, Committed(Changes(effects=SideEffects(claimed=unsent))))
 
 
 async def _demand_nothing(session: Session) -> None:

@@ -76,8 +76,8 @@ def _unapplied(session: Session) -> set[int]:
     """Reports of other schedulers that are read and not yet done with, by their rows."""
     unstored = session.cache.unstored
     read = {report.inbox_id for report in session.env.attempts.reports if report.inbox_id is not None}
-    storing = unstored.storing.read_reports if unstored.storing is not None else ()
-    return read.union(unstored.pending.read_reports, storing)
+    storing = unstored.storing.messages.read_reports if unstored.storing is not None else ()
+    return read.union(unstored.pending.messages.read_reports, storing)
 
 
 async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:

@@ -122,7 +122,7 @@ def begin(
     rehydration.tell(board)
     board.start(now)
     cache.add_board(board)
-    cache.unstored.pending.started.append(board)
+    cache.unstored.pending.effects.started.append(board)
     return board
 
 

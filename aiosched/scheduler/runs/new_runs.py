@@ -166,6 +166,6 @@ def _hold(context: DecisionContext, creation: Creation, key: int | None, now: da
     board = make_board(run, dag.version, dag.graph, new_instances(dag.graph, creation.tasks))
     board.start(now)
     context.cache.add_board(board)
-    context.cache.unstored.pending.started.append(board)
+    context.cache.unstored.pending.effects.started.append(board)
     context.wakeups.evaluation.wake()
     return run

@@ -77,7 +77,7 @@ async def store_boards(session: Session, transaction: Transaction, boards: Itera
         session.cache.collect_board(board, batch)
     if not batch.is_empty:
         await transaction.write(batch)
-        watch_deadlines(session, batch.deadlines)
+        watch_deadlines(session, batch.runs.deadlines)
 
 
 def settle(context: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> None:

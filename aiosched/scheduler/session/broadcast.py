@@ -26,8 +26,8 @@ class Broadcast:
     def add_batch(self, batch: Changes) -> None:
         """Remember what a committed batch has changed."""
         if time.monotonic() <= self.until:
-            self.add_runs(change.run_id for change in batch.instances)
-            self.add_runs(change.id for change in batch.runs)
+            self.add_runs(change.run_id for change in batch.tasks.instances)
+            self.add_runs(change.id for change in batch.runs.changed)
 
     def add_runs(self, keys: Iterable[int]) -> None:
         """Remember runs whose rows were changed by a commit of their own."""

@@ -66,7 +66,7 @@ def claim(
             cache.unstored.dirty[board] = None
             claimed.append((board, instance))
     batch = cache.collect(include_deferred)
-    batch.claimed = claimed
+    batch.effects.claimed = claimed
     return batch
 
 
@@ -87,6 +87,6 @@ def claim_with_competitors(
         pool.competing_demands = list(competing_demands[name])
     batch = claim(cache, room, now, incarnation=incarnation, include_deferred=include_deferred)
     waiting = cache.waiting
-    batch.demands = pool_fairness.changes(waiting.demands(room, seconds), rows, seconds, served=waiting.served)
-    batch.slots_left_to = pool_fairness.winners(room.pools, competing_demands, seconds)
+    batch.pools.demands = pool_fairness.changes(waiting.demands(room, seconds), rows, seconds, served=waiting.served)
+    batch.effects.slots_left_to = pool_fairness.winners(room.pools, competing_demands, seconds)
     return batch

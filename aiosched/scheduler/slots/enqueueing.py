@@ -21,9 +21,8 @@ _POOL_RETRY: Final = 0.5  # seconds until a pool that others may have left is lo
 
 async def enqueue(session: Session) -> float | None:
     """One pass; returns how long to rest before the next without news."""
-    cache, pending = session.cache, session.cache.unstored.pending
-    unstored = cache.unstored.dirty or pending.finished or pending.answers or pending.read_reports
-    if not (unstored or cache.work.room_changed) and _rest(session) is None:
+    cache = session.cache
+    if not (cache.unstored.is_waiting or cache.work.room_changed) and _rest(session) is None:
         return None
     started = time.perf_counter()
     cache.work.room_changed = False
@@ -31,7 +30,7 @@ async def enqueue(session: Session) -> float | None:
         batch = await _decide(session, transaction)
         committed = await transaction.write(batch)
     session.env.metrics.critical_section.observe(time.perf_counter() - started)
-    session.env.metrics.journal_batch.observe(len(batch.instances))
+    session.env.metrics.journal_batch.observe(len(batch.tasks.instances))
     after_commit(session, committed)
     return 0.0 if cache.unstored.dirty else _rest(session)
 

@@ -63,7 +63,7 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
     if board is None and report.inbox_id is not None and report.key.run in cache.unreadable.runs:
         return  # its row stays, for whoever can read the run
     if report.inbox_id is not None:
-        cache.unstored.pending.read_reports.append(report.inbox_id)
+        cache.unstored.pending.messages.read_reports.append(report.inbox_id)
         context.wakeups.enqueueing.wake()
     if board is None or _is_of_an_earlier_call(board, report) or not board.apply(report, now):
         context.metrics.stale_reports += 1
@@ -78,8 +78,8 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
         context.apply_effects(board)  # nothing to decide, the row may wait for the next commit
         return
     if report.assets and report.outcome is Outcome.SUCCESS:
-        cache.unstored.pending.asset_events.extend(events_of(report, board.run.dag_id, now))
-    cache.unstored.pending.reports.append(report)
+        cache.unstored.pending.messages.asset_events.extend(events_of(report, board.run.dag_id, now))
+    cache.unstored.pending.effects.reports.append(report)
     cache.work.to_evaluate[board] = None
 
 

@@ -176,7 +176,7 @@ class StateCache:
                 self.timers.add(at, (key, instance))
             effects.timers.clear()
         if effects.cancelled:
-            self.unstored.pending.cancelled.extend(effects.cancelled)
+            self.unstored.pending.effects.cancelled.extend(effects.cancelled)
             effects.cancelled.clear()
         if effects or effects.triggers:
             self.unstored.dirty[board] = None
@@ -186,7 +186,7 @@ class StateCache:
             self.previous_run_index.forget(board)
             del self.boards[key], dag.running[key]
             dag.ending[key] = board
-            self.unstored.pending.finished.append(board)
+            self.unstored.pending.effects.finished.append(board)
         elif board.graph.lookback is not None and dag.queued and board.stands_still:
             self.work.to_start[dag.row.dag_id] = None  # the run that it waits for may be a queued one
 
@@ -246,12 +246,12 @@ class StateCache:
     def collect_board(self, board: Board, batch: Changes, include_deferred: Collection[str] = ()) -> None:
         """What one board has to store."""
         effects, run = board.effects, board.run
-        key, tasks = run.key, board.graph.tasks
+        key, tasks, rows, deltas = run.key, board.graph.tasks, batch.tasks, batch.pools.deltas
         if effects.created:
-            batch.created.extend((key, i.task, i.map_index, i.max_tries) for i in effects.created)
+            rows.created.extend((key, i.task, i.map_index, i.max_tries) for i in effects.created)
             effects.created = []
         if effects.expanded:
-            batch.expanded.extend((key, i.task) for i in effects.expanded)
+            rows.expanded.extend((key, i.task) for i in effects.expanded)
             effects.expanded = []
         changed = effects.changed
         if effects.lazy:
@@ -264,11 +264,11 @@ class StateCache:
             i.holds_pool = holds
             if held != holds:
                 step = task.pool_slots if holds else -task.pool_slots
-                batch.pool_deltas[task.pool] = batch.pool_deltas.get(task.pool, 0) + step
+                deltas[task.pool] = deltas.get(task.pool, 0) + step
             reason = i.reason
             if new == "scheduled" and reason is None:
                 reason = self.waiting.reason(board.key(i))
-            batch.instances.append(
+            rows.instances.append(
                 InstanceChange(
                     key, i.task, i.map_index, old.stored, i.stored_try, new.stored, i.try_number, i.max_tries,
                     i.losses, i.queued_by, i.scheduled_at, i.queued_at, i.start_date, i.end_date, i.next_at, reason,
@@ -277,51 +277,51 @@ class StateCache:
             i.stored_state, i.stored_try = new, i.try_number
         effects.changed = {}
         if effects.tries:
-            batch.tries.extend(effects.tries)
+            rows.tries.extend(effects.tries)
             effects.tries = []
         if effects.sources:
-            batch.sources.extend(effects.sources)
+            rows.sources.extend(effects.sources)
             effects.sources = []
         if effects.xcoms:
-            batch.xcoms.extend(XComRow(key, i.task, i.map_index, v.key, v.value) for i, v in effects.xcoms)
+            rows.xcoms.extend(XComRow(key, i.task, i.map_index, v.key, v.value) for i, v in effects.xcoms)
             effects.xcoms.clear()
         if effects.forget_xcoms:
-            batch.forget_xcoms.extend((key, i.task, i.map_index) for i in effects.forget_xcoms)
+            rows.forget_xcoms.extend((key, i.task, i.map_index) for i in effects.forget_xcoms)
             effects.forget_xcoms.clear()
         if effects.deferrals:
             for i in effects.deferrals:
                 if (waited := board.deferrals.get(i)) is None:
-                    batch.undeferred.append((key, i.task, i.map_index))
+                    rows.undeferred.append((key, i.task, i.map_index))
                 else:
-                    batch.deferrals.append(deferral_row(key, i, waited))
+                    rows.deferrals.append(deferral_row(key, i, waited))
             effects.deferrals.clear()
         if effects.triggers:
-            batch.triggers.extend((board, i) for i in effects.triggers)
+            batch.effects.triggers.extend((board, i) for i in effects.triggers)
             effects.triggers.clear()
         if effects.callbacks:
             for kind, why, task_index, map_index, try_number in effects.callbacks:
                 place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
                 task_id = None if task_index is None else board.graph.task_ids[task_index]
-                batch.callbacks.append(NewCallback(*place, task_id, map_index, try_number, reason=why))
+                batch.messages.callbacks.append(NewCallback(*place, task_id, map_index, try_number, reason=why))
             effects.callbacks.clear()
         if effects.run_changed:
             effects.run_changed = False
             self._collect_run(board, batch)
             before, times = run.stored_state, (run.queued_at, run.start_date, run.end_date)
-            batch.runs.append(RunChange(key, before, run.state, *times, run.reason, run.clear_number))
+            batch.runs.changed.append(RunChange(key, before, run.state, *times, run.reason, run.clear_number))
             run.stored_state = run.state
 
     def _collect_run(self, board: Board, batch: Changes) -> None:
         """What a run's change means for its deadlines (23.5), and whether it is one failure too many (9.3)."""
         run, row = board.run, self.dags[board.run.dag_id].row
         limit = self.dags[run.dag_id].version.spec.max_consecutive_failed_dag_runs
-        batch.deadlines += moved_deadlines(run, board.graph.spec, row.partition)
+        batch.runs.deadlines += moved_deadlines(run, board.graph.spec, row.partition)
         if run.stored_state is not RunState.RUNNING:
             return
         if run.state is RunState.SUCCESS and run.end_date is not None and board.graph.spec.deadlines:
-            batch.kept_deadlines.append((run.key, run.end_date))
+            batch.runs.kept_deadlines.append((run.key, run.end_date))
         if run.state is RunState.FAILED and run.reason not in INTENTIONS and limit > 0:
-            batch.failing[run.dag_id] = limit
+            batch.runs.failing[run.dag_id] = limit
 
     # -- DAGs -------------------------------------------------------------------------------
 

@@ -23,48 +23,92 @@ from aiosched.db.statements.outbox import NewCallback
 from aiosched.db.statements.triggers import DeferralRow
 
 
-class Changes(msgspec.Struct, eq=False):
-    """What one transaction stores, and whom it concerns."""
+class TaskChanges(msgspec.Struct, eq=False):
+    """Rows of task instances, and of what belongs to them."""
 
     instances: list[InstanceChange] = []
     expanded: list[tuple[int, int]] = []  # (run, task) whose map index -1 becomes 0
     created: list[tuple[int, int, int, int]] = []  # new rows of task instances
-    runs: list[RunChange] = []
     tries: list[FinishedTry] = []
     sources: list[TrySource] = []
     xcoms: list[XComRow] = []
     forget_xcoms: list[tuple[int, int, int]] = []
-    pool_deltas: dict[str, int] = {}
-    claimed: list[tuple[Board, Instance]] = []
-    cancelled: list[AttemptKey] = []
-    finished: list[Board] = []
-    started: list[Board] = []
-    reports: list[Report] = []
-    answers: list[tuple[int, CommandResult]] = []  # to requests, by their id
-    demands: dict[str, str | None] = {}  # by pool, what it is to say of us (db/statements/pool_demands.py)
-    slots_left_to: set[int] = set()  # incarnations
-    read_reports: list[int] = []  # rows of reports of other schedulers that are applied or dropped
-    asset_events: list[NewEvent] = []
     deferrals: list[DeferralRow] = []
     undeferred: list[tuple[int, int, int]] = []  # whose deferrals are to be forgotten
-    triggers: list[tuple[Board, Instance]] = []  # wait for a trigger that is to be run
-    callbacks: list[NewCallback] = []
+
+    @property
+    def needs_transaction(self) -> bool:
+        """Whether there is more to store than changed instances."""
+        more = self.expanded or self.created or self.tries or self.sources or self.xcoms or self.forget_xcoms
+        return bool(more or self.deferrals or self.undeferred)
+
+
+class RunChanges(msgspec.Struct, eq=False):
+    """Rows of runs, and of what belongs to them."""
+
+    changed: list[RunChange] = []
     deadlines: list[DeadlineRow] = []  # of cleared runs
     kept_deadlines: list[tuple[int, datetime]] = []  # runs with deadlines that succeeded, and when
     failing: dict[str, int] = {}  # DAG id of a failed run -> how many in a row pause it
 
     @property
     def needs_transaction(self) -> bool:
-        """Whether it takes more than the one hot statement."""
-        rows = self.expanded or self.created or self.tries or self.sources or self.xcoms or self.forget_xcoms
-        waits = self.deferrals or self.undeferred or self.deadlines or self.kept_deadlines
-        messages = self.callbacks or self.answers or self.asset_events or self.read_reports or self.demands
-        return bool(rows or waits or messages or self.failing)
+        """Whether there is more to store than changed runs."""
+        return bool(self.deadlines or self.kept_deadlines or self.failing)
+
+
+class PoolChanges(msgspec.Struct, eq=False):
+    """Rows of pools, by the pool's name."""
+
+    deltas: dict[str, int] = {}  # of the slots that are used
+    demands: dict[str, str | None] = {}  # what the pool is to say of us (db/statements/pool_demands.py)
+
+
+class MessageChanges(msgspec.Struct, eq=False):
+    """Rows of the queues between processes."""
+
+    callbacks: list[NewCallback] = []
+    asset_events: list[NewEvent] = []
+    answers: list[tuple[int, CommandResult]] = []  # to requests, by their id
+    read_reports: list[int] = []  # rows of reports of other schedulers that are applied or dropped
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to store."""
-        return not (self.instances or self.runs or self.pool_deltas or self.needs_transaction)
+        return not (self.callbacks or self.asset_events or self.answers or self.read_reports)
+
+
+class SideEffects(msgspec.Struct, eq=False):
+    """What is done once the rows are committed (effects/after_commit.py); nothing of it is stored."""
+
+    claimed: list[tuple[Board, Instance]] = []
+    cancelled: list[AttemptKey] = []
+    started: list[Board] = []
+    finished: list[Board] = []
+    reports: list[Report] = []
+    triggers: list[tuple[Board, Instance]] = []  # wait for a trigger that is to be run
+    slots_left_to: set[int] = set()  # incarnations
+
+
+class Changes(msgspec.Struct, eq=False):
+    """What one transaction stores, and what follows it."""
+
+    tasks: TaskChanges = msgspec.field(default_factory=TaskChanges)
+    runs: RunChanges = msgspec.field(default_factory=RunChanges)
+    pools: PoolChanges = msgspec.field(default_factory=PoolChanges)
+    messages: MessageChanges = msgspec.field(default_factory=MessageChanges)
+    effects: SideEffects = msgspec.field(default_factory=SideEffects)
+
+    @property
+    def needs_transaction(self) -> bool:
+        """Whether it takes more than the one hot statement."""
+        more = self.tasks.needs_transaction or self.runs.needs_transaction
+        return bool(more or self.pools.demands or not self.messages.is_empty)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to store."""
+        return not (self.tasks.instances or self.runs.changed or self.pools.deltas or self.needs_transaction)
 
 
 class Committed(NamedTuple):

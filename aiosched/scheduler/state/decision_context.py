@@ -47,5 +47,5 @@ class DecisionContext:
 
     def answer(self, command: int, result: CommandResult) -> None:
         """Answer a request in the transaction that stores what it did; until then it is not applied again."""
-        self.cache.unstored.pending.answers.append((command, result))
+        self.cache.unstored.pending.messages.answers.append((command, result))
         self.wakeups.enqueueing.wake()

@@ -18,17 +18,23 @@ class Unstored:
     pending: Changes = field(default_factory=Changes)  # what else the next commit stores
     storing: Changes | None = None  # sent, not yet known to be committed
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the next commit has something to store besides the use of slots."""
+        messages = self.pending.messages
+        return bool(self.dirty or self.pending.effects.finished or messages.answers or messages.read_reports)
+
     def runs_that_end(self) -> Iterator[Board]:
         """The runs that have ended in memory, and whose end is not committed yet."""
-        yield from self.pending.finished
+        yield from self.pending.effects.finished
         if self.storing is not None:
-            yield from self.storing.finished
+            yield from self.storing.effects.finished
 
     def reports(self) -> list[Report]:
         """The reports whose effects are not committed yet, in their order."""
-        return [*(self.storing.reports if self.storing is not None else ()), *self.pending.reports]
+        return [*(self.storing.effects.reports if self.storing is not None else ()), *self.pending.effects.reports]
 
     def answers(self) -> set[int]:
         """The requests that are applied in memory, and whose answers are not committed yet."""
-        storing = self.storing.answers if self.storing is not None else ()
-        return {command for command, _ in (*storing, *self.pending.answers)}
+        storing = self.storing.messages.answers if self.storing is not None else ()
+        return {command for command, _ in (*storing, *self.pending.messages.answers)}

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import msgspec
 
@@ -31,7 +31,7 @@ from aiosched.db.statements.triggers import DeferralRow
 from aiosched.errors import StaleRows
 from aiosched.scheduler.partitions.run_rehydration import Rehydration
 from aiosched.scheduler.runs.stored_runs import Move
-from aiosched.scheduler.state.changes import Changes, Committed
+from aiosched.scheduler.state.changes import Changes, Committed, SideEffects
 from aiosched.testing.attempts.endings import FOR_EVER, WORLDS_TRIGGER
 from aiosched.testing.rows.assets import AssetQueues
 from aiosched.testing.rows.backfills import Backfills
@@ -46,16 +46,18 @@ _OF_INSTANCE: Final = tuple(
 )
 _STORED: Final = frozenset(
     {
-        "instances", "expanded", "created", "runs", "tries", "xcoms", "forget_xcoms", "pool_deltas", "deferrals",
-        "undeferred", "callbacks", "failing", "asset_events", "deadlines", "kept_deadlines", "demands",
+        "instances", "expanded", "created", "tries", "xcoms", "forget_xcoms", "deferrals", "undeferred",
+        "changed", "deadlines", "kept_deadlines", "failing", "deltas", "demands",
+        "callbacks", "asset_events", "answers",
     }
 )  # fmt: skip
-_NOT_STORED: Final = frozenset(
-    {
-        "claimed", "cancelled", "finished", "started", "reports", "answers", "triggers", "slots_left_to",
-    }
-)  # fmt: skip
-_FOREIGN: Final = tuple(name for name in Changes.__struct_fields__ if name not in _STORED | _NOT_STORED)
+_FOREIGN: Final = tuple(
+    (group, name)
+    for group, kind in get_type_hints(Changes).items()
+    if kind is not SideEffects
+    for name in kind.__struct_fields__
+    if name not in _STORED
+)
 
 
 @dataclass(slots=True)
@@ -225,9 +227,9 @@ class Rows:
         """Apply all of `batch` of that scheduler, or raise StaleRows and apply nothing."""
         self._check(batch)
         self._grow(batch)
-        for change in batch.instances:
+        for change in batch.tasks.instances:
             self.instances[change.run_id][change.task_index, change.map_index] = change
-        for run in batch.runs:
+        for run in batch.runs.changed:
             row = self.runs[run.id]
             row.state = RunState(run.state)
             row.queued_at, row.start_date, row.end_date, row.reason, row.clear_number = run[3:]
@@ -237,35 +239,35 @@ class Rows:
                     self._forget(run.id)
             else:
                 self._unfinished[run.id] = None
-        for name, delta in batch.pool_deltas.items():
+        for name, delta in batch.pools.deltas.items():
             pool = self.pools[name]
             if pool is not None:
                 self.pools[name] = pool._replace(used=pool.used + delta)
-        for name, demand in batch.demands.items():
+        for name, demand in batch.pools.demands.items():
             self._demand(name, incarnation, demand)
-        for done in batch.tries:
+        for done in batch.tasks.tries:
             if done.key not in self.tries:
                 if self.keep_finished:
                     self.tries[done.key] = done
                 self.failures[done.key[:3]] += done.state == "failed"
-        if batch.forget_xcoms:
-            gone = set(batch.forget_xcoms)
+        if batch.tasks.forget_xcoms:
+            gone = set(batch.tasks.forget_xcoms)
             for xcom in [xcom for xcom in self.xcoms if xcom[:3] in gone]:
                 del self.xcoms[xcom]
-        for value in batch.xcoms:
+        for value in batch.tasks.xcoms:
             self.xcoms[value[:4]] = value.value
-        for place in batch.undeferred:
+        for place in batch.tasks.undeferred:
             self.deferrals.pop(place, None)
-        for deferral in batch.deferrals:
+        for deferral in batch.tasks.deferrals:
             self.deferrals[deferral[:3]] = deferral
-        self.callbacks += batch.callbacks
-        if batch.deadlines:
-            self.deadlines.store(batch.deadlines)
-        if batch.kept_deadlines:
-            self.deadlines.prune(batch.kept_deadlines)
-        if batch.asset_events:
-            self.assets.record(batch.asset_events, self.dags.values(), self.versions)
-        paused = [dag_id for dag_id, limit in batch.failing.items() if self._pause_failing(dag_id, limit)]
+        self.callbacks += batch.messages.callbacks
+        if batch.runs.deadlines:
+            self.deadlines.store(batch.runs.deadlines)
+        if batch.runs.kept_deadlines:
+            self.deadlines.prune(batch.runs.kept_deadlines)
+        if batch.messages.asset_events:
+            self.assets.record(batch.messages.asset_events, self.dags.values(), self.versions)
+        paused = [dag_id for dag_id, limit in batch.runs.failing.items() if self._pause_failing(dag_id, limit)]
         return Committed(batch, paused=paused)
 
     def _demand(self, name: str, incarnation: int, demand: str | None) -> None:
@@ -282,10 +284,10 @@ class Rows:
 
     def _grow(self, batch: Changes) -> None:
         """New rows of mapped tasks; the first one's row is there already, with map index -1."""
-        for run, task in batch.expanded:
+        for run, task in batch.tasks.expanded:
             unmapped = self.instances[run].pop((task, -1))
             self.instances[run][task, 0] = unmapped._replace(map_index=0)
-        for run, task, map_index, max_tries in batch.created:
+        for run, task, map_index, max_tries in batch.tasks.created:
             self.instances[run][task, map_index] = _new_row(run, task, map_index, max_tries)
 
     def _pause_failing(self, dag_id: str, limit: int) -> bool:
@@ -298,23 +300,24 @@ class Rows:
         return True
 
     def _check(self, batch: Changes) -> None:
-        if foreign := [name for name in _FOREIGN if getattr(batch, name)]:
-            raise NotImplementedError(f"World does not store {foreign[0]} yet: {getattr(batch, foreign[0])!r}")
-        expanded, created = set(batch.expanded), {new[:3] for new in batch.created}
+        for group, name in _FOREIGN:
+            if rows := getattr(getattr(batch, group), name):
+                raise NotImplementedError(f"World does not store {name} yet: {rows!r}")
+        expanded, created = set(batch.tasks.expanded), {new[:3] for new in batch.tasks.created}
         for key, task in expanded:
             if (task, -1) not in self.instances[key]:
                 raise StaleRows(f"Task {task} of run {key} is expanded already")
-        for change in batch.instances:
+        for change in batch.tasks.instances:
             if created and change[:3] in created:
                 continue
             index = -1 if change.map_index == 0 and change[:2] in expanded else change.map_index
             row = self.instances.get(change.run_id, _NO_ROWS).get((change.task_index, index))
             if row is None or row.state != change.old_state or row.try_number != change.old_try:
                 raise StaleRows(f"A task instance is not as expected: {change} meets {row}")
-        for run in batch.runs:
+        for run in batch.runs.changed:
             if self.runs[run.id].state != run.old_state:
                 raise StaleRows(f"A run is not as expected: {run} meets {self.runs[run.id]}")
-        for name, delta in batch.pool_deltas.items():
+        for name, delta in batch.pools.deltas.items():
             pool = self.pools.get(name)
             if delta and (pool is None or (0 <= pool.slots < pool.used + delta and delta > 0)):
                 raise StaleRows(f"The pool {name!r} has no room for {delta} slots: {pool}")
