@@ -45,7 +45,8 @@ class RunLimits:
         running = [r for r in rows if (r["dag_id"], r["backfill_id"]) == group and r["state"] == "running"]
         if limit is None or len(running) <= limit:
             return
-        if len(started) == 1 and self._has_leave(started[0], running):
+        within = len(started) == 1 or len(running) - 1 <= limit  # those that have started before it, in this commit
+        if within and any(self._has_leave(run, running) for run in started):
             self._checker.history.seen["runs that started beyond a limit"] += 1
         elif group[1] is None:
             self._checker.say("limit", f"{len(running)} runs of {group[0]} are running, {limit} may")
