@@ -68,7 +68,7 @@ def check_commit(
 def standing(context: MemoryContext) -> dict[int, Board]:
     """The runs that stand still, by key: what `check_starts` has to know of the instant before runs begin."""
     held = context.cache.dags.values()
-    return {key: board for dag in held if dag.looks_back for key, board in dag.running.items() if board.stands_still}
+    return {key: board for dag in held if dag.has_lookback for key, board in dag.running.items() if board.stands_still}
 
 
 def check_starts(context: MemoryContext, still: Mapping[int, Board] = NOTHING) -> None:

@@ -91,7 +91,7 @@ class Member:
 
     def instants(self) -> list[datetime]:
         """When something happens here, but for what the schedule makes."""
-        cache, lying = self.context.cache, self.attempts.stuck_attempts.look_at
+        cache, lying = self.context.cache, self.attempts.stuck_attempts.check_at
         found = (self.executor.earliest, cache.timers.earliest, lying, self._look_again)
         return [instant for instant in found if instant is not None]
 
@@ -103,12 +103,12 @@ class Member:
             attempts.reports
             or work.to_evaluate
             or is_due(cache.timers.earliest, now)
-            or is_due(attempts.stuck_attempts.look_at, now)
+            or is_due(attempts.stuck_attempts.check_at, now)
         ):
             decide(self.context, now)
         elif is_due(self.executor.earliest, now):
             self.executor.end_due(now)
-        elif work.to_start or work.assets or work.to_look_back or is_due(work.due_runs.earliest, now):
+        elif work.to_start or work.assets or work.to_find_previous or is_due(work.due_runs.earliest, now):
             self.create_runs()
         elif unstored.dirty or unstored.pending.finished or work.room_changed or is_due(self._look_again, now):
             self.store()
@@ -160,7 +160,7 @@ class Member:
         keeping = {name for name, pool in pools.items() if pool is not None and pool.include_deferred}
         freed, wanted = cache.slots_given_back(keeping), {*cache.waiting.pools()}
         if shared:
-            wanted |= freed.keys() | self._fairness.told.keys()
+            wanted |= freed.keys() | self._fairness.published.keys()
         looked_at = {name: pools.get(name) for name in wanted}
         room = room_of(
             looked_at,
@@ -206,7 +206,7 @@ class Member:
         if batch.finished:
             self.attempts.stuck_attempts.forget({board.run.key for board in batch.finished})
         for board in batch.finished:
-            cache.let_go(board)
+            cache.release_run(board)
         for dag_id in committed.paused:
             cache.pause(dag_id)
         if len(members) > 1 and (batch.demands or any(delta < 0 for delta in batch.pool_deltas.values())):

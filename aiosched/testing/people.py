@@ -28,7 +28,7 @@ from aiosched.db.statements.journal import PoolRow
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.partitions.loading import plan_next, set_paused
-from aiosched.scheduler.partitions.previous_run import look_again
+from aiosched.scheduler.partitions.previous_run import invalidate_past
 from aiosched.scheduler.requests.selection import (
     Change,
     ChangeOf,
@@ -45,7 +45,7 @@ from aiosched.scheduler.requests.selection import (
     select,
 )
 from aiosched.scheduler.runs.backfills import creation_of, dates_of, fates_of, find_backfill, shown
-from aiosched.scheduler.runs.due_runs import asked_for
+from aiosched.scheduler.runs.due_runs import requested_run
 from aiosched.scheduler.runs.new_runs import Creation
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.testing.attempts.acting import Authored
@@ -172,7 +172,7 @@ class People(WorldView):
         check_run_type(dag.version.spec, RunType.MANUAL)
         if wish.unpause:
             self._set_paused(dag, False)
-        creation = asked_for(
+        creation = requested_run(
             dag,
             self.now,
             conf=wish.conf,
@@ -192,7 +192,7 @@ class People(WorldView):
         if any(run.key == key for run in dag.queued):
             self._fail_queued(dag, [key])
             self.rows.skip_rest(key, self.now)
-            look_again(context, self.rows.runs[key])  # at the next pass of run creation
+            invalidate_past(context, self.rows.runs[key])  # at the next pass of run creation
             context.cache.plan(dag)
             return
         board = self._board(dag_id, run_id)

@@ -164,7 +164,7 @@ class MemoryContext(DecisionContext):
     def _look_back(self) -> None:
         """Let new boards know the run before theirs (scheduler/partitions/previous_run.py)."""
         cache = self.cache
-        dag_ids, cache.work.to_look_back = cache.work.to_look_back, {}
+        dag_ids, cache.work.to_find_previous = cache.work.to_find_previous, {}
         if not dag_ids:
             return
         held = {board.run.key: board for board in (*cache.unstored.pending.finished, *cache.boards.values())}

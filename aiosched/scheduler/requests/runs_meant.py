@@ -1,4 +1,4 @@
-"""The runs that a request to clear or to mark is about, read from the rows, and as many at a time as fit in memory."""
+"""The runs that a request to clear or mark selects, read from the rows, and chunks of them that fit one transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Versions = Mapping[int, tuple[StoredVersion, Graph]]
 
 
 async def runs_meant(conn: DatabaseConnection, dag_id: str, request: TaskChange) -> list[RunOfRequest]:
-    """The runs that a request is about. Raises NotFound for a run id that does not exist."""
+    """The runs that a request selects. Raises NotFound for a run id that does not exist."""
     if request.run_ids is None:
         reach((), request)
         first, final = _aware(request.first), _aware(request.final)
@@ -44,7 +44,7 @@ async def runs_named(conn: DatabaseConnection, dag_id: str, run_ids: Iterable[st
 
 
 def chunks(versions: Versions, runs: Sequence[RunOfRequest]) -> Iterable[list[RunOfRequest]]:
-    """Runs in their order, so many at a time that their task instances fit one transaction."""
+    """The runs in order, in chunks whose task instances fit one transaction."""
     chunk: list[RunOfRequest] = []
     size = 0
     for run in runs:

@@ -1,4 +1,4 @@
-"""What callbacks of missed SLAs ask for. Source: the semantics reference, section 23.3."""
+"""The service that callbacks of missed SLAs call. Source: the semantics reference, section 23.3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiosched.scheduler.services.questions import Question
 
 
 async def sla_misses(db: Database, question: Question) -> dict[str, Any]:
-    """What a callback tells of, asked by the worker that runs it; its run is the one that it goes with (23.3)."""
+    """The misses that a callback reports, for the worker that runs it; `question.run` is the callback's run (23.3)."""
     run = question.run
     async with db.acquire() as conn:
         misses = await sla_statements.misses_of_callback(conn, run, int(question.args["callback"]))

@@ -1,6 +1,6 @@
-"""What was decided and is not stored yet, and what is known once it is committed.
+"""Decisions that are to be stored, and the result of committing them.
 
-Does not live here: gathering it (cache.py), storing it (journal.py), acting on it (effects/after_commit.py).
+Does not live here: collecting them (cache.py), storing them (journal.py), acting on them (effects/after_commit.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aiosched.db.statements.triggers import DeferralRow
 
 
 class Changes(msgspec.Struct, eq=False):
-    """What one transaction stores, and whom it concerns."""
+    """What one transaction stores, and what its effects need to know."""
 
     instances: list[InstanceChange] = []
     expanded: list[tuple[int, int]] = []  # (run, task) whose map index -1 becomes 0
@@ -41,21 +41,21 @@ class Changes(msgspec.Struct, eq=False):
     started: list[Board] = []
     reports: list[Report] = []
     answers: list[tuple[int, CommandResult]] = []  # to requests, by their id
-    demands: dict[str, str | None] = {}  # by pool, what it is to say of us (db/statements/pool_demands.py)
+    demands: dict[str, str | None] = {}  # our demand by pool; None: remove it (db/statements/pool_demands.py)
     slots_left_to: set[int] = set()  # incarnations
     read_reports: list[int] = []  # rows of reports of other schedulers that are applied or dropped
     asset_events: list[NewEvent] = []
     deferrals: list[DeferralRow] = []
-    undeferred: list[tuple[int, int, int]] = []  # whose deferrals are to be forgotten
-    triggers: list[tuple[Board, Instance]] = []  # wait for a trigger that is to be run
+    undeferred: list[tuple[int, int, int]] = []  # instances whose deferrals are to be deleted
+    triggers: list[tuple[Board, Instance]] = []  # instances whose trigger is to be handed out
     callbacks: list[NewCallback] = []
     deadlines: list[DeadlineRow] = []  # of cleared runs
     kept_deadlines: list[tuple[int, datetime]] = []  # runs with deadlines that succeeded, and when
-    failing: dict[str, int] = {}  # DAG id of a failed run -> how many in a row pause it
+    failing: dict[str, int] = {}  # DAG id of a failed run -> how many consecutive failures pause the DAG
 
     @property
     def needs_transaction(self) -> bool:
-        """Whether it takes more than the one hot statement."""
+        """Whether it takes more than the one statement of the hot path."""
         rows = self.expanded or self.created or self.tries or self.sources or self.xcoms or self.forget_xcoms
         waits = self.deferrals or self.undeferred or self.deadlines or self.kept_deadlines
         messages = self.callbacks or self.answers or self.asset_events or self.read_reports or self.demands
@@ -68,9 +68,9 @@ class Changes(msgspec.Struct, eq=False):
 
 
 class Committed(NamedTuple):
-    """Changes that are stored, and what their transaction has made of them."""
+    """Changes that are stored, and the results of their transaction."""
 
     changes: Changes
     outbox: Mapping[int, int] = MappingProxyType({})  # the partitions of the requested callbacks, by their new ids
-    paused: Collection[str] = ()  # DAGs that one failure too many has paused
+    paused: Collection[str] = ()  # DAGs that were paused after too many consecutive failures
     consumers: Collection[int] = ()  # partitions of the DAGs that asset events were queued for

@@ -1,4 +1,4 @@
-"""What was decided and is not known to be stored: the boards and changes that wait, and those that were sent."""
+"""Decisions that are not known to be stored: boards and changes that wait, and changes that were sent."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Unstored:
     """See the module docstring."""
 
     dirty: dict[Board, None] = field(default_factory=dict)  # have something to store
-    pending: Changes = field(default_factory=Changes)  # what else the next commit stores
+    pending: Changes = field(default_factory=Changes)  # other changes for the next commit
     storing: Changes | None = None  # sent, not yet known to be committed
 
     def runs_that_end(self) -> Iterator[Board]:
-        """The runs that have ended in memory, and whose end is not committed yet."""
+        """The runs that have ended in memory but whose end is not committed yet."""
         yield from self.pending.finished
         if self.storing is not None:
             yield from self.storing.finished
@@ -29,6 +29,6 @@ class Unstored:
         return [*(self.storing.reports if self.storing is not None else ()), *self.pending.reports]
 
     def answers(self) -> set[int]:
-        """The requests that are applied in memory, and whose answers are not committed yet."""
+        """The requests that are applied in memory but whose answers are not committed yet."""
         storing = self.storing.answers if self.storing is not None else ()
         return {command for command, _ in (*storing, *self.pending.answers)}
