@@ -18,8 +18,7 @@ from aiosched.core.creation.deadlines import AVERAGE_RUNTIME, least_runs
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import deadlines as deadline_statements
-from aiosched.db.statements.deadlines import DeadlineRow
+from aiosched.db.statements.deadlines import DeadlineRow, average_runtime, load_pending, mark_missed, store_deadlines
 from aiosched.db.statements.outbox import NewCallback, insert_callbacks
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.deadline_rows import deadlines_of
@@ -38,11 +37,11 @@ async def plan_deadlines(
     for spec in {spec.dag_id: spec for _, spec, _, _ in runs}.values():
         for index, deadline in enumerate(spec.deadlines):
             if deadline.reference == AVERAGE_RUNTIME:
-                averages[spec.dag_id, index] = await deadline_statements.average_runtime(
+                averages[spec.dag_id, index] = await average_runtime(
                     conn, spec.dag_id, max_runs=deadline.max_runs, min_runs=least_runs(deadline)
                 )
     rows = [row for run in runs for row in deadlines_of(*run, now, averages)]
-    await deadline_statements.store_deadlines(conn, rows)
+    await store_deadlines(conn, rows)
     watch_deadlines(session, rows)
 
 
@@ -56,7 +55,7 @@ def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
 
 async def load_deadlines(session: Session, conn: DatabaseConnection, partitions: set[int]) -> None:
     """Put the pending deadlines of `partitions` on the heap."""
-    watch_deadlines(session, await deadline_statements.load_pending(conn, partitions))
+    watch_deadlines(session, await load_pending(conn, partitions))
 
 
 async def fire_deadlines(session: Session) -> float | None:
@@ -78,7 +77,7 @@ async def _fire(session: Session) -> None:
     ]
     if due:
         async with session.env.command_journal.transaction() as transaction:
-            missed = await deadline_statements.mark_missed(transaction.conn, due, now)
+            missed = await mark_missed(transaction.conn, due, now)
             requests = [missed_callback(partition, dag_id, run, index) for run, index, partition, dag_id in missed]
             stored = await insert_callbacks(transaction.conn, requests) if requests else {}
         session.outbox.waiting.update(stored)

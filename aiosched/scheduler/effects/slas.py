@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiosched.core.creation.slas import missed_dates, next_check, slas_of
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import slas as sla_statements
-from aiosched.db.statements.slas import DatedRun, Miss
+from aiosched.db.statements.slas import DatedRun, Miss, done_tasks, newest_misses, newest_runs, record_misses
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.version_reading import readable_versions
 
@@ -73,7 +72,7 @@ async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> 
         # memory before rows: what leaves memory meanwhile is in the rows
         held = {(dag_id, task_id): _done_in_memory(by_id[dag_id], task_id) for dag_id, task_id in slas}
         done, newest = await _latest_done(session, transaction.conn, list(slas))
-        recorded = await sla_statements.newest_misses(transaction.conn, list(slas))
+        recorded = await newest_misses(transaction.conn, list(slas))
         misses = []
         for (dag_id, task_id), sla in slas.items():
             dag, task = by_id[dag_id], (dag_id, task_id)
@@ -83,7 +82,7 @@ async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> 
         if not misses:
             return
         notify = {dag_id: run.key for dag_id, run in newest.items() if by_id[dag_id].version.spec.tells_missed_slas}
-        new, callbacks = await sla_statements.record_misses(transaction.conn, misses, now, notify=notify)
+        new, callbacks = await record_misses(transaction.conn, misses, now, notify=notify)
     session.outbox.waiting.update(callbacks)
     for dag_id in dict.fromkeys(dag_id for dag_id, _ in new):
         late = dict.fromkeys(task_id for other, task_id in new if other == dag_id)
@@ -103,7 +102,7 @@ async def _latest_done(
                 left.setdefault(dag_id, []).append(task_id)
         if not left:
             break
-        runs = await sla_statements.newest_runs(conn, sorted(left), limit=limit)
+        runs = await newest_runs(conn, sorted(left), limit=limit)
         await readable_versions(session.cache, conn, {run.version_id for run in runs})
         places: dict[tuple[int, int], tuple[TaskOfDag, datetime]] = {}
         for run in runs:  # newest first
@@ -115,7 +114,7 @@ async def _latest_done(
                     done[task] = max(run.logical_date, done.get(task, run.logical_date))
                 elif (index := version[1].index.get(task_id)) is not None:
                     places[run.key, index] = ((run.dag_id, task_id), run.logical_date)
-        for place in await sla_statements.done_tasks(conn, list(places)):
+        for place in await done_tasks(conn, list(places)):
             task, date = places[place]
             done[task] = max(date, done.get(task, date))
     return done, newest

@@ -24,9 +24,8 @@ from aiosched.db.queries import idle
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import assets, ownership
-from aiosched.db.statements import runs as run_statements
 from aiosched.db.statements.ownership import FleetView
-from aiosched.db.statements.runs import DagRow
+from aiosched.db.statements.runs import DagRow, StoredVersion, load_dags, load_versions
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError
 from aiosched.parsing import Parser
@@ -115,10 +114,10 @@ async def _due_elsewhere(
     """A run that a peer has to create now, by the schedule of its DAG or by asset events."""
     dags = await idle.perhaps_due(conn, partitions, now, noticed_within=noticed_within)
     queue = await assets.read_queue(conn, partitions)
-    queued = [row for row in await run_statements.load_dags(conn, partitions) if row.dag_id in queue] if queue else []
+    queued = [row for row in await load_dags(conn, partitions) if row.dag_id in queue] if queue else []
     if not dags and not queued:
         return None
-    versions, _ = await run_statements.load_versions(conn, {row.version_id for row in (*dags, *queued)})
+    versions, _ = await load_versions(conn, {row.version_id for row in (*dags, *queued)})
     # versions that cannot be read here are left out
     specs = [versions[row.version_id].spec for row in dags if row.version_id in versions]
     positions = await schedule_positions(conn, specs)
@@ -136,9 +135,7 @@ async def _due_elsewhere(
     return None
 
 
-async def _is_triggered(
-    conn: DatabaseConnection, row: DagRow, version: run_statements.StoredVersion, queue: assets.Queue
-) -> bool:
+async def _is_triggered(conn: DatabaseConnection, row: DagRow, version: StoredVersion, queue: assets.Queue) -> bool:
     condition = condition_of(version.spec.timetable)
     status = AssetStatus(
         condition=condition,

@@ -23,8 +23,8 @@ from typing import Final
 
 from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import reports as report_statements
 from aiosched.db.statements.inbox import notify
+from aiosched.db.statements.reports import insert_reports, living, read_reports, wanted_attempts
 from aiosched.scheduler.effects.attempt_control import stop_attempt
 from aiosched.scheduler.session.session import Session
 
@@ -43,7 +43,7 @@ async def poll_remote_attempts(session: Session) -> float | None:
             session.env.clock.monotonic(), session.env.settings.scheduler.safety_poll
         ):
             async with session.env.db.acquire() as conn:
-                wanted = await report_statements.wanted_attempts(conn, running, incarnation=session.env.incarnation)
+                wanted = await wanted_attempts(conn, running, incarnation=session.env.incarnation)
             for key in running:
                 if key not in wanted and key in attempts.in_flight:
                     stop_attempt(session, key)
@@ -58,7 +58,7 @@ async def _send(session: Session) -> None:
     reports = [attempts.outgoing[i] for i in range(min(len(attempts.outgoing), _REPORTS_PER_TRANSACTION))]
     addressed = [(attempts.remote_attempts[report.key], report) for report in reports]
     async with session.env.command_journal.transaction() as transaction:
-        await report_statements.insert_reports(transaction.conn, addressed, incarnation=session.env.incarnation)
+        await insert_reports(transaction.conn, addressed, incarnation=session.env.incarnation)
     attempts.sent(reports)
     async with session.env.db.acquire() as conn:
         await notify(conn, "reports", {partition for partition, _ in addressed})
@@ -66,7 +66,7 @@ async def _send(session: Session) -> None:
 
 async def receive_remote_reports(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> None:
     """Read other schedulers' reports on attempts of `partitions`. Call it with `locks.ownership` held."""
-    reports = await report_statements.read_reports(conn, partitions, but=_unapplied(session))
+    reports = await read_reports(conn, partitions, but=_unapplied(session))
     session.env.attempts.reports.extend(reports)
     if reports:
         session.wakeups.evaluation.wake()
@@ -84,7 +84,7 @@ async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
     """Lose the attempts of those `suspects` that have left the fleet. Call it with `locks.ownership` held."""
     cache = session.cache
     async with session.env.db.acquire() as conn:
-        gone = set(suspects) - await report_statements.living(conn)
+        gone = set(suspects) - await living(conn)
         if gone:
             await receive_remote_reports(session, conn, cache.partitions)  # everything that they can have sent
     if not gone:

@@ -25,10 +25,9 @@ from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import runs as run_statements
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.reports import living
-from aiosched.db.statements.runs import DagRow
+from aiosched.db.statements.runs import DagRow, load_dags, load_instances, load_unfinished_runs, set_next_runs
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.db.statements.triggers import load_deferrals
 from aiosched.errors import DagError, StaleRows
@@ -60,7 +59,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         elsewhere = await living(conn) - {session.env.incarnation}
         # only after reading who lives: a scheduler that is gone by then can send nothing more
         await receive_remote_reports(session, conn, wanted)
-        unfinished = await run_statements.load_unfinished_runs(conn, wanted)
+        unfinished = await load_unfinished_runs(conn, wanted)
         for backfill in await load_backfills(conn, wanted):
             if backfill.dag_id in session.cache.dags:
                 session.cache.add_backfill(backfill)
@@ -72,7 +71,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
                 session.cache.work.to_start[run.dag_id] = None
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
-            instances = await run_statements.load_instances(conn, [run.key for run in chunk])
+            instances = await load_instances(conn, [run.key for run in chunk])
             deferrals = await load_deferrals(conn, [run.key for run in chunk], session.env.journal.keyring)
             rehydrations = await rehydrate(conn, chunk, session.cache)
             known = session.env.attempts.known()
@@ -105,14 +104,14 @@ async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
 async def _load_dags(session: Session, partitions: set[int]) -> None:
     cache = session.cache
     async with session.env.db.acquire() as conn:
-        rows = await _readable_dags(session, conn, await run_statements.load_dags(conn, partitions))
+        rows = await _readable_dags(session, conn, await load_dags(conn, partitions))
         changed = [row for row in rows if _differs(cache.dags.get(row.dag_id), row)]
         positions = await schedule_positions(conn, [cache.versions[row.version_id][0].spec for row in changed])
         for row in changed:
             dag = cache.put_dag(row, cache.versions[row.version_id][0])
             plan_next(session.context, dag, positions[row.dag_id])
         if changed:
-            await run_statements.set_next_runs(conn, [(r.dag_id, cache.dags[r.dag_id].next_run) for r in changed])
+            await set_next_runs(conn, [(r.dag_id, cache.dags[r.dag_id].next_run) for r in changed])
     watch_slas(session, [cache.dags[row.dag_id] for row in changed])
     there = {row.dag_id for row in rows}
     for dag_id in [i for i, dag in cache.dags.items() if dag.row.partition in partitions and i not in there]:

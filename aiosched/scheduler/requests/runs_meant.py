@@ -9,8 +9,7 @@ from typing import Final
 from aiosched.core.graph.graph import Graph
 from aiosched.core.requests.requests import TaskChange
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import clearing as clearing_statements
-from aiosched.db.statements.clearing import RunOfRequest
+from aiosched.db.statements.clearing import RunOfRequest, runs_between, runs_by_id
 from aiosched.db.statements.runs import StoredVersion
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.requests.selection import reach
@@ -25,18 +24,18 @@ async def runs_meant(conn: DatabaseConnection, dag_id: str, request: TaskChange)
     if request.run_ids is None:
         reach((), request)
         first, final = _aware(request.first), _aware(request.final)
-        return await clearing_statements.runs_between(conn, dag_id, first, final)
+        return await runs_between(conn, dag_id, first, final)
     named = await runs_named(conn, dag_id, request.run_ids)
     dates = reach(((run.run_id, run.logical_date) for run in named), request)
     if dates is None:
         return named
-    return [run for run in await clearing_statements.runs_between(conn, dag_id, *dates) if dates.have(run.logical_date)]
+    return [run for run in await runs_between(conn, dag_id, *dates) if dates.have(run.logical_date)]
 
 
 async def runs_named(conn: DatabaseConnection, dag_id: str, run_ids: Iterable[str]) -> list[RunOfRequest]:
     """The runs with these ids, in this order, each once. Raises NotFound for one that does not exist."""
     wanted = list(dict.fromkeys(run_ids))
-    found = {run.run_id: run for run in await clearing_statements.runs_by_id(conn, dag_id, wanted)}
+    found = {run.run_id: run for run in await runs_by_id(conn, dag_id, wanted)}
     for run_id in wanted:
         if run_id not in found:
             raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag_id}`.")

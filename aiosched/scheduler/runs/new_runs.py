@@ -17,7 +17,7 @@ from aiosched.core.graph.new_instances import count_instances, new_instances, ne
 from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import runs as run_statements
+from aiosched.db.statements.runs import NewRun, copy_instances, insert_runs
 from aiosched.scheduler.effects.deadlines import plan_deadlines
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
@@ -76,7 +76,7 @@ async def store(
     """Write runs and their task instances; returns the runs' keys, None for a run that exists already."""
     if not creations:
         return []
-    found = await run_statements.insert_runs(conn, [new_run(session.context, c, now) for c in creations])
+    found = await insert_runs(conn, [new_run(session.context, c, now) for c in creations])
     keys = [found.get((c.dag.row.dag_id, c.planned.run_id)) for c in creations]
     rows = (
         (key, *place)
@@ -84,7 +84,7 @@ async def store(
         if key is not None
         for place in new_places(c.dag.graph, c.tasks)
     )
-    await run_statements.copy_instances(conn, rows)
+    await copy_instances(conn, rows)
     timed = [(c, key) for c, key in zip(creations, keys, strict=True) if c.dag.version.spec.deadlines]
     if timed:
         runs = [
@@ -104,11 +104,11 @@ def hold(
     return [_hold(context, creation, key, now) for creation, key in zip(creations, keys, strict=True)]
 
 
-def new_run(context: DecisionContext, creation: Creation, now: datetime) -> run_statements.NewRun:
+def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewRun:
     """The row of a run to create."""
     dag, planned = creation.dag, creation.planned
     interval = planned.interval
-    return run_statements.NewRun(
+    return NewRun(
         dag_id=dag.row.dag_id,
         run_id=planned.run_id,
         partition=dag.row.partition,

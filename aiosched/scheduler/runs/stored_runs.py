@@ -20,7 +20,7 @@ from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.states import RUN_FINISHED, RunState, RunType
 from aiosched.db.statements import clearing
-from aiosched.db.statements import runs as run_statements
+from aiosched.db.statements.runs import copy_instances, load_instances, load_runs
 from aiosched.errors import StaleRows
 from aiosched.scheduler.effects.deadlines import watch_deadlines
 from aiosched.scheduler.journal.journal import Transaction
@@ -62,11 +62,11 @@ async def load_boards(
     """
     conn = transaction.conn
     waiting = {run.key: run for run in dag.queued}
-    runs = [waiting.get(run.key, run) for run in await run_statements.load_runs(conn, keys)]
+    runs = [waiting.get(run.key, run) for run in await load_runs(conn, keys)]
     await ensure_versions(session.cache, conn, {run.version_id for run in runs})
     if newest_version:
         await _move(session, transaction, dag, [run for run in runs if run.version_id != dag.version.id])
-    instances = await run_statements.load_instances(conn, [run.key for run in runs])
+    instances = await load_instances(conn, [run.key for run in runs])
     return [make_board(run, *session.cache.versions[run.version_id], instances[run.key]) for run in runs]
 
 
@@ -125,7 +125,7 @@ async def _move(session: Session, transaction: Transaction, dag: OwnedDag, runs:
         added = [
             (run.key, new.task, new.map_index, new.max_tries) for run in same for new in added_instances(dag, run, move)
         ]
-        await run_statements.copy_instances(transaction.conn, added)
+        await copy_instances(transaction.conn, added)
         for run in same:
             run.version_id = dag.version.id
 

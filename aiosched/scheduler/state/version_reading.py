@@ -6,8 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import runs as run_statements
-from aiosched.db.statements.runs import UnreadableVersion
+from aiosched.db.statements.runs import UnreadableVersion, load_versions
 from aiosched.scheduler.state.cache import StateCache
 
 logger = logging.getLogger(__name__)
@@ -24,7 +23,7 @@ async def readable_versions(cache: StateCache, conn: DatabaseConnection, ids: It
     """Load the DAG versions that are not held yet; returns those of `ids` that are held now."""
     wanted = set(ids)
     if missing := wanted - cache.versions.keys():
-        found, unreadable = await run_statements.load_versions(conn, missing)
+        found, unreadable = await load_versions(conn, missing)
         for version in found.values():
             try:
                 cache.graph_of(version)
