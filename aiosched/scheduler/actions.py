@@ -117,7 +117,7 @@ class Actions:
         return await explain(self.db, dag_id, run, task, map_index, now=self.clock.now())
 
     async def pause(self: _Asking, dag_id: str, *, reason: str | None = None) -> None:
-        """Create and start nothing more of a DAG; what runs goes on."""
+        """Create and start nothing more of a DAG; running tasks go on."""
         await self.request(Pause(), dag_id, reason=reason)
 
     async def unpause(self: _Asking, dag_id: str, *, reason: str | None = None) -> None:
