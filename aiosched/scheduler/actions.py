@@ -1,7 +1,8 @@
-"""What an embedding application may ask of its scheduler: the same requests as the command line's.
+"""The requests that an embedding application can make to its scheduler: the same as those of the command line.
 
-Each is stored in the inbox, applied by the owner of the DAG, and answered when it is stored; a preview (`dry_run`) is
-read from the rows. All raise NotFound or Refused with the owner's words. `reason` is kept in the audit log.
+Each is put into the inbox, applied by the owner of the DAG, and answered once its effects are stored; a preview
+(`dry_run`) is read from the rows. All raise NotFound or Refused with the owner's message. `reason` is kept in the
+audit log.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Actions:
     ) -> dict[str, Any]:
         """Send a request to the owner of a DAG (None: of an asset) and wait for its answer; a preview is a read.
 
-        What is not found is asked for again once the DAGs folder has been read for the first time.
+        On NotFound it is sent again once the DAGs folder has been read for the first time.
         """
         while True:
             try:
@@ -80,11 +81,11 @@ class Actions:
         unpause: bool = False,
         reason: str | None = None,
     ) -> RunHandle:
-        """Create a run; returns when it is stored. `unpause`: unpause the DAG before.
+        """Create a run; returns when it is stored. `unpause`: unpause the DAG first.
 
         Raises Refused or NotFound with the reason.
         """
-        wish = Trigger(
+        request = Trigger(
             conf=dict(conf or {}),
             logical_date=logical_date,
             run_id=run_id,
@@ -92,7 +93,7 @@ class Actions:
             unpause=unpause,
             triggered_by="api",
         )
-        result = await self.request(wish, dag_id, reason=reason)
+        result = await self.request(request, dag_id, reason=reason)
         return RunHandle(self, dag_id, result["run_id"], result["id"])
 
     async def emit(
@@ -109,14 +110,14 @@ class Actions:
     ) -> Explanation:
         """Why a DAG, a run of it (a run id, a logical date, `latest`) or a task instance does not run.
 
-        Raises NotFound. What the command `aiosched why` prints is `aiosched.core.why.explanation.Explanation`.
+        Raises NotFound. The command `aiosched why` prints the same `aiosched.core.why.explanation.Explanation`.
         """
         from aiosched.scheduler.why.why import why as explain  # imports SQLAlchemy, which nothing else here needs
 
         return await explain(self.db, dag_id, run, task, map_index, now=self.clock.now())
 
     async def pause(self: _Asking, dag_id: str, *, reason: str | None = None) -> None:
-        """Create and start nothing more of a DAG; what runs goes on."""
+        """Create and start nothing more of a DAG; running tasks go on."""
         await self.request(Pause(), dag_id, reason=reason)
 
     async def unpause(self: _Asking, dag_id: str, *, reason: str | None = None) -> None:
@@ -155,20 +156,19 @@ class Actions:
         dry_run: bool = False,
         reason: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Let task instances run again, of all runs and all tasks where none are named (28.2).
+        """Let task instances run again: of all runs and all tasks unless some are named (28.2).
 
-        Without `run_ids` the runs with a logical date in [first, final] are meant. `pattern` is a regular expression
-        for task ids. `map_index` means the instances with it, None those with any. The setups and teardowns of what
-        is cleared are cleared with it, whatever their state.
-        `past` and `future` add the runs before and after those named, by logical date.
-        `prevent_running` raises Refused, naming them, where instances are running; else they
-        are stopped and run again. `newest_version` moves the runs to the newest version of the
-        DAG before: task instances follow their task ids, tasks that are gone leave the run.
-        Running runs are refused then.
-        Returns what was touched as it was before: run_id, task_id, map_index, state, try_number;
+        Without `run_ids` the runs with a logical date in [first, final] are selected. `pattern` is a regular
+        expression for task ids. `map_index` selects the instances with that index, None all. The setups and teardowns
+        of cleared tasks are cleared with them, whatever their state.
+        `past` and `future` add the runs before and after the named ones, by logical date.
+        Running instances are stopped and run again; with `prevent_running` Refused is raised instead, naming them.
+        `newest_version` first moves the runs to the newest version of the DAG: task instances follow their task
+        ids, tasks that no longer exist leave the run. Running runs are then refused.
+        Returns the touched instances as they were before: run_id, task_id, map_index, state, try_number;
         at most 1,000 of them.
         """
-        wish = Clear(
+        request = Clear(
             run_ids=None if run_ids is None else tuple(run_ids),
             first=first,
             final=final,
@@ -185,7 +185,7 @@ class Actions:
             newest_version=newest_version,
             dry_run=dry_run,
         )
-        answer = await self.request(wish, dag_id, reason=reason)
+        answer = await self.request(request, dag_id, reason=reason)
         return list(answer["instances"])
 
     async def mark_task(
@@ -205,12 +205,12 @@ class Actions:
         dry_run: bool = False,
         reason: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Set a task instance to success, failed or skipped (28.4), without `map_index` all of the task.
+        """Set a task instance to success, failed or skipped (28.4); without `map_index`, all instances of the task.
 
-        `upstream` and `downstream` add the tasks before and behind it, `past` and `future` the
+        `upstream` and `downstream` add the tasks before and after it, `past` and `future` the
         runs before and after that one, by logical date. Returns what was touched, as `clear` does.
         """
-        wish = MarkTasks(
+        request = MarkTasks(
             run_ids=(run_id,),
             task_ids=(task_id,),
             map_index=map_index,
@@ -223,15 +223,15 @@ class Actions:
             dry_run=dry_run,
             state=read_argument(MarkTasks, "state", state),
         )
-        answer = await self.request(wish, dag_id, reason=reason)
+        answer = await self.request(request, dag_id, reason=reason)
         return list(answer["instances"])
 
     async def mark_run(
         self: _Asking, dag_id: str, run_id: str, state: RunState | str, *, reason: str | None = None
     ) -> None:
         """Set a run to success or failed with all that is unfinished in it, or queue it again (28.5)."""
-        wish = MarkRun(run_id=run_id, state=read_argument(MarkRun, "state", state))
-        await self.request(wish, dag_id, reason=reason)
+        request = MarkRun(run_id=run_id, state=read_argument(MarkRun, "state", state))
+        await self.request(request, dag_id, reason=reason)
 
     async def set_note(
         self: _Asking, dag_id: str, run_id: str, note: str, *, task_id: str | None = None, map_index: int | None = None
@@ -253,7 +253,7 @@ class Actions:
         reason: str | None = None,
     ) -> dict[str, Any]:
         """Create the runs of past dates, both inclusive (29.1); returns {id, dates: [{logical_date, fate}]}."""
-        wish = BackfillCreate(
+        request = BackfillCreate(
             first=first,
             final=final,
             rerun=read_argument(BackfillCreate, "rerun", rerun),
@@ -262,7 +262,7 @@ class Actions:
             conf=dict(conf or {}),
             dry_run=dry_run,
         )
-        return await self.request(wish, dag_id, reason=reason)
+        return await self.request(request, dag_id, reason=reason)
 
     async def pause_backfill(self: _Asking, dag_id: str, number: int, *, reason: str | None = None) -> None:
         """Start no more runs of a backfill; running ones go on."""
@@ -273,7 +273,7 @@ class Actions:
         await self.request(BackfillResume(id=number), dag_id, reason=reason)
 
     async def cancel_backfill(self: _Asking, dag_id: str, number: int, *, reason: str | None = None) -> int:
-        """Its queued runs fail, running ones go on; returns how many have failed."""
+        """Fail the queued runs of a backfill, let running ones go on; returns how many have failed."""
         answer = await self.request(BackfillCancel(id=number), dag_id, reason=reason)
         return int(answer["failed"])
 
@@ -286,5 +286,5 @@ async def _answer(scheduler: _Asking, request: Request, dag_id: str | None, reas
     )
     if result is None:
         verb = verb_of(type(request))
-        raise Refused(f"Nobody has answered the request {verb!r} yet; it waits as number {number}.")
+        raise Refused(f"No scheduler has answered the request {verb!r} yet; it waits as number {number}.")
     return result

@@ -1,4 +1,4 @@
-"""From the settings, or from what an application gives, to the executor of a scheduler.
+"""Creates the executor of a scheduler from the settings, or from what an application passes.
 
 Other packages add kinds by an entry point of the group `aiosched.executors`: its name is the
 kind, its object a function that makes an executor from the settings. See docs/executors.md.
@@ -24,8 +24,8 @@ Choice = str | Executor | Sequence[str | Executor] | Mapping[str, str | Executor
 def choose_executor(choice: Choice, settings: Settings, dags: Mapping[str, DAG]) -> Executor:
     """The executor for a choice: kinds (`"local,inline"`), objects, a sequence of these, or a mapping from names.
 
-    Of several the first is the default, and tasks name the others. `dags` are those that
-    the process registers. Raises ConfigError.
+    If there are several, the first is the default, and tasks select the others by name. `dags` are those
+    that the process registers. Raises ConfigError.
     """
     if isinstance(choice, str):
         choice = [kind.strip() for kind in choice.split(",")]
@@ -49,7 +49,7 @@ def choose_executor(choice: Choice, settings: Settings, dags: Mapping[str, DAG])
 
 
 def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Executor:
-    """The executor of this kind. `dags` are those that the process registers; the others come from files."""
+    """The executor of this kind. `dags` are those that the process registers; all others come from files."""
     core, executor = settings.core, settings.executor
     if kind == "local":
         if dags:

@@ -1,8 +1,8 @@
-"""Python's collector of reference cycles, told that most of what a scheduler holds lives long.
+"""Tunes Python's garbage collector for a scheduler, most of whose objects live long.
 
-Its youngest generation is looked through every 700 new objects by default, and a batch of a busy scheduler makes
-thousands that stay for a moment and make no cycles: a fifth of its processor time went there. The setting belongs to a
-process as a whole, so `aiosched serve` makes it for its own, and a `Scheduler` inside an application leaves it alone.
+By default the youngest generation is collected after every 700 new objects. One batch of a busy scheduler creates
+thousands of short-lived objects without reference cycles, and collections took a fifth of its CPU time. The threshold
+is per process, so `aiosched serve` sets it for its own process; an embedded `Scheduler` does not touch it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def rare_collections() -> Iterator[None]:
-    """Look for garbage seldom, in this process, as long as the block lasts."""
+    """Collect garbage less often in this process while the block runs."""
     before = gc.get_threshold()
     gc.set_threshold(50_000, 20, 100)
     try:

@@ -1,4 +1,4 @@
-"""A run that an application asked for."""
+"""A handle on a run that an application requested."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from aiosched.core.values.states import RUN_FINISHED, RunState
 
-_LOOK_AGAIN_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 5.0
 
 
 class Runs(Protocol):
@@ -21,7 +21,7 @@ class Runs(Protocol):
 
 
 class RunHandle:
-    """A run that was asked for: `await run.wait()` for its end."""
+    """A run that was requested: `await run.wait()` waits for its end."""
 
     def __init__(self, scheduler: Runs, dag_id: str, run_id: str, key: int) -> None:
         self._scheduler = scheduler
@@ -35,9 +35,9 @@ class RunHandle:
         return await self._scheduler.run_state(self.dag_id, self.run_id)
 
     async def wait(self, timeout: float | None = None) -> RunState:
-        """Wait until the run is over; returns success or failed. Raises TimeoutError after `timeout` seconds.
+        """Wait until the run has ended; returns success or failed. Raises TimeoutError after `timeout` seconds.
 
-        A run of another scheduler's is looked at every few seconds, one of ours is told at once.
+        The end of a run of this scheduler is noticed at once; a run of another one is polled every few seconds.
         """
         with self._scheduler.notified_of_end(self.key) as ended:
             async with asyncio.timeout(timeout):
@@ -45,5 +45,5 @@ class RunHandle:
                     if (state := await self.state()) in RUN_FINISHED:
                         return state
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                        async with asyncio.timeout(_POLL_SECONDS):
                             await ended.wait()

@@ -2,7 +2,7 @@
 
 It opens (or starts) the database, keeps a lease, parses DAG files, runs the loops, and
 hands claims to an executor. It never exits the host process, installs no signal handlers
-and touches no root logger. Lives here: the parts and their order of start and stop.
+and does not change the root logger. Lives here: the parts and the order in which they start and stop.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from aiosched.scheduler.membership.heartbeat import Heartbeat
 from aiosched.scheduler.membership.incarnation import Incarnation, give_up
 from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity
 from aiosched.scheduler.observability import statsd
-from aiosched.scheduler.observability.idle import Remark, left_anywhere
+from aiosched.scheduler.observability.idle import IdleLog, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.services.secret_services import secret_services
 from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LIST_AGAIN: Final = 600.0  # seconds; a list of runs reaches at least two hours ahead
+_LIST_AGAIN: Final = 600.0  # seconds; a list of runs covers at least the next two hours
 
 
 class Scheduler(Actions):
@@ -115,7 +115,7 @@ class Scheduler(Actions):
         self._embedded: EmbeddedPostgres | None = None
         self._db: Database | None = None
         self._attempts = Attempts(self.metrics, StuckAttempts.of(self.settings), drop=self.executor.forget)
-        self._lease: Lease | None = None  # of the present incarnation
+        self._lease: Lease | None = None  # of the current incarnation
         self._incarnation: Incarnation | None = None
         self._session: Session | None = None
         self._ready = asyncio.Event()
@@ -123,7 +123,7 @@ class Scheduler(Actions):
         self._stopping = False
         self._ended: dict[int, list[asyncio.Event]] = {}
         self._life: asyncio.Task[None] | None = None
-        self._before_close: list[Callable[[], Awaitable[None]]] = []  # of what uses the database, too
+        self._before_close: list[Callable[[], Awaitable[None]]] = []  # of other users of the database
 
     # -- starting and stopping --------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Scheduler(Actions):
         await self.stop()
 
     async def start(self) -> None:
-        """Open the database, join the fleet, read what is unfinished; returns when runs move."""
+        """Open the database, join the fleet, load unfinished runs; returns once the loops run."""
         try:
             await self._open_database()
             await self._register_dags()
@@ -153,15 +153,15 @@ class Scheduler(Actions):
             raise
 
     async def drain(self, grace: float) -> bool:
-        """Claim and create nothing more, and wait up to `grace` seconds for what runs; whether all of it ended.
+        """Claim and create nothing more, and wait up to `grace` seconds for running attempts; whether all ended.
 
-        Other schedulers take the partitions over meanwhile, and are told what becomes of what runs here.
+        Other schedulers take over the partitions meanwhile, and receive the reports of what runs here.
         """
         self._draining = True
         if self._session is not None:
             self._session.membership.draining = True
         if self._incarnation is not None:
-            self._incarnation.look()
+            self._incarnation.poll_now()
         with contextlib.suppress(TimeoutError):
             async with clean_up_timeout(grace):
                 while self._busy():
@@ -169,7 +169,7 @@ class Scheduler(Actions):
         return not self._busy()
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Stop in order: drain for `grace` seconds, end what still runs, store its results, leave the fleet.
+        """Stop cleanly: drain for `grace` seconds, end what still runs, store its results, leave the fleet.
 
         Attempts that had to be ended are lost, not failed: their tasks run again.
         """
@@ -188,7 +188,7 @@ class Scheduler(Actions):
                 life, self._life = self._life, None
                 try:
                     await asyncio.wait((life,), timeout=5.0)
-                finally:  # also when somebody cancels the stop: nothing of this scheduler lives on
+                finally:  # also if the stop is cancelled: nothing of this scheduler may keep running
                     life.cancel()
                     with contextlib.suppress(asyncio.CancelledError, AioschedError):
                         await life
@@ -215,8 +215,8 @@ class Scheduler(Actions):
     def web_app(self, *, authenticator: Authenticator | None = None) -> EmbeddedApp:
         """REST API and web UI as an ASGI application, to mount into another one: `app.mount("/flows", …)`.
 
-        May be called before the start. Who may use it says the setting `web.auth`, or `authenticator`, a coroutine
-        function from a request to a `aiosched.web.auth.access.Principal` or None. Raises ConfigError when neither does.
+        May be called before the start. The setting `web.auth` controls access, or `authenticator`, a coroutine
+        function from a request to a `aiosched.web.auth.access.Principal` or None. Raises ConfigError without either.
         """
         from aiosched.web.embedded import EmbeddedApp
 
@@ -224,7 +224,7 @@ class Scheduler(Actions):
 
     @property
     def failed(self) -> asyncio.Task[None]:
-        """The scheduler's life: a task that ends only by `stop`, or by raising what made it impossible to go on."""
+        """The scheduler's main task: it ends only by `stop`, or by raising the error that ended the scheduler."""
         if self._life is None:
             raise Refused("The scheduler has not been started.")
         return self._life
@@ -267,22 +267,22 @@ class Scheduler(Actions):
                 await inbox.notify(conn, "dags", map(partition_of, stored.changed))
 
     async def _list_runs_anew(self) -> None:
-        """Timetables of the DAGs' authors list their runs for some time ahead only: ask them again and again."""
+        """Periodically renew the lists of runs that custom timetables provide for a limited time ahead."""
         while any(dag.lists_runs for dag in self._dags):
             await asyncio.sleep(_LIST_AGAIN)
             try:
                 await self._register_dags()
-            except Exception as error:  # an author's timetable, or the database: what is listed still holds
-                logger.error("the runs of registered DAGs cannot be listed anew: %s", error)
+            except Exception as error:  # from a custom timetable or the database: the current lists stay valid
+                logger.error("the runs of registered DAGs cannot be listed again: %s", error)
 
-    # -- living -----------------------------------------------------------------------------
+    # -- running ----------------------------------------------------------------------------
 
     async def _live(self) -> None:
-        """One incarnation after the other, until stopped; parsing beside them."""
+        """Run one incarnation after the other until stopped, and the parser beside them."""
         async with kept_running(self._embedded), asyncio.TaskGroup() as group:
             parsing = group.create_task(self._run_parser(), name="parsing") if self._parse else None
             listing = group.create_task(self._list_runs_anew(), name="listing")
-            telling = group.create_task(self._publish_figures(), name="statsd")
+            statsd_task = group.create_task(self._publish_figures(), name="statsd")
             try:
                 while not self._stopping:
                     try:
@@ -297,7 +297,7 @@ class Scheduler(Actions):
                         await asyncio.sleep(0.5)
             finally:
                 listing.cancel()
-                telling.cancel()
+                statsd_task.cancel()
                 if parsing is not None:
                     parsing.cancel()
 
@@ -312,7 +312,7 @@ class Scheduler(Actions):
         heartbeat = Heartbeat(self._figures, self.metrics.loop_lag)
         windows = windows_of(members_of(self.executor).values())
         lease = Lease(
-            self.db, identity, seconds=settings.lease, on_view=self._see, heartbeat=heartbeat, windows=windows
+            self.db, identity, seconds=settings.lease, on_view=self._receive_view, heartbeat=heartbeat, windows=windows
         )
         number = await lease.start()
         self._lease = lease
@@ -332,7 +332,7 @@ class Scheduler(Actions):
         self._incarnation = Incarnation(lease, make_session, self._on_session)
         if self._stopping:
             self._incarnation.stop()
-        lease.look()
+        lease.poll_now()
         try:
             await self._incarnation.run()
         finally:
@@ -342,9 +342,9 @@ class Scheduler(Actions):
                 if self._stopping:
                     try:
                         await give_up(self.db, number)
-                    except Exception as error:  # then peers take its partitions over when the lease is gone
-                        logger.info("the partitions could not be given away in order: %s", error)
-            finally:  # also when this life is cancelled: a thread whose lease nobody ends renews it for ever
+                    except Exception as error:  # then peers take over its partitions when the lease expires
+                        logger.info("the partitions could not be released: %s", error)
+            finally:  # also if this task is cancelled: otherwise the thread would renew the lease for ever
                 await lease.stop(leave=True)
 
     def _figures(self) -> dict[str, Any]:
@@ -354,19 +354,19 @@ class Scheduler(Actions):
         if self.settings.metrics.statsd_host is not None:
             await statsd.emit(self.settings.metrics, self._figures, lambda: self.db)
 
-    def _see(self, view: Any) -> None:
+    def _receive_view(self, view: Any) -> None:
         if self._incarnation is not None:
-            self._incarnation.see(view)
+            self._incarnation.receive_view(view)
 
     def _on_session(self, session: Session) -> None:
         self._session = session
         self._attempts.on_news = session.wakeups.evaluation.wake
         self._attempts.on_callback = session.wakeups.callbacks.wake
-        self._attempts.on_lent = session.wakeups.remote_attempts.wake
+        self._attempts.on_remote_attempts = session.wakeups.remote_attempts.wake
         self._attempts.revoke = lambda key: stop_attempt(session, key)
 
     async def _abandon_attempts(self) -> None:
-        """Others may run our attempts again: end them before this process begins a new incarnation."""
+        """Peers may run our attempts again: end them before this process starts a new incarnation."""
         in_flight = self._attempts.in_flight
         grace = min(self.settings.core.killed_task_cleanup_time, 1.0)
         await asyncio.gather(*(self.executor.cancel(key, grace) for key in list(in_flight)))
@@ -385,7 +385,7 @@ class Scheduler(Actions):
         await self.parser.run()
 
     async def read_folder(self) -> bool:
-        """Return when each file of the DAGs folder was read once; whether that was still to come."""
+        """Wait until each file of the DAGs folder was read once; returns False if that was already the case."""
         while self._parse and self.parser is None:
             await self._progress()
         if self.parser is None or self.parser.first_pass.done():
@@ -405,7 +405,7 @@ class Scheduler(Actions):
             self._session.notifications.changed_dags.update(map(partition_of, dag_ids))
             self._session.wakeups.notifications.wake()
 
-    # -- asking -----------------------------------------------------------------------------
+    # -- runs -------------------------------------------------------------------------------
 
     async def run_state(self, dag_id: str, run_id: str) -> RunState:
         """The state of a run, from the database."""
@@ -432,22 +432,22 @@ class Scheduler(Actions):
         for event in self._ended.get(run.key, ()):
             event.set()
 
-    # -- looking ----------------------------------------------------------------------------
+    # -- progress ---------------------------------------------------------------------------
 
     async def wait_idle(self) -> None:
-        """Return once nothing is left to do in the whole fleet, runs of paused DAGs aside (observability/idle.py)."""
-        remark = Remark()
+        """Return once nothing is left to do in the whole fleet, except runs of paused DAGs (observability/idle.py)."""
+        idle_log = IdleLog()
         while (left := await self._what_is_left()) is not None:
-            remark.hear(left, self.clock.monotonic())
+            idle_log.note(left, self.clock.monotonic())
             await self._progress()
 
     def look_at_clock(self) -> None:
-        """Act on what is due now. Needed only by who moves an injected clock: loops sleep by the real one."""
+        """Act on what is due now. Needed only after moving an injected clock: loops sleep by the real one."""
         if self._session is not None:
             self._session.wakeups.wake_all()
 
     def running_attempts(self) -> list[tuple[str, str, str, float]]:
-        """(DAG id, run id, task id, seconds) of what this scheduler's executor works on, longest first."""
+        """(DAG id, run id, task id, seconds) of the attempts in this scheduler's executor, longest first."""
         now = self.clock.monotonic()
         found = [(*self._names(key), now - since) for key, since in self._attempts.in_flight.items()]
         return sorted(found, key=lambda entry: -entry[3])
@@ -468,7 +468,7 @@ class Scheduler(Actions):
             return "no DAG file has been read yet"
         left = await left_anywhere(session, self.parser if self._parse else None, self.clock.now())
         if left is None and (session is not self._session or self._busy()):
-            return "something has begun meanwhile"
+            return "something has started meanwhile"
         return left
 
     def _busy(self) -> bool:
@@ -482,7 +482,7 @@ class Scheduler(Actions):
         return bool(unstored.is_waiting or unstored.storing or session.cache.work.to_evaluate)
 
     async def _progress(self) -> None:
-        """Rest until something was committed, at most half a second."""
+        """Wait until something was committed, at most half a second."""
         if self._life is not None and self._life.done():
             await self._life
         session = self._session

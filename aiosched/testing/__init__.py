@@ -1,14 +1,14 @@
-"""What DAGs are tested with: a whole scheduler on a virtual clock, and a pytest plugin.
+"""Tools for testing DAGs: a whole scheduler on a virtual clock, and a pytest plugin.
 
-    world.py         World: the real scheduling code in memory    people.py      what people do in it
-    view.py          what can be seen of it                       checks.py      what holds after each commit
-    member.py        one scheduler: its passes and commits        world_memory.py  what it holds in memory
-    decisions.py     what was decided, and which script an attempt follows
-    services.py      whom operators that act ask                  simulation.py  what would run when
+    world.py         World: the real scheduling code in memory    people.py      requests of people
+    view.py          reading its state                            checks.py      invariants after each commit
+    member.py        one scheduler: its passes and commits        world_memory.py  its state in memory
+    decisions.py     the decision log, and the scripts of attempts
+    services.py      the services for acting operators            simulation.py  what would run when
     dag_bag.py       all DAGs of a folder                         plugin.py      the fixtures
     attempts/        how attempts run and end                     rows/          the stored rows, with their guards
 
-Names are imported when they are first used, so that the plugin costs nothing where it is not used.
+Names are imported on first use, so that the plugin costs nothing where it is not used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What must hold after every commit of a `World`: memory is a copy of the rows, and no limit is exceeded.
+"""Invariants after every commit of a `World`: memory is a copy of the rows, and no limit is exceeded.
 
 Source: the semantics reference, section 35.
 """
@@ -34,7 +34,7 @@ _copied: Final = attrgetter(*_COPIED)
 
 
 class InvariantBroken(AssertionError):
-    """The scheduler did what it must never do: a bug in aiosched."""
+    """The scheduler violated an invariant: a bug in aiosched."""
 
 
 def check_commit(
@@ -42,14 +42,13 @@ def check_commit(
 ) -> None:
     """Raise InvariantBroken unless memory and rows agree and every limit holds.
 
-    `contexts` are those of all schedulers. `shrunk` are pools that were made smaller than their use: they may be
-    overfull until they drain.
-    Other limits may be lowered, too, so they have to hold wherever something was let in.
+    `contexts` are those of all schedulers. `shrunk` are pools that were made smaller than their use: they may stay
+    overfull until they drain. Other limits may be lowered, too, so they are checked only where something was claimed.
     """
     ended = Counter(done.key[:3] for done in batch.tasks.tries)
     for change in batch.tasks.instances:
         grown = change.try_number - change.old_try
-        if not 0 <= grown <= 1 + ended[change[:3]]:  # one that is cleared at once leaves a row of history
+        if not 0 <= grown <= 1 + ended[change[:3]]:  # one that is cleared at once leaves a row in the history
             raise InvariantBroken(f"try numbers grow by one: {change.old_try} -> {change.try_number} in {change}")
         if change.state == TaskState.QUEUED:
             ready = change.scheduled_at is not None and context.rows.runs[change.run_id].state is RunState.RUNNING
@@ -65,21 +64,21 @@ def check_commit(
     _check_claims(context, batch, parallelism)
 
 
-def standing(context: MemoryContext) -> dict[int, Board]:
-    """The runs that stand still, by key: what `check_starts` has to know of the instant before runs begin."""
+def stalled_runs(context: MemoryContext) -> dict[int, Board]:
+    """The stalled runs by key: the state before runs start that `check_starts` needs."""
     held = context.cache.dags.values()
-    return {key: board for dag in held if dag.looks_back for key, board in dag.running.items() if board.stands_still}
+    return {key: board for dag in held if dag.has_lookback for key, board in dag.running.items() if board.stands_still}
 
 
 def check_starts(context: MemoryContext, still: Mapping[int, Board] = NOTHING) -> None:
-    """Raise InvariantBroken unless there was room for every run that has just begun. Source: invariant 3.
+    """Raise InvariantBroken unless there was room for every run that has just started. Source: invariant 3.
 
-    Beyond a limit a run may begin when all others under it are `still`, and one of the DAG waits for it. That is
-    judged once, by what was before it began: later its followers go on while it runs.
+    A run may start beyond a limit if all others under that limit are stalled (`still`), and one of the DAG waits for
+    it. Each start is checked once, by the state before it: afterwards its followers continue while it runs.
     """
-    new = [board for board in context.cache.unstored.pending.effects.started if board not in context.judged]
-    context.judged = dict.fromkeys(context.cache.unstored.pending.effects.started)
-    later: set[int] = set()  # have begun after the one that is looked at
+    new = [board for board in context.cache.unstored.pending.effects.started if board not in context.checked_starts]
+    context.checked_starts = dict.fromkeys(context.cache.unstored.pending.effects.started)
+    later: set[int] = set()  # runs that started after the one being checked
     for board in reversed(new):
         dag, backfill = context.cache.dags[board.run.dag_id], board.run.backfill_id
         limit = active_runs_limit(dag.version.spec)
@@ -90,13 +89,13 @@ def check_starts(context: MemoryContext, still: Mapping[int, Board] = NOTHING) -
         if len(running) > limit:
             names = f"{[run.run_id for run in running]} run at one time, the limit is {limit}"
             busy = [run.run_id for run in running if run.key not in still and run is not board.run]
-            _demand(not busy, f"{names}, and {busy} did not stand still")
+            _demand(not busy, f"{names}, and {busy} were not stalled")
             waits = any(_waits_for(context, dag.running[key].run, board.run) for key in still if key in dag.running)
             _demand(waits, f"{names}, and none waited for {board.run.run_id}")
 
 
 def _waits_for(context: MemoryContext, run: Run, other: Run) -> bool:
-    """Whether a run that stands still does so for the `other` one, directly or through runs that are not over."""
+    """Whether a stalled run waits for the `other` one, directly or through unfinished runs."""
     while run.key != other.key:
         before = context.rows.run_before(run, catchup=context.rows.versions[run.version_id].spec.catchup)
         if before is None or context.rows.runs[before].state in RUN_FINISHED:
@@ -125,15 +124,13 @@ def _check_copies(context: MemoryContext) -> None:
 
 def _compare(instance: Instance, row: InstanceChange | None) -> None:
     if row is None or row.state != instance.state.stored or _copied(row) != _copied(instance):
-        raise InvariantBroken(f"memory has {instance}, the row is {row}")  # told only then: this is asked very often
+        raise InvariantBroken(f"memory has {instance}, the row is {row}")  # formatted only here: this is a hot path
 
 
 def _check_pools(context: MemoryContext, contexts: Sequence[MemoryContext], shrunk: set[str]) -> None:
     used: Counter[str] = Counter()
-    held = chain.from_iterable(
-        (*one.cache.unstored.pending.effects.finished, *one.cache.boards.values()) for one in contexts
-    )
-    for board in held:
+    caches = [one.cache for one in contexts]
+    for board in chain.from_iterable((*c.unstored.pending.effects.finished, *c.boards.values()) for c in caches):
         key = board.run.key
         for place, row in context.rows.instances[key].items():
             state = TaskState.of(row.state)
@@ -172,7 +169,7 @@ def _check_task_counts(dag: OwnedDag) -> None:
 
 
 def _check_claims(context: MemoryContext, batch: Changes, parallelism: int) -> None:
-    """Where something was queued there was room for it. Source: section 35, invariant 2."""
+    """Whatever was queued, there was room for it. Source: section 35, invariant 2."""
     active = len(context.attempts.in_flight)
     _demand(not batch.effects.claimed or active <= parallelism, f"{active} attempts run, parallelism is {parallelism}")
     for board, instance in batch.effects.claimed:

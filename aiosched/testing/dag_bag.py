@@ -1,7 +1,7 @@
 """All DAGs of a folder, imported in this process: for tests of the DAG files themselves.
 
-The files are those that the scheduler would parse (ignore files, safe mode, archives). Here
-they are imported without a child process, so that a test gets the DAG objects and can run them.
+The files are those that the scheduler would parse (ignore files, safe mode, archives). They are
+imported without a child process, so that a test gets the DAG objects and can run them.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class DagBag(Mapping[str, "DAG"]):
         return len(self.dags)
 
     def explain(self) -> str:
-        """The import errors for people, each with its code frame; empty when there are none."""
-        return "\n\n".join(_told(name, error) for name, error in self.errors.items())
+        """The import errors as text, each with its code frame; empty if there are none."""
+        return "\n\n".join(_text(name, error) for name, error in self.errors.items())
 
 
 def load_dag_bag(folder: Path | str | None = None, *, settings: Settings | None = None) -> DagBag:
     """Import every DAG file of `folder` (None: the DAGs folder of the settings).
 
-    What a file raises is kept in `errors`, and so is a DAG id that another file has already.
-    Raises ConfigError when there is no such folder.
+    Exceptions of files are kept in `errors`, and so are DAG ids that another file has already defined.
+    Raises ConfigError if there is no such folder.
     """
     settings = settings or load_settings({}).settings
     root = Path(folder or settings.core.dags_folder).absolute()
@@ -73,7 +73,7 @@ def load_dag_bag(folder: Path | str | None = None, *, settings: Settings | None 
             loaded = load_file(file.path, root=root, member=file.member)
             for dag in loaded.dags:
                 dag.to_spec()
-        except (Exception, SystemExit) as error:  # whatever user code does at import
+        except (Exception, SystemExit) as error:  # whatever user code raises on import
             path = file.path / file.member if file.member else file.path
             bag.errors[name] = file_error(error, path=str(path), root=str(root))
             continue
@@ -88,6 +88,6 @@ def load_dag_bag(folder: Path | str | None = None, *, settings: Settings | None 
     return bag
 
 
-def _told(name: str, error: FileError) -> str:
+def _text(name: str, error: FileError) -> str:
     place = f"{name}:{error.line}" if error.line else name
     return f"{place}: {error.type}: {error.message}\n{error.code_frame or error.traceback or ''}".rstrip()

@@ -1,4 +1,4 @@
-"""What a world remembers of what was decided, and the scripts by which attempts end."""
+"""The log of a world's decisions, and the scripts by which its attempts end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiosched.db.statements.journal import InstanceChange
 from aiosched.errors import NotFound, did_you_mean
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.changes import Changes
-from aiosched.testing.attempts.acting import Authored, decides, decides_as_trigger, is_sensor, looks
+from aiosched.testing.attempts.acting import Authored, decides, decides_as_trigger, is_sensor, pokes
 from aiosched.testing.attempts.endings import NO_TIME, Ending, Play, Scripted, fails, succeeds, trigger_ending
 from aiosched.testing.attempts.outcomes import ScriptedTask
 from aiosched.testing.rows.assets import names_by_uri
@@ -35,7 +35,7 @@ Decision = tuple[datetime, str, str, str, str | None, int, int]
 
 
 class DecisionLog:
-    """What was stored, in order. Equal input and seed give equal entries."""
+    """The stored decisions, in order. Equal input and seed give equal entries."""
 
     def __init__(self, *, keep: bool) -> None:
         self.entries: list[Decision] = []
@@ -69,7 +69,7 @@ class DecisionLog:
 
 
 class Scripts:
-    """Which script an attempt follows: the task's, else the DAG's, else everybody's. Implements `executor.Book`."""
+    """Which script an attempt follows: the task's, else the DAG's, else the common one. Implements `executor.Book`."""
 
     def __init__(self, rows: Rows, dags: Authored) -> None:
         self._rows, self._dags = rows, dags
@@ -78,39 +78,39 @@ class Scripts:
         self._names: dict[str, str] | None = None
 
     def put(self, dag_id: str, task_id: str, play: Play | Ending | None, graph: Graph | None, words: Words) -> None:
-        """Raises NotFound for a task that the DAG does not have, TypeError for a script that is none."""
+        """Set a script. Raises NotFound for a task that the DAG does not have, TypeError for an invalid script."""
         if play is not None and words:
             raise TypeError(f"script({dag_id!r}, {task_id!r}): give a function, an ending or words, not both.")
         if graph is not None and task_id != "*" and task_id not in graph.index:
             raise NotFound(f"DAG {dag_id!r} has no task {task_id!r}.{did_you_mean(task_id, graph.index)}")
         if isinstance(words.get("branch"), str):
             words = words | {"branch": (words["branch"],)}
-        says_how = bool(words.keys() - {"takes", "every", "fails"})
-        self._plays[dag_id, task_id] = play or Scripted(**words, says_how=says_how)
+        sets_result = bool(words.keys() - {"takes", "every", "fails"})
+        self._plays[dag_id, task_id] = play or Scripted(**words, sets_result=sets_result)
 
     def learn(self, version: int) -> None:
-        """A DAG was added, or changed."""
+        """A DAG was added or changed: drop what is cached about this version."""
         self._facts = {place: facts for place, facts in self._facts.items() if place[0] != version}
         self._names = None
 
     def ending_of(self, attempt: Attempt, now: datetime) -> Ending:
-        """See Book. Where nothing is said, operators that decide by themselves act, and all others succeed."""
+        """See Book. Without a script, acting operators act, and all others succeed."""
         play = self._play_of(attempt)
         if attempt.trigger is not None:
             return _ending_of_trigger(attempt.trigger, play)
         task = self._dags.task_of(attempt)
-        said = self._said(play, attempt, now, is_sensor(task))
-        if said is None:
+        ending = self._scripted_ending(play, attempt, now, is_sensor(task))
+        if ending is None:
             takes = play.takes if isinstance(play, Scripted) else None
             error = None if attempt.resume is None else attempt.resume.error
             if decides(task):
                 return Ending(takes=takes, acts=True)
             if error is None:
                 return _SUCCEEDS if takes is None else succeeds(takes=takes)
-            said = fails(error, takes=takes)
-        if is_sensor(task) and looks(attempt, said):
-            return dataclasses.replace(said, acts=True)
-        return said
+            ending = fails(error, takes=takes)
+        if is_sensor(task) and pokes(attempt, ending):
+            return dataclasses.replace(ending, acts=True)
+        return ending
 
     def facts_of(self, attempt: Attempt) -> ScriptedTask:
         """See Book."""
@@ -140,7 +140,7 @@ class Scripts:
                 return play
         return None
 
-    def _said(self, play: Script | None, attempt: Attempt, now: datetime, is_sensor: bool) -> Ending | None:
+    def _scripted_ending(self, play: Script | None, attempt: Attempt, now: datetime, is_sensor: bool) -> Ending | None:
         if play is None:
             return None
         if isinstance(play, Scripted):
@@ -152,9 +152,9 @@ class Scripts:
 
 
 def _ending_of_trigger(deferral: Deferral, play: Script | None) -> Ending:
-    """By the script that deferred; of a task that begins in its trigger, by its script."""
-    if (told := trigger_ending(deferral)) is not None:
-        return told
+    """By the scripted deferral; for a task that begins in its trigger, by the task's script."""
+    if (ending := trigger_ending(deferral)) is not None:
+        return ending
     if isinstance(play, Scripted) and play.defers is not None:
         return Ending(Outcome.TRIGGERED, takes=play.defers)
     if isinstance(play, Ending) and play.deferral is not None:

@@ -1,7 +1,7 @@
-"""One scheduler of a world: its passes, its commits, what it runs. All of them share the rows.
+"""One scheduler of a world: its passes, its commits, its attempts. All schedulers share the rows.
 
-A pass does what a loop of the real scheduler does once (scheduler/slots/evaluation.py, run_creation.py, enqueueing.py).
-What several schedulers tell each other of pools goes through the pools' rows, as there; each has its part of the DAGs.
+A pass is one pass of a loop of the real scheduler (scheduler/slots/evaluation.py, run_creation.py, enqueueing.py).
+Schedulers publish their pool demands in the pools' rows, like real ones; each owns its share of the DAGs.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from aiosched.scheduler.state.changes import Changes, Committed
 from aiosched.scheduler.state.metrics import Metrics
 from aiosched.testing.attempts.endings import dies
 from aiosched.testing.attempts.executor import ScriptedExecutor
-from aiosched.testing.checks import check_commit, check_starts, standing
+from aiosched.testing.checks import check_commit, check_starts, stalled_runs
 from aiosched.testing.decisions import DecisionLog
 from aiosched.testing.rows.rows import Rows
 from aiosched.testing.world_memory import MemoryContext, WorldClock
 
 Listener = Callable[[Changes, datetime], None]
 
-_POOL_RETRY: Final = timedelta(seconds=0.5)  # until a pool whose slots were left to others is looked at again
+_POOL_RETRY: Final = timedelta(seconds=0.5)  # until a pool whose slots were left to others is checked again
 
 
 @dataclass(slots=True)
 class Fleet:
-    """What the schedulers of a world share."""
+    """The shared state of a world's schedulers."""
 
     clock: WorldClock
     rows: Rows
@@ -48,25 +48,25 @@ class Fleet:
     listener: Listener | None
     members: list[Member] = field(default_factory=list)
     shrunk: set[str] = field(default_factory=set)  # pools that were made smaller than their use
-    lose_commit: bool | None = None  # the next one, before (False) or after it is stored
+    lose_commit: bool | None = None  # lose the next commit, before (False) or after (True) it is stored
     incarnations: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def owner_of(self, dag_id: str) -> Member:
-        """The scheduler to whose partitions the DAG belongs."""
+        """The scheduler that owns the DAG's partition."""
         partition = partition_of(dag_id)
         return next(member for member in self.members if partition in member.context.partitions)
 
     def share_out(self, partitions: Iterable[int] = range(PARTITIONS)) -> None:
-        """Give each of the schedulers its part of the partitions, which are nobody's."""
+        """Share unowned partitions out between the schedulers."""
         for member, partition in zip(itertools.cycle(self.members), sorted(partitions), strict=False):
             member.context.partitions |= {partition}
 
     def lose(self, member: Member) -> None:
-        """A scheduler is gone: the others take its DAGs over; when it was the only one, another one does at once."""
+        """A scheduler is gone: the others take over its DAGs; if it was the only one, a new one starts at once."""
         member.executor.die()
         self.rows.withdraw_demands(member.context.incarnation)
         if len(self.members) == 1:
-            member.begin_anew(next(self.incarnations))
+            member.restart_as(next(self.incarnations))
             return
         self.members.remove(member)
         self.share_out(member.context.partitions)
@@ -75,7 +75,7 @@ class Fleet:
 
 
 class Member:
-    """See the module docstring. `incarnation` is its number in the world's life, 1 for the first."""
+    """See the module docstring. Its incarnation is a number that is unique in the world, from 1."""
 
     def __init__(self, fleet: Fleet, executor: ScriptedExecutor) -> None:
         self.fleet, self.executor = fleet, executor
@@ -85,39 +85,39 @@ class Member:
         incarnation = next(fleet.incarnations)
         self.context = MemoryContext.on(fleet.rows, fleet.clock, self.attempts, incarnation)
         self._fairness = PoolFairness(incarnation)
-        self._look_again: datetime | None = None
+        self._recheck_at: datetime | None = None
 
     # -- time -------------------------------------------------------------------------------
 
     def instants(self) -> list[datetime]:
-        """When something happens here, but for what the schedule makes."""
-        cache, lying = self.context.cache, self.attempts.stuck_attempts.look_at
-        found = (self.executor.earliest, cache.timers.earliest, lying, self._look_again)
+        """When something happens here, apart from scheduled runs."""
+        cache, check_at = self.context.cache, self.attempts.stuck_attempts.check_at
+        found = (self.executor.earliest, cache.timers.earliest, check_at, self._recheck_at)
         return [instant for instant in found if instant is not None]
 
     def work(self, now: datetime) -> bool:
-        """The first of the passes that has work; whether one had."""
+        """Make the first pass that has work; returns whether there was one."""
         cache, attempts = self.context.cache, self.attempts
         work, unstored = cache.work, cache.unstored
         if (
             attempts.reports
             or work.to_evaluate
             or is_due(cache.timers.earliest, now)
-            or is_due(attempts.stuck_attempts.look_at, now)
+            or is_due(attempts.stuck_attempts.check_at, now)
         ):
             decide(self.context, now)
         elif is_due(self.executor.earliest, now):
             self.executor.end_due(now)
-        elif work.to_start or work.assets or work.to_look_back or is_due(work.due_runs.earliest, now):
+        elif work.to_start or work.assets or work.to_find_previous or is_due(work.due_runs.earliest, now):
             self.create_runs()
-        elif unstored.is_waiting or work.room_changed or is_due(self._look_again, now):
+        elif unstored.is_waiting or work.room_changed or is_due(self._recheck_at, now):
             self.store()
         else:
             return False
         return True
 
-    def hasten_starts(self) -> None:
-        """A start is stored with the next commit that concerns its run, or now that somebody may look."""
+    def store_starts(self) -> None:
+        """Store the starts that wait for another commit of their run: a test may read the rows now."""
         starts = list(self.context.starting_late)
         self.context.starting_late.clear()
         for board in starts:
@@ -128,7 +128,7 @@ class Member:
 
     def create_runs(self) -> list[Run]:
         """One pass of run creation; returns the new runs."""
-        still = standing(self.context) if self.fleet.checked else {}
+        still = stalled_runs(self.context) if self.fleet.checked else {}
         created = self.context.create_runs()
         if self.fleet.checked:
             check_starts(self.context, still)
@@ -136,9 +136,9 @@ class Member:
         return created
 
     def store(self, limit: int | None = None) -> Changes | None:
-        """One pass of the critical section, its commit and what follows it; None when the commit was lost."""
+        """One pass of the critical section, its commit and the effects; None if the commit was lost."""
         fleet, cache = self.fleet, self.context.cache
-        cache.work.room_changed, self._look_again = False, None
+        cache.work.room_changed, self._recheck_at = False, None
         batch = self._claim(limit)
         if fleet.lose_commit is not None:
             stored, fleet.lose_commit = fleet.lose_commit, None
@@ -160,10 +160,10 @@ class Member:
         keeping = {name for name, pool in pools.items() if pool is not None and pool.include_deferred}
         freed, wanted = cache.slots_given_back(keeping), {*cache.waiting.pools()}
         if shared:
-            wanted |= freed.keys() | self._fairness.told.keys()
-        looked_at = {name: pools.get(name) for name in wanted}
+            wanted |= freed.keys() | self._fairness.published.keys()
+        needed = {name: pools.get(name) for name in wanted}
         room = room_of(
-            looked_at,
+            needed,
             freed,
             self.executor,
             open=left if limit is None else min(left, limit),
@@ -172,7 +172,7 @@ class Member:
         own = self.context.incarnation
         if not shared:
             return claim(cache, room, now, incarnation=own, include_deferred=keeping)
-        rows = {name: _read_at(row, now) for name, row in looked_at.items() if row is not None}
+        rows = {name: _read_at(row, now) for name, row in needed.items() if row is not None}
         return claim_with_competitors(cache, room, now, self._fairness, rows, incarnation=own, include_deferred=keeping)
 
     def _commit(self, batch: Changes) -> Committed:
@@ -187,7 +187,7 @@ class Member:
         return committed
 
     def _act(self, committed: Committed) -> None:
-        """After the commit: hand out what was claimed, stop what is not wanted any more, let others look."""
+        """After the commit: hand out claims, stop unwanted attempts, have other schedulers check their work."""
         batch, members = committed.changes, self.fleet.members
         triggers, cache = self.attempts.triggers, self.context.cache
         cache.unstored.storing = None
@@ -206,14 +206,14 @@ class Member:
         if batch.effects.finished:
             self.attempts.stuck_attempts.forget({board.run.key for board in batch.effects.finished})
         for board in batch.effects.finished:
-            cache.let_go(board)
+            cache.release_run(board)
         for dag_id in committed.paused:
             cache.pause(dag_id)
         if len(members) > 1 and (batch.pools.demands or any(delta < 0 for delta in batch.pools.deltas.values())):
             for member in members:
                 member.context.cache.work.room_changed |= member is not self
         if batch.effects.slots_left_to:
-            self._look_again = self.fleet.clock.at + _POOL_RETRY
+            self._recheck_at = self.fleet.clock.at + _POOL_RETRY
 
     def _hand_out(self, claimed: Iterable[tuple[Board, Any]]) -> None:
         attempts = [board.attempt(i) for board, i in claimed if i.state is TaskState.QUEUED]
@@ -221,11 +221,11 @@ class Member:
         for attempt in attempts:
             self.attempts.in_flight[attempt.key] = now
         self.executor.submit(attempts)
-        if self.executor.lying:
+        if self.executor.never_begun:
             self.attempts.stuck_attempts.handed_out(self.fleet.clock.at)
 
     def hand_out_triggers(self, waiting: Iterable[tuple[Board, Instance]]) -> None:
-        """Let triggers run, for those that really wait."""
+        """Hand out the triggers of those instances that still wait."""
         triggers = triggers_to_run(waiting, self.attempts)
         self.attempts.triggers.update(trigger.key for trigger in triggers)
         self.executor.submit(triggers)
@@ -233,7 +233,7 @@ class Member:
     # -- its memory -------------------------------------------------------------------------
 
     def renew(self, lost: Changes | None) -> None:
-        """Forget all memory and read the rows again; what runs goes on, reports that `lost` had applied come again."""
+        """Drop all memory and read the rows again; attempts go on, reports applied in the `lost` batch are repeated."""
         old = self.context
         old.put_back(lost)
         self.fleet.rows.withdraw_demands(old.incarnation)
@@ -244,8 +244,8 @@ class Member:
         unsent, self.context.unsent = self.context.unsent, []
         self._hand_out(unsent)
 
-    def begin_anew(self, incarnation: int) -> None:
-        """Another process begins in place of one that died with all that it ran."""
+    def restart_as(self, incarnation: int) -> None:
+        """A new process replaces one that died together with its attempts."""
         for known in (self.attempts.in_flight, self.attempts.triggers, self.attempts.reports):
             known.clear()
         self.context.cache.unstored.pending.effects.reports.clear()
@@ -253,14 +253,14 @@ class Member:
         self.renew(None)
 
     def put_in_flight(self, place: Sequence[int], key: AttemptKey | None) -> None:
-        """No attempt of the task instance (run, task, map index) is in flight but `key`."""
+        """Make `key` the only attempt of the task instance (run, task, map index) in flight; None: no attempt."""
         self.attempts.in_flight = {k: at for k, at in self.attempts.in_flight.items() if k[:3] != tuple(place)}
         if key is not None:
             self.attempts.in_flight[key] = self.fleet.clock.monotonic()
 
 
 def is_due(at: datetime | None, now: datetime) -> bool:
-    """Whether an instant has come."""
+    """Whether an instant is reached."""
     return at is not None and at <= now
 
 

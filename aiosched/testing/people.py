@@ -1,7 +1,7 @@
-"""What people do in a `World`: DAGs, scripts and pools, runs they ask for, clearing, marking, backfills.
+"""Requests of people in a `World`: DAGs, scripts and pools, manual runs, clearing, marking, backfills.
 
-Each does what the request of the same name does (scheduler/requests/commands.py, clearing.py,
-backfills.py), and is refused as that is. Nothing starts by it before time goes on.
+Each has the effect of the request with the same name (scheduler/requests/commands.py, clearing.py,
+backfills.py), and is refused like it. Nothing starts before the world's time advances.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from aiosched.db.statements.journal import PoolRow
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.partitions.loading import plan_next, set_paused
-from aiosched.scheduler.partitions.previous_run import look_again
+from aiosched.scheduler.partitions.previous_run import invalidate_past
 from aiosched.scheduler.requests.selection import (
     Change,
     ChangeOf,
@@ -45,7 +45,7 @@ from aiosched.scheduler.requests.selection import (
     select,
 )
 from aiosched.scheduler.runs.backfills import creation_of, dates_of, fates_of, find_backfill, shown
-from aiosched.scheduler.runs.due_runs import asked_for
+from aiosched.scheduler.runs.due_runs import requested_run
 from aiosched.scheduler.runs.new_runs import Creation
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.testing.attempts.acting import Authored
@@ -60,18 +60,18 @@ if TYPE_CHECKING:
 
 
 class People(WorldView):
-    """The half of `World` that people act through. See the module docstring."""
+    """The half of `World` with the requests of people. See the module docstring."""
 
     _authored: Authored
     _scripts: Scripts
     _numbers: Iterator[int]
 
-    # -- what there is ----------------------------------------------------------------------
+    # -- DAGs, scripts, pools, assets -------------------------------------------------------
 
     def add(self, *dags: DAG | DagSpec, paused: bool | None = None, last: DataInterval | None = None) -> None:
-        """Register DAGs, or new versions of them. `last`: as if the run of this interval had been made.
+        """Register DAGs, or new versions of them. `last`: as if the run of this interval had been created.
 
-        Raises DagError for a DAG that cannot be scheduled as it is written.
+        Raises DagError for a DAG whose schedule is invalid.
         """
         for dag in dags:
             spec = dag if isinstance(dag, DagSpec) else dag.to_spec(now=self.clock.now())
@@ -94,7 +94,7 @@ class People(WorldView):
             plan_next(context, context.cache.put_dag(row, version), self.rows.schedule_position(spec))
 
     def _version_of(self, spec: DagSpec, row: DagRow | None) -> StoredVersion:
-        """The version of a spec: a new one where it differs from the newest."""
+        """The version of a spec: a new one if it differs from the newest."""
         versions = self.rows.versions
         if row is not None and versions[row.version_id].spec == spec:
             return versions[row.version_id]
@@ -103,7 +103,7 @@ class People(WorldView):
         return versions[number]
 
     def remove(self, dag_id: str) -> None:
-        """The file of a DAG is gone: it gets no more runs, what runs goes on. With `add` it is back."""
+        """Remove the file of a DAG: it gets no more runs, running ones go on. `add` brings it back."""
         dag, rows = self._dag(dag_id), self.rows
         row = rows.dags[dag_id] = dataclasses.replace(dag.row, is_stale=True)
         rows.assets.unschedule(dag_id)
@@ -112,10 +112,10 @@ class People(WorldView):
         plan_next(context, context.cache.put_dag(row, dag.version), rows.schedule_position(dag.version.spec))
 
     def script(self, dag_id: str, task_id: str, play: Play | Ending | None = None, **words: Any) -> None:
-        """Say how the attempts of a task end: by a function of the attempt, an ending, or in `words`.
+        """Set how the attempts of a task end: by a function of the attempt, an ending, or keyword arguments.
 
-        The words are those of endings.Scripted. `"*"` stands for every task of the DAG, or every DAG. Where nothing
-        is said (and where a function returns None), operators that decide by what a world knows do so: branches,
+        The keyword arguments are those of endings.Scripted. `"*"` means every task of the DAG, or every DAG. Without
+        a script (or if a function returns None), operators that decide by the state of the world do so: branches,
         short circuits, clocks, triggered and awaited runs. All others succeed.
         """
         graph = self._dag(dag_id).graph if dag_id in self.rows.dags else None
@@ -131,15 +131,15 @@ class People(WorldView):
             member.context.cache.work.room_changed = True
 
     def pause(self, dag_id: str) -> None:
-        """Pause a DAG: nothing of it starts; what runs goes on."""
+        """Pause a DAG: nothing of it starts; running tasks go on."""
         self._set_paused(self._dag(dag_id), True)
 
     def unpause(self, dag_id: str) -> None:
-        """Let a paused DAG go on."""
+        """Undo `pause`."""
         self._set_paused(self._dag(dag_id), False)
 
     def emit(self, asset: str, *, extra: Mapping[str, Any] | None = None) -> None:
-        """An asset has news, without a task that made it. Raises NotFound for one that no DAG mentions."""
+        """Make an event of an asset, without a task. Raises NotFound for an asset that no DAG mentions."""
         uri, known = is_mentioned(asset, self.rows.living_specs())
         if uri is None:
             raise NotFound(f"No DAG of the world mentions an asset {asset!r}.{did_you_mean(asset, known)}")
@@ -160,25 +160,25 @@ class People(WorldView):
         run_after: datetime | None = None,
         unpause: bool = False,
     ) -> str:
-        """Ask for a run and return its id, `manual_1` and so on where none is given.
+        """Create a manual run and return its id: `manual_1` and so on unless one is given.
 
         Raises Refused, NotFound and ParamError as the real scheduler does.
         """
         run_id = run_id or f"manual_{next(self._numbers)}"
-        wish = Trigger(
+        request = Trigger(
             conf=dict(conf or {}), run_id=run_id, logical_date=logical_date, run_after=run_after, unpause=unpause
         )
         dag = self._dag(dag_id)
         check_run_type(dag.version.spec, RunType.MANUAL)
-        if wish.unpause:
+        if request.unpause:
             self._set_paused(dag, False)
-        creation = asked_for(
+        creation = requested_run(
             dag,
             self.now,
-            conf=wish.conf,
+            conf=request.conf,
             run_id=run_id,
-            logical_date=wish.logical_date,
-            run_after=wish.run_after,
+            logical_date=request.logical_date,
+            run_after=request.run_after,
             triggered_by="test",
         )
         (run,) = self._create(dag_id, [creation])
@@ -192,7 +192,7 @@ class People(WorldView):
         if any(run.key == key for run in dag.queued):
             self._fail_queued(dag, [key])
             self.rows.skip_rest(key, self.now)
-            look_again(context, self.rows.runs[key])  # at the next pass of run creation
+            invalidate_past(context, self.rows.runs[key])  # at the next pass of run creation
             context.cache.plan(dag)
             return
         board = self._board(dag_id, run_id)
@@ -220,12 +220,12 @@ class People(WorldView):
         newest_version: bool = False,
         dry_run: bool = False,
     ) -> list[dict[str, Any]]:
-        """Let task instances run again, of all runs and all tasks where none are named, as `Scheduler.clear` does.
+        """Let task instances run again: of all runs and all tasks unless some are named, as `Scheduler.clear` does.
 
-        Without `run_ids` the runs with a logical date in [first, final] are meant. Returns what
-        was touched as it was before: run_id, task_id, map_index, state, try_number.
+        Without `run_ids` the runs with a logical date in [first, final] are selected. Returns the
+        touched instances as they were before: run_id, task_id, map_index, state, try_number.
         """
-        wish = Clear(
+        request = Clear(
             run_ids=None if run_ids is None else tuple(run_ids),
             first=first,
             final=final,
@@ -242,7 +242,7 @@ class People(WorldView):
             newest_version=newest_version,
             dry_run=dry_run,
         )
-        return self._change(self._dag(dag_id), wish, clearing(wish))
+        return self._change(self._dag(dag_id), request, clearing(request))
 
     def mark_task(
         self,
@@ -261,7 +261,7 @@ class People(WorldView):
         dry_run: bool = False,
     ) -> list[dict[str, Any]]:
         """Set a task instance to success, failed or skipped, as `Scheduler.mark_task` does."""
-        wish = MarkTasks(
+        request = MarkTasks(
             run_ids=(run_id,),
             task_ids=(task_id,),
             map_index=map_index,
@@ -274,13 +274,13 @@ class People(WorldView):
             dry_run=dry_run,
             state=read_argument(MarkTasks, "state", state),
         )
-        return self._change(self._dag(dag_id), wish, marking(wish))
+        return self._change(self._dag(dag_id), request, marking(request))
 
     def mark_run(self, dag_id: str, run_id: str, state: RunState | str) -> None:
         """Set a run to success or failed with all that is unfinished in it, or queue it again."""
         dag, key = self._dag(dag_id), self._key(dag_id, run_id)
-        wish = MarkRun(run_id=run_id, state=read_argument(MarkRun, "state", state))
-        self._carry_out(dag, [key], marking_run(wish.state, run_id, is_running=key in dag.running))
+        request = MarkRun(run_id=run_id, state=read_argument(MarkRun, "state", state))
+        self._carry_out(dag, [key], marking_run(request.state, run_id, is_running=key in dag.running))
 
     # -- backfills --------------------------------------------------------------------------
 
@@ -298,7 +298,7 @@ class People(WorldView):
     ) -> dict[str, Any]:
         """Create the runs of past dates, both inclusive; returns {id, dates: [{logical_date, fate}]}."""
         dag, now, rows = self._dag(dag_id), self.now, self.rows
-        wish = BackfillCreate(
+        request = BackfillCreate(
             first=first,
             final=final,
             rerun=read_argument(BackfillCreate, "rerun", rerun),
@@ -307,22 +307,24 @@ class People(WorldView):
             conf=dict(conf or {}),
             dry_run=dry_run,
         )
-        planned = dates_of(dag.version.spec, wish, now)
+        planned = dates_of(dag.version.spec, request, now)
         there = {run.logical_date: run for run in self.runs(dag_id) if run.logical_date is not None}
-        dates = fates_of(dag.version.spec, wish, planned, {date: run.state for date, run in there.items()})
-        if wish.dry_run:
+        dates = fates_of(dag.version.spec, request, planned, {date: run.state for date, run in there.items()})
+        if request.dry_run:
             return {"id": None, "dates": shown(dates)}
-        number = rows.backfills.insert(dag_id, wish.max_active_runs)
+        number = rows.backfills.insert(dag_id, request.max_active_runs)
         backfill = next(row for row in rows.backfills.unfinished() if row.id == number)
         self._context_of(dag_id).cache.add_backfill(backfill)
-        self._create(dag_id, [creation_of(dag, date, number, wish.conf) for date in dates if date.fate is Fate.CREATE])
+        self._create(
+            dag_id, [creation_of(dag, date, number, request.conf) for date in dates if date.fate is Fate.CREATE]
+        )
         again = [(there[d.run.logical_date].key, d.order or 0) for d in dates if d.fate is Fate.RERUN]
-        rows.take_runs(number, again, wish.conf)
+        rows.take_runs(number, again, request.conf)
         self._carry_out(dag, [key for key, _ in again], lambda board, at: board.clear(list(board), at))
         return {"id": number, "dates": shown(dates)}
 
     def pause_backfill(self, number: int, *, paused: bool = True) -> None:
-        """Start no more runs of a backfill; what runs goes on. `paused` False: go on with it."""
+        """Start no more runs of a backfill; running ones go on. `paused` False: undo it."""
         dag = self._dag_of_backfill(number)
         self.rows.backfills.rows[number].is_paused = paused
         find_backfill(dag, number).is_paused = paused
@@ -333,7 +335,7 @@ class People(WorldView):
         self.pause_backfill(number, paused=False)
 
     def cancel_backfill(self, number: int) -> int:
-        """Its queued runs fail, running ones go on; returns how many have failed."""
+        """Fail the queued runs of a backfill, let running ones go on; returns how many have failed."""
         dag = self._dag_of_backfill(number)
         find_backfill(dag, number)
         failed = self._fail_queued(dag, [run.key for run in dag.queued if run.backfill_id == number])
@@ -342,7 +344,7 @@ class People(WorldView):
         del dag.backfills[number]
         return len(failed)
 
-    # -- how --------------------------------------------------------------------------------
+    # -- helpers ----------------------------------------------------------------------------
 
     def _set_paused(self, dag: OwnedDag, is_paused: bool) -> None:
         if dag.row.is_paused != is_paused:
@@ -365,25 +367,25 @@ class People(WorldView):
             dag.queued.remove(run)
         return failed
 
-    def _runs_meant(self, dag_id: str, wish: TaskChange) -> list[Run]:
-        named = [self.run(dag_id, run_id) for run_id in dict.fromkeys(wish.run_ids or ())]
-        dates = reach([(run.run_id, run.logical_date) for run in named], wish)
-        if dates is None and wish.run_ids is not None:
+    def _runs_meant(self, dag_id: str, request: TaskChange) -> list[Run]:
+        named = [self.run(dag_id, run_id) for run_id in dict.fromkeys(request.run_ids or ())]
+        dates = reach([(run.run_id, run.logical_date) for run in named], request)
+        if dates is None and request.run_ids is not None:
             return named
-        if dates is None and wish.first is None and wish.final is None:
+        if dates is None and request.first is None and request.final is None:
             return self.runs(dag_id)
-        dates = dates or Dates(wish.first, wish.final)
+        dates = dates or Dates(request.first, request.final)
         return [run for run in self.runs(dag_id) if dates.have(run.logical_date)]
 
-    def _change(self, dag: OwnedDag, wish: TaskChange, change: ChangeOf) -> list[dict[str, Any]]:
-        runs = self._runs_meant(dag.row.dag_id, wish)
+    def _change(self, dag: OwnedDag, request: TaskChange, change: ChangeOf) -> list[dict[str, Any]]:
+        runs = self._runs_meant(dag.row.dag_id, request)
         versions = {run.version_id for run in runs} | {dag.version.id}
         known = self._context_of(dag.row.dag_id).cache.versions
-        selection = select({v: known[v][1] for v in versions}, dag.version.id, wish)
-        touched, moves = Touched(), wish.newest_version
-        if wish.prevent_running:
+        selection = select({v: known[v][1] for v in versions}, dag.version.id, request)
+        touched, moves = Touched(), request.newest_version
+        if request.prevent_running:
             refuse_running(running_on(selection, [dag.running[run.key] for run in runs if run.key in dag.running]))
-        if wish.dry_run:
+        if request.dry_run:
             for run in runs:
                 instances = self.rows.load_instances(run.key)
                 touched.note(run.run_id, known[run.version_id][1], selection.of(run.version_id, instances))
@@ -397,7 +399,7 @@ class People(WorldView):
     def _carry_out(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> None:
         owner = self._fleet.owner_of(dag.row.dag_id)
         if any(board.run.key in keys for board in owner.context.cache.unstored.pending.effects.finished):
-            owner.store()  # an end that is not stored yet
+            owner.store()  # the end of a run is not stored yet
             dag = self._dag(dag.row.dag_id)
         batch = owner.context.change(dag, keys, change, newest_version=newest_version)
         self._decisions.committed(batch, self.rows, owner.context.cache, self.now)

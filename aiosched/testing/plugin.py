@@ -1,8 +1,8 @@
 """The pytest plugin: fixtures for tests of DAGs. It imports nothing of aiosched before a fixture is used.
 
 run_dag        runs a DAG once in this process and returns its TestRun
-dag_bag        parses a folder and fails, with code frames, when a file cannot be imported
-frozen_clock   a clock that stands still at 2026-01-01 00:00 UTC until a test moves it
+dag_bag        parses a folder and fails, with code frames, if a file cannot be imported
+frozen_clock   a clock that stays at 2026-01-01 00:00 UTC until a test moves it
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def frozen_clock() -> FakeClock:
 def run_dag(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """`run_dag(dag, conf=…, mocks=…)` returns a TestRun; in an `async def` test `await run_dag(…)`.
 
-    Takes what `run_dag_test` takes. A test that asks for `frozen_clock`, too, runs on it. The
+    Takes the arguments of `run_dag_test`. In a test that also uses `frozen_clock`, the run uses that clock. The
     run does not wait: retries are due at once.
     """
     from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
@@ -44,7 +44,7 @@ def run_dag(request: pytest.FixtureRequest) -> Callable[..., Any]:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # leaves the thread's own loop alone
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # does not touch the thread's own loop
                 result: TestRun = runner.run(work)
             return result
         return work
@@ -56,7 +56,7 @@ def run_dag(request: pytest.FixtureRequest) -> Callable[..., Any]:
 def dag_bag() -> Callable[..., DagBag]:
     """`dag_bag("dags")` imports every file of a folder and returns the DAGs by id.
 
-    The test fails when a file has an import error. Without a folder that of the settings is taken.
+    The test fails if a file has an import error. Without an argument, the DAGs folder of the settings is used.
     """
     from aiosched.testing.dag_bag import load_dag_bag
 

@@ -1,6 +1,6 @@
 """The services of scheduler/services/task_services.py for operators that act in a world, from its rows.
 
-Nothing here waits. Variables and connections are those of the environment, and what tasks have set.
+Nothing here waits. Variables and connections come from the environment, and from what tasks have set.
 """
 
 from __future__ import annotations

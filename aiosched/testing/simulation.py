@@ -1,11 +1,11 @@
-"""What would run when, and what would hold it up: a world that is watched and summed up.
+"""Simulates what would run when, and what would hold it up: observes a world and sums up the results.
 
     result = await simulate(specs, start, end, pools={"etl": 4}, task_duration=timedelta(minutes=1))
     result.bottleneck  ->  "pool 'etl'"
 
-Every run before `start` counts as done. Waiting time is that of task instances that were
-ready and had no slot, and it is charged to the limit that refused them first; a run that
-could not be created or started in time is charged to its DAG's max_active_runs.
+Every run before `start` counts as done. Waiting time is the time that task instances were ready without
+a slot; it is charged to the limit that refused them first. The delay of a run that could not be created
+or started in time is charged to its DAG's max_active_runs.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ _PLENTY: Final = 1_000_000
 
 @dataclass(slots=True)
 class DagFigures:
-    """One DAG. Times in seconds; waiting is the sum over its task instances, the longest is of one of them."""
+    """One DAG. Times in seconds; `waiting` is the sum over its task instances, `longest_wait` that of a single one."""
 
     dag_id: str
     runs: int = 0
     tasks: int = 0  # task instances that were queued
     waiting: float = 0.0
     longest_wait: float = 0.0
-    late: float = 0.0  # how long after it was due the latest run began
-    first: datetime | None = None  # when its first and last runs began
+    late: float = 0.0  # the largest delay between a run being due and its start
+    first: datetime | None = None  # when its first run started, and (below) its last one
     last: datetime | None = None
     held_up_by: str | None = None  # the limit that most of its waiting is charged to
 
 
 @dataclass(slots=True)
 class PoolFigures:
-    """One pool. `busy` is the share of its slots that was used on average, None for an infinite one."""
+    """One pool. `busy` is the average share of its slots that was used, None for an infinite pool."""
 
     pool: str
     slots: int
@@ -64,7 +64,7 @@ class PoolFigures:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRun:
-    """When a run was due, began and ended; `end` None: it had not ended by then."""
+    """When a run was due, started and ended; `end` None: it had not ended by the end of the simulation."""
 
     dag_id: str
     run_id: str
@@ -76,7 +76,7 @@ class SimulatedRun:
 
 @dataclass(slots=True)
 class Simulation:
-    """What a simulation found. `limits` is the waiting in seconds that each limit caused, the worst first."""
+    """The results of a simulation. `limits` is the waiting in seconds that each limit caused, the worst first."""
 
     start: datetime
     end: datetime
@@ -88,7 +88,7 @@ class Simulation:
 
     @property
     def bottleneck(self) -> str | None:
-        """The pool or limit that caused the most waiting; None when nothing waited."""
+        """The pool or limit that caused the most waiting; None if nothing waited."""
         return next(iter(self.limits), None)
 
 
@@ -107,11 +107,10 @@ async def simulate(
 ) -> Simulation:
     """Simulate `dags` from `start` to `end` (aware, both inclusive); every task succeeds.
 
-    `pools` are slots by name (default_pool has 128 where it is not named); a pool that a
-    task names and nobody gives is created with as many slots as are needed. `durations` by
-    (DAG id, task id) win over `task_duration`. A task that is mapped over the output of another
-    one counts as one instance. A DAG that cannot be scheduled is left out
-    and told in `problems`.
+    `pools` are slots by name (default_pool has 128 unless it is named); a pool that tasks name and
+    `pools` does not is created with unlimited slots. `durations` by (DAG id, task id) take precedence
+    over `task_duration`. A task that is mapped over the output of another one counts as one instance.
+    A DAG that cannot be scheduled is left out and reported in `problems`.
     """
     known = dict(durations or {})
 
@@ -125,7 +124,7 @@ async def simulate(
     result = Simulation(start, end)
     async with World(
         now=start, seed=seed, parallelism=parallelism, slots=slots, async_slots=async_slots, checked=False, keep=False,
-        listener=watch.see,
+        listener=watch.observe,
     ) as world:  # fmt: skip
         watch.world = world
         for name, size in (pools or {}).items():
@@ -150,7 +149,7 @@ async def simulate(
 
 
 def run_before(spec: DagSpec, instant: datetime) -> DataInterval | None:
-    """The interval of the last scheduled run that was due before `instant`; None for a schedule that begins later."""
+    """The interval of the last scheduled run that was due before `instant`; None if the schedule begins later."""
     before = instant - timedelta(microseconds=1)
     run = compute_next(_without_catchup(spec), None, before)
     return run.interval if run is not None and run.run_after < instant else None
@@ -161,7 +160,7 @@ def _without_catchup(spec: DagSpec) -> DagSpec:
 
 
 class _Watch:
-    """Listens to the commits of a world."""
+    """Observes the commits of a world."""
 
     world: World
 
@@ -174,7 +173,7 @@ class _Watch:
         self._used: dict[str, tuple[datetime, int]] = {}  # pool -> since when it uses how many slots
         self._start = start
 
-    def see(self, batch: Changes, at: datetime) -> None:
+    def observe(self, batch: Changes, at: datetime) -> None:
         for change in batch.tasks.instances:
             place = (change.run_id, change.task_index, change.map_index)
             if change.state == "scheduled" and change.reason:
@@ -261,7 +260,7 @@ class _Watch:
 
 
 def limit_of(reason: str | None) -> str:
-    """The name of the limit in the reason for which something waits: `pool 'etl'`, `DAG 'a' max_active_tasks`."""
+    """The name of the limit in the reason why a task waits: `pool 'etl'`, `DAG 'a' max_active_tasks`."""
     if reason is None:
         return "the order of the queue"
     found = _LIMIT.match(reason)

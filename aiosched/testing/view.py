@@ -1,4 +1,4 @@
-"""What can be seen of a `World`: its runs, rows and decisions, and who waits for what."""
+"""Reading a `World`: its runs, rows and decisions, and which tasks wait for what."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aiosched.testing.world_memory import MemoryContext, WorldClock
 
 
 class Callback(NamedTuple):
-    """A callback that was asked for: of a task's try, or of its run, where `task_id` is of the instance it shows."""
+    """A requested callback: of a task's try, or of a run, where `task_id` is that of the instance in its context."""
 
     kind: str  # task_success, task_skipped, task_retry, task_failure, dag_success, dag_failure, deadline
     dag_id: str
@@ -29,7 +29,7 @@ class Callback(NamedTuple):
 
 
 class WorldView:
-    """The reading half of `World`. A DAG, run or task that is not there is a NotFound."""
+    """The reading half of `World`. A DAG, run or task that does not exist raises NotFound."""
 
     clock: WorldClock
     rows: Rows
@@ -38,7 +38,7 @@ class WorldView:
 
     @property
     def log(self) -> list[Decision]:
-        """What was decided and stored, in order: see `decisions.Decision`."""
+        """The stored decisions, in order: see `decisions.Decision`."""
         return self._decisions.entries
 
     @property
@@ -47,7 +47,7 @@ class WorldView:
         return self.clock.now()
 
     def runs(self, dag_id: str) -> list[Run]:
-        """The stored runs of a DAG in the order of their creation. Not to be changed."""
+        """The stored runs of a DAG in the order of their creation. Do not change them."""
         self._dag(dag_id)
         return [self.rows.runs[key] for key in self.rows.of_dag.get(dag_id, ())]
 
@@ -71,13 +71,13 @@ class WorldView:
     def xcom(
         self, dag_id: str, run_id: str, task_id: str, key: str = "return_value", *, map_index: int = -1
     ) -> str | None:
-        """The JSON text of a pushed value; None for none."""
+        """The JSON text of a pushed value; None if there is none."""
         row = self.task(dag_id, run_id, task_id, map_index)
         return self.rows.xcoms.get((row.run_id, row.task_index, row.map_index, key))
 
     @property
     def callbacks(self) -> list[Callback]:
-        """The callbacks that were asked for, in order. They do not run in a world."""
+        """The requested callbacks, in order. They do not run in a world."""
         runs = self.rows.runs
         return [
             Callback(c.kind, c.dag_id, runs[c.run_id].run_id, c.task_id, c.map_index, c.try_number, c.reason)
@@ -85,13 +85,13 @@ class WorldView:
         ]
 
     def deadlines(self, dag_id: str, run_id: str) -> dict[int, tuple[datetime, str]]:
-        """The deadlines of a run by index: (instant, `pending` or `missed`). Those that were kept are forgotten."""
+        """The deadlines of a run by index: (instant, `pending` or `missed`). Those that were met are removed."""
         key, found = self._key(dag_id, run_id), self.rows.deadlines
         both = (("pending", found.pending), ("missed", found.missed))
         return {r.deadline_index: (r.deadline_time, w) for w, rows in both for r in rows.values() if r.run_id == key}
 
     def events_of(self, dag_id: str, run_id: str) -> list[NewEvent]:
-        """The asset events that an asset-triggered run is about, in order."""
+        """The asset events that an asset-triggered run has consumed, in order."""
         return list(self.rows.assets.consumed.get(self._key(dag_id, run_id), ()))
 
     def backfills(self, dag_id: str) -> dict[int, str]:
@@ -114,7 +114,7 @@ class WorldView:
         return found
 
     def scheduler_of(self, dag_id: str) -> int:
-        """The number of the scheduler that has the DAG, 1 for the first."""
+        """The number of the scheduler that owns the DAG, 1 for the first."""
         self._dag(dag_id)
         return self._context_of(dag_id).incarnation
 
@@ -139,7 +139,7 @@ class WorldView:
         key = self._key(dag_id, run_id)
         board = self._context_of(dag_id).cache.boards.get(key)
         if board is None:
-            raise Refused(f"Run {run_id!r} of {dag_id!r} is {self.rows.runs[key].state}: it does not run.")
+            raise Refused(f"Run {run_id!r} of {dag_id!r} is {self.rows.runs[key].state}: it is not running.")
         return board
 
     def _row(self, run: int, task: int, map_index: int) -> Any:
@@ -147,7 +147,7 @@ class WorldView:
 
 
 def index_of(index: Mapping[str, int], task_id: str) -> int:
-    """The index of a task; raises NotFound naming near ids."""
+    """The index of a task; raises NotFound with similar ids."""
     if task_id not in index:
         raise NotFound(f"There is no task {task_id!r}.{did_you_mean(task_id, index)}")
     return index[task_id]

@@ -1,4 +1,4 @@
-"""A whole scheduler in memory, on a virtual clock: what happens, when, in microseconds.
+"""A whole scheduler in memory, on a virtual clock: tests what happens when, in microseconds.
 
     async with World(now=datetime(2026, 1, 1, tzinfo=UTC)) as world:
         world.add(dag)
@@ -6,10 +6,10 @@
         await world.run_until(datetime(2026, 1, 8, tzinfo=UTC))
         assert world.states("sales", world.runs("sales")[0].run_id) == {"load": "success"}
 
-The decisions are those of the real scheduler: the same holdings, boards, waiting queue, run
-creation, evaluation and allocation. In place of PostgreSQL there are rows in memory with the
-same guards (rows.py), in place of workers a script (executor.py); the clock goes from one
-instant at which something happens to the next. Equal input and seed give equal decisions.
+The decisions are those of the real scheduler: the same state cache, boards, waiting queue, run
+creation, evaluation and allocation. PostgreSQL is replaced by rows in memory with the same
+guards (rows.py), workers by scripts (executor.py); the clock jumps from one instant at which
+something happens to the next. Equal input and seed give equal decisions.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _WORDS: Final[Mapping[str, Ending]] = {"success": succeeds(), "failed": fails(),
 class World(People):
     """See the module docstring.
 
-    now           where the clock begins; aware
-    seed          decides the order of what ends at one instant
-    takes         how long an attempt takes whose script does not say
-    schedulers    how many there are: they share the rows and the pools, each has its part of the DAGs
-    parallelism   attempts of a scheduler at one time; slots and async_slots: of its executor
+    now           where the clock starts; aware
+    seed          decides the order of attempts that end at the same instant
+    takes         how long an attempt takes unless its script sets that
+    schedulers    how many there are: they share the rows and the pools, each owns its share of the DAGs
+    parallelism   most attempts of a scheduler at one time; slots and async_slots: of its executor
     checked       compare memory with rows and check every limit after each commit (costs time)
-    keep          remember decisions and the task instances of finished runs
+    keep          keep decisions and the task instances of finished runs
     listener      is called with each committed batch and the instant
     """
 
@@ -100,10 +100,10 @@ class World(People):
     def set_task(
         self, dag_id: str, run_id: str, task_id: str, *, state: str | None, map_index: int = -1, **fields: Any
     ) -> None:
-        """Put a task instance into any state, as if it had come there by itself, and read the rows again.
+        """Put a task instance into any state, as if the scheduler had done so, and read the rows again.
 
-        `fields` are columns of its row: try_number, start_date, end_date, next_at, … Queued
-        and running ones have an attempt, deferred ones a trigger, that never ends by itself (see `events`).
+        `fields` are columns of its row: try_number, start_date, end_date, next_at, … Queued and
+        running ones get an attempt, deferred ones a trigger, that never ends by itself (see `events`).
         """
         run, owner = self.rows.runs[self._key(dag_id, run_id)], self._fleet.owner_of(dag_id)
         graph = owner.context.cache.graph_of(self.rows.versions[run.version_id])
@@ -129,7 +129,7 @@ class World(People):
     # -- time -------------------------------------------------------------------------------
 
     async def run_until(self, instant: datetime) -> None:
-        """Let everything happen up to `instant`, inclusive; the clock stands there afterwards."""
+        """Let everything happen up to `instant`, inclusive, to which the clock is then set."""
         instant = _aware(instant)
         self._settle()
         while (due := self._next_instant()) is not None and due <= instant:
@@ -143,10 +143,10 @@ class World(People):
         await self.run_until(self.now + span)
 
     async def run_until_idle(self, *, within: timedelta = timedelta(days=366)) -> None:
-        """Let time pass until no run is unfinished, or only such that wait for nothing that has an instant.
+        """Let time pass until no run is unfinished, or unfinished ones wait for nothing with a known instant.
 
-        Runs that the schedule would create later are not waited for; those that fall due
-        meanwhile are. Raises AioschedError when that takes longer than `within`.
+        It does not wait for runs that the schedule would create later, but for those that fall due
+        meanwhile. Raises AioschedError if that takes longer than `within`.
         """
         latest = self.now + within
         self._settle()
@@ -158,7 +158,7 @@ class World(People):
         self._store_starts()
 
     async def step(self) -> bool:
-        """One pass of whatever has work, or else a move of the clock; False when nothing is left to happen."""
+        """Make one pass that has work, or else move the clock; False if nothing is left to happen."""
         if self._pass():
             return True
         due = self._next_instant()
@@ -189,7 +189,7 @@ class World(People):
         )
 
     def _pass(self) -> bool:
-        """The first of the passes that has work; whether one had."""
+        """Make the first pass that has work; returns whether there was one."""
         now = self.clock.at
         if any(member.work(now) for member in self._fleet.members):
             return True
@@ -200,7 +200,7 @@ class World(People):
 
     def _store_starts(self) -> None:
         for member in self._fleet.members:
-            member.hasten_starts()
+            member.store_starts()
         self._settle()
 
     # -- single passes ----------------------------------------------------------------------
@@ -210,7 +210,7 @@ class World(People):
         return [(run.dag_id, run.run_id) for member in self._fleet.members for run in member.create_runs()]
 
     async def evaluate(self, dag_id: str, run_id: str) -> None:
-        """Decide about one run alone; nothing is stored before the next `enqueue`."""
+        """Evaluate one run only; nothing is stored before the next `enqueue`."""
         board, context = self._board(dag_id, run_id), self._context_of(dag_id)
         context.cache.work.to_evaluate.pop(board, None)
         board.evaluate(self.now)
@@ -219,17 +219,17 @@ class World(People):
     async def enqueue(self, limit: int | None = None) -> list[tuple[str, str, str]]:
         """One pass of the critical section and its commit; returns what was queued, in order.
 
-        At most `limit` task instances are queued (by each scheduler), each as (DAG id, run id, task id).
+        At most `limit` task instances are queued by each scheduler; each is a (DAG id, run id, task id).
         """
         batches = [batch for member in self._fleet.members if (batch := member.store(limit)) is not None]
         claimed = [claim for batch in batches for claim in batch.effects.claimed]
         return [(board.run.dag_id, board.run.run_id, board.graph.task_ids[i.task]) for board, i in claimed]
 
     async def events(self, dag_id: str, run_id: str, endings: Mapping[str, str | Ending]) -> None:
-        """Attempts of a run end now: by task id `"success"`, `"failed"`, `"skipped"`, `"lost"`, or an `Ending`.
+        """End attempts of a run now: by task id `"success"`, `"failed"`, `"skipped"`, `"lost"`, or an `Ending`.
 
-        Of a deferred task it is the trigger that ends: `"success"` and `succeeds(event)` let it fire. The reports are
-        applied and the run decides; nothing is stored before the next `enqueue`.
+        For a deferred task its trigger ends: `"success"` and `succeeds(event)` let it fire. The reports are
+        applied and the run is evaluated; nothing is stored before the next `enqueue`.
         """
         board, owner = self._board(dag_id, run_id), self._fleet.owner_of(dag_id)
         for task_id, ending in endings.items():
@@ -250,15 +250,15 @@ class World(People):
     # -- accidents --------------------------------------------------------------------------
 
     async def restart(self) -> None:
-        """The schedulers forget all memory and read the rows again; what runs goes on, its reports are kept."""
+        """All schedulers drop their memory and read the rows again; attempts go on, their reports are kept."""
         for member in self._fleet.members:
             member.renew(None)
 
     async def crash(self, *, scheduler: int | None = None) -> None:
-        """A scheduler's process dies with all that it runs; another one takes over at once.
+        """A scheduler's process dies together with its attempts; a new one takes over at once.
 
-        `scheduler` is its number (see `scheduler_of`), the first one where none is given. While there are others,
-        they take its DAGs over.
+        `scheduler` is its number (see `scheduler_of`), by default the first one. If there are others, they take
+        over its DAGs instead.
         """
         members = self._fleet.members
         found = [member for member in members if scheduler in (None, member.context.incarnation)]
@@ -269,7 +269,7 @@ class World(People):
         self._fleet.lose(found[0])
 
     def lose_next_commit(self, *, stored: bool) -> None:
-        """The connection breaks in the next commit, before or after the rows were `stored`; nobody is told which."""
+        """Break the connection in the next commit, before or after the rows are `stored`; the outcome is unknown."""
         self._fleet.lose_commit = stored
 
 

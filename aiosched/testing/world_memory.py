@@ -1,4 +1,4 @@
-"""The memory of a `World`: what a session is to the real scheduler, without loops and database."""
+"""The memory of a scheduler of a `World`: the counterpart of a session, without loops and database."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from aiosched.testing.rows.rows import Rows
 
 @dataclass(slots=True)
 class MemoryContext(DecisionContext):
-    """What deciding needs, and rows in memory. One lasts until the world forgets its memory."""
+    """A decision context with rows in memory. It lasts until the scheduler drops its memory."""
 
     rows: Rows = field(kw_only=True)
-    starting_late: dict[Board, None] = field(kw_only=True)  # have starts that no commit took along yet
-    judged: dict[Board, None] = field(default_factory=dict)  # have begun, and checks.py has looked at that
-    partitions: frozenset[int] = frozenset()  # whose DAGs are this scheduler's
+    starting_late: dict[Board, None] = field(kw_only=True)  # boards with starts that no commit has included yet
+    checked_starts: dict[Board, None] = field(default_factory=dict)  # started boards that checks.py has checked
+    partitions: frozenset[int] = frozenset()  # those that this scheduler owns
 
     @classmethod
     def on(cls, rows: Rows, clock: Clock, attempts: Attempts, incarnation: int) -> MemoryContext:
-        """A memory that has read nothing yet. Nobody waits for the end of a run here."""
+        """An empty memory. There are no waiters for the end of a run here."""
         late: dict[Board, None] = {}
         return cls(
             clock, attempts, incarnation, attempts.metrics, lambda board: late.setdefault(board), lambda _: None,
@@ -65,7 +65,7 @@ class MemoryContext(DecisionContext):
                 cache.work.to_start[run.dag_id] = None
             else:
                 resume(self, run, rows.load_instances(run.key), known, deferrals, rows.rehydration(run))
-        self._look_back()
+        self._find_previous_runs()
 
     def create_runs(self) -> list[Run]:
         """One pass of run creation; returns the new runs."""
@@ -81,7 +81,7 @@ class MemoryContext(DecisionContext):
         created = self.create(choose_due(dags, positions, now))
         plan_again(cache, dags)
         created += self._create_by_assets()
-        self._look_back()
+        self._find_previous_runs()
         self._complete_backfills()
         return [run for run in created if run is not None]
 
@@ -97,7 +97,7 @@ class MemoryContext(DecisionContext):
         return created
 
     def create(self, creations: Sequence[Creation]) -> list[Run | None]:
-        """Store runs and hold them; None in place of one that exists already."""
+        """Store runs and hold them; None in place of a run that exists already."""
         now = self.clock.now()
         keys = []
         for creation in creations:
@@ -106,7 +106,7 @@ class MemoryContext(DecisionContext):
             if key is not None and creation.dag.version.spec.deadlines:
                 self._plan_deadlines(key, creation, now)
         created = hold(self, creations, keys, now)
-        self._look_back()
+        self._find_previous_runs()
         return created
 
     def _plan_deadlines(self, key: int, creation: Creation, now: datetime) -> None:
@@ -133,10 +133,10 @@ class MemoryContext(DecisionContext):
             self.rows.backfills.completed[backfill.id] = self.clock.now()
             del self.cache.dags[backfill.dag_id].backfills[backfill.id]
 
-    # -- runs that are not held: what people do to them -------------------------------------
+    # -- requests about runs, held or not ---------------------------------------------------
 
     def change(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> Changes:
-        """Change runs of a DAG, those that run in memory, all others at once (scheduler/requests/clearing.py)."""
+        """Change runs of a DAG: running ones in memory, all others in the rows (scheduler/requests/clearing.py)."""
         now, batch, boards = self.clock.now(), Changes(), []
         for key in keys:
             if (held := dag.running.get(key)) is not None:
@@ -161,10 +161,10 @@ class MemoryContext(DecisionContext):
         run = self.rows.runs[key]
         return dataclasses.replace(run, stored_state=run.state)
 
-    def _look_back(self) -> None:
-        """Let new boards know the run before theirs (scheduler/partitions/previous_run.py)."""
+    def _find_previous_runs(self) -> None:
+        """Give new boards their past (scheduler/partitions/previous_run.py)."""
         cache = self.cache
-        dag_ids, cache.work.to_look_back = cache.work.to_look_back, {}
+        dag_ids, cache.work.to_find_previous = cache.work.to_find_previous, {}
         if not dag_ids:
             return
         held = {board.run.key: board for board in (*cache.unstored.pending.effects.finished, *cache.boards.values())}
@@ -176,7 +176,7 @@ class MemoryContext(DecisionContext):
                     cache.work.to_evaluate[board] = None
 
     def put_back(self, lost: Changes | None) -> None:
-        """Reports whose effects were not committed are applied again by the next memory."""
+        """Put back the reports whose effects were not committed: the next memory applies them again."""
         reports = [*(lost.effects.reports if lost else ()), *self.cache.unstored.pending.effects.reports]
         self.attempts.reports.extendleft(reversed(reports))
 

@@ -142,7 +142,7 @@ async def test_after_a_doubt_a_look_from_before_it_says_nothing_about_who_owns_w
         life = it.scheduler._incarnation
         assert life is not None
         known, doubted = life._on_session, it.session
-        life._on_session = lambda session: (known(session), life.see(before))[0]
+        life._on_session = lambda session: (known(session), life.receive_view(before))[0]
 
         await it.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

@@ -49,7 +49,7 @@ async def test_an_attempt_that_never_starts_is_queued_again_twice_and_then_fails
 
         await it.advance(ROUND)
 
-        remedy = ", 3 times: see that the workers of its executor run, then clear the task"
+        remedy = ", 3 times: make sure that the workers of its executor run, then clear the task"
         assert await facts(it) == ("failed", 1, NEVER + remedy)  # retries are not honoured
         assert (await it.instance("a", "r"))["start_date"] is None
         assert await it.runs("d") == {"r": "failed"}
@@ -189,7 +189,7 @@ async def test_a_task_whose_dag_cannot_be_loaded_is_called_again_three_times_and
         await it.trigger("d", "r")
         for number in (1, 2, 3):
             await without_dag(it)
-            again = f"d.py cannot be imported: SyntaxError; looked for again in 60 s, {number} of 3"
+            again = f"d.py cannot be imported: SyntaxError; tried again in 60 s, {number} of 3"
             assert await facts(it) == ("up_for_reschedule", 1, again)
             assert (await it.instance("a", "r"))["next_at"] == NEW_YEAR + timedelta(minutes=number)
             await it.advance(60)
@@ -199,8 +199,8 @@ async def test_a_task_whose_dag_cannot_be_loaded_is_called_again_three_times_and
         state, tries, reason = await facts(it)
         assert (state, tries) == ("failed", 1)
         assert reason == (
-            "d.py cannot be imported: SyntaxError (looked for 4 times, 60 s apart): "
-            "put it right where the workers read it, then clear the task"
+            "d.py cannot be imported: SyntaxError (tried 4 times, 60 s apart): "
+            "fix it where the workers read it, then clear the task"
         )
         assert (await it.callback()).callback is not None
         await it.assert_consistent()
@@ -240,7 +240,7 @@ async def test_without_retries_a_missing_dag_fails_at_once(dsn: str, clock: Fake
         await it.trigger("d", "r")
         await without_dag(it)
 
-        remedy = "put it right where the workers read it, then clear the task"
+        remedy = "fix it where the workers read it, then clear the task"
         assert await facts(it) == ("failed", 1, f"d.py cannot be imported: SyntaxError: {remedy}")
 
 

@@ -379,7 +379,7 @@ async def test_a_clear_that_prevents_running_is_refused_before_anything_has_chan
         before = [await it.instances(run_id) for run_id in ("over", "runs")]
 
         for dry_run in (True, False):
-            with pytest.raises(Refused, match=r"what is running: b of run 'runs'\. Wait for its end"):
+            with pytest.raises(Refused, match=r"these are running: b of run 'runs'\. Wait for them to end"):
                 await it.scheduler.clear("d", ["over"], future=True, prevent_running=True, dry_run=dry_run)
 
         assert [await it.instances(run_id) for run_id in ("over", "runs")] == before

@@ -325,7 +325,7 @@ def _silenced(it: Running) -> Iterator[None]:
     awake = threading.Event()
     original = lease._look_now.wait
     lease._look_now.wait = lambda timeout=None: awake.wait()  # type: ignore[method-assign]
-    lease.look()
+    lease.poll_now()
     try:
         yield
     finally:

@@ -132,7 +132,7 @@ async def _until_state(it: Running, dag_id: str, state: str) -> None:
 async def _give_everything(giver: Running, taker: Running) -> None:
     """The giver drains, as one that is to be replaced."""
     giver.scheduler._draining = giver.session.membership.draining = True
-    giver.scheduler._incarnation.look()  # type: ignore[union-attr]
+    giver.scheduler._incarnation.poll_now()  # type: ignore[union-attr]
     await until(lambda: len(owned(taker)) == PARTITIONS, "all partitions to move")
     await taker.settled()
 

@@ -18,7 +18,7 @@ from aiosched.scheduler.state.metrics import Histogram
 
 
 async def on_thread(heartbeat: Heartbeat) -> None:
-    await asyncio.to_thread(heartbeat.look)
+    await asyncio.to_thread(heartbeat.check)
     await asyncio.sleep(0)
 
 
@@ -57,7 +57,7 @@ async def test_figures_that_raise_are_told_of_once_and_freeze_nothing(caplog: py
     assert snapshots == [{"runs": 1}, {"runs": 1}, {"runs": 1}, {"runs": 2}]
     assert lag.count == 4
     assert [record.message for record in caplog.records] == [
-        "the figures of this scheduler cannot be told; its last ones stay"
+        "the figures of this scheduler cannot be collected; the last ones stay published"
     ]
     assert "no slots" in caplog.text
 
@@ -67,16 +67,16 @@ async def test_what_blocks_the_loop_is_named_once(
 ) -> None:
     monkeypatch.setattr("aiosched.scheduler.membership.heartbeat._STALL_SECONDS", 0.0)
     heartbeat = Heartbeat(dict, Histogram())
-    looked = threading.Event()
+    checked = threading.Event()
 
-    def look_three_times() -> None:
+    def check_three_times() -> None:
         for _ in range(3):
-            heartbeat.look()
-        looked.set()
+            heartbeat.check()
+        checked.set()
 
     def user_code_that_blocks() -> None:
-        threading.Thread(target=look_three_times).start()
-        looked.wait()
+        threading.Thread(target=check_three_times).start()
+        checked.wait()
 
     with caplog.at_level(logging.WARNING):
         user_code_that_blocks()

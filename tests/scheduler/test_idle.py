@@ -18,7 +18,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements.assets import NewEvent, record_events
 from aiosched.db.statements.ownership import register as join
-from aiosched.scheduler.observability.idle import Remark, _left_in_rows
+from aiosched.scheduler.observability.idle import IdleLog, _left_in_rows
 from tests.scheduler.harness import (
     GUARD,
     NEW_YEAR,
@@ -214,11 +214,11 @@ async def test_a_run_that_is_due_later_is_not_waited_for(dsn: str, clock: FakeCl
 
 
 def test_what_is_waited_for_long_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    remark = Remark()
+    idle_log = IdleLog()
     with caplog.at_level("INFO"):
         for second in range(15):
-            remark.hear("this", float(second))
+            idle_log.note("this", float(second))
         for second in range(15, 40):
-            remark.hear("that", float(second))
+            idle_log.note("that", float(second))
 
     assert [record.message for record in caplog.records] == ["not idle: this", "not idle: that"]

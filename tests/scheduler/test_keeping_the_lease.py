@@ -15,7 +15,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.ownership import FleetView, Peer
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
-from aiosched.scheduler.membership.lease import Doubts, Lease, SchedulerIdentity
+from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity, Suspicions
 
 ME = SchedulerIdentity(name="me", version="0", executor="none", slots=1)
 LEASE = 30.0
@@ -37,16 +37,16 @@ def seen(at: float, *, gone: bool, expired: bool = False) -> FleetView:
     ],
 )
 def test_a_peer_is_gone_when_its_lock_has_been_missing_for_a_while(looks: list[tuple[float, bool]], dead: bool) -> None:
-    doubts = Doubts()
+    suspicions = Suspicions()
 
-    views = [doubts.settle(seen(at, gone=gone)) for at, gone in looks]
+    views = [suspicions.confirm(seen(at, gone=gone)) for at, gone in looks]
 
     assert [peer.dead for peer in views[-1].peers] == [False, dead]
-    assert bool(doubts) is looks[-1][1]
+    assert bool(suspicions) is looks[-1][1]
 
 
 def test_a_lease_that_ran_out_is_not_doubted() -> None:
-    view = Doubts().settle(seen(0.0, gone=True, expired=True))
+    view = Suspicions().confirm(seen(0.0, gone=True, expired=True))
 
     assert view.peers[1].dead
     assert not view.peers[1].process_gone
@@ -127,7 +127,7 @@ async def test_a_start_that_is_cancelled_leaves_no_lease_behind(db: Database, mo
 async def test_a_look_is_answered_at_once(db: Database) -> None:
     async with lease(db) as (kept, views):
         await views.get()
-        kept.look()
+        kept.poll_now()
 
         await asyncio.wait_for(views.get(), 30)
 
@@ -139,7 +139,7 @@ async def test_who_was_silent_for_too_long_is_lost_without_asking_the_database(
         while (await views.get()) is None:
             pass
         monkeypatch.setattr(kept, "_trusted_until", time.monotonic())
-        kept.look()
+        kept.poll_now()
 
         async with asyncio.timeout(30):
             while await views.get() is not None:

@@ -14,8 +14,8 @@ from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DeadlineSpec
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Attempt, CallbackCall, Outcome, SkipDecision
-from aiosched.db.statements import deadlines as deadline_statements
 from aiosched.db.statements import outbox as outbox_statements
+from aiosched.scheduler.effects import deadlines
 from aiosched.scheduler.effects.outbox import poll_outbox
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, running, task
@@ -355,9 +355,7 @@ class OwnedLock(asyncio.Lock):
         super().release()
 
 
-@pytest.mark.parametrize(
-    ("module", "statement"), [(outbox_statements, "begin_deliveries"), (deadline_statements, "mark_missed")]
-)
+@pytest.mark.parametrize(("module", "statement"), [(outbox_statements, "begin_deliveries"), (deadlines, "mark_missed")])
 async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_out(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, module: ModuleType, statement: str
 ) -> None:

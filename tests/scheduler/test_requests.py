@@ -166,7 +166,7 @@ async def test_a_bug_in_a_request_is_answered_as_a_bug_and_everything_is_read_ag
         await it.trigger("d", "r")
 
         async with asyncio.timeout(20):
-            with pytest.raises(InternalError, match=r"set_note met a bug in the scheduler.*its log has the details"):
+            with pytest.raises(InternalError, match=r"set_note hit a bug in the scheduler.*its log has the details"):
                 await it.request("set_note", "d", {"run_id": "r", "note": "hello"})
 
         assert "Traceback" in caplog.text

@@ -17,6 +17,7 @@ from aiosched.core.values.messages import Attempt, Outcome
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import slas as sla_statements
+from aiosched.scheduler.effects import slas
 from aiosched.scheduler.service import Scheduler
 from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, register, running, settings_for_tests, task
 
@@ -111,7 +112,7 @@ async def test_a_success_that_is_stored_and_forgotten_while_the_rows_are_read_co
             await it.until(lambda: not held.under_way(), "the end of the run")
             return found
 
-        monkeypatch.setattr(sla_statements, "done_tasks", done_tasks)
+        monkeypatch.setattr(slas, "done_tasks", done_tasks)
         async with it.session.env.journal.quiet():  # nothing is stored
             it.executor.succeed(late)
             await it.until(lambda: held.ending, "the success")

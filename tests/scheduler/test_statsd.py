@@ -158,13 +158,13 @@ async def test_an_unknown_host_does_not_stop_it(
 ) -> None:
     settings = MetricsSettings(statsd_host="no.such.host.invalid", statsd_interval=0.01)
     told = asyncio.Event()
-    tell = statsd._Errors.tell
+    report = statsd._Errors.report
 
     def heard(self: statsd._Errors, error: Exception) -> None:
-        tell(self, error)
+        report(self, error)
         told.set()
 
-    monkeypatch.setattr(statsd._Errors, "tell", heard)
+    monkeypatch.setattr(statsd._Errors, "report", heard)
 
     sending = asyncio.create_task(emit(settings, dict, lambda: db))
     await told.wait()
@@ -194,4 +194,4 @@ async def test_figures_that_raise_do_not_stop_it(db: Database, caplog: pytest.Lo
     await asyncio.gather(sending, return_exceptions=True)
 
     assert still_there
-    assert caplog.text.count("cannot be told") == 1
+    assert caplog.text.count("cannot be collected") == 1

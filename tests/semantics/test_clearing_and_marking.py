@@ -119,7 +119,7 @@ async def test_a_clear_that_would_stop_something_may_be_refused_as_a_whole() -> 
 
         before = world.states("d", "r")
         for dry_run in (True, False):
-            with pytest.raises(Refused, match=r"b of run 'r'\. Wait for its end"):
+            with pytest.raises(Refused, match=r"b of run 'r'\. Wait for them to end"):
                 world.clear("d", prevent_running=True, dry_run=dry_run)
 
         assert world.states("d", "r") == before

@@ -63,7 +63,7 @@ class VirtualLease(Lease):
     async def stop(self, *, leave: bool) -> None:
         self._leave = leave
         self._stop.set()
-        self.look()
+        self.poll_now()
         if self._keeping is not None:
             await asyncio.wait((self._keeping,))
 

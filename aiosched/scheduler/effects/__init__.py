@@ -1,1 +1,1 @@
-"""What follows a commit, and what is due beside it: callbacks, deadlines, SLAs, triggers, news, old history."""
+"""What follows a commit, and other due work: callbacks, deadlines, SLAs, triggers, notifications, retention."""

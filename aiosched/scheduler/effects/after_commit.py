@@ -1,6 +1,6 @@
-"""What follows a commit: commit, then act.
+"""The effects of a commit: commit, then act.
 
-`EFFECTS` is the whole of it, in its order; each function is one effect. Source: docs/architecture.md, "The journal".
+`EFFECTS` lists them all in order; each is one function. Source: docs/architecture.md, "The journal".
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ logger = logging.getLogger(__name__)
 
 
 def after_commit(session: Session, committed: Committed) -> None:
-    """Act on what is now stored. Raises FencedOut when the lease ran out meanwhile."""
+    """Act on what is now stored. Raises FencedOut if the lease has expired meanwhile."""
     for effect in EFFECTS:
         effect(session, committed)
 
 
 def forget_storing(session: Session, committed: Committed) -> None:
-    """Its outcome is known now."""
+    """The batch was committed."""
     if session.cache.unstored.storing is committed.changes:
         session.cache.unstored.storing = None
     session.locks.progress.set()
 
 
 def publish_runs(session: Session, committed: Committed) -> None:
-    """Browsers are told which runs have changed."""
+    """Collect the changed runs for browsers."""
     session.broadcast.add_batch(committed.changes)
 
 
 def trace(session: Session, committed: Committed) -> None:
-    """Spans for OpenTelemetry."""
+    """Make the OpenTelemetry spans."""
     if session.tracing is not None:
         session.tracing.trace(committed.changes, session.cache)
 
 
 def check_lease(session: Session, committed: Committed) -> None:
-    """Nothing is handed out once others may have taken over. Raises FencedOut."""
+    """Hand out nothing once a peer may have taken over. Raises FencedOut."""
     changes = committed.changes
     if (changes.effects.claimed or changes.effects.triggers or session.triggers) and not session.env.holds_lease():
-        raise FencedOut("The lease of this scheduler ran out before it could start what it had queued.")
+        raise FencedOut("The lease of this scheduler expired before it could hand out what it had queued.")
 
 
 def hand_out_claims(session: Session, committed: Committed) -> None:
-    """The executor gets the attempts that were queued."""
+    """Submit the attempts that were queued to the executor."""
     if not (claimed := committed.changes.effects.claimed):
         return
     env = session.env
@@ -68,20 +68,20 @@ def hand_out_claims(session: Session, committed: Committed) -> None:
 
 
 def stop_cancelled(session: Session, committed: Committed) -> None:
-    """The executor ends the attempts whose result is not wanted any more, here and elsewhere."""
+    """Stop the attempts whose result is no longer wanted, here and in other schedulers."""
     if not (cancelled := committed.changes.effects.cancelled):
         return
     attempts = session.env.attempts
     for key in cancelled:
         if key in attempts.in_flight or key in attempts.triggers:
-            attempts.triggers.discard(key)  # its report is not wanted either
+            attempts.triggers.discard(key)  # its report is no longer wanted either
             stop_attempt(session, key)
     if session.cache.elsewhere:
         notify_schedulers(session, "attempts", ())
 
 
 def hand_out_triggers(session: Session, committed: Committed) -> None:
-    """The executor gets the triggers for which there is a place."""
+    """Submit as many triggers to the executor as there is room for."""
     session.triggers.add(committed.changes.effects.triggers)
     if not session.triggers or session.membership.draining:
         return
@@ -94,7 +94,7 @@ def hand_out_triggers(session: Session, committed: Committed) -> None:
 
 
 def deliver_callbacks(session: Session, committed: Committed) -> None:
-    """The callbacks that were requested wait for their delivery."""
+    """Put the requested callbacks into the delivery queue."""
     if committed.outbox:
         partitions = session.cache.partitions
         session.outbox.waiting.update((i, p) for i, p in committed.outbox.items() if p in partitions)
@@ -102,12 +102,12 @@ def deliver_callbacks(session: Session, committed: Committed) -> None:
 
 
 def watch_moved_deadlines(session: Session, committed: Committed) -> None:
-    """The deadlines of cleared runs count anew."""
+    """Watch the new deadlines of cleared runs."""
     watch_deadlines(session, committed.changes.runs.deadlines)
 
 
 def pause_failing_dags(session: Session, committed: Committed) -> None:
-    """DAGs whose newest runs failed were paused in the database."""
+    """Pause in memory the DAGs that the transaction paused because their newest runs failed."""
     for dag_id in committed.paused:
         session.cache.pause(dag_id)
         logger.warning(
@@ -116,32 +116,32 @@ def pause_failing_dags(session: Session, committed: Committed) -> None:
 
 
 def count_outcomes(session: Session, committed: Committed) -> None:
-    """Metrics count what was reported."""
+    """Count the reports by outcome, for the metrics."""
     finished = session.env.metrics.finished
     for report in committed.changes.effects.reports:
         finished[report.outcome] += 1
 
 
 def announce(session: Session, committed: Committed) -> None:
-    """Whoever waits for the answer to a request is notified."""
+    """Notify the clients that wait for answers to their requests."""
     if committed.changes.messages.answers:
         announce_answers(session, [command_id for command_id, _ in committed.changes.messages.answers])
 
 
 def notify_pool_winners(session: Session, committed: Committed) -> None:
-    """The schedulers that slots of a pool were left to are notified."""
+    """Notify the schedulers that pool slots were yielded to."""
     if committed.changes.effects.slots_left_to:
         notify_schedulers(session, "slots", committed.changes.effects.slots_left_to)
 
 
 def check_asset_conditions(session: Session, committed: Committed) -> None:
-    """Asset events may make runs."""
+    """Check the asset conditions of the DAGs that events were queued for."""
     if committed.consumers:
         asset_conditions_changed(session, committed.consumers)
 
 
 def log_pass(session: Session, committed: Committed) -> None:
-    """At most one line for a pass, and none when nothing happened."""
+    """Log at most one line per pass, and none when nothing happened."""
     if not logger.isEnabledFor(logging.INFO):
         return
     changes = committed.changes
@@ -160,19 +160,19 @@ def log_pass(session: Session, committed: Committed) -> None:
 
 
 def publish_starts(session: Session, committed: Committed) -> None:
-    """The listener is called for each run that has started."""
+    """Call the listener for each run that has started."""
     for board in committed.changes.effects.started:
         session.env.metrics.run_started(board.run.run_after, board.run.start_date)
         _call_listener(session, "run_started", board)
 
 
 def release_finished_runs(session: Session, committed: Committed) -> None:
-    """Runs that have ended leave the memory: there is room for others."""
+    """Drop finished runs from memory, which makes room for others."""
     if not (finished := committed.changes.effects.finished):
         return
     session.env.attempts.stuck_attempts.forget({board.run.key for board in finished})
     for board in finished:
-        session.cache.let_go(board)
+        session.cache.release_run(board)
         _call_listener(session, "run_finished", board)
         session.context.on_run_end(board.run)
     session.wakeups.creation.wake()

@@ -1,4 +1,4 @@
-"""Handing out what an earlier session left, and stopping what is not wanted any more."""
+"""Stopping attempts that are no longer wanted."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.scheduler.session.session import Session
 
-_MAY_RUN: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})  # in these states the attempt may go on
+_MAY_RUN: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})  # states in which the attempt may go on
 
 
 def is_held(session: Session, board: Board) -> bool:
-    """Whether the board is still the one that is held: its partition may have left meanwhile, and come back."""
+    """Whether this very board is still held: its partition may have been given away and loaded again meanwhile."""
     return session.cache.boards.get(board.run.key) is board
 
 
 def stop_attempt(session: Session, key: AttemptKey) -> None:
-    """Ask the executor to end an attempt whose result is not wanted any more."""
+    """Ask the executor to end an attempt whose result is no longer wanted."""
     grace = session.env.settings.core.killed_task_cleanup_time
     session.background.spawn(session.env.executor.cancel(key, grace), f"cancel {tuple(key)}")
 
 
 def stop_unwanted(session: Session) -> None:
-    """Stop what runs here for nobody, once everything is read: the commit that cancelled it was not answered."""
+    """Stop unwanted attempts after loading: the commit that cancelled them may not have been confirmed."""
     attempts = session.env.attempts
     for key in [*attempts.in_flight.keys() - attempts.remote_attempts.keys(), *attempts.triggers]:
         if not _is_wanted(session, key):

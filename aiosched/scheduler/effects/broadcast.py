@@ -1,6 +1,6 @@
-"""Telling web servers which runs have changed, while somebody looks at them.
+"""Publishes to web servers which runs have changed, while a browser watches them.
 
-Costs nothing while nobody does: one comparison a commit. Source: docs/architecture.md, "The loop" (metrics and
+Otherwise this costs one comparison per commit. Source: docs/architecture.md, "The loop" (metrics and
 helpers stay outside of the hot transaction).
 """
 
@@ -16,7 +16,7 @@ _BETWEEN_SECONDS: Final = 0.2
 
 
 async def publish_changes(session: Session) -> float | None:
-    """One pass: tell what has changed, then pause a moment so that news come in flocks."""
+    """One pass: publish the changed runs, then pause briefly so that changes are batched."""
     broadcast = session.broadcast
     if broadcast.changed:
         changed, broadcast.changed = broadcast.changed, set()

@@ -1,9 +1,9 @@
 """Deadlines of runs: written when a run is created, missed when their time has passed (strictly).
 
-Missing one changes nothing in the run: it is marked and its callback requested, in one
-transaction. A run that succeeds in time has its deadlines pruned by the transaction that ends it;
+A missed deadline does not change the run: it is marked as missed and its callback is requested, in one
+transaction. When a run succeeds in time, the transaction that ends it prunes its deadlines;
 those of a failed run stay and can still be missed. Pending deadlines are kept on one heap of
-due times; the rows decide, so an entry that is out of date does no harm.
+due times; the rows decide, so an outdated entry does no harm.
 
 Source: the semantics reference, sections 23.4 and 23.5.
 """
@@ -18,8 +18,7 @@ from aiosched.core.creation.deadlines import AVERAGE_RUNTIME, least_runs
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import deadlines as deadline_statements
-from aiosched.db.statements.deadlines import DeadlineRow
+from aiosched.db.statements.deadlines import DeadlineRow, average_runtime, load_pending, mark_missed, store_deadlines
 from aiosched.db.statements.outbox import NewCallback, insert_callbacks
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.deadline_rows import deadlines_of
@@ -38,16 +37,16 @@ async def plan_deadlines(
     for spec in {spec.dag_id: spec for _, spec, _, _ in runs}.values():
         for index, deadline in enumerate(spec.deadlines):
             if deadline.reference == AVERAGE_RUNTIME:
-                averages[spec.dag_id, index] = await deadline_statements.average_runtime(
+                averages[spec.dag_id, index] = await average_runtime(
                     conn, spec.dag_id, max_runs=deadline.max_runs, min_runs=least_runs(deadline)
                 )
     rows = [row for run in runs for row in deadlines_of(*run, now, averages)]
-    await deadline_statements.store_deadlines(conn, rows)
+    await store_deadlines(conn, rows)
     watch_deadlines(session, rows)
 
 
 def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
-    """Look at these deadlines when their time has passed. Rows that are not there then do no harm."""
+    """Check these deadlines when their time has passed. Rows that no longer exist by then do no harm."""
     for row in rows:
         session.outbox.deadlines.add(row.deadline_time + _TICK, row)
     if rows:
@@ -56,14 +55,14 @@ def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
 
 async def load_deadlines(session: Session, conn: DatabaseConnection, partitions: set[int]) -> None:
     """Put the pending deadlines of `partitions` on the heap."""
-    watch_deadlines(session, await deadline_statements.load_pending(conn, partitions))
+    watch_deadlines(session, await load_pending(conn, partitions))
 
 
 async def fire_deadlines(session: Session) -> float | None:
     """Mark what is missed now and request its callbacks; returns the seconds to the next deadline."""
     deadlines = session.outbox.deadlines
     if deadlines.earliest is not None and deadlines.earliest <= session.env.clock.now():
-        async with session.locks.ownership:  # no partition leaves before what is requested for it is known here
+        async with session.locks.ownership:  # a partition must not leave before its callback requests are in memory
             await _fire(session)
     earliest = deadlines.earliest
     return None if earliest is None else max((earliest - session.env.clock.now()).total_seconds(), 0.001)
@@ -78,19 +77,19 @@ async def _fire(session: Session) -> None:
     ]
     if due:
         async with session.env.command_journal.transaction() as transaction:
-            missed = await deadline_statements.mark_missed(transaction.conn, due, now)
+            missed = await mark_missed(transaction.conn, due, now)
             requests = [missed_callback(partition, dag_id, run, index) for run, index, partition, dag_id in missed]
             stored = await insert_callbacks(transaction.conn, requests) if requests else {}
         session.outbox.waiting.update(stored)
 
 
 def missed_callback(partition: int, dag_id: str, run: int, index: int) -> NewCallback:
-    """What is asked for when a deadline of a run (by its key) is missed."""
+    """The callback that is requested when a deadline of a run (by its key) is missed."""
     return NewCallback(partition, "deadline", dag_id, run, deadline_index=index, reason="deadline_missed")
 
 
 def _successes_not_stored(session: Session) -> dict[int, datetime | None]:
-    """When runs have succeeded that are not stored as that: their transaction prunes the deadlines that they kept."""
+    """When each run succeeded whose success is not stored yet: its transaction will prune the deadlines that it met."""
     ended = [board.run for board in session.cache.unstored.runs_that_end()]
     return {run.key: run.end_date for run in ended if run.state is RunState.SUCCESS}
 

@@ -1,4 +1,4 @@
-"""Notifications for other schedulers and for those who wait for answers: sent beside the loops, after the commit."""
+"""Notifications for other schedulers and for waiting clients: sent in the background, after the commit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def notify_schedulers(session: Session, kind: str, concerned: Collection[int]) -
 
 
 def announce_answers(session: Session, commands: list[int]) -> None:
-    """Notify those who made these requests that they are answered."""
+    """Notify the clients of these requests that they are answered."""
     session.background.spawn(_announce(session.env.db, commands), "notification of answers")
 
 
 def asset_conditions_changed(session: Session, partitions: Collection[int]) -> None:
-    """Asset events were queued for DAGs of these partitions: check ours, notify the owners of the others."""
+    """Asset events were queued for DAGs of these partitions: check our own, notify the owners of the others."""
     cache = session.cache
     cache.work.assets.update(cache.partitions.intersection(partitions))
     session.wakeups.creation.wake()

@@ -1,15 +1,15 @@
 """Delivering callbacks that the scheduler decided on: at least once, each with an id.
 
-A request is stored by the transaction that stores what it is about (a run that ended, a try
-that failed without a worker to tell, a missed deadline or SLA), so there is exactly one. After the
-commit it is handed to the executor as an attempt that holds no task slot; at most a few run at
-a time. What becomes of it:
+A request is stored by the transaction that stores its reason (a run that ended, a try that failed
+without a worker to run its callbacks, a missed deadline or SLA), so there is exactly one. After the
+commit it is handed to the executor as an attempt that holds no task slot; only a few run at a time.
+The outcome of a delivery:
 
-- it ran (SUCCESS, or FAILED because a callback raised or its DAG is gone): the request is
-  deleted. A failure is logged and not repeated: the others of its callbacks did run, and what a
-  callback had done before it raised is done.
-- it was lost with its worker or scheduler, or took its process down: it is delivered again, up to three times in all.
-  Then it is logged, and its row stays in `callback_outbox` with `given_up_at` and `error`.
+- It ran (SUCCESS, or FAILED because a callback raised or its DAG is gone): the request is
+  deleted. A failure is logged and not repeated, because the request's other callbacks did run, and
+  the callback's side effects before it raised have happened.
+- It was lost with its worker or scheduler, or killed its process: it is delivered again, up to three times in all.
+  After that it is logged, and its row stays in `callback_outbox` with `given_up_at` and `error`.
 
 Source: the semantics reference, sections 16.2 (4), 23.1 and 23.2, and section 34 decision 14.
 """
@@ -40,7 +40,7 @@ _AT_ONCE: Final = 4
 
 
 async def load_outbox(session: Session, conn: DatabaseConnection, partitions: Collection[int]) -> None:
-    """Know the undelivered requests of `partitions`, apart from those that run here."""
+    """Load the undelivered requests of `partitions`, except those that run here."""
     for callback, partition in (await outbox.waiting_callbacks(conn, partitions)).items():
         if callback not in session.env.attempts.callbacks:
             session.outbox.waiting[callback] = partition
@@ -51,7 +51,7 @@ async def poll_outbox(session: Session) -> float | None:
     """One pass: deadlines, SLAs, reports of callbacks, deliveries; returns how long to rest."""
     rests = (await fire_deadlines(session), await record_missed_slas(session))
     if session.env.attempts.callback_reports or _chosen(session):
-        async with session.locks.ownership:  # no partition leaves meanwhile: its next owner would deliver them, too
+        async with session.locks.ownership:  # no partition may leave meanwhile: its next owner would deliver them, too
             await _deliver(session)
         session.locks.progress.set()
         if _chosen(session):
@@ -60,14 +60,14 @@ async def poll_outbox(session: Session) -> float | None:
 
 
 def _chosen(session: Session) -> dict[int, int]:
-    """The requests to deliver now, and their partitions: the oldest ones, as many as there is room for."""
+    """The requests to deliver now and their partitions: the oldest ones, as many as there is room for."""
     attempts = session.env.attempts
     room = 0 if session.membership.draining else _AT_ONCE - len(attempts.callbacks) + len(attempts.callback_reports)
     return dict(itertools.islice(session.outbox.waiting.items(), max(room, 0)))
 
 
 async def _deliver(session: Session) -> None:
-    """Store what became of deliveries, and hand out the next ones. Call it with `locks.ownership` held."""
+    """Store the outcomes of deliveries and hand out the next ones. Call it with `locks.ownership` held."""
     attempts = session.env.attempts
     reports, chosen = list(attempts.callback_reports), _chosen(session)
     async with session.env.command_journal.transaction() as transaction:
@@ -86,7 +86,7 @@ async def _deliver(session: Session) -> None:
 
 
 async def _settle(conn: DatabaseConnection, reports: Collection[Report]) -> set[int]:
-    """Store what became of deliveries; the ids of those to be delivered again."""
+    """Store the outcomes of deliveries; returns the ids of those to deliver again."""
     ran = [report for report in reports if not _lost(report)]
     lost = [(report.key.try_number, report.reason or "its worker died") for report in reports if _lost(report)]
     for report in ran:
@@ -104,7 +104,7 @@ async def _settle(conn: DatabaseConnection, reports: Collection[Report]) -> set[
 
 
 async def _prepare(session: Session, conn: DatabaseConnection, chosen: Collection[int]) -> dict[int, Attempt]:
-    """Count the deliveries and make their attempts, by id. A request whose run was deleted goes with it."""
+    """Count the deliveries and make their attempts, by id. A request whose run was deleted is deleted, too."""
     if not chosen:
         return {}
     deliveries = await outbox.begin_deliveries(conn, list(chosen), most=MOST_DELIVERIES)
@@ -123,13 +123,13 @@ async def _prepare(session: Session, conn: DatabaseConnection, chosen: Collectio
 
 
 def _attempt(session: Session, delivery: Delivery, run: Run) -> Attempt:
-    cache = session.cache  # of a version that cannot be read, the callback needs no more than its number and file
+    cache = session.cache  # an unreadable version will do: the callback needs only its number and file
     known = cache.versions.get(run.version_id)
     version = cache.unreadable.versions[run.version_id] if known is None else known[0]
     dag = cache.dags.get(run.dag_id)
     newest = None if dag is None else dag.version
     if delivery.kind == "sla_miss" and newest is not None:
-        version = newest  # it is about the DAG, not about that run
+        version = newest  # it concerns the DAG, not that run
     return Attempt(
         key=AttemptKey(run.key, -1, -1, delivery.id),
         run=run_info(run, version, newest),
@@ -146,6 +146,6 @@ def _lost(report: Report) -> bool:
 
 def _log_given_up(callback: int, reason: str) -> None:
     logger.error(
-        "callback %d was lost %d times and is not delivered any more (its row stays in callback_outbox): %s",
+        "callback %d was lost %d times and is not delivered again (its row stays in callback_outbox): %s",
         callback, MOST_DELIVERIES, reason,
     )  # fmt: skip

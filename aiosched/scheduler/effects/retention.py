@@ -1,7 +1,7 @@
-"""Automatic retention: history of our own partitions that is older than the setting goes, a little at a time.
+"""Automatic retention: removes history of our own partitions that is older than the setting, a little at a time.
 
-With the runs go the log files of their attempts that lie on this machine. Log files have a setting of their own, too,
-and go by what the file system says of their age: those of runs that other machines own, or that are gone, as well.
+Removing a run also removes the log files of its attempts on this machine. Log files have their own setting, too, which
+goes by their age in the file system and also covers runs that other schedulers own or that no longer exist.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from aiosched.scheduler.session.session import Session
 logger = logging.getLogger(__name__)
 
 _BATCHES_PER_PASS: Final = 10
-_PAUSE: Final = 5.0  # seconds between two passes while there is more
-_REST: Final = 3600.0
+_PAUSE: Final = 5.0  # seconds until the next pass while there is more to remove
+_REST: Final = 3600.0  # seconds until the next pass otherwise
 
 
 async def retain(session: Session) -> float | None:
@@ -38,7 +38,7 @@ async def retain(session: Session) -> float | None:
 
 
 async def _remove_history(session: Session, days: float) -> bool:
-    """Remove some finished runs; whether there may be more."""
+    """Remove some finished runs; returns whether there may be more."""
     before = session.env.clock.now() - timedelta(days=days)
     partitions = sorted(session.cache.partitions)
     logs = session.env.settings.logs_folder
@@ -53,7 +53,7 @@ async def _remove_history(session: Session, days: float) -> bool:
 
 
 async def _remove_old_logs(session: Session, logs: Path, days: float) -> None:
-    """Remove the logs of runs that are over and wrote nothing for so many days, by the clock that files go by."""
+    """Remove the logs of finished runs that wrote nothing for so many days, by the clock of the file system."""
     old = await asyncio.to_thread(old_run_folders, logs, time.time() - days * 86_400)
     if not old:
         return
@@ -62,7 +62,7 @@ async def _remove_old_logs(session: Session, logs: Path, days: float) -> None:
     kept = {run_folder(logs, dag_id=run.dag_id, run_id=run.run_id) for run in unfinished}
     number = await asyncio.to_thread(remove_run_folders, [folder for folder in old if folder not in kept])
     if number:
-        logger.info("removed the logs of %d runs that are over for %g days (logs.retention_days)", number, days)
+        logger.info("removed the logs of %d runs that have been over for %g days (logs.retention_days)", number, days)
 
 
 def remove_logs_of(logs: Path, runs: Sequence[RunName]) -> int:

@@ -1,11 +1,10 @@
-"""Missed SLAs of tasks: recorded at the instant at which they are missed, and told of once.
+"""Missed SLAs of tasks: recorded at the instant at which they are missed, each with one callback request.
 
-For each DAG with an SLA a timer stands at the next instant at which a schedule date may become a
-miss; then the rows say which tasks are done, and core/creation/slas.py what that means. A miss and the
-request for its callback are stored in one transaction, so neither is lost or stored twice,
-whoever looks next: a scheduler that starts or takes over looks at once. The run of a miss does
-not change. Paused DAGs are not looked at: dates that pass meanwhile count at the first look after
-it, unless the task was done for a later date by then.
+Each DAG with an SLA has a timer for the next instant at which a schedule date may become a miss. Then the rows
+tell which tasks are done, and core/creation/slas.py decides what is missed. A miss and its callback request are
+stored in one transaction, so neither is lost or stored twice, even when a DAG changes its owner: a scheduler that
+starts or takes over checks at once. A miss does not change its run. Paused DAGs are not checked: dates that pass
+meanwhile count at the first check after the pause, unless the task was done for a later date by then.
 
 Source: the semantics reference, section 23.3.
 """
@@ -19,8 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiosched.core.creation.slas import missed_dates, next_check, slas_of
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import slas as sla_statements
-from aiosched.db.statements.slas import DatedRun, Miss
+from aiosched.db.statements.slas import DatedRun, Miss, done_tasks, newest_misses, newest_runs, record_misses
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.version_reading import readable_versions
 
@@ -30,13 +28,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _DAGS_AT_ONCE: Final = 50  # in one transaction: walking their schedules takes some milliseconds
-_LOOK_BACK: Final = (10, 1000)  # runs among which the latest one with the task done is looked for: first few, then many
+_RUN_LIMITS: Final = (10, 1000)  # how many newest runs are searched for one with the task done: first few, then many
 
 TaskOfDag = tuple[str, str]  # DAG id, task id
 
 
 def watch_slas(session: Session, dags: Iterable[OwnedDag]) -> None:
-    """Look at once at those of the DAGs that have SLAs: they were just read, or have changed."""
+    """Check those DAGs that have SLAs at once: they were just loaded, or have changed."""
     if not session.env.settings.core.check_slas:
         return
     for dag in dags:
@@ -46,17 +44,17 @@ def watch_slas(session: Session, dags: Iterable[OwnedDag]) -> None:
 
 
 async def record_missed_slas(session: Session) -> float | None:
-    """Record what is missed now and ask for its callbacks; returns the seconds to the next look."""
+    """Record what is missed now and request its callbacks; returns the seconds until the next check."""
     watch, now = session.outbox.slas, session.env.clock.now()
     due = watch.due(now)
     for first in range(0, len(due), _DAGS_AT_ONCE):
-        async with session.locks.ownership:  # no partition leaves before what is requested for it is known here
-            await _look(session, due[first : first + _DAGS_AT_ONCE], now)
+        async with session.locks.ownership:  # a partition must not leave before its callback requests are in memory
+            await _check(session, due[first : first + _DAGS_AT_ONCE], now)
     earliest = watch.earliest
     return None if earliest is None else max((earliest - session.env.clock.now()).total_seconds(), 0.001)
 
 
-async def _look(session: Session, dag_ids: Sequence[str], now: datetime) -> None:
+async def _check(session: Session, dag_ids: Sequence[str], now: datetime) -> None:
     cache = session.cache
     held = [dag for dag_id in dag_ids if (dag := cache.dags.get(dag_id)) is not None]
     dags = [dag for dag in held if dag.row.partition in cache.partitions]
@@ -71,10 +69,10 @@ async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> 
     slas = {(dag.row.dag_id, task_id): sla for dag in dags for task_id, sla in slas_of(dag.version.spec).items()}
     by_id = {dag.row.dag_id: dag for dag in dags}
     async with session.env.command_journal.transaction() as transaction:
-        # memory, and then the rows: what leaves memory meanwhile is among them
+        # memory before rows: what leaves memory meanwhile is in the rows
         held = {(dag_id, task_id): _done_in_memory(by_id[dag_id], task_id) for dag_id, task_id in slas}
         done, newest = await _latest_done(session, transaction.conn, list(slas))
-        recorded = await sla_statements.newest_misses(transaction.conn, list(slas))
+        recorded = await newest_misses(transaction.conn, list(slas))
         misses = []
         for (dag_id, task_id), sla in slas.items():
             dag, task = by_id[dag_id], (dag_id, task_id)
@@ -83,8 +81,8 @@ async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> 
             misses += [Miss(dag.row.partition, dag_id, task_id, date) for date in dates]
         if not misses:
             return
-        tell = {dag_id: run.key for dag_id, run in newest.items() if by_id[dag_id].version.spec.tells_missed_slas}
-        new, callbacks = await sla_statements.record_misses(transaction.conn, misses, now, notify=tell)
+        notify = {dag_id: run.key for dag_id, run in newest.items() if by_id[dag_id].version.spec.tells_missed_slas}
+        new, callbacks = await record_misses(transaction.conn, misses, now, notify=notify)
     session.outbox.waiting.update(callbacks)
     for dag_id in dict.fromkeys(dag_id for dag_id, _ in new):
         late = dict.fromkeys(task_id for other, task_id in new if other == dag_id)
@@ -97,33 +95,33 @@ async def _latest_done(
     """The latest logical date of each task that is done, as stored, and the newest run of each DAG."""
     done: dict[TaskOfDag, datetime] = {}
     newest: dict[str, DatedRun] = {}
-    for limit in _LOOK_BACK:
+    for limit in _RUN_LIMITS:
         left: dict[str, list[str]] = {}
         for dag_id, task_id in tasks:
             if (dag_id, task_id) not in done:
                 left.setdefault(dag_id, []).append(task_id)
         if not left:
             break
-        runs = await sla_statements.newest_runs(conn, sorted(left), limit=limit)
+        runs = await newest_runs(conn, sorted(left), limit=limit)
         await readable_versions(session.cache, conn, {run.version_id for run in runs})
         places: dict[tuple[int, int], tuple[TaskOfDag, datetime]] = {}
         for run in runs:  # newest first
             newest.setdefault(run.dag_id, run)
             version = session.cache.versions.get(run.version_id)
             for task_id in left[run.dag_id]:
-                if version is None:  # nobody can say what is done there: no reason for an alarm
+                if version is None:  # it cannot be read here: count the task as done rather than raise an alarm
                     task = run.dag_id, task_id
                     done[task] = max(run.logical_date, done.get(task, run.logical_date))
                 elif (index := version[1].index.get(task_id)) is not None:
                     places[run.key, index] = ((run.dag_id, task_id), run.logical_date)
-        for place in await sla_statements.done_tasks(conn, list(places)):
+        for place in await done_tasks(conn, list(places)):
             task, date = places[place]
             done[task] = max(date, done.get(task, date))
     return done, newest
 
 
 def _done_in_memory(dag: OwnedDag, task_id: str) -> datetime | None:
-    """As `_latest_done`, of the runs that are held: what they have decided may not be stored yet."""
+    """As `_latest_done`, for the runs that are held: their decisions may not be stored yet."""
     boards = (*dag.running.values(), *dag.ending.values())
     return max((b.run.logical_date for b in boards if b.run.logical_date and b.all_succeeded(task_id)), default=None)
 

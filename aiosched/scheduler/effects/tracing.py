@@ -1,8 +1,8 @@
 """Traces for OpenTelemetry: a span for each run, and inside it one for each attempt of a task.
 
-Nothing is imported and nothing costs anything unless an SDK is configured in this process (by `opentelemetry-instrument
-aiosched serve`, or by the application around an embedded scheduler). Spans are made after the commit that made them
-true, with the instants of the rows. A run that this scheduler took over has a span of its own from there on.
+Without an SDK that is configured in this process (by `opentelemetry-instrument aiosched serve`, or by the application
+that embeds the scheduler) nothing is imported and there is no cost. Spans are made after the commit, with the
+instants of the rows. A run that this scheduler has taken over gets a new span from then on.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
 _ENDS: Final = frozenset(Outcome) - {Outcome.STARTED, Outcome.TRIGGERED, Outcome.STUCK}
-_SLACK: Final = 100  # spans of runs that went elsewhere and are not forgotten yet
+_SLACK: Final = 100  # spans of runs no longer held here that may accumulate before they are dropped
 
 
 def open_tracing(provider: TracerProvider | None = None) -> Tracing | None:
     """Tracing with the provider that is configured here (or `provider`); None without one."""
     if provider is None:
-        if "opentelemetry.sdk.trace" not in sys.modules:  # whoever configured one has imported it
+        if "opentelemetry.sdk.trace" not in sys.modules:  # configuring a provider imports it
             return None
         from opentelemetry import trace
         from opentelemetry.sdk.trace import TracerProvider as Configured
@@ -41,14 +41,14 @@ def open_tracing(provider: TracerProvider | None = None) -> Tracing | None:
 
 
 class Tracing:
-    """The spans of the runs that a scheduler holds."""
+    """The open spans of the runs that a scheduler holds."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
         self._runs: dict[int, Span] = {}
 
     def trace(self, batch: Changes, cache: StateCache) -> None:
-        """Make the spans of what a committed batch has begun and ended."""
+        """Start and end the spans of what a committed batch has started and finished."""
         for board in batch.effects.started:
             self._span_of(board)
         ending = {board.run.key: board for board in batch.effects.finished}

@@ -1,10 +1,10 @@
 """Handing triggers of deferred task instances to the executor.
 
-A trigger is an attempt without a slot: it counts against nothing but `scheduler.max_triggers`. It is
+A trigger is an attempt without a slot: it counts only against `scheduler.max_triggers`. It is
 handed out after the commit that stored the deferral, again after a restart or take-over, and again when its
-process died, so it may run twice; only its first event counts. What becomes of an event is decided by
-the board (core/run/deferral.py). A scheduler that gives a partition away, stops, or is fenced out drops its triggers
-without their `on_kill`, since the new owner runs them; killed are only those whose task does not wait any more.
+process died, so it may run twice; only its first event counts. The board decides what follows from an
+event (core/run/deferral.py). A scheduler that gives a partition away, stops, or is fenced out drops its triggers
+without calling `on_kill`, since the new owner runs them; only triggers whose task no longer waits are killed.
 
 Source: the semantics reference, section 25.
 """
@@ -25,9 +25,9 @@ _SWEEP_SECONDS: Final = 60.0
 
 
 async def sweep_triggers(session: Session) -> None:
-    """Once a minute: forget what nobody waits for, and end triggers whose row is gone (25.3).
+    """Once a minute: delete rows that no task instance waits for, and stop triggers whose row is gone (25.3).
 
-    Both are safety nets: rows come and go with the states of their instances, unless somebody deletes some by hand.
+    Both are safety nets: rows come and go with the states of their instances, unless rows are deleted by hand.
     Call it with `locks.ownership` held.
     """
     attempts, cache = session.env.attempts, session.cache
@@ -43,7 +43,7 @@ async def sweep_triggers(session: Session) -> None:
             continue
         found = cache.find(key)
         if found is None:
-            logger.warning("stopped a trigger of run %d, which is not there any more", key.run)
+            logger.warning("stopped a trigger of run %d, which no longer exists", key.run)
             attempts.triggers.discard(key)
             stop_attempt(session, key)
         elif found[1].stored_state is TaskState.DEFERRED and found[0] not in cache.unstored.dirty:

@@ -1,8 +1,8 @@
 """Asset watchers: triggers whose events become events of an asset.
 
 The owner of the first unpaused DAG that is scheduled on the asset hands the trigger to its executor, like
-those of deferred tasks, and stores an asset event for each of its events. It may run twice for a moment when
-partitions move, and begins anew after a restart, so an event may come twice and none is lost by us.
+those of deferred tasks, and stores an asset event for each of its events. It may briefly run twice when
+partitions move, and starts again after a restart, so an event may arrive twice, but aiosched loses none.
 
 Source: the semantics reference, section 15.1.
 """
@@ -23,11 +23,11 @@ from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
-_AGAIN: Final = 30.0  # seconds before a watcher whose trigger has ended begins again
+_AGAIN: Final = 30.0  # seconds before a watcher whose trigger has ended is started again
 
 
 async def poll_watchers(session: Session) -> float | None:
-    """One pass: store what was heard, begin and end watchers as the DAGs want it; returns how long to rest."""
+    """One pass: store received events, start and stop watchers as the DAGs require; returns how long to rest."""
     book = session.env.attempts.watchers
     book.on_news = session.wakeups.watchers.wake
     if book.events:
@@ -36,7 +36,7 @@ async def poll_watchers(session: Session) -> float | None:
     while book.ended:
         watched, report = book.ended.popleft()
         book.resting[watched] = now + _AGAIN
-        if not session.membership.draining:  # then that is what was asked for
+        if not session.membership.draining:  # a draining scheduler has ended it itself
             name = watched.watcher.name
             logger.warning("the watcher %s of asset %s has ended: %s", name, watched.asset, report.reason)
     async with session.locks.ownership:
@@ -58,16 +58,16 @@ async def poll_watchers(session: Session) -> float | None:
 
 async def _store(session: Session) -> None:
     events = session.env.attempts.watchers.events
-    heard = [events[i] for i in range(len(events))]
+    received = [events[i] for i in range(len(events))]
     async with session.env.command_journal.transaction() as transaction:
-        consumers = await store_events(transaction.conn, list(_events(heard)))
-    for _ in heard:
+        consumers = await store_events(transaction.conn, list(_events(received)))
+    for _ in received:
         events.popleft()
     asset_conditions_changed(session, consumers)
 
 
-def _events(heard: Iterable[tuple[WatchedAsset, Report]]) -> Iterable[NewEvent]:
-    for watched, report in heard:
+def _events(received: Iterable[tuple[WatchedAsset, Report]]) -> Iterable[NewEvent]:
+    for watched, report in received:
         extra = json.dumps({"from_asset_watcher": watched.watcher.name, "payload": json.loads(report.event or "null")})
         yield NewEvent(watched.asset, watched.uri, extra, None, report.at)
 

@@ -1,1 +1,1 @@
-"""The ordered group commit, and the asset events that go with it."""
+"""The ordered group commit, and the asset events that are stored with it."""

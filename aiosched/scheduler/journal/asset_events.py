@@ -1,4 +1,4 @@
-"""Asset events on their way into the database: those of tasks that succeeded, and those that people emit.
+"""Storing asset events: those of tasks that succeeded, those of asset watchers, and those that people emit.
 
 Source: the semantics reference, sections 15.1 and 15.2.
 """
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def events_of(report: Report, dag_id: str, now: datetime) -> Iterable[NewEvent]:
-    """The events that a task's success makes: to be stored with it."""
+    """The events of a task's success, to be stored with it."""
     key = report.key
     for touch in report.assets:
         yield NewEvent(
@@ -26,9 +26,9 @@ def events_of(report: Report, dag_id: str, now: datetime) -> Iterable[NewEvent]:
 
 
 async def store_events(conn: DatabaseConnection, events: Sequence[NewEvent]) -> frozenset[int]:
-    """Store events in the open transaction; the partitions of the DAGs that they were queued for.
+    """Store events in the open transaction; returns the partitions of the DAGs that they were queued for.
 
-    Those of assets that no DAG mentions any more are dropped with a warning.
+    Events of assets that no DAG mentions any more are dropped with a warning.
     """
     recorded = await record_events(conn, events)
     for name in recorded.refused:

@@ -1,10 +1,10 @@
 """The ordered group commit: the one writer of the hot path.
 
 Everything that was decided since the last commit goes into one transaction, then the next
-one starts. No timer: a quiet system commits at once, a busy one in batches of hundreds.
+one starts. There is no timer: a quiet system commits at once, a busy one in batches of hundreds.
 The order is always commit, then act. Lives here: the connection, the fence, and how an
-unknown commit outcome is settled. Does not live here: what to store (state/cache.py), who
-gets a slot (enqueueing.py), the statements (db/statements/journal.py).
+unknown commit outcome is resolved. Does not live here: what to store (state/cache.py), which
+tasks get a slot (slots/claiming.py), the statements (db/statements/journal.py).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from aiosched.scheduler.journal.asset_events import store_events
 from aiosched.scheduler.state.changes import Changes, Committed
 from aiosched.scheduler.state.metrics import Metrics
 
-_SETTLE_PAUSE = 0.05  # seconds between two questions about a commit that is still under way
+_SETTLE_PAUSE = 0.05  # seconds between two checks of a commit that is still in progress
 
 
 class Transaction:
     """One transaction of this scheduler, behind the fence.
 
-    It is opened by the first thing that needs more than one statement. A batch of nothing
-    but instances, runs and pools is one statement, hence a transaction by itself.
+    It is opened only when more than one statement is needed. A batch of nothing but
+    instances, runs and pools is one statement, hence a transaction by itself.
     """
 
     def __init__(
@@ -52,22 +52,22 @@ class Transaction:
         keyring: Keyring | None = None,
     ) -> None:
         self.conn = conn
-        self.pools = pools  # as known; None: does not exist
+        self.pools = pools  # those read so far; None: does not exist
         self.is_open = False
-        self.committing = False  # asked for a commit, and not answered yet
+        self.committing = False  # a commit was sent and is not confirmed yet
         self._incarnation = incarnation
         self.shared, self._keyring = shared, keyring
 
     async def begin(self) -> None:
-        """Open it, unless it is open. Raises FencedOut when this scheduler was taken over."""
+        """Open it unless it is open. Raises FencedOut if this scheduler was taken over."""
         if not self.is_open:
             await journal.begin(self.conn, self._incarnation)
             self.is_open = True
 
     async def check_pools(self, names: Collection[str]) -> None:
-        """Know the pools `names`; where other schedulers use them too, lock them to the end of the transaction."""
+        """Read the pools `names`; if other schedulers use them too, lock them until the end of the transaction."""
         if self.shared:
-            if self.pools and min(names) < max(self.pools):  # locks go by name: begin again, with all of them
+            if self.pools and min(names) < max(self.pools):  # locks are taken in name order: begin again with all pools
                 names = {*names, *self.pools}
                 await self.conn.execute("ROLLBACK")
                 self.is_open = False
@@ -76,9 +76,9 @@ class Transaction:
         self.pools.update({name: found.get(name) for name in names})
 
     async def write(self, batch: Changes) -> Committed:
-        """Store what was decided; what this makes of it, to be used after the commit.
+        """Store what was decided; the result is to be used after the commit.
 
-        Raises StaleRows, which voids the transaction, when a row is not as expected.
+        Raises StaleRows, which voids the transaction, if a row is not as expected.
         """
         if batch.is_empty:
             return Committed(batch)
@@ -125,7 +125,7 @@ class Transaction:
         return Committed(batch, outbox, paused, consumers)
 
     async def answer(self, command: int, result: dict[str, Any]) -> None:
-        """Answer a request as applied, in the transaction that stores what it did."""
+        """Answer a request as applied, in the transaction that stores its effects."""
         await self.store_answer(command, CommandResult("applied", result))
 
     async def store_answer(self, command: int, result: CommandResult) -> None:
@@ -138,21 +138,21 @@ class Journal:
 
     def __init__(self, db: Database, incarnation: int, metrics: Metrics, keyring: Keyring | None = None) -> None:
         self._db = db
-        self.keyring = keyring  # encrypts what triggers are given; None: nobody does
+        self.keyring = keyring  # encrypts the arguments of triggers; None: they are not encrypted
         self._incarnation = incarnation
         self._metrics = metrics
         self._conn: DatabaseConnection | None = None
         self._backend: Backend | None = None
         self._lock = asyncio.Lock()
-        self._pools: dict[str, PoolRow | None] = {}  # as of our last commit, while nobody else uses them
-        self._unsettled: list[Backend] = []  # of connections that were lost in the middle of something
+        self._pools: dict[str, PoolRow | None] = {}  # as of our last commit, while no other scheduler uses them
+        self._unsettled: list[Backend] = []  # of connections that were lost in the middle of a transaction
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         """A fenced transaction: committed at the end of the block, void if the block raises.
 
         After any failure the connection is closed, so the next transaction opens a new one.
-        Raises FencedOut when this scheduler was taken over.
+        Raises FencedOut if this scheduler was taken over.
         """
         async with self.batch(shared=True) as transaction:
             await transaction.begin()
@@ -160,7 +160,7 @@ class Journal:
 
     @contextlib.asynccontextmanager
     async def batch(self, *, shared: bool) -> AsyncIterator[Transaction]:
-        """As `transaction`, opened only when it needs to be. `shared`: other schedulers use the pools, too."""
+        """As `transaction`, but opened only when needed. `shared`: other schedulers use the pools, too."""
         async with self._lock:
             conn = await self._connection()
             if shared:
@@ -183,7 +183,7 @@ class Journal:
 
     @contextlib.asynccontextmanager
     async def quiet(self) -> AsyncIterator[DatabaseConnection]:
-        """The connection, to read while nothing of ours is being stored. After any failure it is closed."""
+        """The connection, for reading while this journal stores nothing. After any failure it is closed."""
         async with self._lock:
             try:
                 yield await self._connection()
@@ -192,13 +192,13 @@ class Journal:
                 raise
 
     def forget_pools(self) -> None:
-        """Somebody has changed a pool: read them again before the next use."""
+        """A pool was changed: read them again before the next use."""
         self._pools.clear()
 
     async def settle(self) -> None:
-        """Make sure that nothing sent on a lost connection is still under way.
+        """Make sure that nothing sent on a lost connection is still in progress.
 
-        What became of it is read from the rows afterwards. Source: docs/architecture.md, "The journal".
+        The rows then tell whether it was committed. Source: docs/architecture.md, "The journal".
         """
         while self._unsettled:
             if await journal.end_backend(await self._connection(), self._unsettled[-1]):

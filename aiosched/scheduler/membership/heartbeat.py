@@ -1,9 +1,9 @@
-"""Signs of life: how late the event loop comes, what blocks it, and the figures that other processes show.
+"""The heartbeat: how late the event loop runs, what blocks it, and the figures that other processes show.
 
-The lease thread calls `look` about once a second. Each look sends a beat to the main loop; the beat
-measures how late it comes and takes a snapshot of the figures, which goes into the scheduler's row with the
-next renewal of its lease. A beat that does not come tells that something blocks the loop: then the line at
-which the main thread stands is logged, once. Source: docs/architecture.md, "Ownership and fencing" (stall detector).
+The lease thread calls `check` about once a second. Each check schedules a beat on the main loop. The beat
+measures its own delay and takes a snapshot of the figures, which is stored in the scheduler's row with the
+next renewal of its lease. A beat that does not run means that the loop is blocked: the line that the main
+thread is executing is then logged, once. Source: docs/architecture.md, "Ownership and fencing" (stall detector).
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ _OURS: Final = str(Path(__file__).parents[2])
 
 
 class Heartbeat:
-    """See the module docstring. Make it on the main loop; `figures` is called there, too."""
+    """See the module docstring. Create it on the main loop; `figures` is called there, too."""
 
     def __init__(self, figures: Callable[[], dict[str, Any]], lag: Histogram) -> None:
         self._figures = figures
         self._lag = lag
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._sent: float | None = None  # monotonic second of a beat that has not come
-        self._told = False
-        self._are_missing = False  # the last beat could not take the figures
+        self._sent: float | None = None  # monotonic second of a scheduled beat that has not run
+        self._reported = False
+        self._figures_failed = False  # the last beat could not take the figures
         self._blocked: list[Any] = []
         self._snapshot: str | None = None  # JSON of the figures at the last beat
-        self.has_news = False  # they tell of something new that people ask for within seconds
+        self.has_news = False  # the snapshot changed in a way that should be visible within seconds
 
     def take_snapshot(self) -> str | None:
-        """JSON of the figures at the last beat, to be stored now."""
+        """JSON of the figures at the last beat, to be stored by the caller."""
         self.has_news = False
         return self._snapshot
 
-    def look(self) -> None:
-        """Called by another thread, now and then."""
+    def check(self) -> None:
+        """Called periodically by another thread."""
         if self._sent is None:
-            self._told = False
+            self._reported = False
             self._sent = time.monotonic()
             with contextlib.suppress(RuntimeError):  # the loop is closed already
                 self._loop.call_soon_threadsafe(self._beat)
             return
         stalled = time.monotonic() - self._sent
-        if stalled >= _STALL_SECONDS and not self._told:
-            self._told = True
+        if stalled >= _STALL_SECONDS and not self._reported:
+            self._reported = True
             logger.warning("the event loop is blocked for %.1f s by %s", stalled, self._where())
 
     def _beat(self) -> None:
@@ -72,19 +72,19 @@ class Heartbeat:
             self._snapshot = msgspec.json.encode(figures).decode()
             blocked = [room.get("blocked", []) for room in figures.get("executor", {}).values()]
             self.has_news, self._blocked = self.has_news or blocked != self._blocked, blocked
-            self._are_missing = False
+            self._figures_failed = False
         except Exception:
-            if not self._are_missing:  # once, and not with every beat
-                logger.exception("the figures of this scheduler cannot be told; its last ones stay")
-            self._are_missing = True
+            if not self._figures_failed:  # log it once, not with every beat
+                logger.exception("the figures of this scheduler cannot be collected; the last ones stay published")
+            self._figures_failed = True
 
     def _where(self) -> str:
         frame = sys._current_frames().get(self._thread)
-        return "a thread that is gone" if frame is None else place_of(frame)
+        return "a thread that has ended" if frame is None else place_of(frame)
 
 
 def place_of(frame: FrameType) -> str:
-    """`function (file:line)` of what a thread does: the innermost line that is neither ours nor a library's, if any."""
+    """`function (file:line)` that a thread executes: the innermost line of user code, or else the innermost line."""
     lines = [line for line in reversed(traceback.extract_stack(frame)) if not line.filename.startswith("<")]
     theirs = [line for line in lines if not line.filename.startswith((_OURS, sys.prefix, sys.base_prefix))]
     line = (theirs or lines)[0]

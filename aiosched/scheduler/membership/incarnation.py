@@ -1,8 +1,8 @@
-"""One incarnation: its lease, its journals, and the sessions between one doubt and the next.
+"""One incarnation: its lease, its journals and its sessions.
 
-A session runs the loops until something fails. What the database may cause (a lost
-connection, a deadlock, rows that are not as expected) ends the session only: it is
-forgotten and everything is read again. The loss of the lease ends the incarnation.
+A session runs the loops until something fails. A database failure (a lost connection, a
+deadlock, rows that are not as expected) ends only the session: it is discarded, and the
+next one reads everything again. The loss of the lease ends the incarnation.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from aiosched.scheduler.state.wakeup import Wakeup, run_loop
 
 logger = logging.getLogger(__name__)
 
-_FIRST_PAUSE: Final = 0.05  # seconds before the database is tried again, doubled up to the last
+_FIRST_PAUSE: Final = 0.05  # seconds before the first retry; doubled for each further one, up to _LAST_PAUSE
 _LAST_PAUSE: Final = 2.0
-_LONG_LIFE: Final = 5.0  # seconds after which a session's end is no sign of lasting trouble
+_LONG_LIFE: Final = 5.0  # a session that lived for more seconds than this resets the pause
 
 Step = Callable[[], Awaitable[float | None]]
 
 
 class Incarnation:
-    """See the module docstring. `make_session` builds a fresh session; `on_session` hears of each one."""
+    """See the module docstring. `make_session` builds a new session; `on_session` is called with each one."""
 
     def __init__(
         self, lease: Lease, make_session: Callable[[], Session], on_session: Callable[[Session], None]
@@ -58,30 +58,30 @@ class Incarnation:
         self._on_session = on_session
         self._view: FleetView | None = None
         self._since = 0.0  # monotonic second at which the session began
-        self._seen = Wakeup()
+        self._view_changed = Wakeup()
         self._lost = False
         self._stopping = False
         self.session: Session | None = None
 
-    def see(self, view: FleetView | None) -> None:
-        """What the lease thread saw; None: the lease is lost."""
+    def receive_view(self, view: FleetView | None) -> None:
+        """Take the fleet view that the lease thread has read; None: the lease is lost."""
         self._view = view
         self._lost |= view is None
-        self._seen.wake()
+        self._view_changed.wake()
 
-    def look(self) -> None:
-        """Look at the fleet now: there is something to tell it, or to do."""
-        self._lease.look()
+    def poll_now(self) -> None:
+        """Have the lease thread read the fleet now."""
+        self._lease.poll_now()
 
     def stop(self) -> None:
-        """End the loops after their present pass."""
+        """End the loops after their current pass."""
         self._stopping = True
-        self._seen.stop()
+        self._view_changed.stop()
         if self.session is not None:
             self.session.wakeups.stop_all()
 
     async def run(self) -> None:
-        """Run sessions until stopped. Raises FencedOut when the lease is lost, and what is no database's fault."""
+        """Run sessions until stopped. Raises FencedOut when the lease is lost, and any error that is not transient."""
         pause = _FIRST_PAUSE
         while not self._stopping:
             began = time.monotonic()
@@ -91,12 +91,12 @@ class Incarnation:
                 await session.env.journal.settle()
                 await session.env.command_journal.settle()
                 self._since = time.monotonic()
-                await _demand_nothing(session)
+                await _withdraw_demands(session)
                 await self._run_loops(session)
             except Exception as error:
                 if self._lost or not self._lease.trusted() or _is_fenced(error):
-                    raise FencedOut("The lease of this scheduler is lost; it begins anew.") from error
-                if not _is_passing(error):
+                    raise FencedOut("This scheduler has lost its lease; it registers again.") from error
+                if not _is_transient(error):
                     raise
                 session.env.metrics.recoveries += 1
                 logger.warning("%s; reading everything again", _summary(error))
@@ -121,12 +121,12 @@ class Incarnation:
             )
             for name, step, wakeup in loops:
                 group.create_task(_gated(session, step, wakeup), name=name)
-            group.create_task(self._own(session), name="ownership")
+            group.create_task(self._follow_fleet(session), name="ownership")
             group.create_task(receive_notifications(session), name="notifications")
 
-    async def _own(self, session: Session) -> None:
+    async def _follow_fleet(self, session: Session) -> None:
         """Follow the fleet: gain, load and give back partitions."""
-        self._seen.wake()
+        self._view_changed.wake()
 
         async def step() -> float | None:
             if self._lost:
@@ -134,14 +134,14 @@ class Incarnation:
             if self._view is None:
                 return None
             view, self._view = self._view, None
-            if view.at < self._since:  # from before whatever we had sent was settled: partitions may have moved by it
-                self._lease.look()
+            if view.at < self._since:  # older than the session: a commit settled since then may have moved partitions
+                self._lease.poll_now()
                 return None
             async with session.locks.ownership:
                 before = set(session.cache.partitions)
                 busy = await apply_view(session, view)
                 if busy:
-                    self._lease.look()
+                    self._lease.poll_now()
                 if session.cache.partitions - before:
                     while await apply_commands(session):
                         pass
@@ -159,12 +159,12 @@ class Incarnation:
                 session.wakeups.wake_all()
             return None
 
-        self._lease.look()
-        await run_loop(step, self._seen)
+        self._lease.poll_now()
+        await run_loop(step, self._view_changed)
 
 
 async def _gated(session: Session, step: Step, wakeup: Wakeup) -> None:
-    """Run a loop whose passes wait while partitions are loaded: commands come before creations and starts."""
+    """Run a loop whose passes wait while partitions are being loaded: commands come before creations and starts."""
 
     async def gated() -> float | None:
         await session.locks.loaded.wait()
@@ -174,36 +174,36 @@ async def _gated(session: Session, step: Step, wakeup: Wakeup) -> None:
 
 
 def _hand_out_unsent(session: Session) -> None:
-    """Give the executor what an earlier session had queued and not handed out."""
+    """Hand out the attempts that an earlier session had queued but not handed out."""
     unsent, session.context.unsent = session.context.unsent, []
     if unsent:
         after_commit(session, Committed(Changes(effects=SideEffects(claimed=unsent))))
 
 
-async def _demand_nothing(session: Session) -> None:
-    """What an earlier session waited for is not known any more."""
+async def _withdraw_demands(session: Session) -> None:
+    """Withdraw the pool demands of an earlier session."""
     async with session.env.db.acquire() as conn:
         await withdraw_demands(conn, session.env.incarnation)
 
 
 async def give_up(db: Database, incarnation: int) -> None:
-    """Tell the fleet that this scheduler takes no partition any more, and free those it has."""
+    """Mark this scheduler as draining, and release its partitions."""
     async with db.acquire() as conn:
         await set_draining(conn, incarnation)
         await release(conn, incarnation, range(PARTITIONS))
 
 
 def _is_fenced(error: BaseException) -> bool:
-    """Whether the fence has stopped a transaction, even before the lease thread has noticed the take-over."""
+    """Whether the fence rejected a transaction. That may happen before the lease thread notices the take-over."""
     if isinstance(error, BaseExceptionGroup):
         return any(_is_fenced(each) for each in error.exceptions)
     return isinstance(error, FencedOut)
 
 
-def _is_passing(error: BaseException) -> bool:
-    """Whether reading everything again may help: the database's faults, and rows that were not as expected."""
+def _is_transient(error: BaseException) -> bool:
+    """Whether reading everything again may help: database failures, and rows that were not as expected."""
     if isinstance(error, BaseExceptionGroup):
-        return all(_is_passing(each) for each in error.exceptions)
+        return all(_is_transient(each) for each in error.exceptions)
     return isinstance(error, StaleRows) or is_retryable(error)
 
 

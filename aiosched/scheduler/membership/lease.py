@@ -1,12 +1,12 @@
 """The lease of one scheduler, kept on a thread of its own.
 
-User code that blocks the main loop must not cost the lease, so renewing it happens on a
+User code that blocks the main loop must not cost the lease, so it is renewed on a
 thread with its own loop and connection. That connection also holds the session advisory
 lock by which peers notice within a second that the process died. Once a second the thread
-looks at the fleet and hands what it sees to the main loop.
+reads the state of the fleet and passes it to the main loop.
 
-The trust window is anchored at the *start* of each renewal attempt, and once it has
-passed it is never armed again: this incarnation is over. Source: docs/architecture.md, "Ownership and fencing".
+The trust window starts at the *start* of each renewal attempt. Once it has passed, it is
+never extended again: this incarnation has ended. Source: docs/architecture.md, "Ownership and fencing".
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from aiosched.scheduler.membership.heartbeat import Heartbeat
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 1.0
-_FIRST_RETRY: Final = 0.05  # seconds after which a lost connection is made again, doubled up to the pause between looks
-_COME_BACK: Final = 0.5  # seconds that a living scheduler has to lock its number on a new connection
-_SAFETY: Final = 0.8  # of the lease is trusted: clocks of two machines may run a little apart
-_LAST_MOMENT: Final = 0.9  # of the lease: what has not ended its attempts by then is ended with them
+_POLL_SECONDS: Final = 1.0
+_FIRST_RETRY: Final = 0.05  # seconds before the first reconnect; doubled for each further one, up to _POLL_SECONDS
+_RECONNECT_SECONDS: Final = 0.5  # a living scheduler has this long to take its lock again on a new connection
+_SAFETY: Final = 0.8  # trusted share of the lease: the clocks of two machines may run at slightly different rates
+_LAST_MOMENT: Final = 0.9  # share of the lease after which a worker process that still runs attempts ends itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class SchedulerIdentity:
     slots: int
 
 
-class Doubts:
-    """Which peers are dead for sure. A lock may be missing because its connection broke: its holder comes back."""
+class Suspicions:
+    """Peers whose lock is missing. They are dead only if it stays missing: a live peer reconnects and locks again."""
 
     def __init__(self) -> None:
         self._since: dict[int, float] = {}  # incarnation -> monotonic second at which its lock was first missing
@@ -59,17 +59,17 @@ class Doubts:
     def __bool__(self) -> bool:
         return bool(self._since)
 
-    def settle(self, view: FleetView) -> FleetView:
-        """The view, in which a process is gone only if its lock has been missing for `_COME_BACK` seconds."""
+    def confirm(self, view: FleetView) -> FleetView:
+        """The view, with `process_gone` only where the lock has been missing for `_RECONNECT_SECONDS`."""
         missing = {peer.incarnation for peer in view.peers if peer.process_gone}
         self._since = {incarnation: self._since.get(incarnation, view.at) for incarnation in missing}
-        sure = {incarnation for incarnation, since in self._since.items() if view.at - since >= _COME_BACK}
+        sure = {incarnation for incarnation, since in self._since.items() if view.at - since >= _RECONNECT_SECONDS}
         peers = (replace(peer, process_gone=peer.incarnation in sure) for peer in view.peers)
         return replace(view, peers=tuple(peers))
 
 
 class Lease:
-    """One incarnation's lease. Start it, read `incarnation`; `trusted()` says whether it still holds."""
+    """One incarnation's lease. `start` returns the incarnation; `trusted` tells whether the lease still holds."""
 
     def __init__(
         self,
@@ -85,20 +85,20 @@ class Lease:
         self._identity = identity
         self._seconds = seconds
         self._on_view = on_view  # on the main loop; None: the lease is lost
-        self._windows = tuple(windows)  # of executors whose processes live no longer than the lease
+        self._windows = tuple(windows)  # of executors whose processes must not outlive the lease
         self._heartbeat = heartbeat
         self._main = asyncio.get_running_loop()
         self._stop = threading.Event()
-        self._look_now = asyncio.Event()  # of the thread's loop
+        self._poll_requested = asyncio.Event()  # belongs to the thread's loop
         self._loop: asyncio.AbstractEventLoop | None = None
         self._started: asyncio.Future[int] = self._main.create_future()
         self._trusted_until = 0.0
         self._lost = False
         self._leave = False
-        self._conn: DatabaseConnection | None = None  # of the thread alone, like the next two
+        self._conn: DatabaseConnection | None = None  # used only by the thread, like the next two
         self._incarnation: int | None = None
         self._renewed = 0.0
-        self._doubts = Doubts()
+        self._suspicions = Suspicions()
         self._thread = threading.Thread(target=self._run, name="aiosched lease", daemon=True)
 
     async def start(self) -> int:
@@ -111,21 +111,21 @@ class Lease:
             raise
 
     def trusted(self) -> bool:
-        """Whether nobody can have been allowed to take over yet. Once False, False for good."""
+        """Whether no peer can have taken over yet. Once False, it stays False."""
         if not self._lost and time.monotonic() >= self._trusted_until:
             self._lost = True
         return not self._lost
 
-    def look(self) -> None:
-        """Look at the fleet now instead of within a second."""
+    def poll_now(self) -> None:
+        """Read the fleet now instead of within a second."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # its thread has ended
-                self._loop.call_soon_threadsafe(self._look_now.set)
+                self._loop.call_soon_threadsafe(self._poll_requested.set)
 
     async def stop(self, *, leave: bool) -> None:
-        """End the thread; with `leave` the partitions are freed and the incarnation's row goes.
+        """End the thread; `leave` also releases the partitions and deletes the incarnation's row.
 
-        Whoever is cancelled here has only stopped to wait for the end.
+        Cancelling this call only stops waiting for the thread; the thread ends all the same.
         """
         self._end(leave=leave)
         await asyncio.to_thread(self._thread.join)
@@ -133,7 +133,7 @@ class Lease:
     def _end(self, *, leave: bool) -> None:
         self._leave = leave
         self._stop.set()
-        self.look()
+        self.poll_now()
 
     def _run(self) -> None:
         with asyncio.Runner() as runner:
@@ -144,55 +144,55 @@ class Lease:
         retry = _FIRST_RETRY
         try:
             while not self._stop.is_set():
-                pause = _LOOK_SECONDS
+                pause = _POLL_SECONDS
                 try:
-                    async with asyncio.timeout(self._seconds / 3):  # a half-open connection must not hold us
-                        pause = await self._turn()
+                    async with asyncio.timeout(self._seconds / 3):  # a half-open connection must not block us
+                        pause = await self._poll()
                     retry = _FIRST_RETRY
                 except FencedOut as error:
                     logger.warning("%s", error)
                     self._lost = True
                 except Exception as error:
                     if self._incarnation is None:
-                        self._tell(self._set_failed, error)
+                        self._call_main_loop(self._set_failed, error)
                         return
                     if is_retryable(error) or isinstance(error, TimeoutError):
                         logger.warning("lease: %s", error or "no answer from the database")
                     else:
                         logger.exception("lease: unexpected error")
                     self._drop_connection()
-                    pause, retry = retry, min(2 * retry, _LOOK_SECONDS)
+                    pause, retry = retry, min(2 * retry, _POLL_SECONDS)
                 if not self.trusted():
-                    self._tell(self._on_view, None)
+                    self._call_main_loop(self._on_view, None)
                     return
                 await self._rest(pause)
             if self._leave and self._conn is not None and self._incarnation is not None:
                 async with asyncio.timeout(self._seconds / 3):
                     await ownership.leave(self._conn, self._incarnation)
         except Exception as error:
-            logger.warning("lease: could not leave in order: %s", error)
+            logger.warning("lease: could not leave the fleet cleanly: %s", error)
         finally:
             self._drop_connection()
 
     async def _rest(self, seconds: float) -> None:
-        """Pause until `look` or `stop` or the loss of the connection, at most `seconds`."""
+        """Pause until `poll_now`, `stop` or the loss of the connection, at most `seconds`."""
         if self._heartbeat is not None:
-            self._heartbeat.look()
+            self._heartbeat.check()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._look_now.wait()
-        self._look_now.clear()
+                await self._poll_requested.wait()
+        self._poll_requested.clear()
 
-    async def _turn(self) -> float:
-        """Connect and register if need be, renew when a third of the lease is over or there is news, look at the fleet.
+    async def _poll(self) -> float:
+        """Connect and register if need be, renew if a third of the lease has passed or figures changed, read the fleet.
 
-        Returns the seconds until the next turn.
+        Returns the seconds until the next poll.
         """
-        if self._incarnation is not None and not self.trusted():  # we were asleep: say so before asking anybody
+        if self._incarnation is not None and not self.trusted():  # the machine slept: end before sending any query
             raise FencedOut(f"Scheduler incarnation {self._incarnation} was silent for longer than its lease.")
         if self._conn is None or self._conn.is_closed():
             self._conn = await self._db.connect(application_name="aiosched lease")
-            self._conn.add_termination_listener(lambda *_: self._look_now.set())
+            self._conn.add_termination_listener(lambda *_: self._poll_requested.set())
             if self._incarnation is not None:
                 await ownership.lock_again(self._conn, self._incarnation)
                 self._renewed = 0.0
@@ -201,7 +201,7 @@ class Lease:
             self._incarnation = await self._register(self._conn)
             self._trust(now)
             self._renewed = now
-            self._tell(self._set_started, self._incarnation)
+            self._call_main_loop(self._set_started, self._incarnation)
         elif now - self._renewed >= self._seconds / 3 or (self._heartbeat is not None and self._heartbeat.has_news):
             figures = None if self._heartbeat is None else self._heartbeat.take_snapshot()
             if not await ownership.renew(self._conn, self._incarnation, self._seconds, figures=figures):
@@ -211,8 +211,8 @@ class Lease:
         view = await ownership.read_fleet(self._conn)
         if self._incarnation not in {peer.incarnation for peer in view.peers}:
             raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
-        self._tell(self._on_view, self._doubts.settle(view))
-        return _COME_BACK if self._doubts else _LOOK_SECONDS
+        self._call_main_loop(self._on_view, self._suspicions.confirm(view))
+        return _RECONNECT_SECONDS if self._suspicions else _POLL_SECONDS
 
     def _drop_connection(self) -> None:
         conn, self._conn = self._conn, None
@@ -240,7 +240,7 @@ class Lease:
             for window in self._windows:
                 window.until = attempt_started + self._seconds * _LAST_MOMENT
 
-    def _tell(self, callback: Callable[..., object], *args: object) -> None:
+    def _call_main_loop(self, callback: Callable[..., object], *args: object) -> None:
         with contextlib.suppress(RuntimeError):  # the main loop is closed already
             self._main.call_soon_threadsafe(callback, *args)
 

@@ -1,4 +1,4 @@
-"""What other schedulers, web servers and the parser announce by NOTIFY, and the reads that it causes."""
+"""Receives the NOTIFYs of other schedulers, web servers and the parser, and makes the reads that they cause."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aiosched.scheduler.state.wakeup import run_loop
 
 
 async def receive_notifications(session: Session) -> None:
-    """Act on NOTIFYs, and read the inbox and the DAGs every `safety_poll` seconds in case one got lost."""
+    """Act on NOTIFYs; read the inbox and the DAGs every `safety_poll` seconds in case one was lost."""
     conn = await session.env.db.connect(application_name="aiosched news")
     drift, asset_cleanup = DriftSweep(), Period()
     try:
@@ -71,12 +71,12 @@ def _receive(session: Session, payload: str) -> None:
     elif kind == "reports":
         is_loading = not session.locks.loaded.is_set()
         session.notifications.has_reports |= is_loading or not partitions.isdisjoint(session.cache.partitions)
-    elif kind == "slots":  # for which incarnations
+    elif kind == "slots":  # here `partitions` are incarnations
         if session.env.incarnation in partitions:
             recheck_pools(session)
         return
     elif kind == "attempts":
-        session.env.attempts.doubts_at = None
+        session.env.attempts.recheck_at = None
         session.wakeups.remote_attempts.wake()
         return
     elif kind == "pools":
@@ -85,7 +85,7 @@ def _receive(session: Session, payload: str) -> None:
 
 
 def recheck_pools(session: Session) -> None:
-    """Somebody changed a pool, or left slots to us: what waits may fit now."""
+    """A pool was changed, or another scheduler yielded slots to us: what waits may fit now."""
     session.env.journal.forget_pools()
     if len(session.cache.waiting):
         session.cache.work.room_changed = True
@@ -94,4 +94,4 @@ def recheck_pools(session: Session) -> None:
 
 def _raise_if_closed(conn: DatabaseConnection) -> None:
     if conn.is_closed():
-        raise ConnectionResetError("The connection that listens for news was closed")
+        raise ConnectionResetError("The connection that listens for notifications was closed")

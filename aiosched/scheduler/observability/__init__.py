@@ -1,1 +1,1 @@
-"""What others learn of a scheduler: its figures, StatsD, whether anything is left to do."""
+"""What a scheduler publishes about itself: its figures, StatsD, whether anything is left to do."""

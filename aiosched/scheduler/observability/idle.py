@@ -1,10 +1,10 @@
-"""What is left to do, here and in the whole fleet: for who waits until there is nothing.
+"""What is left to do, here and in the whole fleet: for `wait_idle`.
 
-Idle is a fact of the fleet. Every partition has a living owner; every file of the DAGs folder has been read since
-this scheduler started, by it or by its peers; no request, report or callback waits; no run is unfinished, and
-none is due. The run of a paused DAG is left alone, but for attempts of it that are queued or running.
+Idleness is a property of the fleet: every partition has a living owner; every file of the DAGs folder has been read
+since this scheduler started, by it or by its peers; no request, report or callback waits; no run is unfinished, and
+none is due. Runs of a paused DAG do not count, except for their queued or running attempts.
 
-Memory answers for what is owned here, rows for everything else, in one snapshot of the database.
+What is owned here is read from memory, everything else from the rows, in one snapshot of the database.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from aiosched.db.queries import idle
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import assets, ownership
-from aiosched.db.statements import runs as run_statements
 from aiosched.db.statements.ownership import FleetView
-from aiosched.db.statements.runs import DagRow
+from aiosched.db.statements.runs import DagRow, StoredVersion, load_dags, load_versions
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError
 from aiosched.parsing import Parser
@@ -35,31 +34,31 @@ from aiosched.scheduler.session.session import Session
 logger = logging.getLogger(__name__)
 
 _ALL: Final = frozenset(range(PARTITIONS))
-_TELL_AFTER: Final = 10.0  # seconds for which the same thing is left to do, until the log tells what
+_LOG_AFTER: Final = 10.0  # seconds for which the same thing must be left to do before it is logged
 
 
-class Remark:
-    """Tells the log, once, what somebody waits for who waits long. Instants of the monotonic clock."""
+class IdleLog:
+    """Logs once what a long wait is waiting for. Instants of the monotonic clock."""
 
     def __init__(self) -> None:
-        self._left, self._tell_at = "", 0.0
+        self._left, self._log_at = "", 0.0
 
-    def hear(self, left: str, now: float) -> None:
-        """This is left to do."""
+    def note(self, left: str, now: float) -> None:
+        """Note that `left` is still to do; log it if it has been so for long."""
         if left != self._left:
-            self._left, self._tell_at = left, now + _TELL_AFTER
-        elif now >= self._tell_at:
+            self._left, self._log_at = left, now + _LOG_AFTER
+        elif now >= self._log_at:
             logger.info("not idle: %s", left)
-            self._tell_at = math.inf
+            self._log_at = math.inf
 
 
 def left_here(session: Session, now: datetime) -> str | None:
-    """Something that this scheduler has to do or to look at; None when there is nothing."""
+    """Something that this scheduler still has to do or to check; None when there is nothing."""
     cache = session.cache
     if not session.locks.loaded.is_set() or session.locks.ownership.locked():
-        return "partitions, requests or new runs are being looked at"
+        return "partitions, requests or new runs are being processed"
     if session.notifications.changed_dags or cache.work.assets:
-        return "there is news of DAGs or assets"
+        return "DAGs or assets have changed"
     if any(not cache.dags[board.run.dag_id].row.is_paused for board in cache.boards.values()):
         return "runs are unfinished"
     if session.outbox.waiting:
@@ -69,9 +68,9 @@ def left_here(session: Session, now: datetime) -> str | None:
 
 
 async def left_anywhere(session: Session, parser: Parser | None, now: datetime) -> str | None:
-    """Something that is left to do, or to read, by anybody; None when there is nothing.
+    """Something that any scheduler or parser of the fleet still has to do or to read; None when there is nothing.
 
-    `parser`: the one that reads the DAGs folder here; None where others do.
+    `parser`: the one that reads the DAGs folder in this process; None if other processes do.
     """
     if (left := left_here(session, now)) is not None:
         return left
@@ -81,7 +80,7 @@ async def left_anywhere(session: Session, parser: Parser | None, now: datetime) 
     except Exception as error:
         if not is_retryable(error):
             raise
-        return f"the database cannot tell: {error}"
+        return f"the database cannot be read: {error}"
     return left if left is not None else left_here(session, now)
 
 
@@ -106,20 +105,20 @@ def _unowned(view: FleetView, session: Session) -> str | None:
     if unowned:
         return f"{unowned} partitions have no living owner yet"
     mine = {partition for partition, owner in view.leases.items() if owner == session.env.incarnation}
-    return None if mine == session.cache.partitions else "partitions are on their way"
+    return None if mine == session.cache.partitions else "partitions are moving"
 
 
 async def _due_elsewhere(
     conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, noticed_within: float
 ) -> str | None:
-    """A run that a peer has to make now, by the schedule of its DAG or by asset events."""
+    """A run that a peer has to create now, by the schedule of its DAG or by asset events."""
     dags = await idle.perhaps_due(conn, partitions, now, noticed_within=noticed_within)
     queue = await assets.read_queue(conn, partitions)
-    queued = [row for row in await run_statements.load_dags(conn, partitions) if row.dag_id in queue] if queue else []
+    queued = [row for row in await load_dags(conn, partitions) if row.dag_id in queue] if queue else []
     if not dags and not queued:
         return None
-    versions, _ = await run_statements.load_versions(conn, {row.version_id for row in (*dags, *queued)})
-    # of those that cannot be read here, nobody here can tell
+    versions, _ = await load_versions(conn, {row.version_id for row in (*dags, *queued)})
+    # versions that cannot be read here are left out
     specs = [versions[row.version_id].spec for row in dags if row.version_id in versions]
     positions = await schedule_positions(conn, specs)
     for spec in specs:
@@ -136,13 +135,11 @@ async def _due_elsewhere(
     return None
 
 
-async def _is_triggered(
-    conn: DatabaseConnection, row: DagRow, version: run_statements.StoredVersion, queue: assets.Queue
-) -> bool:
+async def _is_triggered(conn: DatabaseConnection, row: DagRow, version: StoredVersion, queue: assets.Queue) -> bool:
     condition = condition_of(version.spec.timetable)
     status = AssetStatus(
         condition=condition,
-        active_runs=0,  # those that there are have ended, or it is paused
+        active_runs=0,  # there are none, or the DAG is paused
         max_active_runs=active_runs_limit(version.spec),
         is_paused=row.is_paused,
         is_stale=row.is_stale,

@@ -1,4 +1,4 @@
-"""The figures of one scheduler as JSON: what its row tells the fleet, and `/metrics` exports.
+"""The figures of one scheduler as JSON: stored in its row for the fleet, and exported by `/metrics`.
 
     {"counters": {name: number}, "histograms": {name: {count, sum, bounds, buckets}}, "tasks": {state: number},
      "finished": {outcome: number}, "executor": {name: {open, open_async, blocked, times_blocked}},
@@ -7,8 +7,8 @@
      "pools": {pool: {queued: slots, running: slots}},
      "parsing": {files, dags, errors, seconds} or null}
 
-Instants and durations are in seconds. `blocked` and `times_blocked`, of the local executor alone:
-executors/local/blocked_loops.py. `waiting` are the task instances that are ready and have no slot.
+Instants and durations are in seconds. `blocked` and `times_blocked` are there for the local executor only
+(executors/local/blocked_loops.py). `waiting` counts the task instances that are ready and have no slot.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from aiosched.scheduler.state.metrics import Histogram, Metrics
 
 
 def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats | None) -> dict[str, Any]:
-    """A snapshot; call it on the scheduler's event loop. Costs microseconds, however much is held."""
+    """A snapshot; call it on the scheduler's event loop. It takes microseconds, however much is held."""
     found: dict[str, Any] = {"counters": {}, "histograms": {}, "finished": dict(metrics.finished)}
     for each in dataclasses.fields(metrics):
         value = getattr(metrics, each.name)

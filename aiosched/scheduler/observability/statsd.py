@@ -1,8 +1,8 @@
-"""Figures for StatsD, under the names that Airflow gives them, so that dashboards made for it go on.
+"""Figures for StatsD, under Airflow's names, so that dashboards made for Airflow keep working.
 
-Lives here: the names, and sending: UDP, so nothing ever waits for whoever listens. Which figures there are says
-figures.py. Counters are sent as what came since the last time; timers as what is below half and 99 % of all.
-Pools are told as the whole fleet sees them, the rest by each scheduler for itself. What Airflow has no name for:
+Lives here: the names, and sending by UDP, which never waits for the receiver. metrics_snapshot.py collects the
+figures. Counters are sent as the increase since the last time, timers as the median and the 99th percentile.
+Pool figures cover the whole fleet, all others this scheduler only. Names that Airflow does not have:
 `pool.used_slots`, `task.lag`, `scheduler.commit_duration`, `scheduler.loop_lag`. Source: docs/operations.md, "StatsD".
 """
 
@@ -24,7 +24,7 @@ Figures = Mapping[str, Any]
 
 logger = logging.getLogger(__name__)
 
-_LARGEST: Final = 1_400  # bytes of a datagram: it fits into one packet everywhere
+_LARGEST: Final = 1_400  # bytes of a datagram: fits into one packet everywhere
 _COUNTERS: Final = {"lost_attempts": "scheduler.orphaned_tasks.cleared"}
 _OUTCOMES: Final = {"success": "ti_successes", "failed": "ti_failures"}
 _TIMERS: Final = {
@@ -40,7 +40,7 @@ _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]")
 def lines(
     now: Figures, before: Figures, pools: Sequence[Pool], fleet: Sequence[Figures], *, prefix: str = "aiosched"
 ) -> Iterator[str]:
-    """What to send: the figures now and the last time (empty at first), the pools, and what living schedulers told."""
+    """The lines to send, from the figures now and last time (empty at first), the pools, and the fleet's figures."""
     for name, value in (*_of_scheduler(now, before), *_of_pools(pools, fleet)):
         yield f"{prefix}.{name}:{value}" if prefix else f"{name}:{value}"
 
@@ -49,8 +49,8 @@ def _of_pools(pools: Sequence[Pool], fleet: Sequence[Figures]) -> Iterator[tuple
     starving = 0
     for pool in pools:
         name, full = _UNFIT.sub("_", pool.name), pool.open is not None and pool.open <= 0
-        waiting = sum(told.get("waiting", {}).get(pool.name, 0) for told in fleet)
-        held = [told.get("pools", {}).get(pool.name, {}) for told in fleet]
+        waiting = sum(figures.get("waiting", {}).get(pool.name, 0) for figures in fleet)
+        held = [figures.get("pools", {}).get(pool.name, {}) for figures in fleet]
         starving += waiting if full else 0
         yield f"pool.open_slots.{name}", _gauge(-1 if pool.open is None else pool.open)
         yield f"pool.used_slots.{name}", _gauge(pool.used)
@@ -92,7 +92,7 @@ def _gauge(value: float) -> str:
 
 
 def _values(now: Figures, before: Figures, name: str) -> Iterator[float]:
-    """The half and the 99 % mark (upper bounds of their buckets) of what came since the last time."""
+    """The median and the 99th percentile (upper bounds of their buckets) of the values since the last time."""
     new = now.get("histograms", {}).get(name)
     if new is None:
         return
@@ -101,16 +101,16 @@ def _values(now: Figures, before: Figures, name: str) -> Iterator[float]:
     bounds = (*new["bounds"], new["bounds"][-1])
     total = sum(counts)
     for share in (0.5, 0.99) if total > 0 else ():
-        seen = 0
+        below = 0
         for bound, count in zip(bounds, counts, strict=True):
-            seen += count
-            if seen >= share * total:
+            below += count
+            if below >= share * total:
                 yield bound
                 break
 
 
 def datagrams(sent: Iterator[str]) -> Iterator[bytes]:
-    """Lines put together, each datagram small enough for one packet."""
+    """The lines packed into datagrams, each small enough for one packet."""
     packed = b""
     for line in sent:
         each = line.encode()
@@ -123,22 +123,22 @@ def datagrams(sent: Iterator[str]) -> Iterator[bytes]:
 
 
 class _Errors(asyncio.DatagramProtocol):
-    """Says once that nobody listens, or that there is nothing to tell them."""
+    """Logs once that StatsD cannot be reached, or that the figures cannot be collected."""
 
     def __init__(self, where: str) -> None:
         self._where = where
-        self._told = False
+        self._reported = False
 
     def error_received(self, exc: Exception) -> None:
-        self.tell(exc)
+        self.report(exc)
 
-    def tell(self, error: Exception) -> None:
-        if not self._told:
-            self._told = True
+    def report(self, error: Exception) -> None:
+        if not self._reported:
+            self._reported = True
             if isinstance(error, OSError) or is_retryable(error):
                 logger.warning("StatsD at %s cannot be reached: %s", self._where, error)
             else:
-                logger.error("the figures for StatsD at %s cannot be told", self._where, exc_info=error)
+                logger.error("the figures for StatsD at %s cannot be collected", self._where, exc_info=error)
 
 
 async def emit(settings: MetricsSettings, figures: Callable[[], Figures], db: Callable[[], Database]) -> None:
@@ -157,12 +157,12 @@ async def emit(settings: MetricsSettings, figures: Callable[[], Figures], db: Ca
                 now = figures()
                 async with db().acquire() as conn:
                     fleet = await fleet_figures(conn)
-                told = lines(now, before, await list_pools(db()), fleet, prefix=settings.statsd_prefix)
-                for datagram in datagrams(told):
+                sent = lines(now, before, await list_pools(db()), fleet, prefix=settings.statsd_prefix)
+                for datagram in datagrams(sent):
                     transport.sendto(datagram)
                 before = now
             except Exception as error:
-                errors.tell(error)
+                errors.report(error)
             await asyncio.sleep(settings.statsd_interval)
     finally:
         if transport is not None:

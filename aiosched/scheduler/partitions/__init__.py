@@ -1,1 +1,1 @@
-"""Which DAGs a scheduler owns: taking, reading, handing over, comparing with the rows."""
+"""Which DAGs a scheduler owns: acquiring, loading, handing over, comparing memory with the rows."""

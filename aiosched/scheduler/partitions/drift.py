@@ -1,7 +1,7 @@
-"""Memory is a cache of rows: a slow sweep compares the two and counts what differs, which must stay nothing.
+"""Memory is a cache of rows: a slow sweep compares the two and counts the differences, of which there must be none.
 
-Source: docs/architecture.md, "Who writes what". Every few seconds some of the runs that are held are read again
-by key. A difference is a bug of ours; it is logged and counted, and everything is read anew.
+Every few seconds some of the held runs are read again by key. A difference is a bug in aiosched: it is logged and
+counted, and everything is read again. Source: docs/architecture.md, "Who writes what".
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
-_MOST_RUNS: Final = 20  # compared in one go
-_MOST_TASKS: Final = 2_000  # of all of them together, unless one run alone has more
+_MOST_RUNS: Final = 20  # compared in one step
+_MOST_TASKS: Final = 2_000  # in all of these runs together, unless a single run has more
 
 
 class DriftSweep:
-    """Goes round the held runs, some at a time."""
+    """Compares the held runs in turn, some in each step."""
 
     def __init__(self) -> None:
         self._last = 0  # key of the run that was compared last
@@ -59,16 +59,16 @@ class DriftSweep:
 
 
 def differences(board: Board, rows: Sequence[Instance]) -> list[str]:
-    """What a run's board takes for stored, and what is: a sentence for each instance that differs."""
+    """A sentence for each instance whose stored state and try differ from what the board expects."""
     held = {(i.task, i.map_index): (i.stored_state, i.stored_try) for i in board}
     stored = {(i.task, i.map_index): (i.state, i.try_number) for i in rows}
     return [
         f"run {board.run.key}, task {task}, map index {map_index}: "
-        f"held as {_said(held.get((task, map_index)))}, stored as {_said(stored.get((task, map_index)))}"
+        f"held as {_text(held.get((task, map_index)))}, stored as {_text(stored.get((task, map_index)))}"
         for task, map_index in sorted(held.keys() | stored.keys())
         if held.get((task, map_index)) != stored.get((task, map_index))
     ]
 
 
-def _said(what: tuple[object, int] | None) -> str:
-    return "nothing" if what is None else f"{what[0]} in try {what[1]}"
+def _text(what: tuple[object, int] | None) -> str:
+    return "absent" if what is None else f"{what[0]} in try {what[1]}"

@@ -1,16 +1,16 @@
-"""Attempts that run in another scheduler than the one that owns their DAG.
+"""Remote attempts: those that run in another scheduler than the one that owns their DAG.
 
-A partition moves whenever it should, whatever runs in it; a running attempt stays in the process it
-is in. So there are two ends, and a scheduler may be both.
+A partition may move while its tasks run; a running attempt stays in its process. So there are two
+roles, and a scheduler may have both.
 
-- Whoever *lent* an attempt (gave its partition away while it ran) sends what becomes of it to the owner: a row of
-  `task_report`, behind the sender's fence. It also looks now and then whether the rows still want the attempt, and
-  stops it when they do not (it was cleared, marked, its run timed out).
-- The owner reads the rows, applies them as any report, and deletes them in the transaction that stores what
-  follows. When the other scheduler's row is gone, no report of it can come any more: those that it had sent are
-  read first, then the rest of its attempts is lost.
+- The *runner* gave the partition away while the attempt ran. It sends the attempt's reports to the owner, as rows of
+  `task_report`, behind its own fence. It also checks periodically whether the rows still want the attempt, and
+  stops it when they do not (the task was cleared or marked, or its run timed out).
+- The *owner* reads these rows, applies them like any report, and deletes them in the transaction that stores the
+  result. When the runner's row is gone, it can send no more reports: those already sent are read first, then
+  its remaining attempts are lost.
 
-Either way the owner alone writes the instances.
+Only the owner writes the instances.
 
 Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
 """
@@ -23,8 +23,8 @@ from typing import Final
 
 from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import reports as report_statements
 from aiosched.db.statements.inbox import notify
+from aiosched.db.statements.reports import insert_reports, living, read_reports, wanted_attempts
 from aiosched.scheduler.effects.attempt_control import stop_attempt
 from aiosched.scheduler.session.session import Session
 
@@ -34,16 +34,16 @@ _REPORTS_PER_TRANSACTION: Final = 500
 
 
 async def poll_remote_attempts(session: Session) -> float | None:
-    """One pass of the lender: send reports, stop what nobody wants any more; returns how long to rest."""
+    """One pass of the runner: send reports, stop attempts that are no longer wanted; returns how long to rest."""
     attempts = session.env.attempts
     async with session.locks.ownership:
         if attempts.outgoing:
             await _send(session)
-        if (running := [key for key in attempts.remote_attempts if key in attempts.in_flight]) and attempts.doubted(
+        if (running := [key for key in attempts.remote_attempts if key in attempts.in_flight]) and attempts.recheck_due(
             session.env.clock.monotonic(), session.env.settings.scheduler.safety_poll
         ):
             async with session.env.db.acquire() as conn:
-                wanted = await report_statements.wanted_attempts(conn, running, incarnation=session.env.incarnation)
+                wanted = await wanted_attempts(conn, running, incarnation=session.env.incarnation)
             for key in running:
                 if key not in wanted and key in attempts.in_flight:
                     stop_attempt(session, key)
@@ -58,22 +58,22 @@ async def _send(session: Session) -> None:
     reports = [attempts.outgoing[i] for i in range(min(len(attempts.outgoing), _REPORTS_PER_TRANSACTION))]
     addressed = [(attempts.remote_attempts[report.key], report) for report in reports]
     async with session.env.command_journal.transaction() as transaction:
-        await report_statements.insert_reports(transaction.conn, addressed, incarnation=session.env.incarnation)
+        await insert_reports(transaction.conn, addressed, incarnation=session.env.incarnation)
     attempts.sent(reports)
     async with session.env.db.acquire() as conn:
         await notify(conn, "reports", {partition for partition, _ in addressed})
 
 
 async def receive_remote_reports(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> None:
-    """Read what other schedulers tell of attempts of `partitions`. Call it with `locks.ownership` held."""
-    reports = await report_statements.read_reports(conn, partitions, but=_unapplied(session))
+    """Read other schedulers' reports on attempts of `partitions`. Call it with `locks.ownership` held."""
+    reports = await read_reports(conn, partitions, but=_unapplied(session))
     session.env.attempts.reports.extend(reports)
     if reports:
         session.wakeups.evaluation.wake()
 
 
 def _unapplied(session: Session) -> set[int]:
-    """Reports of other schedulers that are read and not yet done with, by their rows."""
+    """The row ids of other schedulers' reports that are read and whose effects are not committed yet."""
     unstored = session.cache.unstored
     read = {report.inbox_id for report in session.env.attempts.reports if report.inbox_id is not None}
     storing = unstored.storing.messages.read_reports if unstored.storing is not None else ()
@@ -81,12 +81,12 @@ def _unapplied(session: Session) -> set[int]:
 
 
 async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
-    """Schedulers that ran attempts of ours are not seen any more. Call it with `locks.ownership` held."""
+    """Lose the attempts of those `suspects` that have left the fleet. Call it with `locks.ownership` held."""
     cache = session.cache
     async with session.env.db.acquire() as conn:
-        gone = set(suspects) - await report_statements.living(conn)
+        gone = set(suspects) - await living(conn)
         if gone:
-            await receive_remote_reports(session, conn, cache.partitions)  # all that they can ever have sent
+            await receive_remote_reports(session, conn, cache.partitions)  # everything that they can have sent
     if not gone:
         return
     known, now, lost = session.env.attempts.known(), session.env.clock.now(), 0

@@ -1,10 +1,13 @@
-"""Reading partitions into memory: at the start, after a take-over, after any doubt, and at news of DAGs.
+"""Loading partitions into memory: at the start, after a take-over, in each new session, and when DAGs change.
 
-Attempts that were queued or running are told apart: those this process still runs go on, as do
-those that ended here and are not stored yet; those of living schedulers, which gave the partition
-away while they ran (handover.py); those it had claimed but never handed out are handed out now; all
-others died with their scheduler and are lost (they do not spend retries). Source:
-docs/architecture.md, "Ownership and fencing".
+What happens to an attempt that is queued or running in the rows depends on where it is:
+
+- It still runs here, or has ended here and is not stored yet: it goes on.
+- It runs in a living scheduler, which gave the partition away meanwhile (handover.py): it goes on.
+- It was claimed here but never handed out: it is handed out now.
+- All others died with their scheduler and are lost, which costs no retry.
+
+Source: docs/architecture.md, "Ownership and fencing".
 """
 
 from __future__ import annotations
@@ -22,10 +25,9 @@ from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import runs as run_statements
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.reports import living
-from aiosched.db.statements.runs import DagRow
+from aiosched.db.statements.runs import DagRow, load_dags, load_instances, load_unfinished_runs, set_next_runs
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.db.statements.triggers import load_deferrals
 from aiosched.errors import DagError, StaleRows
@@ -33,7 +35,7 @@ from aiosched.scheduler.effects.deadlines import load_deadlines
 from aiosched.scheduler.effects.outbox import load_outbox
 from aiosched.scheduler.effects.slas import watch_slas
 from aiosched.scheduler.partitions.handover import receive_remote_reports
-from aiosched.scheduler.partitions.previous_run import look_back
+from aiosched.scheduler.partitions.previous_run import find_previous_runs
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, rehydrate
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
@@ -47,18 +49,17 @@ _NO_DEFERRALS: Final[Mapping[tuple[int, int, int], tuple[Deferred, bool]]] = Map
 
 
 async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
-    """Hold everything of `partitions`, which this scheduler owns from now on. Call it under the `locks.ownership`."""
+    """Load everything of `partitions`, which this scheduler now owns. Call it with `locks.ownership` held."""
     wanted = set(partitions) - session.cache.partitions
     if not wanted:
         return
     await _load_dags(session, wanted)
-    session.env.attempts.take_back(wanted)
+    session.env.attempts.reclaim(wanted)
     async with session.env.db.acquire() as conn:
         elsewhere = await living(conn) - {session.env.incarnation}
-        await receive_remote_reports(
-            session, conn, wanted
-        )  # after that look: who is gone has sent all that it ever will
-        unfinished = await run_statements.load_unfinished_runs(conn, wanted)
+        # only after reading who lives: a scheduler that is gone by then can send nothing more
+        await receive_remote_reports(session, conn, wanted)
+        unfinished = await load_unfinished_runs(conn, wanted)
         for backfill in await load_backfills(conn, wanted):
             if backfill.dag_id in session.cache.dags:
                 session.cache.add_backfill(backfill)
@@ -70,7 +71,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
                 session.cache.work.to_start[run.dag_id] = None
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
-            instances = await run_statements.load_instances(conn, [run.key for run in chunk])
+            instances = await load_instances(conn, [run.key for run in chunk])
             deferrals = await load_deferrals(conn, [run.key for run in chunk], session.env.journal.keyring)
             rehydrations = await rehydrate(conn, chunk, session.cache)
             known = session.env.attempts.known()
@@ -79,16 +80,16 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
                 resume(session.context, run, instances[run.key], known, deferrals, rehydration, elsewhere)
         await load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
-    await look_back(session)
+    await find_previous_runs(session)
     session.cache.partitions |= wanted
     if unfinished:
-        logger.info("read %d unfinished runs of %d partitions", len(unfinished), len(wanted))
+        logger.info("loaded %d unfinished runs of %d partitions", len(unfinished), len(wanted))
 
 
 async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
-    """News about DAGs: new versions, new flags, new or deleted DAGs. Call it with `locks.ownership` held.
+    """Apply changes of DAGs: new versions, new flags, new or deleted DAGs. Call it with `locks.ownership` held.
 
-    Raises StaleRows when there is a DAG again that was left alone with unfinished runs: they are read then.
+    Raises StaleRows when a DAG becomes readable whose unfinished runs were left alone: the next session loads them.
     """
     cache = session.cache
     owned = set(partitions) & cache.partitions
@@ -96,21 +97,21 @@ async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
         left_alone = {run.dag_id for run in cache.unreadable.runs.values()} - cache.dags.keys()
         await _load_dags(session, owned)
         if back := left_alone & cache.dags.keys():
-            raise StaleRows(f"What could not be read of {', '.join(sorted(back))} has a newer version")
+            raise StaleRows(f"There is a newer version of {', '.join(sorted(back))}, which could not be read before")
         session.wakeups.wake_all()
 
 
 async def _load_dags(session: Session, partitions: set[int]) -> None:
     cache = session.cache
     async with session.env.db.acquire() as conn:
-        rows = await _readable_dags(session, conn, await run_statements.load_dags(conn, partitions))
+        rows = await _readable_dags(session, conn, await load_dags(conn, partitions))
         changed = [row for row in rows if _differs(cache.dags.get(row.dag_id), row)]
         positions = await schedule_positions(conn, [cache.versions[row.version_id][0].spec for row in changed])
         for row in changed:
             dag = cache.put_dag(row, cache.versions[row.version_id][0])
             plan_next(session.context, dag, positions[row.dag_id])
         if changed:
-            await run_statements.set_next_runs(conn, [(r.dag_id, cache.dags[r.dag_id].next_run) for r in changed])
+            await set_next_runs(conn, [(r.dag_id, cache.dags[r.dag_id].next_run) for r in changed])
     watch_slas(session, [cache.dags[row.dag_id] for row in changed])
     there = {row.dag_id for row in rows}
     for dag_id in [i for i, dag in cache.dags.items() if dag.row.partition in partitions and i not in there]:
@@ -118,9 +119,9 @@ async def _load_dags(session: Session, partitions: set[int]) -> None:
 
 
 async def _readable_dags(session: Session, conn: DatabaseConnection, rows: Iterable[DagRow]) -> list[DagRow]:
-    """The rows of the DAGs to hold: those of which the newest version can be read, and those that are held already.
+    """The rows of the DAGs to hold: those whose newest version can be read, and those that are already held.
 
-    The latter go on with the version that they have, and make no runs.
+    The latter keep the version that they are held with, and get no new runs.
     """
     rows, cache, found = list(rows), session.cache, []
     readable = await readable_versions(session.cache, conn, {row.version_id for row in rows})
@@ -136,9 +137,9 @@ async def _readable_dags(session: Session, conn: DatabaseConnection, rows: Itera
 
 
 async def _readable_runs(session: Session, conn: DatabaseConnection, unfinished: Iterable[Run]) -> list[Run]:
-    """The runs to hold: those of which DAG and version can be read.
+    """The runs to hold: those whose DAG and version can be read.
 
-    All others are left alone; what runs here of them, runs for whoever can read them (handover.py).
+    All others are left alone. Their attempts that run here become remote attempts (handover.py).
     """
     runs, cache, found = list(unfinished), session.cache, []
     left: dict[int, int] = {}
@@ -153,7 +154,7 @@ async def _readable_runs(session: Session, conn: DatabaseConnection, unfinished:
         if dag is not None:
             dag.unread.append(run)
     if left:
-        session.env.attempts.lend(left)
+        session.env.attempts.hand_over(left)
     return found
 
 
@@ -162,11 +163,11 @@ def _differs(dag: OwnedDag | None, row: DagRow) -> bool:
 
 
 def plan_next(context: DecisionContext, dag: OwnedDag, position: SchedulePosition) -> None:
-    """Compute the DAG's next run from where its schedule stands, and put it on the calendar (13.1)."""
+    """Compute the DAG's next run from the position of its schedule, and put it on the calendar (13.1)."""
     try:
         dag.next_run = next_scheduled_run(dag.version.spec, position, context.clock.now())
     except DagError as error:
-        logger.error("not scheduled: %s", error, extra={"dag_id": dag.row.dag_id})
+        logger.error("cannot be scheduled: %s", error, extra={"dag_id": dag.row.dag_id})
         dag.next_run = None
     context.cache.plan(dag)
     context.cache.work.assets.add(dag.row.partition)
@@ -181,10 +182,11 @@ def resume(
     rehydration: Rehydration = NOTHING,
     elsewhere: Collection[int] = frozenset(),
 ) -> None:
-    """Hold a running run that was read back. `known` are the attempts that this process still runs or will report.
+    """Hold a running run that was read from its rows.
 
-    `deferrals` have what its instances wait for or go on with, by (run, task index, map index). The
-    attempts of the incarnations `elsewhere` go on there.
+    `known` are the attempts that this process still runs or will report. `deferrals` hold the triggers that its
+    instances wait for or resume from, by (run, task index, map index). Attempts of the incarnations `elsewhere` go
+    on there.
     """
     version, graph = context.cache.versions[run.version_id]
     board = make_board(run, version, graph, instances)
@@ -192,7 +194,7 @@ def resume(
         if (found := deferrals.get((run.key, instance.task, instance.map_index))) is not None:
             waited, instance.holds_pool = found
             board.deferrals.recall(instance, waited)
-    rehydration.tell(board)
+    rehydration.apply_to(board)
     context.cache.add_board(board)
     now = context.clock.now()
     abandoned = []
@@ -201,12 +203,12 @@ def resume(
             continue
         if board.key(instance) in known:
             if (began := context.attempts.begun.get(board.key(instance))) is not None:
-                board.apply(began, now)  # the row may not tell yet
+                board.apply(began, now)  # the row may not have it yet
             continue
         if instance.queued_by is not None and instance.queued_by in elsewhere:
             context.cache.elsewhere.add(instance.queued_by)
         elif instance.queued_by == context.incarnation and instance.state is TaskState.QUEUED:
-            abandoned.append(instance)  # claimed in a commit whose answer never came: it was not started
+            abandoned.append(instance)  # claimed in a commit that was never confirmed: it was not handed out
         else:
             board.lose(instance, now, "its scheduler ended while it ran")
             context.metrics.lost_attempts += 1

@@ -1,9 +1,9 @@
-"""Who owns which partitions: joining, sharing out, taking over.
+"""Which scheduler owns which partitions: joining, sharing out, taking over.
 
-There is no leader. Every scheduler looks at the same rows and makes the same plan: dead
-peers are fenced and their partitions freed, free partitions are taken up to one's share,
-what is above it is given away, whatever runs there (handover.py). Who drains gives everything away while there is
-somebody to take it. Source: docs/architecture.md, "Ownership and fencing".
+There is no leader. Every scheduler reads the same rows and makes the same plan: dead peers are
+fenced and their partitions released, each scheduler acquires free partitions up to its share and
+gives back its surplus, even if tasks run there (handover.py). A draining scheduler gives everything
+back while there is a peer to take it. Source: docs/architecture.md, "Ownership and fencing".
 """
 
 from __future__ import annotations
@@ -30,14 +30,12 @@ from aiosched.scheduler.slots.enqueueing import check_pools
 
 logger = logging.getLogger(__name__)
 
-MOVES_BUSY: Final = (
-    2  # the protocol from which on a scheduler knows what it means that a partition's tasks run elsewhere
-)
+REMOTE_ATTEMPTS_PROTOCOL: Final = 2  # first protocol version that supports remote attempts
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """What one scheduler does after a look at the fleet."""
+    """What one scheduler does for one view of the fleet."""
 
     remove_dead: tuple[int, ...]  # incarnations to take over
     acquire: tuple[int, ...]  # free partitions to take
@@ -45,7 +43,7 @@ class PartitionPlan:
 
 
 def make_plan(view: FleetView, me: int) -> PartitionPlan:
-    """The plan of scheduler `me`. Shares differ by at most one partition; who drains gets none."""
+    """The plan of scheduler `me`. Shares differ by at most one partition; a draining scheduler gets none."""
     living = sorted(peer.incarnation for peer in view.peers if not peer.dead and not peer.draining)
     dead = tuple(peer.incarnation for peer in view.peers if peer.dead and peer.incarnation != me)
     owned = sum(owner == me for owner in view.leases.values())
@@ -54,14 +52,14 @@ def make_plan(view: FleetView, me: int) -> PartitionPlan:
         return PartitionPlan(dead, (), owned if drains and living else 0)
     share = PARTITIONS // len(living) + (living.index(me) < PARTITIONS % len(living))
     free = sorted(partition for partition, owner in view.leases.items() if owner is None)
-    start = living.index(me) * len(free) // len(living)  # so that peers reach for different ones
+    start = living.index(me) * len(free) // len(living)  # so that peers try different ones
     return PartitionPlan(dead, tuple((free[start:] + free[:start])[: max(0, share - owned)]), max(0, owned - share))
 
 
 async def apply_view(session: Session, view: FleetView) -> bool:
-    """Carry out the plan after a look; whether there was something to do, so that another look is worth it.
+    """Carry out the plan for a view; returns whether there was something to do, so that the fleet should be read again.
 
-    Clears `locks.loaded` when partitions are loaded; the caller sets it once the requests to them are applied.
+    Clears `locks.loaded` before loading partitions; the caller sets it once their waiting requests are applied.
     Call it with `locks.ownership` held.
     """
     env, cache, membership = session.env, session.cache, session.membership
@@ -96,25 +94,25 @@ async def apply_view(session: Session, view: FleetView) -> bool:
         await load_partitions(session, mine)
     if suspects:
         await lose_attempts_of(session, suspects)
-    if plan.surplus and not session.context.unsent:  # what is queued and not handed out may not leave
-        knows = all(peer.protocol >= MOVES_BUSY for peer in view.peers if not peer.dead)
-        busy |= await give_back(session, plan.surplus, busy_ones=knows)
+    if plan.surplus and not session.context.unsent:  # attempts that are not handed out yet must not leave
+        supported = all(peer.protocol >= REMOTE_ATTEMPTS_PROTOCOL for peer in view.peers if not peer.dead)
+        busy |= await give_back(session, plan.surplus, busy_ones=supported)
     return busy
 
 
 def _end_orphans() -> None:
-    """What a scheduler of this machine that was killed may have left behind ends before its tasks run again."""
+    """End processes that a killed scheduler of this machine has left behind, before its tasks run again."""
     if ended := end_orphans():
         logger.warning("%s", ended.text("a scheduler that was killed"))
 
 
 async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> bool:
-    """Give away up to `count` partitions; whether any was. What runs of them goes on here (handover.py).
+    """Give back up to `count` partitions; returns whether there were any. Their attempts go on here (handover.py).
 
-    Without `busy_ones` only those without running tasks: there is a scheduler that would take such tasks for lost.
+    Without `busy_ones` only partitions without running tasks are given back: some peer would treat such tasks as lost.
 
-    The transaction that releases them stores all that was decided, so the next owner reads the whole
-    truth, and nothing of them is held from the moment in which it was collected.
+    The transaction that releases them also stores everything that was decided, so the next owner reads a
+    complete state. Nothing of these partitions is held once that batch is collected.
     """
     cache = session.cache
     async with session.env.journal.transaction() as transaction:
@@ -123,23 +121,23 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
         dags = [dag for dag in cache.dags.values() if dag.row.partition in leaving]
         cache.unstored.dirty |= {board: None for dag in dags for board in dag.running.values() if board.effects.lazy}
         batch = cache.collect(keeping)
-        session.env.attempts.lend({run: dag.row.partition for dag in dags for run in (*dag.running, *dag.ending)})
+        session.env.attempts.hand_over({run: dag.row.partition for dag in dags for run in (*dag.running, *dag.ending)})
         for dag in dags:
             cache.drop_dag(dag.row.dag_id)
         cache.partitions -= leaving
         session.outbox.forget(leaving)
         committed = await transaction.write(batch)
         await ownership.release(transaction.conn, session.env.incarnation, leaving)
-    # a view from before this moment still shows them as ours
+    # a view read before this moment still shows them as ours
     session.membership.given_back.update(dict.fromkeys(leaving, time.monotonic()))
     after_commit(session, committed)
     return bool(leaving)
 
 
 def _choose(session: Session, count: int, *, busy_ones: bool) -> set[int]:
-    """Up to `count` owned partitions, busy and idle ones alike, so that the work is shared out, too.
+    """Up to `count` owned partitions, busy and idle ones alike, so that the load is shared, too.
 
-    One with a callback under way stays until that has ended, so that it is not delivered twice.
+    A partition with a running callback stays until it has ended, so that it is not delivered twice.
     """
     cache = session.cache
     load = dict.fromkeys(cache.partitions - set(session.env.attempts.callbacks.values()), 0)
@@ -148,6 +146,8 @@ def _choose(session: Session, count: int, *, busy_ones: bool) -> set[int]:
             load[dag.row.partition] += len(dag.running)
             if not busy_ones and any(i.state in HOLDING_SLOT for board in dag.running.values() for i in board):
                 del load[dag.row.partition]
-    ordered = sorted(load, key=lambda partition: (load[partition], zlib.crc32(bytes([partition]))))  # equals at random
+    ordered = sorted(
+        load, key=lambda partition: (load[partition], zlib.crc32(bytes([partition])))
+    )  # ties: pseudo-random
     count = min(count, len(load))
     return {ordered[(2 * i + 1) * len(ordered) // (2 * count)] for i in range(count)}

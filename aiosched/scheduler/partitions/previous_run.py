@@ -1,7 +1,7 @@
-"""Finding the run before, for boards with tasks that look at it.
+"""Finding the previous run of boards whose tasks depend on it.
 
-Until a board knows its past, those tasks wait; so this may come after the board is held. A
-run before that is held itself is looked at in memory, any other in the rows.
+Those tasks wait until the board has its past, so this may happen after the board is held. If the
+previous run is held too, its board is used; otherwise its rows are read.
 Source: the semantics reference, section 6.1.
 """
 
@@ -23,10 +23,10 @@ from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.version_reading import readable_versions
 
 
-async def look_back(session: Session) -> None:
-    """Let every board that looks back, and does not know its past yet, know it. Call it under the `locks.ownership`."""
+async def find_previous_runs(session: Session) -> None:
+    """Give each board that needs its past and lacks it that past. Call it with `locks.ownership` held."""
     cache = session.cache
-    dag_ids, cache.work.to_look_back = cache.work.to_look_back, {}
+    dag_ids, cache.work.to_find_previous = cache.work.to_find_previous, {}
     dags = [dag for dag_id in dag_ids if (dag := cache.dags.get(dag_id)) is not None]
     waiting = [
         board
@@ -50,10 +50,10 @@ async def look_back(session: Session) -> None:
     session.wakeups.evaluation.wake()
 
 
-def look_again(context: DecisionContext, run: Run) -> None:
-    """The rows of a run that is not held have changed: those who look at it are to read them again."""
-    if context.cache.previous_run_index.look_again(run.key):
-        context.cache.work.to_look_back[run.dag_id] = None
+def invalidate_past(context: DecisionContext, run: Run) -> None:
+    """The rows of a run that is not held have changed: boards that depend on it must read them again."""
+    if context.cache.previous_run_index.invalidate(run.key):
+        context.cache.work.to_find_previous[run.dag_id] = None
         context.wakeups.creation.wake()
 
 
@@ -63,7 +63,7 @@ async def read_past(
     boards: Sequence[Board],
     held: Mapping[int, Board] = MappingProxyType({}),
 ) -> list[tuple[Board, Past, int | None]]:
-    """What each board knows of the runs before it, and the key of the run before. Those of `held` are not read."""
+    """The past of each board and the key of its previous run. Runs in `held` are not read."""
     found = await _runs_before(conn, boards)
     stored = await _stored(cache, conn, [before for before in found.values() if before.key not in held])
     pasts: list[tuple[Board, Past, int | None]] = []
@@ -75,9 +75,9 @@ async def read_past(
             continue
         previous: PreviousRun | None = held.get(before.key) or stored.get(before.key)
         if previous is None:
-            continue  # its version cannot be read: what looks at it waits
-        seen = await _seen_before(cache, conn, board, previous)
-        pasts.append((board, Past(previous, before.logical_date, seen, opens), before.key))
+            continue  # its version cannot be read: tasks that depend on it wait
+        earlier = await _existed_before(cache, conn, board, previous)
+        pasts.append((board, Past(previous, before.logical_date, earlier, opens), before.key))
     return pasts
 
 
@@ -103,10 +103,10 @@ async def _stored(cache: StateCache, conn: DatabaseConnection, runs: Sequence[Ru
     }
 
 
-async def _seen_before(
+async def _existed_before(
     cache: StateCache, conn: DatabaseConnection, board: Board, previous: PreviousRun
 ) -> frozenset[str]:
-    """The tasks that the run before does not have, and an earlier one has: a rare question."""
+    """The tasks that the previous run does not have but an earlier one has. Rarely needed."""
     lookback, date = board.graph.lookback, board.run.logical_date
     assert lookback is not None
     task_ids = [board.graph.task_ids[task] for task in lookback.tasks]

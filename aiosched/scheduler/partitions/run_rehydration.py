@@ -1,7 +1,7 @@
-"""Giving a board that is read back what its rows do not say: lengths of values, decisions of branches, other code.
+"""What a loaded board needs besides its run and instance rows: map lengths, branch decisions, code of past tries.
 
-A branch's decision and a value that others are mapped over are XComs. Does not live here:
-the run before (previous_run.py).
+A branch's decision and a value that tasks are mapped over are XComs. Does not live here:
+the previous run (previous_run.py).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rehydration:
-    """What is known of one run besides its rows."""
+    """What is stored about one run besides its own row and those of its instances."""
 
     lengths: Mapping[Place, int | None]
     decisions: Mapping[Place, list[str]]
-    sources: Mapping[Place, tuple[int, str | None]]  # the newest try that ran other code than the version's
+    sources: Mapping[Place, tuple[int, str | None]]  # the newest try whose code was not that of the run's version
 
-    def tell(self, board: Board) -> None:
-        """Let the board know it; call it before the board resumes or starts."""
+    def apply_to(self, board: Board) -> None:
+        """Set it on the board; call this before the board resumes or starts."""
         for (task, map_index), length in self.lengths.items():
             if length is not None or map_index >= 0:
                 board.learn_length(task, map_index, length or 0)
@@ -45,7 +45,7 @@ NOTHING: Final = Rehydration(MappingProxyType({}), MappingProxyType({}), Mapping
 
 
 async def rehydrate(conn: DatabaseConnection, runs: Sequence[Run], cache: StateCache) -> dict[int, Rehydration]:
-    """What is known of `runs`, by their keys; the versions they are pinned to must be held."""
+    """Read it for `runs`, by their keys; their versions must be held."""
     graphs = {run.key: cache.versions[run.version_id][1] for run in runs}
     measured = [(key, task) for key, graph in graphs.items() if graph.mappings for task in graph.mappings.readers]
     branches = [

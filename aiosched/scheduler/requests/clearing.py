@@ -6,13 +6,12 @@
     mark_tasks  the same selection and {state: success|failed|skipped} -> the same
     mark_run    {run_id, state: success|failed|queued} -> {run_id, state}
 
-Without `run_ids` the runs with a logical date in [from, to] are meant, without those too all
-runs; `past` and `future` add the runs before and after those named, by logical date. An id of a
-task that only some of the runs have is about those. What a request means is decided in
-selection.py, what it does to a run by its board (core/run/board.py). Runs that are held are changed
-in memory and stored by the journal, together with the answer; all others before
-(stored_runs.py), so a request that was interrupted is applied again from its beginning: nothing
-that it queued has started.
+Without `run_ids` a request applies to the runs with a logical date in [from, to], and without those to
+all runs; `past` and `future` add the runs before and after the named ones, by logical date. The id of a
+task that only some of the runs have selects only those runs. selection.py decides which instances a request
+selects, the board (core/run/board.py) what happens to a run. Held runs are changed in memory and stored by the
+journal, together with the answer; all others are changed before (stored_runs.py). So an interrupted request
+is applied again from the beginning: nothing that it queued has started.
 
 Source: the semantics reference, section 28.
 """
@@ -72,7 +71,7 @@ async def _change(
 ) -> dict[str, Any] | None:
     cache, newest_version = session.cache, request.newest_version
     async with session.env.db.acquire() as conn:
-        if request.dry_run:  # asked for by an older aiosched; newer ones look by themselves
+        if request.dry_run:  # sent by an older aiosched; newer ones read the preview themselves
             return await touched_by(conn, cache, dag.row.dag_id, dag.version.id, request)
         runs = await runs_meant(conn, dag.row.dag_id, request)
         versions = {run.version_id for run in runs} | {dag.version.id}
@@ -106,10 +105,10 @@ async def _apply(
     newest_version: bool = False,
     refuse: Callable[[], None] | None = None,
 ) -> None:
-    """Change the runs, those that are not held first, and answer in the transaction that stores the last change.
+    """Change the runs, those that are not held first; the transaction of the last change stores the answer.
 
     No run starts meanwhile (the caller holds `locks.ownership`), but running ones may end.
-    `refuse` raises Refused before anything is changed, by what holds then.
+    `refuse` is called right before the first change, and may raise Refused.
     """
     now = session.env.clock.now()
     async with session.env.db.acquire() as conn:

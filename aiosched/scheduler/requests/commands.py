@@ -9,10 +9,10 @@
 
     clear, mark_tasks, mark_run: see clearing.py; backfill_…: see backfills.py; set_note: see notes.py
 
-A verb either does what it says, or is refused with {"error": …}; what its arguments may be is in core/requests. The
-answer is stored in the transaction that stores what the verb did (a verb that can be repeated without harm may be
-answered right after it), so no crash can apply a request twice or answer it without effect. An error in a verb is
-our bug: it is logged, answered as that, and everything is read again, since nobody knows how far the verb came.
+A verb is either applied, or refused with {"error": …}; core/requests defines its arguments. The answer is stored in
+the transaction that stores the verb's effects (an idempotent verb may be answered right after it), so no crash can
+apply a request twice or answer it without effect. Any other exception in a verb is a bug in aiosched: it is logged,
+answered as such, and everything is read again, since it is not known how far the verb got.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from aiosched.db.statements.inbox import Command, CommandResult
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import AioschedError, DagError, InternalError, NotFound, Refused, StaleRows
 from aiosched.scheduler.partitions.loading import plan_next, set_paused
-from aiosched.scheduler.partitions.previous_run import look_again
+from aiosched.scheduler.partitions.previous_run import invalidate_past
 from aiosched.scheduler.requests import clearing
 from aiosched.scheduler.requests.notes import set_note
 from aiosched.scheduler.runs import backfills
 from aiosched.scheduler.runs.asset_runs import emit_event
-from aiosched.scheduler.runs.due_runs import asked_for
+from aiosched.scheduler.runs.due_runs import requested_run
 from aiosched.scheduler.runs.new_runs import create
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
@@ -52,11 +52,11 @@ _COMMANDS_PER_PASS: Final = 200
 
 
 async def apply_commands(session: Session) -> int:
-    """Apply the waiting requests to our partitions, in the order they were made; returns how many.
+    """Apply the waiting requests for our partitions, in the order they were made; returns how many.
 
-    Call it with `locks.ownership` held. Raises StaleRows when one of them met a bug; those after it still wait.
+    Call it with `locks.ownership` held. Raises StaleRows if one of them hits a bug; those after it still wait.
     """
-    applied = session.cache.unstored.answers()  # asked before the query: an answer may be committed while it runs
+    applied = session.cache.unstored.answers()  # read before the query: an answer may be committed while it runs
     async with session.env.db.acquire() as conn:
         commands = await inbox.waiting_commands(conn, sorted(session.cache.partitions), limit=_COMMANDS_PER_PASS)
     commands = [command for command in commands if command.id not in applied]
@@ -77,13 +77,13 @@ async def apply_commands(session: Session) -> int:
     async with session.env.db.acquire() as conn:
         await inbox.announce_applied(conn, done)
     if met_bug:
-        raise StaleRows(f"The request {command.verb!r} met a bug in aiosched")
+        raise StaleRows(f"The request {command.verb!r} hit a bug in aiosched")
     session.wakeups.wake_all()
     return len(done)
 
 
 async def _apply(session: Session, command: Command) -> CommandResult | None:
-    """Do what a request asks; the answer to store, or None when the verb sees to that itself."""
+    """Apply a request; returns the answer to store, or None if the verb stores it itself."""
     try:
         request = decode(command.verb, command.args)
         if isinstance(request, EmitAsset):
@@ -102,29 +102,29 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
     except Exception as error:
         if isinstance(error, AioschedError) or is_retryable(error):
             raise
-        logger.exception("the request %s by %s met a bug", command.verb, command.requested_by)
-        told = f"{command.verb} met a bug in the scheduler ({error!r}); its log has the details. Please report it."
-        return CommandResult("refused", {"error": told, "exit_code": InternalError.exit_code})
+        logger.exception("the request %s by %s hit a bug", command.verb, command.requested_by)
+        message = f"{command.verb} hit a bug in the scheduler ({error!r}); its log has the details. Please report it."
+        return CommandResult("refused", {"error": message, "exit_code": InternalError.exit_code})
 
 
 def _exit_code(error: AioschedError) -> int:
     return error.exit_code if isinstance(error, (NotFound, Refused)) else Refused.exit_code
 
 
-async def _trigger(session: Session, dag: OwnedDag, wish: Trigger, number: int) -> None:
+async def _trigger(session: Session, dag: OwnedDag, request: Trigger, number: int) -> None:
     await _check_file(session, dag)
     check_run_type(dag.version.spec, RunType.MANUAL)
-    if wish.unpause and dag.row.is_paused:
+    if request.unpause and dag.row.is_paused:
         await _set_paused(session, dag, False)
     now = session.env.clock.now()
-    creation = asked_for(
+    creation = requested_run(
         dag,
         now,
-        conf=wish.conf,
-        run_id=wish.run_id,
-        logical_date=wish.logical_date,
-        run_after=wish.run_after,
-        triggered_by=wish.triggered_by,
+        conf=request.conf,
+        run_id=request.run_id,
+        logical_date=request.logical_date,
+        run_after=request.run_after,
+        triggered_by=request.triggered_by,
         allowed_run_id=re.compile(session.env.settings.scheduler.allowed_run_id_pattern),
         may_start=not session.membership.draining,
     )
@@ -138,7 +138,7 @@ async def _trigger(session: Session, dag: OwnedDag, wish: Trigger, number: int) 
 
 
 async def _check_file(session: Session, dag: OwnedDag) -> None:
-    """Raise Refused for a DAG that takes no runs because of its file, with what is wrong with the file."""
+    """Raise Refused, with the import error, for a DAG that takes no runs because of its file."""
     row, reason = dag.row, None
     if row.has_import_errors and row.file is not None:
         async with session.env.db.acquire() as conn:
@@ -166,8 +166,8 @@ async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool) -> None:
     plan_next(session.context, dag, positions[dag.row.dag_id])
 
 
-async def _cancel_run(session: Session, dag: OwnedDag, wish: CancelRun, number: int) -> None:
-    run_id = wish.run_id
+async def _cancel_run(session: Session, dag: OwnedDag, request: CancelRun, number: int) -> None:
+    run_id = request.run_id
     now = session.env.clock.now()
     for board in dag.running.values():
         if board.run.run_id == run_id:
@@ -183,7 +183,7 @@ async def _cancel_run(session: Session, dag: OwnedDag, wish: CancelRun, number: 
                 await runs.fail_queued_run(transaction.conn, run.key, now, "cancelled")
                 await transaction.answer(number, {"run_id": run_id})
             session.env.observers.on_run_end(run)
-            look_again(session.context, run)
+            invalidate_past(session.context, run)
             session.cache.plan(dag)  # there is room for another run
             return
     async with session.env.db.acquire() as conn:
@@ -209,7 +209,7 @@ async def _delete_dag(session: Session, dag: OwnedDag, _: DeleteDag, number: int
     session.cache.drop_dag(dag.row.dag_id)
 
 
-# Of the session, the DAG, the request and the number of its row; the result, or None when it is answered already.
+# (session, DAG, request, id of its row) -> the result, or None if the verb has stored the answer already
 Verb = Callable[[Session, OwnedDag, Any, int], Awaitable[dict[str, Any] | None]]
 
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(

@@ -2,7 +2,7 @@
 
     set_note  {run_id, note, task_id, map_index} -> {run_id, task_id, map_index, note}
 
-A note takes the place of the one before it, an empty one removes it. Clearing a run keeps its notes.
+A note replaces the previous one; an empty note removes it. Clearing a run keeps its notes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from aiosched.scheduler.state.version_reading import ensure_versions
 LONGEST_NOTE: Final = 1000  # characters
 
 
-async def set_note(session: Session, dag: OwnedDag, wish: SetNote, _: int) -> dict[str, Any]:
+async def set_note(session: Session, dag: OwnedDag, request: SetNote, _: int) -> dict[str, Any]:
     """Put a note on a run, or on one of its task instances."""
-    run_id, task_id, note = wish.run_id, wish.task_id, read_note(wish.note)
+    run_id, task_id, note = request.run_id, request.task_id, read_note(request.note)
     async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         found = await runs_by_id(conn, dag.row.dag_id, [run_id])
@@ -36,7 +36,7 @@ async def set_note(session: Session, dag: OwnedDag, wish: SetNote, _: int) -> di
             return answer
         await ensure_versions(session.cache, conn, {found[0].version_id})
         graph = session.cache.versions[found[0].version_id][1]
-        place = await _place(conn, graph, found[0], task_id, wish.map_index)
+        place = await _place(conn, graph, found[0], task_id, request.map_index)
         await notes.set_task_note(conn, place, note)
         return answer | {"map_index": place[2]}
 
@@ -47,7 +47,7 @@ def read_note(text: str | None) -> str | None:
     if len(note) > LONGEST_NOTE:
         raise Refused(
             f"The note has {len(note)} characters, and {LONGEST_NOTE} are the most: keep it short, "
-            "and put the rest where the note can link to."
+            "and link to the rest."
         )
     if "\0" in note:
         raise Refused("The note has a NUL character, which cannot be stored: remove it.")

@@ -1,7 +1,7 @@
-"""What a request to clear, to mark or to backfill would touch: a read, by any process, with or without a scheduler.
+"""What a request to clear, mark or backfill would touch: a read by any process, with or without a scheduler.
 
-It is answered from the rows by whoever asks, and leaves no entry in the audit log. Decided as the owner decides
-(selection.py, runs/backfills.py); an instance whose change is not stored yet is shown as it was.
+The client reads it from the rows, without an entry in the audit log. The same code decides as in the owner
+(selection.py, runs/backfills.py). An instance whose change is not stored yet is shown as stored.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from aiosched.scheduler.state.version_reading import ensure_versions
 
 
 def is_preview(request: Request) -> TypeGuard[TaskChange | BackfillCreate]:
-    """Whether a request only wants to know what it would touch."""
+    """Whether a request only asks what it would touch."""
     return isinstance(request, (TaskChange, BackfillCreate)) and request.dry_run
 
 
 async def preview(db: Database, dag_id: str, request: TaskChange | BackfillCreate, *, now: datetime) -> dict[str, Any]:
-    """What the owner would answer to the request, as of now. Raises NotFound and Refused as it does."""
+    """What the owner would answer to the request now. Raises NotFound and Refused as the owner does."""
     async with db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
         try:
             return await _read(conn, dag_id, request, now)
-        except DagError as error:  # a task, a pattern or a conf that cannot be: the owner refuses it too
+        except DagError as error:  # an invalid task, pattern or conf, which the owner refuses, too
             raise Refused(str(error)) from None
 
 
@@ -53,7 +53,7 @@ async def _read(
 async def touched_by(
     conn: DatabaseConnection, cache: StateCache, dag_id: str, newest: int, request: TaskChange
 ) -> dict[str, Any]:
-    """What a request to clear or to mark would touch; `newest` is the DAG's newest version, which is held."""
+    """What a request to clear or mark would touch; `newest` is the DAG's newest version, which must be held."""
     runs = await runs_meant(conn, dag_id, request)
     versions = {run.version_id for run in runs} | {newest}
     await ensure_versions(cache, conn, versions)

@@ -1,4 +1,4 @@
-"""The runs that a request to clear or to mark is about, read from the rows, and as many at a time as fit in memory."""
+"""The runs that a request to clear or mark selects, read from the rows, and chunks of them that fit one transaction."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Final
 from aiosched.core.graph.graph import Graph
 from aiosched.core.requests.requests import TaskChange
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import clearing as clearing_statements
-from aiosched.db.statements.clearing import RunOfRequest
+from aiosched.db.statements.clearing import RunOfRequest, runs_between, runs_by_id
 from aiosched.db.statements.runs import StoredVersion
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.requests.selection import reach
@@ -21,22 +20,22 @@ Versions = Mapping[int, tuple[StoredVersion, Graph]]
 
 
 async def runs_meant(conn: DatabaseConnection, dag_id: str, request: TaskChange) -> list[RunOfRequest]:
-    """The runs that a request is about. Raises NotFound for a run id that does not exist."""
+    """The runs that a request selects. Raises NotFound for a run id that does not exist."""
     if request.run_ids is None:
         reach((), request)
         first, final = _aware(request.first), _aware(request.final)
-        return await clearing_statements.runs_between(conn, dag_id, first, final)
+        return await runs_between(conn, dag_id, first, final)
     named = await runs_named(conn, dag_id, request.run_ids)
     dates = reach(((run.run_id, run.logical_date) for run in named), request)
     if dates is None:
         return named
-    return [run for run in await clearing_statements.runs_between(conn, dag_id, *dates) if dates.have(run.logical_date)]
+    return [run for run in await runs_between(conn, dag_id, *dates) if dates.have(run.logical_date)]
 
 
 async def runs_named(conn: DatabaseConnection, dag_id: str, run_ids: Iterable[str]) -> list[RunOfRequest]:
     """The runs with these ids, in this order, each once. Raises NotFound for one that does not exist."""
     wanted = list(dict.fromkeys(run_ids))
-    found = {run.run_id: run for run in await clearing_statements.runs_by_id(conn, dag_id, wanted)}
+    found = {run.run_id: run for run in await runs_by_id(conn, dag_id, wanted)}
     for run_id in wanted:
         if run_id not in found:
             raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag_id}`.")
@@ -44,7 +43,7 @@ async def runs_named(conn: DatabaseConnection, dag_id: str, run_ids: Iterable[st
 
 
 def chunks(versions: Versions, runs: Sequence[RunOfRequest]) -> Iterable[list[RunOfRequest]]:
-    """Runs in their order, so many at a time that their task instances fit one transaction."""
+    """The runs in order, in chunks whose task instances fit one transaction."""
     chunk: list[RunOfRequest] = []
     size = 0
     for run in runs:

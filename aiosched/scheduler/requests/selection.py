@@ -1,4 +1,4 @@
-"""Which task instances a request to clear or to mark means, what it does to them, and its answer. Pure.
+"""Which task instances a request to clear or mark selects, what it does to them, and its answer. Pure.
 
 Does not live here: finding the runs and storing what changed (clearing.py), what clearing and
 marking do to a run (core/run/manual_changes.py). Source: the semantics reference, section 28.
@@ -19,16 +19,16 @@ from aiosched.core.run.clearing import choose, select_tasks
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import Refused
 
-_SHOWN: Final = 1000  # instances that an answer lists
-_NAMED: Final = 10  # running instances that a refusal names
+_SHOWN: Final = 1000  # most instances that an answer lists
+_NAMED: Final = 10  # most running instances that a refusal names
 _MARKS: Final = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED})
 
 Change = Callable[[Board, datetime], None]
-ChangeOf = Callable[[Board, list[Instance], datetime], object]  # of the chosen instances of a board
+ChangeOf = Callable[[Board, list[Instance], datetime], object]  # changes the chosen instances of a board
 
 
 class Dates(NamedTuple):
-    """Logical dates from `first` to `final`, both inclusive; None: without an end on that side."""
+    """Logical dates from `first` to `final`, both inclusive; None: unbounded on that side."""
 
     first: datetime | None
     final: datetime | None
@@ -43,14 +43,14 @@ class Dates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which task instances a request means; `graphs` and `tasks` by DAG version."""
+    """Which task instances a request selects; `graphs` and `tasks` by DAG version."""
 
     graphs: Mapping[int, Graph]
     tasks: Mapping[int, frozenset[int]]
     only_failed: bool
     only_running: bool
     map_index: int | None
-    with_scopes: bool  # what is cleared takes its setups and teardowns along, what is marked does not
+    with_scopes: bool  # also select setups and teardowns: when clearing, not when marking
 
     def of(self, version_id: int, instances: Iterable[Instance]) -> list[Instance]:
         return choose(
@@ -66,7 +66,7 @@ class Selection:
 
 @dataclass(slots=True)
 class Touched:
-    """What a request meant, as it was before the change."""
+    """What a request selected, as it was before the change."""
 
     runs: list[str] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)
@@ -98,7 +98,7 @@ class Touched:
 
 
 def select(graphs: Mapping[int, Graph], newest: int, request: requests.TaskChange) -> Selection:
-    """The tasks that a request means, by the versions of its runs; `newest` is the DAG's newest one.
+    """The tasks that a request selects, by the versions of its runs; `newest` is the DAG's newest one.
 
     Raises DagError for a task that none of the versions has.
     """
@@ -117,7 +117,7 @@ def select(graphs: Mapping[int, Graph], newest: int, request: requests.TaskChang
         )
         for version, graph in asked.items()
     }
-    if request.newest_version:  # for a look at runs that are not moved yet: those of the chosen tasks that they have
+    if request.newest_version:  # for previews: runs that are not moved yet have only some of the chosen tasks
         chosen = {graphs[newest].task_ids[task] for task in tasks[newest]}
         for version in graphs.keys() - {newest}:
             index = graphs[version].index
@@ -136,7 +136,7 @@ def reach(named: Iterable[tuple[str, datetime | None]], request: requests.TaskCh
     """The logical dates, both inclusive, to which `past` and `future` widen a request about the `named` runs.
 
     `named` are run ids with their logical dates. None when nothing is widened. Raises Refused for a
-    run without a logical date, and where no run is named.
+    run without a logical date, and if no run is named.
     """
     if not request.past and not request.future:
         return None
@@ -144,7 +144,7 @@ def reach(named: Iterable[tuple[str, datetime | None]], request: requests.TaskCh
     for run_id, date in named:
         if date is None:
             raise Refused(
-                f"Run {run_id!r} has no logical date, so no run lies before or after it; ask without past and future."
+                f"Run {run_id!r} has no logical date, so no run is before or after it; ask without past and future."
             )
         dates.append(date)
     if not dates:
@@ -157,7 +157,7 @@ def _has(graph: Graph, name: str) -> bool:
 
 
 def running_of(run_id: str, graph: Graph, instances: Iterable[Instance]) -> list[str]:
-    """The names of those that are running, of the task instances of a run."""
+    """The names of the running ones among the task instances of a run."""
     return [
         f"{graph.task_ids[i.task]}{f'[{i.map_index}]' if i.map_index >= 0 else ''} of run {run_id!r}"
         for i in instances
@@ -166,7 +166,7 @@ def running_of(run_id: str, graph: Graph, instances: Iterable[Instance]) -> list
 
 
 def running_on(selection: Selection, boards: Iterable[Board]) -> list[str]:
-    """The names of the running task instances that a request means on boards."""
+    """The names of the running task instances that a request selects on boards."""
     return [
         name
         for board in boards
@@ -175,17 +175,17 @@ def running_on(selection: Selection, boards: Iterable[Board]) -> list[str]:
 
 
 def refuse_running(running: Sequence[str]) -> None:
-    """Raise Refused when task instances that a request means, by these names, are running (28.2: prevent running)."""
+    """Raise Refused if selected task instances are `running`, given by name (28.2: prevent running)."""
     if running:
         more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
         raise Refused(
-            f"Nothing is cleared, because of what is running: {', '.join(running[:_NAMED])}{more}. "
-            "Wait for its end, or ask without prevent_running to stop it."
+            f"Nothing is cleared, because these are running: {', '.join(running[:_NAMED])}{more}. "
+            "Wait for them to end, or ask without prevent_running to stop them."
         )
 
 
 def refuse_moving(run_id: str) -> None:
-    """A run that runs keeps its version."""
+    """Raise Refused: a running run keeps its version."""
     raise Refused(
         f"Run {run_id!r} is running, so it cannot be moved to the newest version of the DAG; "
         "wait for its end, or cancel it first."
@@ -196,7 +196,7 @@ def refuse_moving(run_id: str) -> None:
 
 
 def clearing(request: requests.Clear) -> ChangeOf:
-    """Let the chosen instances run again (28.2, 28.3), with all that a move to the newest version has added."""
+    """Let the chosen instances run again (28.2, 28.3), and those that a move to the newest version has added."""
 
     def clear_them(board: Board, chosen: list[Instance], now: datetime) -> None:
         if request.newest_version:  # tasks that the run did not have before
@@ -218,14 +218,14 @@ def marking(request: requests.MarkTasks) -> ChangeOf:
 def marking_run(state: RunState, run_id: str, *, is_running: bool) -> Change:
     """Set a run to success or failed with all that is unfinished in it, or queue it again (28.5)."""
     if state is RunState.RUNNING:
-        raise Refused("A run cannot be marked running; mark it queued, then it starts when there is room.")
+        raise Refused("A run cannot be marked running; mark it queued, and it starts when there is room.")
     if state is RunState.QUEUED and is_running:
         raise Refused(f"Run {run_id!r} is running; clear tasks of it, or cancel it first.")
     return lambda board, now: board.mark_run(state, now)
 
 
 def noted(selection: Selection, touched: Touched, change: ChangeOf) -> Change:
-    """Choose of each board, note what is chosen, and change it."""
+    """A change that selects the instances of a board, notes them as touched, and changes them."""
 
     def on_board(board: Board, now: datetime) -> None:
         chosen = selection.of(board.run.version_id, board)

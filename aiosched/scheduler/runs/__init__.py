@@ -1,1 +1,1 @@
-"""Which runs exist and which start: schedules, assets, backfills, and runs that are not held in memory."""
+"""Which runs exist and which start: schedules, assets, backfills; and changes of runs that are not held in memory."""

@@ -1,9 +1,8 @@
-"""Runs by asset events: which DAGs of ours have their condition met, and the runs that this makes.
+"""Runs by asset events: which owned DAGs have their condition met, and creating their runs.
 
-Called by the run-creation coroutine. Whatever was queued for a DAG becomes one run, in one
-transaction with the list of the events that it is about; rows that arrive meanwhile stay and
-cause the next run. The decisions are pure (core/assets/conditions.py). Source: the semantics reference,
-sections 15.1 to 15.4.
+Called by the run-creation coroutine. Everything queued for a DAG becomes one run, in one transaction
+with the list of the events that triggered it; rows that arrive meanwhile stay and cause the next
+run. The decisions are pure (core/assets/conditions.py). Source: the semantics reference, sections 15.1 to 15.4.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Aliases = Mapping[str, Collection[str]]
 
 
 async def create_asset_runs(session: Session, now: datetime) -> None:
-    """Create the runs whose conditions are met, of the partitions with news. Call it under the `locks.ownership`."""
+    """Create the runs whose conditions are met in the partitions with new events. Call with `locks.ownership` held."""
     cache = session.cache
     partitions, cache.work.assets = cache.work.assets & cache.partitions, set()
     if not partitions:
@@ -54,16 +53,16 @@ async def create_asset_runs(session: Session, now: datetime) -> None:
     if left := [dag_id for dag_id, dag in dags.items() if dag.asset_condition is None]:
         await _forget(session, left)
     ready = [dag for dag_id, dag in dags.items() if why_not_triggered(status_of(dag), queue[dag_id], aliases) is None]
-    planned = [c for dag in ready if (c := run_by_assets(dag, now)) is not None]  # until the rows are locked
+    planned = [c for dag in ready if (c := run_by_assets(dag, now)) is not None]  # decided again with the rows locked
     for chunk in chunks(planned, session.env.settings.scheduler.max_dagruns_to_create_per_loop):
         await _create(session, [creation.dag for creation in chunk], now)
 
 
 async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -> None:
-    """One run for each of these DAGs whose condition is met by the rows that are locked now."""
+    """Create one run for each of these DAGs whose condition is met by the rows, which are locked first."""
     by_id = {dag.row.dag_id: dag for dag in dags}
     creations: list[Creation] = []
-    seen: assets.Queue = {}
+    consumed: assets.Queue = {}
     async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         watermarks = await assets.lock_watermarks(conn, by_id)
@@ -75,7 +74,7 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
                 creation = run_by_assets(dag, triggering_instant(rows))
                 if creation is not None:
                     creations.append(creation)
-                    seen[dag_id] = rows
+                    consumed[dag_id] = rows
         if not creations:
             return
         keys = await store(session, conn, creations, now)
@@ -87,13 +86,13 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
                 if key is not None
             ],
         )
-        await assets.drop_queue(conn, seen)
+        await assets.drop_queue(conn, consumed)
     session.broadcast.add_runs(key for key in keys if key is not None)
     hold(session.context, creations, keys, now)
 
 
 def status_of(dag: OwnedDag) -> AssetStatus:
-    """What decides whether the DAG gets a run by asset events."""
+    """The facts that decide whether the DAG gets a run by asset events."""
     return AssetStatus(
         condition=dag.asset_condition,
         active_runs=len(dag.under_way()) + len(dag.queued) + len(dag.starting),
@@ -105,9 +104,9 @@ def status_of(dag: OwnedDag) -> AssetStatus:
 
 
 def run_by_assets(dag: OwnedDag, at: datetime) -> Creation | None:
-    """The run that asset events make, `at` their triggering instant.
+    """The run that asset events trigger, `at` their triggering instant.
 
-    None for a DAG that takes no such runs, or whose params forbid it.
+    None for a DAG that allows no such runs, or whose params have no valid defaults.
     """
     spec = dag.version.spec
     if not allows(spec, RunType.ASSET_TRIGGERED):
@@ -134,13 +133,13 @@ def _aliases(session: Session, queue: Iterable[str]) -> set[str]:
 
 
 async def _forget(session: Session, dag_ids: Collection[str]) -> None:
-    """Queue rows of DAGs that are not scheduled on assets any more (15.3)."""
+    """Delete queue rows of DAGs that are no longer scheduled on assets (15.3)."""
     async with session.env.command_journal.transaction() as transaction:
         await assets.drop_queue(transaction.conn, await assets.lock_queue(transaction.conn, dag_ids))
 
 
 async def check_assets(session: Session, cleanup: Period) -> None:
-    """The safety net, now and then: notifications that got lost, and assets that no DAG mentions any more."""
+    """A periodic safety net for lost notifications, and for assets that no DAG mentions any more."""
     session.cache.work.assets |= session.cache.partitions
     session.wakeups.creation.wake()
     if cleanup.is_over(session.env.clock.monotonic(), session.env.settings.parsing.cleanup_interval):
@@ -150,10 +149,10 @@ async def check_assets(session: Session, cleanup: Period) -> None:
             logger.info("asset %s is %s", name, "active again" if is_active else "inactive: no DAG mentions it")
 
 
-async def emit_event(session: Session, wish: EmitAsset, number: int) -> CommandResult | None:
-    """Apply a request for an event that no task made; None when it is applied and answered."""
-    name = wish.name
-    extra = msgspec.json.encode(wish.extra).decode()
+async def emit_event(session: Session, request: EmitAsset, number: int) -> CommandResult | None:
+    """Apply a request to emit an asset event; None if it is applied and answered."""
+    name = request.name
+    extra = msgspec.json.encode(request.extra).decode()
     event = assets.NewEvent(name, "", extra, None, session.env.clock.now())
     async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
@@ -169,7 +168,7 @@ async def emit_event(session: Session, wish: EmitAsset, number: int) -> CommandR
 
 def _unknown(name: str, known: Mapping[str, bool]) -> CommandResult:
     if name in known:
-        return _refused(f"The asset {name!r} is inactive: no DAG mentions it any more, so nothing would come of it.")
+        return _refused(f"The asset {name!r} is inactive: no DAG mentions it any more, so it would have no effect.")
     hint = did_you_mean(name, known)
     return _refused(f"There is no asset {name!r}.{hint} See `aiosched assets list`.", exit_code=3)
 

@@ -1,7 +1,7 @@
-"""Finding out which queued runs of a DAG are waited for, by what is held and, rarely, by rows.
+"""Finds out which queued runs of a DAG are awaited by running ones, from memory and, rarely, from rows.
 
-A running run is held with the run before it, so rows are asked only where that one is queued: which run is before
-it in turn? DAGs without tasks that look back are passed over. Does not live here: what follows from it
+A running run is held with its previous run, so rows are read only if that one is queued: to find its previous run in
+turn. DAGs without tasks that depend on a previous run are skipped. Does not live here: what follows from it
 (core/creation/awaited.py).
 """
 
@@ -22,11 +22,11 @@ from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
 NOT_ASKED: Final[Mapping[int, int | None]] = MappingProxyType({})
-_AT_ONCE: Final = 200  # runs whose run before is asked for in one statement
+_AT_ONCE: Final = 200  # runs whose previous run is read in one statement
 
 
 class PreviousRunQuestion(NamedTuple):
-    """Which run is before this queued one? `without_manual`: manual runs do not count."""
+    """Which run precedes this queued one? `without_manual`: manual runs do not count."""
 
     run: Run
     logical_date: datetime
@@ -40,17 +40,17 @@ def awaited_in(cache: StateCache, dag: OwnedDag, known: Mapping[int, int | None]
 
 
 def questions(cache: StateCache, due: Iterable[str], known: Mapping[int, int | None]) -> list[PreviousRunQuestion]:
-    """What has to be asked before `choose_starting` is called with these DAGs. Ask again with the answers."""
+    """The questions to answer before `choose_starting` is called with these DAGs. Their answers may raise new ones."""
     asked: list[PreviousRunQuestion] = []
     for dag_id in dict.fromkeys(due) | cache.work.to_start:
         dag = cache.dags.get(dag_id)
-        if dag is not None and dag.looks_back and dag.queued:
+        if dag is not None and dag.has_lookback and dag.queued:
             asked += _before(cache, dag, _standings(cache, dag), known)[1]
     return asked
 
 
 async def ask_before(session: Session, due: Sequence[str]) -> Mapping[int, int | None]:
-    """The run before each queued run that running ones wait for, by key. Asks nothing where nobody waits for one."""
+    """The previous run of each queued run that running ones wait for, by key. Reads nothing if there is none."""
     if not questions(session.cache, due, NOT_ASKED):
         return NOT_ASKED
     async with session.env.db.acquire() as conn:
@@ -67,7 +67,7 @@ async def answers(cache: StateCache, conn: DatabaseConnection, due: Sequence[str
 
 
 def awaited_by(cache: StateCache, dag: OwnedDag, run: int, known: Mapping[int, int | None]) -> str | None:
-    """The id of a running run that waits for `run`, directly or through others; None for none."""
+    """The id of a running run that waits for `run`, directly or through others; None if there is none."""
     running = _standings(cache, dag)
     found = who_waits_for(run, running, _before(cache, dag, running, known)[0])
     return None if found is None else dag.running[found].run.run_id
@@ -87,7 +87,7 @@ def _standings(cache: StateCache, dag: OwnedDag) -> dict[int, Standing]:
 def _before(
     cache: StateCache, dag: OwnedDag, running: Mapping[int, Standing], known: Mapping[int, int | None]
 ) -> tuple[dict[int, int | None], list[PreviousRunQuestion]]:
-    """The run before each queued run that is waited for, as far as it is known, and what is to be asked."""
+    """The previous run of each awaited queued run, as far as it is known, and the questions to ask."""
     before: dict[int, int | None] = {}
     asked: list[PreviousRunQuestion] = []
     for standing in running.values():
@@ -99,7 +99,7 @@ def _before(
                 break
             before[at] = None if question is None else known[at]
             at = before[at]
-    if asked:  # whoever is cleared together is asked for together
+    if asked:  # ask for runs that were probably cleared together in one statement
         latest = max(question.logical_date for question in asked)
         others = [
             question
@@ -112,7 +112,7 @@ def _before(
 
 
 def _question(cache: StateCache, run: Run) -> PreviousRunQuestion | None:
-    """None for a run to which no run before it matters."""
+    """None for a run that does not depend on a previous run."""
     graph = cache.versions[run.version_id][1]
     opens = run.backfill_id is not None and run.backfill_order == 1
     if graph.lookback is None or run.logical_date is None or opens:

@@ -1,4 +1,4 @@
-"""Backfills: requests for them, and when they are over. Source: the semantics reference, section 29.1.
+"""Backfills: requests for them, and when they are completed. Source: the semantics reference, section 29.1.
 
     backfill_create   {from, to, rerun, max_active_runs, backwards, conf, dry_run}
                       -> {id, dates: [{logical_date, fate}]}
@@ -7,7 +7,7 @@
     backfill_cancel   {id} -> {failed: number of queued runs}
 
 All runs of a backfill are created at once, queued, and start under its own limit
-(due_runs.py); it runs on without a client.
+(due_runs.py); it needs no client to go on.
 """
 
 from __future__ import annotations
@@ -36,35 +36,37 @@ from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
 
-async def create_backfill(session: Session, dag: OwnedDag, wish: BackfillCreate, request: int) -> dict[str, Any] | None:
-    """Plan the dates; unless it is a dry run, store the backfill with all its runs and the answer at once."""
+async def create_backfill(
+    session: Session, dag: OwnedDag, request: BackfillCreate, command: int
+) -> dict[str, Any] | None:
+    """Plan the dates; unless it is a dry run, store the backfill, all its runs and the answer in one transaction."""
     now = session.env.clock.now()
     async with session.env.db.acquire() as conn:
-        dates, existing = await plan_dates(conn, dag.version.spec, wish, now)
-    if wish.dry_run:  # asked for by an older aiosched; newer ones look by themselves
+        dates, existing = await plan_dates(conn, dag.version.spec, request, now)
+    if request.dry_run:  # sent by an older aiosched; newer ones read the preview themselves
         return {"id": None, "dates": shown(dates)}
-    document = msgspec.json.encode(wish.conf).decode()
+    document = msgspec.json.encode(request.conf).decode()
     async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         number = await backfills.insert_backfill(
             conn,
             dag_id=dag.row.dag_id,
             partition=dag.row.partition,
-            first=wish.first,
-            final=wish.final,
-            max_active_runs=wish.max_active_runs,
-            backwards=wish.backwards,
-            rerun=wish.rerun,
+            first=request.first,
+            final=request.final,
+            max_active_runs=request.max_active_runs,
+            backwards=request.backwards,
+            rerun=request.rerun,
             conf=document,
         )
-        creations = [creation_of(dag, date, number, wish.conf) for date in dates if date.fate is Fate.CREATE]
+        creations = [creation_of(dag, date, number, request.conf) for date in dates if date.fate is Fate.CREATE]
         keys = await store(session, conn, creations, now)
         again = [(existing[d.run.logical_date].id, d.order or 0) for d in dates if d.fate is Fate.RERUN]
         if again:
-            await backfills.take_runs(conn, number, again, document if wish.conf else None)
+            await backfills.take_runs(conn, number, again, document if request.conf else None)
         cleared = await clear_whole_runs(session, transaction, dag, [key for key, _ in again], now)
-        await transaction.answer(request, {"id": number, "dates": shown(dates)})
-    session.cache.add_backfill(Backfill(number, dag.row.dag_id, wish.max_active_runs, is_paused=False))
+        await transaction.answer(command, {"id": number, "dates": shown(dates)})
+    session.cache.add_backfill(Backfill(number, dag.row.dag_id, request.max_active_runs, is_paused=False))
     session.broadcast.add_runs(key for key in keys if key is not None)
     hold(session.context, creations, keys, now)
     settle(session.context, dag, cleared)
@@ -72,31 +74,31 @@ async def create_backfill(session: Session, dag: OwnedDag, wish: BackfillCreate,
 
 
 async def plan_dates(
-    conn: DatabaseConnection, spec: DagSpec, wish: BackfillCreate, now: datetime
+    conn: DatabaseConnection, spec: DagSpec, request: BackfillCreate, now: datetime
 ) -> tuple[list[BackfillDate], dict[datetime, ExistingRun]]:
-    """The dates of a backfill with what happens at each, and the runs that are there. Raises Refused, or ParamError."""
-    runs = dates_of(spec, wish, now)
+    """The dates of a backfill with their fates, and the runs that exist. Raises Refused or ParamError."""
+    runs = dates_of(spec, request, now)
     existing = await backfills.existing_runs(conn, spec.dag_id, [run.logical_date for run in runs])
-    return fates_of(spec, wish, runs, {date: run.state for date, run in existing.items()}), existing
+    return fates_of(spec, request, runs, {date: run.state for date, run in existing.items()}), existing
 
 
-def dates_of(spec: DagSpec, wish: BackfillCreate, now: datetime) -> list[NextRun]:
+def dates_of(spec: DagSpec, request: BackfillCreate, now: datetime) -> list[NextRun]:
     """The dates of a backfill in the order in which they run.
 
-    Raises Refused, also for a limit under which nothing would run, or ParamError for its conf.
+    Raises Refused, also for a limit that would let nothing run, or ParamError for its conf.
     """
-    if wish.max_active_runs < 1:
-        raise Refused(f"A backfill with max_active_runs={wish.max_active_runs} would never run; give it 1 or more.")
-    resolve_params(spec.params, wish.conf)
-    return backfill_runs(spec, wish.first, wish.final, now=now, backwards=wish.backwards)
+    if request.max_active_runs < 1:
+        raise Refused(f"A backfill with max_active_runs={request.max_active_runs} would never run; give it 1 or more.")
+    resolve_params(spec.params, request.conf)
+    return backfill_runs(spec, request.first, request.final, now=now, backwards=request.backwards)
 
 
 def fates_of(
-    spec: DagSpec, wish: BackfillCreate, runs: Sequence[NextRun], existing: Mapping[datetime, RunState]
+    spec: DagSpec, request: BackfillCreate, runs: Sequence[NextRun], existing: Mapping[datetime, RunState]
 ) -> list[BackfillDate]:
-    """What happens at each date; `existing` are the states of the runs that are there. Raises Refused."""
+    """The fate of each date; `existing` are the states of the runs that exist. Raises Refused."""
     past = any(task.depends_on_past for task in spec.tasks)
-    return plan_backfill(runs, existing, wish.rerun, depends_on_past=past)
+    return plan_backfill(runs, existing, request.rerun, depends_on_past=past)
 
 
 def shown(dates: Iterable[BackfillDate]) -> list[dict[str, Any]]:
@@ -105,18 +107,18 @@ def shown(dates: Iterable[BackfillDate]) -> list[dict[str, Any]]:
 
 
 def creation_of(dag: OwnedDag, date: BackfillDate, backfill: int, conf: Mapping[str, Any]) -> Creation:
-    """The run that a backfill makes at a date; it waits for its turn."""
+    """The run that a backfill creates at a date; it waits in state queued."""
     planned = automated_run(date.run, RunType.BACKFILL)
     tasks = tasks_of_run(dag.version.spec, planned)
     return Creation(dag, planned, tasks, "backfill", dict(conf), starts=False, backfill=(backfill, date.order or 0))
 
 
-async def pause_backfill(session: Session, dag: OwnedDag, wish: BackfillPause, _: int) -> dict[str, Any]:
-    return await _set_paused(session, dag, wish.id, True)
+async def pause_backfill(session: Session, dag: OwnedDag, request: BackfillPause, _: int) -> dict[str, Any]:
+    return await _set_paused(session, dag, request.id, True)
 
 
-async def resume_backfill(session: Session, dag: OwnedDag, wish: BackfillResume, _: int) -> dict[str, Any]:
-    return await _set_paused(session, dag, wish.id, False)
+async def resume_backfill(session: Session, dag: OwnedDag, request: BackfillResume, _: int) -> dict[str, Any]:
+    return await _set_paused(session, dag, request.id, False)
 
 
 async def _set_paused(session: Session, dag: OwnedDag, number: int, is_paused: bool) -> dict[str, Any]:
@@ -128,40 +130,40 @@ async def _set_paused(session: Session, dag: OwnedDag, number: int, is_paused: b
     return {}
 
 
-async def cancel_backfill(session: Session, dag: OwnedDag, wish: BackfillCancel, request: int) -> None:
-    """Its queued runs fail, running ones go on (29.1)."""
-    backfill = find_backfill(dag, wish.id)
+async def cancel_backfill(session: Session, dag: OwnedDag, request: BackfillCancel, command: int) -> None:
+    """Fail its queued runs; running ones go on (29.1)."""
+    backfill = find_backfill(dag, request.id)
     async with session.env.command_journal.transaction() as transaction:
         failed = set(await backfills.cancel_backfill(transaction.conn, backfill.id, session.env.clock.now()))
-        await transaction.answer(request, {"failed": len(failed)})
+        await transaction.answer(command, {"failed": len(failed)})
     for run in [run for run in dag.queued if run.key in failed]:
         dag.queued.remove(run)
         session.env.observers.on_run_end(run)
     del dag.backfills[backfill.id]
-    session.cache.plan(dag)  # its runs counted for asset runs that wait for room (14.3)
+    session.cache.plan(dag)  # its runs counted towards the limit of asset runs (14.3)
 
 
 async def complete_backfills(session: Session, now: datetime) -> None:
-    """Note the end of backfills whose runs are all over. Call it with `locks.ownership` held."""
-    over = over_now(session.cache, session.cache.unstored.runs_that_end())
-    if not over:
+    """Complete the backfills whose runs have all ended. Call it with `locks.ownership` held."""
+    ended = over_now(session.cache, session.cache.unstored.runs_that_end())
+    if not ended:
         return
     async with session.env.command_journal.transaction() as transaction:
-        for backfill in over:
+        for backfill in ended:
             await backfills.complete_backfill(transaction.conn, backfill.id, now)
-    for backfill in over:
+    for backfill in ended:
         del session.cache.dags[backfill.dag_id].backfills[backfill.id]
 
 
 def over_now(cache: StateCache, ending: Iterable[Board]) -> list[Backfill]:
-    """The backfills whose runs are all over; `ending` are runs whose end is not stored yet."""
+    """The backfills whose runs have all ended; `ending` are runs whose end is not stored yet."""
     if not cache.work.backfilled:
         return []
     dags = [dag for dag_id in cache.work.backfilled if (dag := cache.dags.get(dag_id)) is not None and dag.backfills]
     cache.work.backfilled = {dag.row.dag_id: None for dag in dags}
-    over = [backfill for dag in dags for backfill in dag.finished_backfills()]
+    finished = [backfill for dag in dags for backfill in dag.finished_backfills()]
     unstored = {board.run.backfill_id for board in ending}
-    return [backfill for backfill in over if backfill.id not in unstored]
+    return [backfill for backfill in finished if backfill.id not in unstored]
 
 
 def find_backfill(dag: OwnedDag, number: int) -> Backfill:

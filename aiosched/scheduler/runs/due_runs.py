@@ -1,4 +1,4 @@
-"""Which scheduled runs are due and which queued ones start now: the decisions of run creation, on what is held.
+"""Which scheduled runs are due and which queued ones start now: the decisions of run creation, from memory.
 
 Pure: it changes what is held in memory and nothing else. Does not live here: reading and
 writing rows (run_creation.py, new_runs.py), the rules on one DAG (core/creation/run_creation.py).
@@ -38,7 +38,7 @@ from aiosched.scheduler.state.cache import OwnedDag, StateCache, make_board
 logger = logging.getLogger(__name__)
 
 
-def asked_for(
+def requested_run(
     dag: OwnedDag,
     now: datetime,
     *,
@@ -50,9 +50,9 @@ def asked_for(
     allowed_run_id: re.Pattern[str] = ALLOWED_RUN_ID,
     may_start: bool = True,
 ) -> Creation:
-    """The run that somebody asks for (13.4); it starts at once where the DAG has room.
+    """A manually requested run (13.4); it starts at once if the DAG has room.
 
-    Raises Refused for a DAG, run id or date that cannot be, ParamError for a conf that breaks a schema.
+    Raises Refused for an impossible DAG, run id or date, ParamError for a conf that violates a schema.
     """
     spec = dag.version.spec
     check_manual_run(dag.row.dag_id, is_stale=dag.row.is_stale, has_import_errors=dag.row.has_import_errors)
@@ -71,7 +71,7 @@ def choose_starting(
 ) -> list[Run]:
     """The queued runs that may start now; they are `starting` until `begin`.
 
-    `due` are DAG ids from the calendar, `before` has the run before each queued run that is waited for (awaited.py).
+    `due` are DAG ids from the calendar, `before` the previous run of each awaited queued run (awaited.py).
     """
     candidates, cache.work.to_start = dict.fromkeys(due) | cache.work.to_start, {}
     starting: list[Run] = []
@@ -85,7 +85,7 @@ def choose_starting(
             for group in dag.queued.groups()
             for run in dag.queued.first(group, max(limits[group] - running[group], 0), now)
         ]
-        awaited = awaited_in(cache, dag, before) if dag.looks_back else NOBODY
+        awaited = awaited_in(cache, dag, before) if dag.has_lookback else NOBODY
         if awaited.by:
             first = list({run.key: run for run in (*first, *filter(None, map(dag.queued.find, awaited.by)))}.values())
         decision = runs_to_start(
@@ -111,7 +111,7 @@ def choose_starting(
 def begin(
     cache: StateCache, run: Run, instances: Iterable[Instance], now: datetime, rehydration: Rehydration = NOTHING
 ) -> Board | None:
-    """Let a starting run run; its version must be held. None when it was deleted or cancelled meanwhile."""
+    """Start a run that is `starting`; its version must be held. None if it was deleted or cancelled meanwhile."""
     dag = cache.dags.get(run.dag_id)
     if dag is None or run.key not in dag.starting:
         return None
@@ -119,7 +119,7 @@ def begin(
     version, graph = cache.versions[run.version_id]
     run.start_date = now
     board = make_board(run, version, graph, instances)
-    rehydration.tell(board)
+    rehydration.apply_to(board)
     board.start(now)
     cache.add_board(board)
     cache.unstored.pending.effects.started.append(board)
@@ -127,7 +127,7 @@ def begin(
 
 
 def due_now(cache: StateCache, due: Iterable[str], now: datetime) -> list[OwnedDag]:
-    """The DAGs that may get scheduled runs now, by the calendar and their limits: read where their schedules stand."""
+    """The DAGs that may get scheduled runs now, by the calendar and their limits: read their schedule positions."""
     found = []
     for dag_id in due:
         dag = cache.dags.get(dag_id)
@@ -141,22 +141,22 @@ def due_now(cache: StateCache, due: Iterable[str], now: datetime) -> list[OwnedD
 
 
 def choose_due(dags: Iterable[OwnedDag], positions: Mapping[str, SchedulePosition], now: datetime) -> list[Creation]:
-    """The scheduled runs to create now, of DAGs that are due; `plan_again` them afterwards.
+    """The scheduled runs to create now, of DAGs that are due; call `plan_again` with the DAGs afterwards.
 
-    What was planned before does not count: the decision is made now, when there is room, from what the rows say.
+    Earlier plans do not count: the decision is made now that there is room, from the rows.
     """
     return [creation for dag in dags for creation in _due_runs(dag, positions[dag.row.dag_id], now)]
 
 
 def plan_again(cache: StateCache, touched: Iterable[OwnedDag]) -> None:
-    """Put the next runs on the calendar, of the DAGs that may have another run."""
+    """Put the next runs of those DAGs on the calendar that may have another run."""
     for dag in touched:
         if dag.active_runs() < active_runs_limit(dag.version.spec):
             cache.plan(dag)
 
 
 def _due_runs(dag: OwnedDag, position: SchedulePosition, now: datetime) -> list[Creation]:
-    """The scheduled runs of one DAG that are due and below its limit; moves its schedule on."""
+    """The scheduled runs of one DAG that are due and within its limit; advances its schedule."""
     spec = dag.version.spec
     room = active_runs_limit(spec) - dag.active_runs()
     found: list[Creation] = []

@@ -1,6 +1,6 @@
 """Creating runs: their rows and all their task instances (COPY) in one transaction, then the runs in memory.
 
-Does not live here: which runs are created and when (run_creation.py, assets.py, commands.py).
+Does not live here: which runs are created and when (run_creation.py, asset_runs.py, commands.py).
 Source: the semantics reference, sections 10.1 and 13.
 """
 
@@ -17,7 +17,7 @@ from aiosched.core.graph.new_instances import count_instances, new_instances, ne
 from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import runs as run_statements
+from aiosched.db.statements.runs import NewRun, copy_instances, insert_runs
 from aiosched.scheduler.effects.deadlines import plan_deadlines
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
@@ -34,8 +34,8 @@ class Creation(NamedTuple):
     tasks: tuple[int, ...]
     triggered_by: str
     conf: dict[str, Any]
-    starts: bool  # at once, else it waits in state queued
-    backfill: tuple[int, int] | None = None  # its id, and the run's order number in it
+    starts: bool  # at once; otherwise it waits in state queued
+    backfill: tuple[int, int] | None = None  # the id of its backfill, and its order number in it
 
 
 def chunks(creations: Sequence[Creation], most: int) -> Iterable[list[Creation]]:
@@ -56,9 +56,9 @@ def chunks(creations: Sequence[Creation], most: int) -> Iterable[list[Creation]]
 async def create(
     session: Session, creations: Sequence[Creation], now: datetime, *, answering: int | None = None
 ) -> list[Run | None]:
-    """Create runs in one transaction, then hold them; None in place of one that exists already.
+    """Create runs in one transaction, then hold them; None in place of a run that exists already.
 
-    `answering` is the request that asked for the (only) run: it is answered in the same
+    `answering` is the id of the request for the (only) run: it is answered in the same
     transaction. Call it with `locks.ownership` held.
     """
     async with session.env.command_journal.transaction() as transaction:
@@ -73,10 +73,10 @@ async def create(
 async def store(
     session: Session, conn: DatabaseConnection, creations: Sequence[Creation], now: datetime
 ) -> list[int | None]:
-    """Write runs and their task instances; the keys of the runs, None for one that exists already."""
+    """Write runs and their task instances; returns the runs' keys, None for a run that exists already."""
     if not creations:
         return []
-    found = await run_statements.insert_runs(conn, [new_run(session.context, c, now) for c in creations])
+    found = await insert_runs(conn, [new_run(session.context, c, now) for c in creations])
     keys = [found.get((c.dag.row.dag_id, c.planned.run_id)) for c in creations]
     rows = (
         (key, *place)
@@ -84,7 +84,7 @@ async def store(
         if key is not None
         for place in new_places(c.dag.graph, c.tasks)
     )
-    await run_statements.copy_instances(conn, rows)
+    await copy_instances(conn, rows)
     timed = [(c, key) for c, key in zip(creations, keys, strict=True) if c.dag.version.spec.deadlines]
     if timed:
         runs = [
@@ -99,16 +99,16 @@ async def store(
 def hold(
     context: DecisionContext, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime
 ) -> list[Run | None]:
-    """Hold in memory what was stored; call it after the commit."""
+    """Hold the stored runs in memory; call it after the commit."""
     context.metrics.runs_created += sum(key is not None for key in keys)
     return [_hold(context, creation, key, now) for creation, key in zip(creations, keys, strict=True)]
 
 
-def new_run(context: DecisionContext, creation: Creation, now: datetime) -> run_statements.NewRun:
+def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewRun:
     """The row of a run to create."""
     dag, planned = creation.dag, creation.planned
     interval = planned.interval
-    return run_statements.NewRun(
+    return NewRun(
         dag_id=dag.row.dag_id,
         run_id=planned.run_id,
         partition=dag.row.partition,
@@ -157,7 +157,7 @@ def _hold(context: DecisionContext, creation: Creation, key: int | None, now: da
         and run.logical_date is not None
         and context.cache.previous_run_index.overtaken(dag.running.values(), run.logical_date)
     ):
-        context.cache.work.to_look_back[run.dag_id] = None
+        context.cache.work.to_find_previous[run.dag_id] = None
     if not creation.starts:
         dag.queued.append(run)
         context.cache.work.to_start[run.dag_id] = None

@@ -1,8 +1,8 @@
 """The coroutine that creates due runs and starts queued ones.
 
-It sleeps until the earliest next run of the owned DAGs, or news. Runs are created in
-batches (new_runs.py), those by asset events beside those by time (assets.py). Which runs are
-due and which may start is decided in due_runs.py, by the rules of core/creation/run_creation.py. Source: the semantics
+It sleeps until the earliest next run of the owned DAGs, or until woken. Runs are created in
+batches (new_runs.py), both by time and by asset events (asset_runs.py). due_runs.py decides which runs are
+due and which may start, by the rules of core/creation/run_creation.py. Source: the semantics
 reference, sections 13 and 14.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 from aiosched.core.run.board import Run
 from aiosched.db.statements import runs
 from aiosched.db.statements.schedules import schedule_positions
-from aiosched.scheduler.partitions.previous_run import look_back
+from aiosched.scheduler.partitions.previous_run import find_previous_runs
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
 from aiosched.scheduler.runs.asset_runs import create_asset_runs
 from aiosched.scheduler.runs.awaited import ask_before
@@ -38,7 +38,7 @@ async def create_runs(session: Session) -> float | None:
         await _start_queued(session, due, now)
         more = await _create_due(session, due, now)
         await create_asset_runs(session, now)
-        await look_back(session)
+        await find_previous_runs(session)
         await complete_backfills(session, now)
     if more:
         return 0.0
@@ -57,7 +57,7 @@ async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> 
 
 
 async def _start(session: Session, starting: Sequence[Run], now: datetime) -> None:
-    """Read the rows of queued runs and let them run; the journal stores that they do."""
+    """Load the instances of queued runs and start them; the journal stores their new state."""
     async with session.env.db.acquire() as conn:
         instances = await runs.load_instances(conn, [run.key for run in starting])
         rehydrations = await rehydrate(conn, starting, session.cache)
@@ -70,11 +70,11 @@ async def _start(session: Session, starting: Sequence[Run], now: datetime) -> No
 
 
 async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bool:
-    """Create what is due; whether more is due already."""
+    """Create due runs; returns whether there were any, since more may be due by now."""
     most = session.env.settings.scheduler.max_dagruns_to_create_per_loop
     waiting = iter(dict.fromkeys(due))
     any_created = False
-    while some := list(itertools.islice(waiting, most)):  # in between, others on this loop get their turn
+    while some := list(itertools.islice(waiting, most)):  # in between, other coroutines get their turn
         dags = due_now(session.cache, some, now)
         if not dags:
             continue

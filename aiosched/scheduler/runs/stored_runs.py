@@ -1,6 +1,6 @@
-"""Changing runs that are not held as boards: queued ones and those that are over.
+"""Changing runs that are not held as boards: queued and finished ones.
 
-They are read, changed and stored in one transaction of the writer's, and memory follows its
+They are read, changed and stored in one transaction of the command journal; memory is updated after the
 commit. Does not live here: what is changed, and running runs (clearing.py).
 """
 
@@ -20,7 +20,7 @@ from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.states import RUN_FINISHED, RunState, RunType
 from aiosched.db.statements import clearing
-from aiosched.db.statements import runs as run_statements
+from aiosched.db.statements.runs import copy_instances, load_instances, load_runs
 from aiosched.errors import StaleRows
 from aiosched.scheduler.effects.deadlines import watch_deadlines
 from aiosched.scheduler.journal.journal import Transaction
@@ -31,24 +31,24 @@ from aiosched.scheduler.state.changes import Changes
 from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.version_reading import ensure_versions
 
-_LOOK_AGAIN: Final = 0.5  # seconds
+_POLL_SECONDS: Final = 0.5  # seconds
 
 
 async def until_stored(session: Session, keys: Collection[int]) -> None:
-    """Wait until the end of each of these runs is committed: until then its rows say that it runs.
+    """Wait until the end of each of these runs is committed: until then their rows show them as running.
 
-    Raises StaleRows when the scheduler stops meanwhile.
+    Raises StaleRows if the scheduler stops meanwhile.
     """
     while any(board.run.key in keys for board in session.cache.unstored.runs_that_end()):
         if session.wakeups.enqueueing.stopping:
-            raise StaleRows("The scheduler stops before the end of a run is stored")
-        if not session.locks.loaded.is_set():  # the loop that stores it waits until this request, too, is applied
+            raise StaleRows("The scheduler is stopping before the end of a run is stored")
+        if not session.locks.loaded.is_set():  # the loop that would store it waits until this request is applied
             await store(session)
             continue
         session.locks.progress.clear()
         session.wakeups.enqueueing.wake()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK_AGAIN):
+            async with asyncio.timeout(_POLL_SECONDS):
                 await session.locks.progress.wait()
 
 
@@ -57,16 +57,16 @@ async def load_boards(
 ) -> list[Board]:
     """Boards of runs that are not held, oldest first, for a change that is stored in the same transaction.
 
-    Of queued runs they have the very objects that wait to start. With `newest_version`
-    the runs are moved to it before.
+    Boards of queued runs share the `Run` objects that wait to start. With `newest_version`
+    the runs are first moved to it.
     """
     conn = transaction.conn
     waiting = {run.key: run for run in dag.queued}
-    runs = [waiting.get(run.key, run) for run in await run_statements.load_runs(conn, keys)]
+    runs = [waiting.get(run.key, run) for run in await load_runs(conn, keys)]
     await ensure_versions(session.cache, conn, {run.version_id for run in runs})
     if newest_version:
         await _move(session, transaction, dag, [run for run in runs if run.version_id != dag.version.id])
-    instances = await run_statements.load_instances(conn, [run.key for run in runs])
+    instances = await load_instances(conn, [run.key for run in runs])
     return [make_board(run, *session.cache.versions[run.version_id], instances[run.key]) for run in runs]
 
 
@@ -81,11 +81,11 @@ async def store_boards(session: Session, transaction: Transaction, boards: Itera
 
 
 def settle(context: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> None:
-    """Bring memory in line with what was just committed of boards that are not held."""
+    """Update memory after the commit of boards that are not held."""
     waiting = {run.key for run in dag.queued}
     for board in boards:
         run = board.run
-        context.cache.work.to_evaluate.update(dict.fromkeys(context.cache.previous_run_index.tell(board)))
+        context.cache.work.to_evaluate.update(dict.fromkeys(context.cache.previous_run_index.notify_followers(board)))
         if run.state is RunState.QUEUED and run.key not in waiting:
             dag.queued.append(run)
         elif run.state in RUN_FINISHED and run.key in waiting:
@@ -99,7 +99,7 @@ def settle(context: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> 
 async def clear_whole_runs(
     session: Session, transaction: Transaction, dag: OwnedDag, keys: Sequence[int], now: datetime
 ) -> list[Board]:
-    """Clear every task instance of runs that are over; call `settle` with the result after the commit."""
+    """Clear every task instance of finished runs; call `settle` with the result after the commit."""
     boards = await load_boards(session, transaction, dag, keys)
     for board in boards:
         board.clear(list(board), now)
@@ -111,10 +111,10 @@ async def clear_whole_runs(
 
 
 async def _move(session: Session, transaction: Transaction, dag: OwnedDag, runs: Sequence[Run]) -> None:
-    """Pin runs to the newest version: instances, tries and values follow their task ids (10.2).
+    """Pin runs to the newest version: instances, tries and XComs follow their task ids (10.2).
 
-    Tasks that are new get instances without a state. Those that are gone leave the run with
-    their history; those that are mapped otherwise than before do so, too, and begin anew.
+    New tasks get instances without a state. Tasks that no longer exist leave the run together with
+    their history, and so do tasks whose mapping has changed, which then start afresh.
     """
     by_version: dict[int, list[Run]] = {}
     for run in runs:
@@ -125,17 +125,17 @@ async def _move(session: Session, transaction: Transaction, dag: OwnedDag, runs:
         added = [
             (run.key, new.task, new.map_index, new.max_tries) for run in same for new in added_instances(dag, run, move)
         ]
-        await run_statements.copy_instances(transaction.conn, added)
+        await copy_instances(transaction.conn, added)
         for run in same:
             run.version_id = dag.version.id
 
 
 class Move(NamedTuple):
-    """Where tasks go when runs move to another version: old index to new, those that are gone, those that stay."""
+    """How task indexes change when runs move to another version: moved, gone and kept tasks."""
 
-    moved: dict[int, int]
-    gone: list[int]
-    kept: frozenset[int]  # their new indexes, moved or not
+    moved: dict[int, int]  # old index to new
+    gone: list[int]  # old indexes
+    kept: frozenset[int]  # new indexes, moved or not
 
 
 def moving(old: Graph, new: Graph) -> Move:
@@ -155,7 +155,7 @@ def added_instances(dag: OwnedDag, run: Run, move: Move) -> list[Instance]:
 
 
 def _places(old: Graph, new: Graph) -> list[int | None]:
-    """For each task of `old` its index in `new`; None where it is gone or mapped otherwise."""
+    """For each task of `old` its index in `new`; None if it is gone or its mapping has changed."""
     return [
         place if (place := new.index.get(task_id)) is not None and _units(new, place) == _units(old, task) else None
         for task, task_id in enumerate(old.task_ids)
@@ -163,7 +163,7 @@ def _places(old: Graph, new: Graph) -> list[int | None]:
 
 
 def _units(graph: Graph, task: int) -> tuple[MappingSpec, ...]:
-    """What makes the task have map indexes: its own mapping, and those of the groups around it."""
+    """The mappings that give the task its map indexes: its own, and those of the groups around it."""
     return () if graph.mappings is None else graph.mappings.units[task]
 
 

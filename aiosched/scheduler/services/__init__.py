@@ -1,1 +1,1 @@
-"""What running tasks ask of their scheduler."""
+"""Services that running tasks call on their scheduler."""

@@ -1,4 +1,4 @@
-"""What running tasks ask about assets.
+"""Services about assets for running tasks.
 
     check_assets              {names, uris}                -> {uri: name}, or refused
     asset_events              {asset | uri | alias, limit} -> [event], oldest first
@@ -22,22 +22,22 @@ from aiosched.scheduler.services.questions import Question
 
 
 async def check_assets(db: Database, question: Question) -> dict[str, str]:
-    """A task that names an inactive asset as inlet or outlet fails before it executes (15.1)."""
+    """Refuse a task that names an inactive asset as inlet or outlet: it fails before it executes (15.1)."""
     names, uris = question.args["names"], question.args["uris"]
     async with db.acquire() as conn:
         found = await asset_queries.names_at(conn, uris) if uris else {}
         missing = [*await inactive_assets(conn, names), *sorted(set(uris) - found.keys())]
     if missing:
-        told = ", ".join(map(repr, missing))
+        listed = ", ".join(map(repr, missing))
         raise Refused(
-            f"No DAG mentions the asset {told} any more (or another one has taken its place), so nothing would "
-            "come of its events. Clear the task onto the newest version of its DAG, or bring the asset back."
+            f"No DAG mentions the asset {listed} any more (or another one has taken its place), so its events "
+            "would have no effect. Clear the task onto the newest version of its DAG, or bring the asset back."
         )
     return found
 
 
 async def asset_events(db: Database, question: Question) -> list[dict[str, Any]]:
-    """Events of one asset, or of those that an alias led to."""
+    """Events of one asset, or of those that an alias resolved to."""
     args = question.args
     asked = {key: args[key] for key in ("asset", "uri", "alias") if args.get(key)}
     if len(asked) != 1:

@@ -1,9 +1,9 @@
-"""What one running task asks once, and asking it until there is an answer.
+"""A question that a running task asks its scheduler, and retrying it until there is an answer.
 
-A database that restarts, or a connection that breaks, is no fault of the task: the scheduler asks again while it
-holds its lease. Only an answer reaches the task, be it NotFound or Refused. What a question changes carries its id,
-so that it is changed once even when nobody knows what became of the first time. When the lease is lost the attempt
-is lost with it. Lives here: the question and the asking. What may be asked is in task_services.py.
+A restarting database or a broken connection is not the task's fault: the scheduler asks again while it holds
+its lease. Only an answer reaches the task, be it NotFound or Refused. A question that changes something carries an id,
+so the change is made once even if the outcome of the first call is unknown. When the lease is lost, the attempt
+is lost with it. What may be asked is in task_services.py.
 
 Why: docs/decisions/0024-questions-are-asked-again.md.
 """
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 class Question(NamedTuple):
-    """What a task wants of a service."""
+    """One call of a service by a task."""
 
     run: int  # the key of the run whose task asks
     args: Mapping[str, Any]
-    id: UUID  # of what it changes; made once, however often it is asked
+    id: UUID  # makes its change idempotent: one id, however often it is asked
 
 
 class Trusted(Protocol):
@@ -41,17 +41,17 @@ class Trusted(Protocol):
     def trusted(self) -> bool: ...
 
 
-class Asking:
-    """Asks again while the database cannot tell. `lease`: the one that the scheduler holds; None: asks once."""
+class QuestionRetry:
+    """Asks again while the database fails. `lease` returns the lease that the scheduler holds; None: asks once."""
 
     def __init__(self, lease: Callable[[], Trusted | None] = lambda: None) -> None:
         self._lease = lease
-        self._troubled = False  # the last that was asked got no answer
+        self._is_failing = False  # the last question was not answered
 
     async def ask(self, what: str, question: Callable[[], Awaitable[T]]) -> T:
-        """The answer to `question`; `what` it is about, for the log.
+        """The answer to `question`; `what` names its subject in the log.
 
-        Raises what is an answer, too, and AttemptStopped when the lease that was held at first is lost.
+        Raises errors that are answers (NotFound, Refused), and AttemptStopped if the lease held at first is lost.
         """
         lease, pause = self._lease(), _FIRST_PAUSE
         while True:
@@ -60,13 +60,13 @@ class Asking:
             except Exception as error:
                 if lease is None or not (is_retryable(error) or isinstance(error, TimedOut)):
                     raise
-                if not self._troubled:
-                    self._troubled = True
-                    logger.warning("a task waits for %s, which is asked for again: %s", what, error)
+                if not self._is_failing:
+                    self._is_failing = True
+                    logger.warning("a task waits for %s, which is being retried: %s", what, error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LAST_PAUSE)
                 if not lease.trusted():
                     raise AttemptStopped("was lost with the lease of its scheduler") from error
             else:
-                self._troubled = False
+                self._is_failing = False
                 return answer

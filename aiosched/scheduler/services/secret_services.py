@@ -1,11 +1,11 @@
-"""What running tasks may ask about variables and connections.
+"""Services about variables and connections for running tasks.
 
     variable     {get: key}                          -> {value: text or null}
                  {set: key, value, description}      -> {}
                  {delete: key}                       -> {}
     connection   {get: conn_id}                      -> {value: fields or null}
 
-The values are decrypted here and travel to the worker over its own socket; workers have no keys.
+The values are decrypted here and sent to the worker over its own socket; workers have no keys.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def secret_services(keyring: Keyring) -> Mapping[str, Service]:
         found = (await SecretStore(db, keyring).get_connections([conn_id])).get(conn_id)
         return {"value": found.as_fields() if found is not None else None}
 
-    return {"variable": _told(variable), "connection": _told(connection)}
+    return {"variable": _refusing_bad_keys(variable), "connection": _refusing_bad_keys(connection)}
 
 
-def _told(service: Service) -> Service:
-    """A key that is none is the operator's mistake, told to the task's author as a refusal."""
+def _refusing_bad_keys(service: Service) -> Service:
+    """The service, with a wrong key (an operator's mistake) turned into a refusal that the task's author reads."""
 
     async def call(db: Database, question: Question) -> Any:
         try:

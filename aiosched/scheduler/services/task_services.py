@@ -1,4 +1,4 @@
-"""What running tasks may ask of their scheduler, answered from the database.
+"""Services for running tasks, answered from the database.
 
     trigger_dag   {dag_id, run_id, logical_date, run_after, conf, fail_when_paused} -> {run_id, is_paused}
     clear_run     {dag_id, run_id}                               -> {run_id}
@@ -8,12 +8,12 @@
 
     previous_success  {}  -> {data_interval_start, data_interval_end, start_date, end_date} or null
 
-Those about assets are in asset_services.py; `variable` and `connection` are in secret_services.py,
+Services about assets are in asset_services.py; `variable` and `connection` are in secret_services.py,
 because they need keys.
 
 Instants are ISO 8601 with an offset. A service raises NotFound or Refused with a message for the
-author of the task; what it answers is JSON. It may be called again with the same question, when the first call was
-not answered (questions.py): what it changes carries the question's id. Whoever adds one adds a line here and to
+author of the task; its answer is JSON. It may be called again with the same question if the first call was not
+answered (questions.py), so its changes carry the question's id. A new service needs a line here and one in
 `SERVICES`.
 """
 
@@ -35,11 +35,11 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox, runs
 from aiosched.errors import NotFound, Refused, TimedOut
 from aiosched.scheduler.services import asset_services
-from aiosched.scheduler.services.questions import Asking, Question, Trusted
+from aiosched.scheduler.services.questions import Question, QuestionRetry, Trusted
 from aiosched.scheduler.services.sla_services import sla_misses
 
-_PATIENCE: Final = 10.0  # seconds until the owner of another DAG is asked again, by the same request
-_MOST_VERSIONS: Final = 500  # of which the numbers of tasks are remembered
+_PATIENCE: Final = 10.0  # seconds until the owner of another DAG is asked again, with the same request
+_MOST_VERSIONS: Final = 500  # whose task indexes are cached
 
 Service = Callable[[Database, Question], Awaitable[Any]]  # -> JSON values
 
@@ -50,9 +50,9 @@ XComs = dict[XComRef, list[tuple[int, str]]]
 class DatabaseServices:
     """Implements `core.messages.TaskServices`. Task ids are resolved by the version that the run is pinned to.
 
-    What the database cannot tell is asked again while `lease` holds, the scheduler's at the time of the question;
-    without one everything is asked once. Attempts of one run that ask for XComs at the same time share one look into
-    the database: the many instances of a mapped task all want the list that they are mapped over.
+    While the database fails, a question is asked again as long as the scheduler's `lease` at that time holds; without
+    a lease everything is asked once. Attempts of one run that ask for XComs at the same time share one read from
+    the database: the many instances of a mapped task all need the list that they are mapped over.
     """
 
     def __init__(
@@ -63,28 +63,28 @@ class DatabaseServices:
         lease: Callable[[], Trusted | None] = lambda: None,
     ) -> None:
         self._db = db
-        self._asking = Asking(lease)
+        self._retry = QuestionRetry(lease)
         self._services = SERVICES if task_services is None else task_services
         self._indexes: dict[int, dict[str, int]] = {}  # by DAG version
-        self._asked: dict[int, tuple[dict[XComRef, None], asyncio.Task[XComs]]] = {}  # by run, not looked for yet
+        self._asked: dict[int, tuple[dict[XComRef, None], asyncio.Task[XComs]]] = {}  # by run, not read yet
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
         """For each ref the stored (map index, JSON text) pairs in index order; [] for an unknown task too."""
-        return await self._asking.ask("XComs", lambda: self._get_xcoms(run, refs))
+        return await self._retry.ask("XComs", lambda: self._get_xcoms(run, refs))
 
     async def _get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
         if run not in self._asked:
             new: dict[XComRef, None] = {}
-            task = asyncio.create_task(self._look_for(run, new), name="read XComs")
-            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # when nobody waits any more
+            task = asyncio.create_task(self._read_xcoms(run, new), name="read XComs")
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # if no caller waits any more
             self._asked[run] = (new, task)
-        wanted, looking = self._asked[run]
+        wanted, reading = self._asked[run]
         wanted.update(dict.fromkeys(refs))
-        found = await asyncio.shield(looking)
+        found = await asyncio.shield(reading)
         return [found[ref] for ref in refs]
 
-    async def _look_for(self, run: int, wanted: Collection[XComRef]) -> XComs:
-        """What is `wanted` until there is a connection; who asks later may want what is stored by then."""
+    async def _read_xcoms(self, run: int, wanted: Collection[XComRef]) -> XComs:
+        """Read what is `wanted` by the time there is a connection; later callers get a read of their own."""
         try:
             async with self._db.acquire() as conn:
                 del self._asked[run]
@@ -110,7 +110,7 @@ class DatabaseServices:
 
     async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
         """As `get_xcoms`, from the newest earlier run of the DAG that has the value."""
-        return await self._asking.ask("XComs", lambda: self._get_previous_xcoms(run, ref))
+        return await self._retry.ask("XComs", lambda: self._get_previous_xcoms(run, ref))
 
     async def _get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
         async with self._db.acquire() as conn:
@@ -126,7 +126,7 @@ class DatabaseServices:
         if service is None:
             raise NotFound(f"There is no service {name!r}; known are {', '.join(sorted(self._services))}.")
         question = Question(run, msgspec.json.decode(args), uuid4())
-        answer = await self._asking.ask(f"the service {name!r}", lambda: service(self._db, question))
+        answer = await self._retry.ask(f"the service {name!r}", lambda: service(self._db, question))
         return msgspec.json.encode(answer).decode()
 
 
@@ -140,7 +140,7 @@ async def _trigger_dag(db: Database, question: Question) -> dict[str, Any]:
     args = question.args
     dag_id = str(args["dag_id"])
     async with db.acquire() as conn:
-        asked_before = await inbox.find_command(conn, question.id) is not None  # then what follows was looked at
+        asked_before = await inbox.find_command(conn, question.id) is not None  # then the checks below were made
         dag = await task_services.dag_facts(conn, dag_id)
     if dag is None and not asked_before:
         raise NotFound(f"There is no DAG {dag_id!r} to trigger; see `aiosched dags list`.")
@@ -162,7 +162,7 @@ async def _clear_run(db: Database, question: Question) -> dict[str, Any]:
 async def _ask_owner(
     db: Database, question: Question, verb: str, dag_id: str, args: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Put a request into the inbox, once for a question, and wait for what its owner says."""
+    """Put a request into the inbox, once per question, and wait for the owner's answer."""
     async with db.acquire() as conn:
         who = await task_services.who_asks(conn, question.run)
         command = await inbox.add_command(

@@ -1,1 +1,1 @@
-"""What the loops share while they run: the environment, the wake-ups, the locks and what is held in memory."""
+"""What the loops of one session share: the environment, the wake-ups, the locks and the state in memory."""

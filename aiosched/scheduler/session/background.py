@@ -1,4 +1,4 @@
-"""Short work that nobody waits for: it runs beside the loops, and a failure of it is logged."""
+"""Short fire-and-forget tasks that run beside the loops; their failures are logged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Background:
-    """The tasks that are under way."""
+    """The background tasks that are running."""
 
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 

@@ -1,4 +1,4 @@
-"""What is there for every loop of one incarnation of a scheduler, and stays as it is."""
+"""The fixed environment of all loops of one incarnation."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from aiosched.scheduler.state.metrics import Metrics
 
 @dataclass(slots=True)
 class Observers:
-    """Who is called when something has happened; none of them may raise, apart from the listener."""
+    """Callbacks for events; none of them may raise, except the listener."""
 
     listener: Listener | None = None
     on_run_end: Callable[[Run], None] = lambda _: None
     on_partitions: Callable[[], None] = lambda: None  # the owned partitions have changed
-    on_ready: Callable[[], None] = lambda: None  # what is owned has been read
+    on_ready: Callable[[], None] = lambda: None  # the owned partitions have been loaded
 
 
 @dataclass(slots=True)

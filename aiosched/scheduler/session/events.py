@@ -1,4 +1,4 @@
-"""What a scheduler tells those who watch it: the lines of `serve`, and who waits for a run."""
+"""Events that a scheduler reports to its listener, such as the screen of `serve`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class SchedulerEvent:
-    """Something people want to see. Sent after the commit that made it true."""
+    """Something worth showing to people. Sent after the commit that made it true."""
 
     kind: str  # run_started, run_finished
     at: datetime

@@ -1,4 +1,4 @@
-"""What a session knows of the other schedulers, and what they have sent and nobody has read yet."""
+"""What a session knows of the other schedulers, and which of their notifications it has yet to act on."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from aiosched.scheduler.session.pool_fairness import PoolFairness
 class Membership:
     """The place of this scheduler in the fleet."""
 
-    pool_fairness: PoolFairness  # towards other schedulers that want slots of the same pools
-    draining: bool = False  # claims and creates nothing more
+    pool_fairness: PoolFairness  # towards other schedulers that need slots of the same pools
+    draining: bool = False  # it claims and creates nothing more
     has_peers: bool = False
     given_back: dict[int, float] = field(default_factory=dict)  # partitions released, at this monotonic second
 
 
 @dataclass(slots=True)
 class Notifications:
-    """What was received by NOTIFY and not read yet."""
+    """What was announced by NOTIFY and not read yet."""
 
     changed_dags: set[int] = field(default_factory=set)  # partitions with changed DAGs
-    has_reports: bool = False  # others have sent some
-    safety_poll: Period = field(default_factory=Period)  # everything is read, in case a notification was lost
+    has_reports: bool = False  # other schedulers have sent reports
+    safety_poll: Period = field(default_factory=Period)  # of reading everything, in case a notification was lost

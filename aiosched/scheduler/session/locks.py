@@ -1,4 +1,4 @@
-"""What keeps the loops of a session out of each other's way, and what they wait for."""
+"""What synchronises the loops of a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class Locks:
     """One lock and three events of a session."""
 
-    ownership: asyncio.Lock = field(default_factory=asyncio.Lock)  # one at a time creates, loads or gives away DAGs
+    ownership: asyncio.Lock = field(default_factory=asyncio.Lock)  # held to create runs, and to load or give away DAGs
     loaded: asyncio.Event = field(default_factory=asyncio.Event)  # set while no partitions are being loaded
-    ready: asyncio.Event = field(default_factory=asyncio.Event)  # its partitions are read
+    ready: asyncio.Event = field(default_factory=asyncio.Event)  # set once the session's partitions are loaded
     progress: asyncio.Event = field(default_factory=asyncio.Event)  # set after each commit and each check

@@ -1,4 +1,4 @@
-"""The callbacks that wait to be delivered, and the timers of deadlines and SLAs: a cache of rows."""
+"""The callbacks that wait for delivery, and the timers of deadlines and SLAs: a cache of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiosched.scheduler.state.wakeup import Timers
 
 @dataclass(slots=True)
 class SlaTimers:
-    """When to check which DAG next."""
+    """When to check the SLAs of which DAG."""
 
     _timers: Timers[tuple[str, datetime]] = field(default_factory=Timers)
     _checks: dict[str, datetime] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class SlaTimers:
 
     @property
     def earliest(self) -> datetime | None:
-        """When to check again; perhaps for nothing."""
+        """When to check again; there may be nothing to do by then."""
         return self._timers.earliest
 
 

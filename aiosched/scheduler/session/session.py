@@ -1,7 +1,7 @@
-"""One life of the scheduler's loops, from reading its partitions until the memory is in doubt.
+"""A session: one run of the scheduler's loops, from loading its partitions until memory can no longer be trusted.
 
 It holds what the loops share. When the database fails in the middle of something, the session ends and a new one
-reads everything again; attempts that run meanwhile, and their reports, outlive it (they belong to `Attempts`). What
+reads everything again. Running attempts and their reports outlive it (they belong to `Attempts`). What
 follows a commit is in effects/after_commit.py.
 """
 
@@ -27,10 +27,10 @@ from aiosched.scheduler.state.wakeups import Wakeups
 
 
 class CommitTracing(Protocol):
-    """Makes traces of what was committed."""
+    """Traces what was committed."""
 
     def trace(self, batch: Changes, cache: StateCache) -> None:
-        """Make the spans of what a committed batch has begun and ended."""
+        """Start and end the spans of what a committed batch has started and finished."""
         ...
 
 
@@ -74,10 +74,10 @@ class Session:
         return self.context.wakeups
 
     def close(self) -> None:
-        """Leave this session: reports whose effects were not committed are applied again in the next one."""
+        """End this session: reports whose effects were not committed are applied again in the next one."""
         attempts = self.env.attempts
         reports = (*self.cache.unstored.reports(), *attempts.reports)
-        attempts.reports = deque(report for report in reports if report.inbox_id is None)  # others' are read again
+        attempts.reports = deque(report for report in reports if report.inbox_id is None)  # remote ones are read again
         self.starts.cancel()
         self.locks.loaded.clear()
         self.locks.ready.clear()

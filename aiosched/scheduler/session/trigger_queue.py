@@ -1,4 +1,4 @@
-"""Triggers of deferred task instances that are to be handed out, and those of them that may be handed out now."""
+"""The queue of triggers of deferred task instances that wait to be handed out."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from aiosched.scheduler.state.attempts import Attempts
 
 
 class TriggerQueue:
-    """Triggers that are to be handed out, and wait for a place: by priority weight, then by age (25.3)."""
+    """Triggers that wait for capacity: by priority weight, then by age (25.3)."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Board, Instance]] = []
         self._numbers = count()
-        self.sweep = Period()  # triggers are compared with their rows
+        self.sweep = Period()  # of comparing triggers with their rows
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def add(self, waiting: Iterable[tuple[Board, Instance]]) -> None:
-        """Let triggers wait for a place."""
+        """Queue triggers."""
         for board, instance in waiting:
             entry = (-board.graph.weights[instance.task], next(self._numbers), board, instance)
             heapq.heappush(self._heap, entry)
 
     def take(self, attempts: Attempts, capacity: int, holds: Callable[[Board], bool]) -> list[Attempt]:
-        """The attempts for which there is a place, best first; those that nobody wants any more are dropped.
+        """The attempts for which there is capacity, best first; those no longer wanted are dropped.
 
-        `holds` tells whether a board is held: that of a run that left and came back is another one.
+        `holds` returns whether a board is held: a run that was given away and loaded again has a new board.
         """
         found: dict[AttemptKey, Attempt] = {}
         while self._heap and (room := capacity - len(attempts.triggers) - len(found)) > 0:
@@ -45,14 +45,14 @@ class TriggerQueue:
 
 
 def triggers_to_run(waiting: Iterable[tuple[Board, Instance]], attempts: Attempts) -> list[Attempt]:
-    """The attempts for those that wait, as the rows know, and whose trigger neither runs here nor has just ended."""
+    """The attempts of instances that are stored as waiting, and whose trigger neither runs here nor has just ended."""
     ended = {report.key for report in attempts.reports if report.outcome is not Outcome.STARTED}
     found: dict[object, Attempt] = {}
     for board, instance in waiting:
         waited = board.deferrals.get(instance)
         if waited is None or waited.resume is not None:
             continue
-        if not instance.state is instance.stored_state is TaskState.DEFERRED:  # it goes on, or waits for something new
+        if not instance.state is instance.stored_state is TaskState.DEFERRED:  # it resumes, or has another trigger
             continue
         key = trigger_key(board.key(instance))
         if key in attempts.triggers or key in ended:

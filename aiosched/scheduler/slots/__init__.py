@@ -1,1 +1,1 @@
-"""Who may run now: evaluation, the critical section, fairness between schedulers in a pool."""
+"""Which tasks may run now: evaluation, the critical section, revoking stuck attempts."""

@@ -1,4 +1,4 @@
-"""Who gets a slot now, and what the next transaction stores: the decision of the critical section.
+"""Which tasks get a slot now, and what the next transaction stores: the decision of the critical section.
 
 Pure: it changes what is held in memory and nothing else. Does not live here: locking and
 reading pools, the commit, handing out what was claimed (enqueueing.py), the allocation
@@ -22,9 +22,9 @@ from aiosched.scheduler.state.changes import Changes
 def room_of(
     pools: Mapping[str, PoolRow | None], freed: Mapping[str, int], executor: Executor, *, open: int, parallelism: int
 ) -> Room:
-    """What a pass may hand out; slots that its very transaction gives back (`freed`) count as open.
+    """The room that a pass may allocate; slots that the same transaction gives back (`freed`) count as open.
 
-    `open` is how many attempts this scheduler may still take of its `parallelism`.
+    `open` is how many more attempts this scheduler may run within its `parallelism`.
     """
     executors: dict[str | None, ExecutorRoom] = {}
     for name, member in members_of(executor).items():
@@ -50,12 +50,12 @@ def room_of(
 def claim(
     cache: StateCache, room: Room, now: datetime, *, incarnation: int, include_deferred: Collection[str] = ()
 ) -> Changes:
-    """Let the allocation choose, and collect the claims beside all other news as one batch.
+    """Let the allocation choose, and collect the claims and all other changes as one batch.
 
-    `include_deferred` are the pools whose slots are kept by tasks that defer.
+    `include_deferred` are the pools in which deferred tasks keep their slots.
     """
     claimed = []
-    if len(cache.waiting):  # where nothing is open, too: those who wait learn why
+    if len(cache.waiting):  # even if nothing is open: waiting tasks get their reasons
         for candidate in cache.waiting.take(room, now.timestamp()).taken:
             board, instance = cache.get(candidate.key)
             if candidate.defers:
@@ -80,7 +80,7 @@ def claim_with_competitors(
     incarnation: int,
     include_deferred: Collection[str] = (),
 ) -> Changes:
-    """As `claim`, while other schedulers want slots of the pools, whose locked `rows` tell what they wait for."""
+    """As `claim`, while other schedulers need slots of the pools; the locked `rows` hold their demands."""
     seconds = now.timestamp()
     competing_demands = {name: pool_fairness.competing_demands(name, row, seconds) for name, row in rows.items()}
     for name, pool in room.pools.items():

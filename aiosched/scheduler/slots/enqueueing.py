@@ -1,7 +1,7 @@
-"""The critical section: scheduled task instances become queued ones, and what was decided is stored.
+"""The critical section: scheduled task instances become queued, and all decisions are stored.
 
 One pass is one transaction of the journal: lock the pools, read the open slots, let the
-pure allocation choose (claiming.py), store the claims beside all other news, commit. Only then are the
+pure allocation choose (claiming.py), store the claims and all other changes, commit. Only then are the
 claims handed to the executor. Source: docs/architecture.md, "The loop"; the semantics reference, section 17.
 """
 
@@ -16,11 +16,11 @@ from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
 from aiosched.scheduler.state.changes import Changes
 
-_POOL_RETRY: Final = 0.5  # seconds until a pool that others may have left is looked at again
+_POOL_RETRY: Final = 0.5  # seconds until a pool in which peers may have freed slots is checked again
 
 
 async def enqueue(session: Session) -> float | None:
-    """One pass; returns how long to rest before the next without news."""
+    """One pass; returns how long to rest unless woken."""
     cache = session.cache
     if not (cache.unstored.is_waiting or cache.work.room_changed) and _rest(session) is None:
         return None
@@ -36,7 +36,7 @@ async def enqueue(session: Session) -> float | None:
 
 
 async def store(session: Session) -> None:
-    """Store what was decided and claim nothing: for who needs it stored while the loops wait for loading."""
+    """Store what was decided and claim nothing: for callers that need it while the loops wait for loading."""
     async with session.env.journal.batch(shared=session.membership.has_peers) as transaction:
         keeping, _ = await check_pools(session, transaction, claims=False)
         committed = await transaction.write(session.cache.collect(keeping))
@@ -44,7 +44,7 @@ async def store(session: Session) -> None:
 
 
 async def _decide(session: Session, transaction: Transaction) -> Changes:
-    """Choose under lock and collect. No await stands between the choice and the collected batch."""
+    """Choose under lock and collect. There is no await between the choice and the collected batch."""
     env, cache, membership = session.env, session.cache, session.membership
     keeping, freed = await check_pools(session, transaction, claims=True)
     parallelism = env.settings.core.parallelism
@@ -61,16 +61,16 @@ async def _decide(session: Session, transaction: Transaction) -> Changes:
 
 
 async def check_pools(session: Session, transaction: Transaction, *, claims: bool) -> tuple[set[str], dict[str, int]]:
-    """Know the pools that the next batch touches; those that include deferred tasks, and the slots that it gives back.
+    """Read the pools that the next batch touches; with `claims` also those that tasks wait for or just waited for.
 
-    With `claims` those that tasks wait for, or have just waited for, too. No await stands between the
-    last look and the return.
+    Returns the names of those that include deferred tasks, and the slots that the batch gives back. There is no await
+    between the last check and the return.
     """
     cache = session.cache
-    while True:  # news that came during the lock may touch another pool
+    while True:  # reports that arrived while locking may touch another pool
         keeping = {name for name, pool in transaction.pools.items() if pool is not None and pool.include_deferred}
         freed = cache.slots_given_back(keeping)
-        wanted = {*cache.waiting.pools(), *session.membership.pool_fairness.told} if claims else set()
+        wanted = {*cache.waiting.pools(), *session.membership.pool_fairness.published} if claims else set()
         unknown = (freed.keys() | wanted) - transaction.pools.keys()
         if not unknown:
             return keeping, freed
@@ -78,5 +78,5 @@ async def check_pools(session: Session, transaction: Transaction, *, claims: boo
 
 
 def _rest(session: Session) -> float | None:
-    """Without news: look again soon while somebody waits, since other schedulers free pools without telling us."""
+    """How long to rest unless woken: while tasks wait, pools are polled, since peers free slots without a notice."""
     return _POOL_RETRY if session.membership.has_peers and session.cache.waiting.pools() else None

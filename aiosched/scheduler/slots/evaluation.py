@@ -1,7 +1,7 @@
 """Batch evaluation: reports and due timers become decisions.
 
-One pass applies what arrived, wakes what is due, lets each touched board decide (pure
-functions, cost proportional to what changed) and hands the effects on. Nothing here
+One pass applies the reports that arrived, wakes what is due, lets each touched board decide (pure
+functions, with a cost proportional to the change) and passes the effects on. Nothing here
 awaits: between two passes everything in memory is consistent.
 """
 
@@ -29,17 +29,17 @@ async def evaluate(context: DecisionContext) -> float | None:
     decide(context, context.clock.now())
     if context.attempts.reports:
         return 0.0
-    instants = [i for i in (context.cache.timers.earliest, context.attempts.stuck_attempts.look_at) if i is not None]
+    instants = [i for i in (context.cache.timers.earliest, context.attempts.stuck_attempts.check_at) if i is not None]
     return max((min(instants) - context.clock.now()).total_seconds(), 0.001) if instants else None
 
 
 def decide(context: DecisionContext, now: datetime) -> None:
-    """Apply what was reported and is due, and let each touched board decide."""
+    """Apply reports and due timers, and let each touched board decide."""
     cache = context.cache
     check_queue(context, now)
     _apply_reports(context, now)
     _wake_due(context, now)
-    while cache.work.to_evaluate:  # what happens in one run may concern the next one
+    while cache.work.to_evaluate:  # a change in one run may affect the runs after it
         to_evaluate, cache.work.to_evaluate = cache.work.to_evaluate, {}
         for board in to_evaluate:
             board.evaluate(now)
@@ -61,7 +61,7 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
     cache = context.cache
     board = cache.boards.get(report.key.run)
     if board is None and report.inbox_id is not None and report.key.run in cache.unreadable.runs:
-        return  # its row stays, for whoever can read the run
+        return  # its row stays, for a scheduler that can read the run
     if report.inbox_id is not None:
         cache.unstored.pending.messages.read_reports.append(report.inbox_id)
         context.wakeups.enqueueing.wake()
@@ -69,13 +69,13 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
         context.metrics.stale_reports += 1
         logger.debug("stale report %s of %s", report.outcome, tuple(report.key))
         if report.outcome is not Outcome.STARTED and not is_trigger(report.key):
-            cache.work.room_changed = True  # it was told to stop, and has left its executor's slot now
+            cache.work.room_changed = True  # it was stopped, and has freed its executor's slot only now
             context.wakeups.enqueueing.wake()
         return
     if report.outcome is Outcome.LOST and not is_trigger(report.key):
         context.metrics.lost_attempts += 1
     if report.outcome is Outcome.STARTED:
-        context.apply_effects(board)  # nothing to decide, the row may wait for the next commit
+        context.apply_effects(board)  # nothing to decide; the row may wait for the next commit
         return
     if report.assets and report.outcome is Outcome.SUCCESS:
         cache.unstored.pending.messages.asset_events.extend(events_of(report, board.run.dag_id, now))
@@ -84,7 +84,7 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
 
 
 def _is_of_an_earlier_call(board: Board, report: Report) -> bool:
-    """Whether another scheduler tells (once more, when it could not know that we had heard) what is over already."""
+    """Whether a remote report concerns an earlier call: its sender repeats it if it cannot know that it arrived."""
     if report.ran_by is None:
         return False
     instance = board.find(report.key.task_index, report.key.map_index)
@@ -98,7 +98,7 @@ def _wake_due(context: DecisionContext, now: datetime) -> None:
         if board is None:
             continue
         if instance is not None:
-            if board.find(instance.task, instance.map_index) is instance:  # the run was not read anew meanwhile
+            if board.find(instance.task, instance.map_index) is instance:  # the run was not reloaded meanwhile
                 board.wake(instance)
                 board.time_out_trigger(instance, now)
         elif not cache.dags[board.run.dag_id].row.is_paused:

@@ -1,4 +1,4 @@
-"""Revoking attempts that their executor does not begin in time."""
+"""Revoking attempts that their executor does not start in time."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ logger = logging.getLogger(__name__)
 
 
 def check_queue(context: DecisionContext, now: datetime) -> None:
-    """Revoke what its executor did not begin in time (strictly), when the oldest of it may be overdue."""
+    """If the oldest queued attempt may be overdue, revoke attempts that did not start in time (strictly)."""
     attempts = context.attempts
     watch = attempts.stuck_attempts
-    if watch.look_at is None or watch.look_at > now:
+    if watch.check_at is None or watch.check_at > now:
         return
     dues = []
     for key in list(attempts.in_flight):
         since = watch.revoked.get(key)
         due = _revoke(context, key, now) if since is None else later(since, watch.cleanup + PATIENCE)
         if due is not None and due < now:
-            logger.warning("attempt %s was revoked, and its executor does not report its end", tuple(key))
+            logger.warning("attempt %s was revoked, but its executor has not reported its end", tuple(key))
             attempts.receive(Report(key=key, outcome=Outcome.LOST, at=now))
         elif due is not None:
             dues.append(due + TICK)
-    watch.look_at = min(dues, default=None)
+    watch.check_at = min(dues, default=None)
 
 
 def _revoke(context: DecisionContext, key: AttemptKey, now: datetime) -> datetime | None:
-    """Revoke an attempt that is overdue; returns when to look at it again, None for never."""
+    """Revoke an attempt if it is overdue; returns when to check it again, None for never."""
     watch, found = context.attempts.stuck_attempts, context.cache.find(key)
-    if found is None:  # its run is being read
+    if found is None:  # its run is being loaded
         return later(now, watch.queued_timeout)
     board, instance = found
     if instance.state is not TaskState.QUEUED or instance.try_number != key.try_number or instance.queued_at is None:
@@ -44,7 +44,7 @@ def _revoke(context: DecisionContext, key: AttemptKey, now: datetime) -> datetim
     if due >= now:
         return due
     logger.warning(
-        "%s was not started within %g s: its executor is told to give it up",
+        "%s was not started within %g s: its executor is asked to give it up",
         board.graph.task_ids[instance.task], watch.queued_timeout,
         extra={"dag_id": board.run.dag_id, "run_id": board.run.run_id},
     )  # fmt: skip

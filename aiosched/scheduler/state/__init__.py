@@ -1,1 +1,1 @@
-"""What one scheduler holds in memory: DAGs, boards of unfinished runs, versions, attempts, wake-ups, counters."""
+"""The state of one scheduler in memory: DAGs, boards of unfinished runs, versions, attempts, wake-ups, counters."""

@@ -1,4 +1,4 @@
-"""What this process's executor was given and has not finished, and the reports nobody has stored yet."""
+"""The attempts in this process's executor, and the reports that are not stored yet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Attempts:
     metrics: Metrics
     stuck_attempts: StuckAttempts = field(default_factory=StuckAttempts)
     in_flight: dict[AttemptKey, float] = field(default_factory=dict)  # key -> monotonic second of its dispatch
-    begun: dict[AttemptKey, Report] = field(default_factory=dict)  # of those: their starts, which rows may not tell yet
+    begun: dict[AttemptKey, Report] = field(default_factory=dict)  # their start reports, which may not be stored yet
     triggers: set[AttemptKey] = field(default_factory=set)
     callbacks: dict[int, int] = field(default_factory=dict)  # id -> partition; until their reports are stored
     reports: deque[Report] = field(default_factory=deque)
@@ -29,33 +29,33 @@ class Attempts:
     on_news: Callable[[], None] = lambda: None
     on_callback: Callable[[], None] = lambda: None
     remote_attempts: dict[AttemptKey, int] = field(default_factory=dict)  # run here, for the owners of these partitions
-    outgoing: deque[Report] = field(default_factory=deque)  # what became of them, not sent yet
-    doubts_at: float | None = None  # monotonic second of the next look whether they are still wanted; None: now
-    on_lent: Callable[[], None] = lambda: None
+    outgoing: deque[Report] = field(default_factory=deque)  # their reports that are not sent yet
+    recheck_at: float | None = None  # monotonic second at which to check whether they are still wanted; None: now
+    on_remote_attempts: Callable[[], None] = lambda: None
     watchers: Watchers = field(default_factory=Watchers)
-    drop: Callable[[Sequence[AttemptKey]], None] = lambda keys: None  # tell the executor to forget triggers
-    revoke: Callable[[AttemptKey], None] = lambda key: None  # tell the executor to give an attempt up
+    drop: Callable[[Sequence[AttemptKey]], None] = lambda keys: None  # has the executor drop triggers
+    revoke: Callable[[AttemptKey], None] = lambda key: None  # has the executor give up an attempt
 
     def known(self) -> set[AttemptKey]:
-        """The attempts that run here, and those that have ended and are not stored as ended yet."""
+        """The attempts that run here, and those that have ended but are not stored as ended yet."""
         return self.in_flight.keys() | {r.key for r in self.reports if r.outcome is not Outcome.STARTED}
 
-    def lend(self, runs: Mapping[int, int]) -> None:
-        """These runs (and their partitions) belong to others from now on: what runs here of them, runs for them.
+    def hand_over(self, runs: Mapping[int, int]) -> None:
+        """These runs (with their partitions) belong to other schedulers now: their attempts here become remote ones.
 
-        Reports that other schedulers sent and that are not applied yet are the new owner's to read.
+        Reports from other schedulers that are not applied yet are left to the new owner.
         """
-        notifications = [r for r in self.reports if r.key.run in runs and r.inbox_id is None and not is_trigger(r.key)]
-        remote_attempts = {report.key for report in notifications} | {key for key in self.in_flight if key.run in runs}
+        unapplied = [r for r in self.reports if r.key.run in runs and r.inbox_id is None and not is_trigger(r.key)]
+        remote_attempts = {report.key for report in unapplied} | {key for key in self.in_flight if key.run in runs}
         self.remote_attempts.update((key, runs[key.run]) for key in remote_attempts)
-        self.outgoing.extend(notifications)
+        self.outgoing.extend(unapplied)
         self.reports = deque(report for report in self.reports if report.key.run not in runs)
         self.forget_triggers(runs)
         if self.remote_attempts:
-            self.on_lent()
+            self.on_remote_attempts()
 
-    def take_back(self, partitions: Container[int]) -> None:
-        """These partitions are ours again: so is what becomes of their attempts."""
+    def reclaim(self, partitions: Container[int]) -> None:
+        """These partitions are ours again, and so are the reports of their attempts."""
         back = {key for key, partition in self.remote_attempts.items() if partition in partitions}
         self.reports.extend(report for report in self.outgoing if report.key in back)
         self.outgoing = deque(report for report in self.outgoing if report.key not in back)
@@ -63,21 +63,21 @@ class Attempts:
             del self.remote_attempts[key]
 
     def sent(self, reports: Sequence[Report]) -> None:
-        """The first of the outgoing reports, which these are, are stored; an attempt is lent until its end is told."""
+        """These reports, the first of the outgoing ones, are stored. An attempt stays remote until its end is sent."""
         for report in reports:
             self.outgoing.popleft()
             if report.outcome is not Outcome.STARTED:
                 self.remote_attempts.pop(report.key, None)
 
-    def doubted(self, now: float, every: float) -> bool:
-        """Whether it is time to look if lent attempts are still wanted; begins the next period then."""
-        if self.doubts_at is not None and now < self.doubts_at:
+    def recheck_due(self, now: float, every: float) -> bool:
+        """Whether it is time to check if remote attempts are still wanted; if so, the next period begins."""
+        if self.recheck_at is not None and now < self.recheck_at:
             return False
-        self.doubts_at = now + every
+        self.recheck_at = now + every
         return True
 
     def abandon(self) -> None:
-        """This incarnation is over, others run its attempts again: nothing is known of any."""
+        """This incarnation has ended and peers run its attempts again: forget them all."""
         self.in_flight.clear()
         self.begun.clear()
         self.stuck_attempts.forget()
@@ -89,17 +89,17 @@ class Attempts:
         self.outgoing.clear()
 
     def forget_triggers(self, runs: Container[int]) -> None:
-        """Others wait for these runs' triggers from now on: ours end without a word, and may be handed out anew."""
+        """Drop the triggers of these runs without a report. Their owner (perhaps this scheduler) runs them anew."""
         gone = [key for key in self.triggers if key.run in runs]
         self.triggers.difference_update(gone)
         self.drop(gone)
 
     def receive(self, report: Report) -> None:
-        """What executors call. News of an attempt that is not (or no longer) ours is dropped."""
+        """Called by executors. A report of an attempt that is not (or no longer) known is dropped."""
         report = storable_report(report)
         key, started = report.key, report.outcome is Outcome.STARTED
         if key.run < 0:
-            self.watchers.hear(report)
+            self.watchers.receive(report)
             return
         if key.task_index < 0 and key.try_number in self.callbacks:
             if not started:
@@ -122,7 +122,7 @@ class Attempts:
             self.stuck_attempts.started(key)
         if key in self.remote_attempts:
             self.outgoing.append(report)
-            self.on_lent()
+            self.on_remote_attempts()
             return
         self.reports.append(report)
         self.on_news()

@@ -1,9 +1,9 @@
-"""What one scheduler holds in memory: DAGs, boards of unfinished runs, who waits, what is due.
+"""What one scheduler holds in memory: DAGs, boards of unfinished runs, waiting tasks, due times.
 
-A cache of rows of the partitions it owns, nothing else: it may be dropped at any time and
-read again (loading.py). All changes happen synchronously on the event loop, so whoever
-looks between two awaits sees a consistent picture. Does not live here: decisions (core),
-SQL (db), the loops that carry decisions out (run_creation, evaluation, enqueueing).
+It is only a cache of the rows of the owned partitions: it may be dropped at any time and
+read again (loading.py). All changes happen synchronously on the event loop, so the state is
+consistent whenever a coroutine awaits. Does not live here: decisions (core), SQL (db), the
+loops that carry out decisions (run_creation, evaluation, enqueueing).
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ class OwnedDag:
     version: StoredVersion  # the newest one
     graph: Graph
     room: DagRoom
-    next_run: NextRun | None = None  # as far as is known: it is computed again when there is room for it
+    next_run: NextRun | None = None  # provisional: it is computed again once there is room for it
     on_calendar: datetime | None = None  # the instant of its entry among the due runs
     queued: QueuedRuns = field(default_factory=QueuedRuns)  # runs that wait to start
-    starting: set[int] = field(default_factory=set)  # their keys, while their rows are read
+    starting: set[int] = field(default_factory=set)  # keys of runs whose rows are being read to start them
     running: dict[int, Board] = field(default_factory=dict)
-    ending: dict[int, Board] = field(default_factory=dict)  # over in memory, and not yet in the database
+    ending: dict[int, Board] = field(default_factory=dict)  # finished in memory, but not yet in the database
     held_back: dict[Instance, Board] = field(default_factory=dict)  # ready, but the DAG is paused
     backfills: dict[int, Backfill] = field(default_factory=dict)  # those that are not completed
-    looks_back: bool = False  # it had runs with tasks that look at the run before
+    has_lookback: bool = False  # it has had runs with tasks that depend on the previous run
     unread: list[Run] = field(default_factory=list)  # unfinished, of versions that cannot be read: left alone
 
     @property
     def creates_runs(self) -> bool:
-        """Whether the schedule may create runs now, limits apart."""
+        """Whether the schedule may create runs now, apart from limits."""
         return not (self.row.is_paused or self.row.is_stale or self.row.has_import_errors)
 
     def finished_backfills(self) -> list[Backfill]:
@@ -83,7 +83,7 @@ class OwnedDag:
         return sum(run.backfill_id is None for run in self.under_way()) + self.queued.count(None)
 
     def run_limits(self) -> dict[int | None, int]:
-        """How many runs may run, by backfill (None: of none). Runs of a backfill that is over go by the DAG's limit."""
+        """How many runs may run, by backfill (None: no backfill). For completed backfills the DAG's limit applies."""
         limit = active_runs_limit(self.version.spec)
         groups: dict[int | None, int] = dict.fromkeys(self.queued.groups(), limit)
         return groups | {None: limit} | {backfill.id: backfill.max_active_runs for backfill in self.backfills.values()}
@@ -95,7 +95,7 @@ class OwnedDag:
 
     @property
     def asset_condition(self) -> AssetExpression | None:
-        """When its events make runs; None: it is not scheduled on assets."""
+        """The condition under which asset events create runs; None: it is not scheduled on assets."""
         return condition_of(self.version.spec.timetable)
 
 
@@ -116,7 +116,7 @@ class StateCache:
         self.unstored = Unstored()
 
     def graph_of(self, version: StoredVersion) -> Graph:
-        """The compiled graph of a version, remembered."""
+        """The compiled graph of a version, cached."""
         found = self.versions.get(version.id)
         if found is None:
             found = self.versions[version.id] = (version, Graph(version.spec))
@@ -125,7 +125,7 @@ class StateCache:
     # -- boards -----------------------------------------------------------------------------
 
     def add_board(self, board: Board) -> None:
-        """Hold an unfinished run that runs."""
+        """Hold a running run."""
         dag = self.dags[board.run.dag_id]
         board.is_paused = dag.row.is_paused
         self.boards[board.run.key] = board
@@ -133,9 +133,9 @@ class StateCache:
         if board.run.version_id != dag.version.id:
             renew_code(board, dag.version)
         if board.graph.lookback is not None:
-            dag.looks_back = True
-            self.work.to_look_back[board.run.dag_id] = None
-            self.work.to_evaluate.update(dict.fromkeys(self.previous_run_index.tell(board)))
+            dag.has_lookback = True
+            self.work.to_find_previous[board.run.dag_id] = None
+            self.work.to_evaluate.update(dict.fromkeys(self.previous_run_index.notify_followers(board)))
         timeout = board.graph.spec.dagrun_timeout
         if timeout is not None and board.run.start_date is not None:
             self.timers.add(later(board.run.start_date, timeout) + _TICK, (board.run.key, None))
@@ -148,7 +148,7 @@ class StateCache:
         self.work.to_evaluate[board] = None
 
     def apply_effects(self, board: Board) -> None:
-        """Take over what a board's decisions ask for, except what is to be stored."""
+        """Apply the effects of a board's decisions, except those to be stored."""
         effects = board.effects
         key = board.run.key
         dag = self.dags[board.run.dag_id]
@@ -180,8 +180,8 @@ class StateCache:
             effects.cancelled.clear()
         if effects or effects.triggers:
             self.unstored.dirty[board] = None
-        if told := self.previous_run_index.tell(board):
-            self.work.to_evaluate.update(dict.fromkeys(told))
+        if notified := self.previous_run_index.notify_followers(board):
+            self.work.to_evaluate.update(dict.fromkeys(notified))
         if board.finished and key in self.boards:
             self.previous_run_index.forget(board)
             del self.boards[key], dag.running[key]
@@ -190,8 +190,8 @@ class StateCache:
         elif board.graph.lookback is not None and dag.queued and board.stands_still:
             self.work.to_start[dag.row.dag_id] = None  # the run that it waits for may be a queued one
 
-    def let_go(self, board: Board) -> None:
-        """The end of a run is stored: from now on its place is free for another."""
+    def release_run(self, board: Board) -> None:
+        """The end of a run is stored: its place is free for another."""
         dag = self.dags.get(board.run.dag_id)
         if dag is not None and dag.ending.pop(board.run.key, None) is not None:
             if dag.queued or dag.backfills:
@@ -212,7 +212,7 @@ class StateCache:
         return None if board is None or instance is None else (board, instance)
 
     def get(self, key: AttemptKey) -> tuple[Board, Instance]:
-        """As `find`, for what must be held."""
+        """As `find`, for an attempt whose run must be held."""
         found = self.find(key)
         if found is None:
             raise InvalidTransition(f"{key} waits for a slot, but its run is not held")
@@ -221,7 +221,7 @@ class StateCache:
     def slots_given_back(self, include_deferred: Collection[str] = ()) -> dict[str, int]:
         """The pool slots that the next transaction gives back, by pool.
 
-        `include_deferred` are the pools whose slots are kept by tasks that defer.
+        `include_deferred` are the pools in which deferred tasks keep their slots.
         """
         freed: dict[str, int] = {}
         for board in self.unstored.dirty:
@@ -232,7 +232,7 @@ class StateCache:
         return freed
 
     def collect(self, include_deferred: Collection[str] = ()) -> Changes:
-        """Everything that waits to be stored, as one batch; from here on it counts as sent.
+        """Everything that waits to be stored, as one batch, which then counts as sent.
 
         `include_deferred` as for `slots_given_back`.
         """
@@ -244,7 +244,7 @@ class StateCache:
         return batch
 
     def collect_board(self, board: Board, batch: Changes, include_deferred: Collection[str] = ()) -> None:
-        """What one board has to store."""
+        """Add what one board has to store to `batch`."""
         effects, run = board.effects, board.run
         key, tasks, rows, deltas = run.key, board.graph.tasks, batch.tasks, batch.pools.deltas
         if effects.created:
@@ -312,7 +312,7 @@ class StateCache:
             run.stored_state = run.state
 
     def _collect_run(self, board: Board, batch: Changes) -> None:
-        """What a run's change means for its deadlines (23.5), and whether it is one failure too many (9.3)."""
+        """Add what a run's change means for its deadlines (23.5) and for the limit of consecutive failures (9.3)."""
         run, row = board.run, self.dags[board.run.dag_id].row
         limit = self.dags[run.dag_id].version.spec.max_consecutive_failed_dag_runs
         batch.runs.deadlines += moved_deadlines(run, board.graph.spec, row.partition)
@@ -331,12 +331,12 @@ class StateCache:
         self.work.backfilled[backfill.dag_id] = self.work.to_start[backfill.dag_id] = None
 
     def pause(self, dag_id: str) -> None:
-        """The DAG was paused in the database: nothing more of it starts."""
+        """The DAG was paused in the database: start nothing more of it."""
         if (dag := self.dags.get(dag_id)) is not None:
             self.put_dag(dataclasses.replace(dag.row, is_paused=True), dag.version)
 
     def put_dag(self, row: DagRow, version: StoredVersion) -> OwnedDag:
-        """Hold a DAG, or its new version: limits are live, they act on existing runs too."""
+        """Hold a DAG or its new version. Limits apply at once, to existing runs, too."""
         graph = self.graph_of(version)
         dag = self.dags.get(row.dag_id)
         if dag is None:
@@ -351,7 +351,7 @@ class StateCache:
         if dag.queued:
             self.work.to_start[row.dag_id] = None
         if was_paused and not row.is_paused:
-            self._let_go(dag)
+            self._release_held_back(dag)
         elif row.is_paused and not was_paused:
             self._hold_back(dag)
         return dag
@@ -374,7 +374,7 @@ class StateCache:
         self.work.room_changed = True
 
     def _recount(self, dag: OwnedDag) -> None:
-        """Count the tasks with limits of their own anew, from the boards."""
+        """Recount the active instances of tasks with limits of their own, from the boards."""
         for task_room in dag.room.tasks.values():
             task_room.active = 0
             task_room.by_run.clear()
@@ -390,8 +390,8 @@ class StateCache:
                 if self.waiting.discard(board.key(instance)):
                     self._line_up(dag, board, instance)
 
-    def _let_go(self, dag: OwnedDag) -> None:
-        """The DAG is not paused any more: what was held back lines up; its timeouts count again."""
+    def _release_held_back(self, dag: OwnedDag) -> None:
+        """The DAG is no longer paused: held-back instances are queued for slots, and timeouts apply again."""
         held, dag.held_back = dag.held_back, {}
         for instance, board in held.items():
             self._line_up(dag, board, instance)
@@ -411,7 +411,7 @@ class StateCache:
                     dag.held_back[instance] = board
 
     def plan(self, dag: OwnedDag) -> None:
-        """Put the DAG's next run on the calendar, and have a look at the asset events that wait for it."""
+        """Put the DAG's next run on the calendar, and have its queued asset events checked."""
         if dag.next_run is not None and dag.creates_runs and dag.on_calendar != dag.next_run.run_after:
             dag.on_calendar = dag.next_run.run_after
             self.work.due_runs.add(dag.next_run.run_after, dag.row.dag_id)
@@ -431,7 +431,7 @@ class StateCache:
             for instance in board:
                 self.waiting.discard(board.key(instance))
 
-    # -- asking -----------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------
 
     def unfinished_runs(self) -> int:
         """Runs that are held and not finished, queued ones included."""
@@ -444,12 +444,12 @@ class StateCache:
 
 
 def make_board(run: Run, version: StoredVersion, graph: Graph, instances: Iterable[Instance]) -> Board:
-    """A board for a run that is about to run; set the run's start date first, its attempts show it."""
+    """A board for a run that is about to run. Set the run's start date first: its attempts get it."""
     return Board(graph, run, instances, info=run_info(run, version))
 
 
 def candidate_of(board: Board, instance: Instance, room: DagRoom) -> Candidate:
-    """What an instance that is ready needs, and where it stands among others."""
+    """The allocation candidate for a ready instance: what it needs, and its precedence."""
     task = board.graph.tasks[instance.task]
     logical = board.run.logical_date
     return Candidate(

@@ -1,6 +1,6 @@
-"""What was decided and is not stored yet, and what is known once it is committed.
+"""Decisions that are to be stored, and the result of committing them.
 
-Does not live here: gathering it (cache.py), storing it (journal.py), acting on it (effects/after_commit.py).
+Does not live here: collecting them (cache.py), storing them (journal.py), acting on them (effects/after_commit.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TaskChanges(msgspec.Struct, eq=False):
     xcoms: list[XComRow] = []
     forget_xcoms: list[tuple[int, int, int]] = []
     deferrals: list[DeferralRow] = []
-    undeferred: list[tuple[int, int, int]] = []  # whose deferrals are to be forgotten
+    undeferred: list[tuple[int, int, int]] = []  # instances whose deferrals are to be deleted
 
     @property
     def needs_transaction(self) -> bool:
@@ -49,7 +49,7 @@ class RunChanges(msgspec.Struct, eq=False):
     changed: list[RunChange] = []
     deadlines: list[DeadlineRow] = []  # of cleared runs
     kept_deadlines: list[tuple[int, datetime]] = []  # runs with deadlines that succeeded, and when
-    failing: dict[str, int] = {}  # DAG id of a failed run -> how many in a row pause it
+    failing: dict[str, int] = {}  # DAG id of a failed run -> how many consecutive failures pause the DAG
 
     @property
     def needs_transaction(self) -> bool:
@@ -61,7 +61,7 @@ class PoolChanges(msgspec.Struct, eq=False):
     """Rows of pools, by the pool's name."""
 
     deltas: dict[str, int] = {}  # of the slots that are used
-    demands: dict[str, str | None] = {}  # what the pool is to say of us (db/statements/pool_demands.py)
+    demands: dict[str, str | None] = {}  # ours; None: remove it (db/statements/pool_demands.py)
 
 
 class MessageChanges(msgspec.Struct, eq=False):
@@ -86,12 +86,12 @@ class SideEffects(msgspec.Struct, eq=False):
     started: list[Board] = []
     finished: list[Board] = []
     reports: list[Report] = []
-    triggers: list[tuple[Board, Instance]] = []  # wait for a trigger that is to be run
+    triggers: list[tuple[Board, Instance]] = []  # instances whose trigger is to be handed out
     slots_left_to: set[int] = set()  # incarnations
 
 
 class Changes(msgspec.Struct, eq=False):
-    """What one transaction stores, and what follows it."""
+    """What one transaction stores, and the effects that follow it."""
 
     tasks: TaskChanges = msgspec.field(default_factory=TaskChanges)
     runs: RunChanges = msgspec.field(default_factory=RunChanges)
@@ -101,7 +101,7 @@ class Changes(msgspec.Struct, eq=False):
 
     @property
     def needs_transaction(self) -> bool:
-        """Whether it takes more than the one hot statement."""
+        """Whether it takes more than the one statement of the hot path."""
         more = self.tasks.needs_transaction or self.runs.needs_transaction
         return bool(more or self.pools.demands or not self.messages.is_empty)
 
@@ -112,9 +112,9 @@ class Changes(msgspec.Struct, eq=False):
 
 
 class Committed(NamedTuple):
-    """Changes that are stored, and what their transaction has made of them."""
+    """Changes that are stored, and the results of their transaction."""
 
     changes: Changes
     outbox: Mapping[int, int] = MappingProxyType({})  # the partitions of the requested callbacks, by their new ids
-    paused: Collection[str] = ()  # DAGs that one failure too many has paused
+    paused: Collection[str] = ()  # DAGs that were paused after too many consecutive failures
     consumers: Collection[int] = ()  # partitions of the DAGs that asset events were queued for

@@ -1,4 +1,4 @@
-"""The rows of a run's deadlines: when it is created, and when it is cleared.
+"""The rows of a run's deadlines, as it is created and as it is cleared.
 
 Source: the semantics reference, sections 23.4 and 23.5.
 """
@@ -23,7 +23,7 @@ def deadlines_of(
     now: datetime,
     averages: Mapping[tuple[str, int], timedelta | None],
 ) -> list[DeadlineRow]:
-    """The deadlines of a run that is created now; `averages` are the DAG's usual durations by (DAG id, index)."""
+    """The deadlines of a run that is created now; `averages` are average runtimes by (DAG id, deadline index)."""
     rows = []
     for index, deadline in enumerate(spec.deadlines):
         average = averages.get((spec.dag_id, index))
@@ -34,7 +34,7 @@ def deadlines_of(
 
 
 def moved_deadlines(run: Run, spec: DagSpec, partition: int) -> list[DeadlineRow]:
-    """Of a run that was cleared and is not over: the deadlines that count from its queueing, which was anew (23.5)."""
+    """The new deadlines of a cleared, unfinished run: those that count from its queueing, which was repeated (23.5)."""
     if not spec.deadlines or not run.clear_number or run.state in RUN_FINISHED or run.queued_at is None:
         return []
     found = []

@@ -1,7 +1,7 @@
-"""What deciding needs: enough for a scheduler without a database.
+"""The context of decisions: all that a scheduler without a database needs.
 
-The pure halves of the loops (evaluation.py, parts of new_runs.py and loading.py) take a `DecisionContext`. A
-session has one; so has each scheduler of `aiosched.testing`, whose rows are in memory.
+The pure parts of the loops (evaluation.py, parts of new_runs.py and loading.py) take a `DecisionContext`. Each
+session has one, and so has each scheduler of `aiosched.testing`, whose rows are in memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aiosched.scheduler.state.wakeups import Wakeups
 
 @dataclass(slots=True)
 class DecisionContext:
-    """See the module docstring. `add_start` is called with a board that has starts to store, in no hurry."""
+    """See the module docstring. `add_start` is called with a board whose starts are to be stored lazily."""
 
     clock: Clock
     attempts: Attempts
@@ -33,7 +33,7 @@ class DecisionContext:
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us, never handed out
 
     def apply_effects(self, board: Board) -> None:
-        """Carry out what a board's decisions ask for, and wake the loops that have work by them."""
+        """Apply the effects of a board's decisions, and wake the loops that have work from them."""
         cache, wakeups = self.cache, self.wakeups
         cache.apply_effects(board)
         if cache.unstored.dirty or cache.work.room_changed:
@@ -46,6 +46,6 @@ class DecisionContext:
             wakeups.evaluation.wake()
 
     def answer(self, command: int, result: CommandResult) -> None:
-        """Answer a request in the transaction that stores what it did; until then it is not applied again."""
+        """Answer a request in the transaction that stores its effects; until then it is not applied again."""
         self.cache.unstored.pending.messages.answers.append((command, result))
         self.wakeups.enqueueing.wake()

@@ -1,4 +1,4 @@
-"""Starts of attempts that wait for another commit to take them along, for a moment."""
+"""Starts of attempts that wait briefly for another commit to include them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS: Final = 0.25
 
 @dataclass(slots=True)
 class LazyStarts:
-    """A start that no other commit took along within `_SECONDS` gets its own."""
+    """A start that no other commit has included within `_SECONDS` gets its own."""
 
     cache: StateCache
     enqueueing: Wakeup

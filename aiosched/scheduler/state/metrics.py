@@ -1,7 +1,7 @@
 """Figures that the scheduler keeps about itself: counters and histograms without a library.
 
-They cost a few nanoseconds each and are read by `Scheduler.metrics` (and, with the web
-role, exported under `aiosched_…`). Seconds everywhere.
+They cost a few nanoseconds each, are available as `Scheduler.metrics`, and are exported under
+`aiosched_…` by the web role. All durations are in seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SIZES: Final = tuple(float(2**i) for i in range(15))  # 1 to 16,384
 
 @dataclass(slots=True)
 class Histogram:
-    """How often a value fell below each of a row of bounds; seconds unless said otherwise."""
+    """How often a value fell into each of a row of buckets; values are seconds by default."""
 
     bounds: tuple[float, ...] = _SECONDS
     count: int = 0
@@ -63,15 +63,15 @@ class Metrics:
     critical_section: Histogram = field(default_factory=Histogram)
     task_lag: Histogram = field(default_factory=Histogram)  # from ready to handed to the executor
     schedule_delay: Histogram = field(default_factory=Histogram)  # from a run's run_after to its start
-    loop_lag: Histogram = field(default_factory=Histogram)  # how late the event loop comes to a call
+    loop_lag: Histogram = field(default_factory=Histogram)  # how late the event loop runs a call
     finished: Counter[str] = field(default_factory=Counter)  # attempts by outcome
     stale_reports: int = 0
     lost_attempts: int = 0
     takeovers: int = 0
     recoveries: int = 0
     stale_writes_refused: int = 0  # by the fence or by a guard
-    differences: int = 0  # between memory and rows: a bug of ours
-    unknown_commits: int = 0  # connections that were lost between asking for a commit and its answer
+    differences: int = 0  # between memory and rows: bugs in aiosched
+    unknown_commits: int = 0  # connections that were lost between sending a commit and its confirmation
     runs_created: int = 0
 
     def claimed(self, ready_at: Iterable[datetime | None], now: datetime) -> None:

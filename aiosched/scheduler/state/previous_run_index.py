@@ -1,6 +1,6 @@
-"""Which boards look at which run before theirs, so that news of that run reaches them.
+"""Which boards depend on which previous run, so that they are notified of its changes.
 
-Does not live here: finding the run before (partitions/previous_run.py), what a board makes of it
+Does not live here: finding the previous run (partitions/previous_run.py), how a board uses it
 (core/graph/previous_run.py).
 """
 
@@ -18,13 +18,13 @@ from aiosched.core.values.states import FINISHED
 
 @dataclass(slots=True)
 class PreviousRunIndex:
-    """The boards of a scheduler that look back, by the key of the run before theirs."""
+    """The boards of a scheduler that depend on their previous run, by its key."""
 
     _of: dict[int, dict[Board, None]] = field(default_factory=dict)
     _before: dict[Board, int] = field(default_factory=dict)
 
     def add(self, board: Board, past: Past, before: int | None) -> None:
-        """Let `board` know its past. `before` is the key of the run before it, None for none."""
+        """Give `board` its past. `before` is the key of its previous run, None if there is none."""
         self.forget(board)
         board.look_back(past)
         if before is not None:
@@ -32,11 +32,11 @@ class PreviousRunIndex:
             self._of.setdefault(before, {})[board] = None
 
     def before(self, board: Board) -> int | None:
-        """The key of the run before that of `board`; None for none, or when it is not known (yet)."""
+        """The key of the previous run of `board`; None if there is none, or it is not known (yet)."""
         return self._before.get(board)
 
     def forget(self, board: Board) -> None:
-        """The board is not held any more; it lets go of the run before it."""
+        """Remove a board and its past: it is no longer held, or its past is outdated."""
         board.look_back(None)
         before = self._before.pop(board, None)
         if before is not None:
@@ -46,7 +46,7 @@ class PreviousRunIndex:
                 del self._of[before]
 
     def overtaken(self, boards: Iterable[Board], logical_date: datetime) -> bool:
-        """A run with `logical_date` is new: boards right behind it do not know their past any more. Any?"""
+        """A run with `logical_date` is new: forget the past of boards directly after it. Returns whether any is."""
         found = [
             board
             for board in boards
@@ -57,8 +57,8 @@ class PreviousRunIndex:
         ]
         return self._forget_all(found)
 
-    def look_again(self, run: int) -> bool:
-        """The rows of a run that is not held have changed: those who follow it do not know their past any more. Any?"""
+    def invalidate(self, run: int) -> bool:
+        """The rows of a run that is not held have changed: forget its followers' past. Returns whether it has any."""
         return self._forget_all(list(self._of.get(run, ())))
 
     def _forget_all(self, boards: list[Board]) -> bool:
@@ -66,14 +66,14 @@ class PreviousRunIndex:
             self.forget(board)
         return bool(boards)
 
-    def tell(self, board: Board) -> list[Board]:
-        """Tell those who follow `board` what changed there and is not collected yet; returns them: evaluate them."""
+    def notify_followers(self, board: Board) -> list[Board]:
+        """Notify the followers of `board` of its changes that are not collected yet; returns those to evaluate."""
         followers = self._of.get(board.run.key)
         if not followers:
             return []
         task_ids = board.graph.task_ids
         changed = {task_ids[i.task] for i in board.effects.changed if i.state in FINISHED or i.stored_state in FINISHED}
-        told = []
+        notified = []
         for follower in followers:
             past = follower.past
             if past is not None and past.previous is not board:
@@ -82,5 +82,5 @@ class PreviousRunIndex:
                 follower.past_changed(changed)
             else:
                 continue
-            told.append(follower)
-        return told
+            notified.append(follower)
+        return notified

@@ -1,7 +1,7 @@
 """The queued runs of one DAG, in the order in which they may start.
 
-A backfill may leave ten thousand of them, and with every run that ends the next one is chosen. So each group of runs
-that shares a limit (those of no backfill, and those of each backfill) is kept sorted: looking at the first few
+A backfill may queue ten thousand of them, and each run that ends lets the next one start. So each group of runs
+that shares a limit (those of no backfill, and those of each backfill) is kept sorted: reading the first few
 costs the same however many wait. Does not live here: which of them start (core/creation/run_creation.py). Source: the
 semantics reference, sections 14.1 to 14.3.
 """
@@ -14,7 +14,7 @@ from datetime import datetime
 
 from aiosched.core.run.board import Run
 
-_Turn = tuple[int, datetime, int]  # order number in the backfill, run_after, key: unique, by the key
+_Turn = tuple[int, datetime, int]  # order number in the backfill, run_after, key (which makes it unique)
 
 
 class QueuedRuns:
@@ -31,7 +31,7 @@ class QueuedRuns:
         return (run for group in self._groups.values() for _, run in group)
 
     def find(self, key: int) -> Run | None:
-        """The run with this key; None when it does not wait."""
+        """The run with this key; None if it is not queued."""
         if (place := self._places.get(key)) is None:
             return None
         group, turn = place
@@ -43,25 +43,25 @@ class QueuedRuns:
         return self._groups.keys()
 
     def count(self, group: int | None) -> int:
-        """How many runs of a group wait."""
+        """How many runs of a group are queued."""
         return len(self._groups.get(group, ()))
 
     def append(self, run: Run) -> None:
-        """Let a run wait that does not wait yet."""
+        """Add a run that is not queued yet."""
         turn = (run.backfill_order or 0, run.run_after, run.key)
         self._places[run.key] = (run.backfill_id, turn)
         bisect.insort(self._groups.setdefault(run.backfill_id, []), (turn, run))
 
     def remove(self, run: Run) -> None:
-        """Let a run wait no longer. Raises KeyError when it does not."""
+        """Remove a run. Raises KeyError if it is not queued."""
         group, turn = self._places.pop(run.key)
         runs = self._groups[group]
-        del runs[bisect.bisect_left(runs, (turn,))]  # shorter sorts first, so this is where the turn stands
+        del runs[bisect.bisect_left(runs, (turn,))]  # a shorter tuple sorts first, so this is its position
         if not runs:
             del self._groups[group]
 
     def first(self, group: int | None, most: int, now: datetime) -> list[Run]:
-        """The first runs of a group: at most `most` that may start by `now`, and the earliest later one met."""
+        """The first runs of a group: at most `most` that may start by `now`, and the earliest later one among them."""
         found: list[Run] = []
         later: Run | None = None
         for _, run in self._groups.get(group, ()):
@@ -73,5 +73,5 @@ class QueuedRuns:
             if later is None or run.run_after < later.run_after:
                 later = run
             if group is None:
-                break  # these are in the order of that very instant
+                break  # these are sorted by run_after
         return found if later is None else [*found, later]

@@ -1,4 +1,4 @@
-"""What this process knows of the asset watchers that it runs: part of what outlives sessions (attempts.py)."""
+"""The asset watchers that run in this process; they outlive sessions (attempts.py)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from aiosched.db.statements.watchers import WatchedAsset
 
 @dataclass(slots=True)
 class Watchers:
-    """The watchers that run here by the keys of their triggers: these have a negative run of their own."""
+    """The watchers that run here, by the keys of their triggers, each with a negative run key of its own."""
 
     running: dict[AttemptKey, WatchedAsset] = field(default_factory=dict)
     events: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # not stored yet
-    ended: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # to be begun again some time later
+    ended: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # to be started again later
     resting: dict[WatchedAsset, float] = field(default_factory=dict)  # until this monotonic second
     on_news: Callable[[], None] = lambda: None
     _numbers: Iterable[int] = field(default_factory=lambda: count(1))
 
     def begin(self, watched: WatchedAsset) -> AttemptKey:
-        """A new key for a watcher that begins."""
+        """Register a watcher that starts; returns its new key."""
         key = AttemptKey(-next(iter(self._numbers)), 0, -1, -1)
         self.running[key] = watched
         return key
 
-    def hear(self, report: Report) -> None:
-        """What executors tell of a watcher's trigger; news of one that was ended is dropped."""
+    def receive(self, report: Report) -> None:
+        """Take a report of a watcher's trigger; reports of a watcher that was stopped are dropped."""
         watched = self.running.get(report.key)
         if watched is None or report.outcome is Outcome.STARTED:
             return

@@ -1,12 +1,12 @@
 """Attempts that do not begin: their executor never starts them, or a worker cannot load their DAG.
 
-Neither is the task's doing, so neither spends its retries at once. What is stuck in an executor's
-queue is revoked and queued again with the same try number; where a DAG is missing, the
-worker is asked again later. After so many times the attempt fails, with a reason that says what to do.
+Neither is the task's fault, so neither costs a retry at once. An attempt that is stuck in an executor's
+queue is revoked and queued again with the same try number; if its DAG is missing, the worker is
+asked again later. After a limited number of times the attempt fails, with a reason that says what to do.
 
-Everything is counted in memory: a scheduler that starts anew begins to count anew. Only
-what stays queued is looked at, and only when the oldest of it may be overdue: an attempt that starts
-at once costs nothing. (A timer for each claim would keep ten minutes of claims in the heap.)
+The counts are kept in memory, so a restarted scheduler counts from zero. Only queued attempts are
+checked, and only once the oldest of them may be overdue: an attempt that starts at once costs
+nothing. (A timer for each claim would keep ten minutes of claims in the heap.)
 
 Source: the semantics reference, sections 20.4 and 22.6.
 """
@@ -35,19 +35,19 @@ PATIENCE: Final = 10.0  # seconds beyond the clean-up time that a revoked attemp
 class StuckAttempts:
     """The limits (in seconds and times), and the attempts that they are counted for."""
 
-    queued_timeout: float = 600.0  # how long an executor may leave an attempt lying
+    queued_timeout: float = 600.0  # how long an executor may keep an attempt queued
     queued_retries: int = 2  # how often such an attempt is queued again
-    cleanup: float = 60.0  # how long the end of a revoked attempt may take
-    dag_retries: int = 3  # how often an attempt whose DAG cannot be loaded is called again
-    dag_delay: float = 60.0  # ... after so long
-    look_at: datetime | None = None  # when the oldest attempt that lies may be overdue
-    revoked: dict[AttemptKey, datetime] = field(default_factory=dict)  # since when; their ends are not reported
-    _stuck: dict[AttemptKey, int] = field(default_factory=dict)  # how often in a row
+    cleanup: float = 60.0  # how long a revoked attempt may take to end
+    dag_retries: int = 3  # how often an attempt whose DAG cannot be loaded is tried again
+    dag_delay: float = 60.0  # ... after how long
+    check_at: datetime | None = None  # when the oldest queued attempt may be overdue
+    revoked: dict[AttemptKey, datetime] = field(default_factory=dict)  # since when; their ends are not reported yet
+    _stuck: dict[AttemptKey, int] = field(default_factory=dict)  # consecutive times
     _missing: dict[AttemptKey, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings) -> StuckAttempts:
-        """As the settings say."""
+        """The limits of the settings."""
         scheduler, executor = settings.scheduler, settings.executor
         return cls(
             queued_timeout=scheduler.task_queued_timeout,
@@ -58,17 +58,17 @@ class StuckAttempts:
         )
 
     def handed_out(self, now: datetime) -> None:
-        """Attempts were given to the executor."""
-        if self.look_at is None:
-            self.look_at = later(now, self.queued_timeout) + TICK
+        """Attempts were handed to the executor."""
+        if self.check_at is None:
+            self.check_at = later(now, self.queued_timeout) + TICK
 
     def started(self, key: AttemptKey) -> None:
-        """An attempt has begun after all: what is counted is what follows."""
+        """An attempt has started after all: reset its count."""
         if self._stuck:
             self._stuck.pop(key, None)
 
     def judge(self, report: Report) -> Report:
-        """What the final report of an attempt means: a second chance, its failure, or just what it says."""
+        """The final report of an attempt: turned into another chance or a failure, or unchanged."""
         if not (report.dag_missing or self.revoked or self._stuck or self._missing):
             return report
         key, failed = report.key, report.outcome in (Outcome.FAILED, Outcome.LOST)
@@ -82,7 +82,7 @@ class StuckAttempts:
         return report
 
     def forget(self, runs: Container[int] | None = None) -> None:
-        """Count no longer for these runs, which have ended; None: for all."""
+        """Drop the counts of these runs, which have ended; None: of all."""
         for counted in (self.revoked, self._stuck, self._missing):
             for key in [key for key in counted if runs is None or key.run in runs]:
                 del counted[key]
@@ -91,7 +91,7 @@ class StuckAttempts:
         times = self._stuck.pop(report.key, 0) + 1
         reason = f"not started within {self.queued_timeout:g} s of being queued (scheduler.task_queued_timeout)"
         if times > self.queued_retries:
-            reason += f", {times} times: see that the workers of its executor run, then clear the task"
+            reason += f", {times} times: make sure that the workers of its executor run, then clear the task"
             return _failed(report, reason, fail_now=True)
         self._stuck[report.key] = times
         reason += f"; queued again, {times} of {self.queued_retries}"
@@ -100,23 +100,23 @@ class StuckAttempts:
     def _without_dag(self, report: Report) -> Report:
         times = self._missing.pop(report.key, 0) + 1
         if times > self.dag_retries:
-            looked = f" (looked for {times} times, {self.dag_delay:g} s apart)" if times > 1 else ""
-            remedy = "put it right where the workers read it, then clear the task"
-            return _failed(report, f"{report.reason}{looked}: {remedy}")
+            searched = f" (tried {times} times, {self.dag_delay:g} s apart)" if times > 1 else ""
+            remedy = "fix it where the workers read it, then clear the task"
+            return _failed(report, f"{report.reason}{searched}: {remedy}")
         self._missing[report.key] = times
         return msgspec.structs.replace(
             report,
             outcome=Outcome.RESCHEDULED,
             reschedule_at=later(report.at, self.dag_delay),
-            reason=f"{report.reason}; looked for again in {self.dag_delay:g} s, {times} of {self.dag_retries}",
+            reason=f"{report.reason}; tried again in {self.dag_delay:g} s, {times} of {self.dag_retries}",
         )
 
 
 def _failed(report: Report, reason: str, *, fail_now: bool = False) -> Report:
-    """No worker could tell it: the scheduler asks for the callbacks."""
+    """A failure that no worker handled: the scheduler requests the callbacks."""
     return msgspec.structs.replace(report, outcome=Outcome.FAILED, reason=reason, fail_now=fail_now, unattended=True)
 
 
 def _lost(report: Report) -> Report:
-    """It began just when it was revoked: nobody's fault."""
+    """It began just as it was revoked: not the task's fault."""
     return msgspec.structs.replace(report, outcome=Outcome.LOST, reason="revoked just when it began", unattended=False)

@@ -1,4 +1,4 @@
-"""What was decided and is not known to be stored: the boards and changes that wait, and those that were sent."""
+"""Decisions that are not known to be stored: boards and changes that wait, and changes that were sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Unstored:
     """See the module docstring."""
 
     dirty: dict[Board, None] = field(default_factory=dict)  # have something to store
-    pending: Changes = field(default_factory=Changes)  # what else the next commit stores
+    pending: Changes = field(default_factory=Changes)  # other changes for the next commit
     storing: Changes | None = None  # sent, not yet known to be committed
 
     @property
@@ -25,7 +25,7 @@ class Unstored:
         return bool(self.dirty or self.pending.effects.finished or messages.answers or messages.read_reports)
 
     def runs_that_end(self) -> Iterator[Board]:
-        """The runs that have ended in memory, and whose end is not committed yet."""
+        """The runs that have ended in memory but whose end is not committed yet."""
         yield from self.pending.effects.finished
         if self.storing is not None:
             yield from self.storing.effects.finished
@@ -35,6 +35,6 @@ class Unstored:
         return [*(self.storing.effects.reports if self.storing is not None else ()), *self.pending.effects.reports]
 
     def answers(self) -> set[int]:
-        """The requests that are applied in memory, and whose answers are not committed yet."""
+        """The requests that are applied in memory but whose answers are not committed yet."""
         storing = self.storing.messages.answers if self.storing is not None else ()
         return {command for command, _ in (*storing, *self.pending.messages.answers)}

@@ -1,4 +1,4 @@
-"""Reading the DAG versions that are not held yet, and forgetting those that nothing needs."""
+"""Loading DAG versions that are not held yet, and forgetting those that are no longer needed."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ import logging
 from collections.abc import Iterable
 
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import runs as run_statements
-from aiosched.db.statements.runs import UnreadableVersion
+from aiosched.db.statements.runs import UnreadableVersion, load_versions
 from aiosched.scheduler.state.cache import StateCache
 
 logger = logging.getLogger(__name__)
 
 
 async def ensure_versions(cache: StateCache, conn: DatabaseConnection, ids: Iterable[int]) -> None:
-    """Read the DAG versions that are not held yet, for a request. Raises Refused for one that cannot be read."""
+    """Load the DAG versions that are not held yet, for a request. Raises Refused for one that cannot be read."""
     wanted = set(ids)
     await readable_versions(cache, conn, wanted)
     cache.unreadable.refuse(sorted(wanted))
 
 
 async def readable_versions(cache: StateCache, conn: DatabaseConnection, ids: Iterable[int]) -> set[int]:
-    """Read the DAG versions that are not held yet; those of `ids` that are held now."""
+    """Load the DAG versions that are not held yet; returns those of `ids` that are held now."""
     wanted = set(ids)
     if missing := wanted - cache.versions.keys():
-        found, unreadable = await run_statements.load_versions(conn, missing)
+        found, unreadable = await load_versions(conn, missing)
         for version in found.values():
             try:
                 cache.graph_of(version)
                 cache.unreadable.versions.pop(version.id, None)
-            except Exception as error:  # it means nothing to this aiosched
+            except Exception as error:  # this aiosched cannot interpret it
                 place, code = (version.id, version.spec.dag_id, version.number), (version.source_hash, version.modules)
                 why = f"{type(error).__name__}: {error}"
                 unreadable.append(UnreadableVersion(*place, version.file, *code, why))
@@ -41,7 +40,7 @@ async def readable_versions(cache: StateCache, conn: DatabaseConnection, ids: It
 
 
 def forget_versions(cache: StateCache) -> None:
-    """Forget what no DAG and no unfinished run needs. Call it with `locks.ownership` held."""
+    """Forget the versions that no DAG and no unfinished run needs. Call it with `locks.ownership` held."""
     dags = cache.dags.values()
     spare = cache.versions.keys() - {dag.version.id for dag in dags}
     if spare:

@@ -1,10 +1,10 @@
-"""The DAG versions that are held: read once, when a run or a DAG needs them, and forgotten when nothing does any more.
+"""The DAG versions that are held: loaded once when a run or a DAG needs them, forgotten when nothing does.
 
-A run keeps its version; the code that its attempts run is that of its DAG's newest one (decision 22).
+A run keeps its version; its attempts run the code of its DAG's newest one (decision 22).
 
-Nothing stops because a stored version cannot be read: a newer aiosched wrote it, or it is broken. The log tells of it
-once. A DAG whose newest version it is gets no runs until there is one that can be read: it is not held, or goes on with
-the version that it is held with. Runs of it are left alone in the database, for a scheduler that can read them.
+An unreadable version (written by a newer aiosched, or corrupt) stops nothing else. It is logged once. A DAG whose
+newest version is unreadable gets no runs until there is a readable one: it is not held, or keeps the version that it is
+held with. Runs of an unreadable version are left alone in the database, for a scheduler that can read them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Unreadable:
-    """The versions that could not be read, and what is left alone because of them."""
+    """The versions that could not be read, and the DAGs and runs that are left alone because of them."""
 
     versions: dict[int, UnreadableVersion] = field(default_factory=dict)
     dags: dict[str, int] = field(default_factory=dict)  # DAGs, and their newest version
-    runs: dict[int, Run] = field(default_factory=dict)  # unfinished ones that are not held
+    runs: dict[int, Run] = field(default_factory=dict)  # unfinished runs that are not held
 
     def refuse(self, versions: Iterable[int]) -> None:
-        """Raise Refused when one of the versions is among these."""
+        """Raise Refused if one of the versions is unreadable."""
         for key in versions:
             if key in self.versions:
                 raise Refused(str(self.versions[key]))
@@ -45,7 +45,7 @@ class Unreadable:
 
 
 def run_info(run: Run, version: StoredVersion | UnreadableVersion, newest: StoredVersion | None = None) -> RunInfo:
-    """The run as its attempts' context shows it, with the code of its DAG's `newest` version."""
+    """The run as the context of its attempts shows it, with the code of its DAG's `newest` version."""
     code = newest or version
     return RunInfo(
         key=run.key,
@@ -67,7 +67,7 @@ def run_info(run: Run, version: StoredVersion | UnreadableVersion, newest: Store
 
 
 def renew_code(board: Board, newest: StoredVersion) -> None:
-    """Attempts of the run that start from now on run the code of this version."""
+    """Have attempts of the run that start from now on run the code of this version."""
     number = None if board.info.version == newest.number else newest.number
     code = {"file": newest.file, "source_hash": newest.source_hash, "modules": newest.modules}
     board.info = msgspec.structs.replace(board.info, code_version=number, **code)

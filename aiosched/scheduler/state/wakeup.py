@@ -1,7 +1,7 @@
-"""How a scheduler loop rests, wakes and stops, and the one heap of due times.
+"""How a scheduler loop rests, wakes and stops, and heaps of due times.
 
-A loop clears its wake-up *before* it reads, so that news arriving during the read causes
-another pass. Timers are looked at by the loop that sleeps until the earliest of them.
+A loop clears its wake-up *before* it reads, so that a change during the read causes another
+pass. Timers are checked by the loop that sleeps until the earliest of them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Wakeup:
-    """Wakes a resting loop early, and tells it when to finish."""
+    """Wakes a resting loop early, and stops it."""
 
     stopping: bool = False
-    awake: asyncio.Event = field(default_factory=asyncio.Event)  # at news, and when a rest is over
-    has_news: bool = False  # since the last pass began; the end of a rest is no news
+    awake: asyncio.Event = field(default_factory=asyncio.Event)  # set by `wake`, and at the end of a rest
+    has_news: bool = False  # `wake` was called since the last pass began
 
     def wake(self) -> None:
         self.has_news = True
@@ -34,12 +34,12 @@ class Wakeup:
         self.wake()
 
     def clear(self) -> None:
-        """A pass begins: news from now on causes another one."""
+        """A pass begins: a `wake` from now on causes another one."""
         self.has_news = False
         self.awake.clear()
 
     async def rest(self, seconds: float | None) -> None:
-        """Return at news, or after `seconds` (None: only at news)."""
+        """Return when woken, or after `seconds` (None: only when woken)."""
         alarm = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.awake.set)
         try:
             await self.awake.wait()
@@ -49,9 +49,9 @@ class Wakeup:
 
 
 async def run_loop(step: Callable[[], Awaitable[float | None]], wakeup: Wakeup) -> None:
-    """Call `step` until `wakeup` stops. It returns how long to rest: 0 for "again at once", None for "until news"."""
+    """Call `step` until `wakeup` stops. It returns how long to rest: 0 for "again at once", None for "until woken"."""
     while not wakeup.stopping:
-        wakeup.clear()  # before the read, so that later news survives
+        wakeup.clear()  # before the read, so that a later `wake` is not lost
         seconds = await step()
         if seconds is None or seconds > 0:
             await wakeup.rest(seconds)
@@ -60,7 +60,7 @@ async def run_loop(step: Callable[[], Awaitable[float | None]], wakeup: Wakeup) 
 
 
 class Timers(Generic[T]):
-    """Things to do at an instant, earliest first. What is no longer wanted is ignored when it comes up.
+    """Things to do at an instant, earliest first. The caller ignores what is no longer wanted when it is due.
 
     The same thing at the same instant is one entry, however often it is added.
     """

@@ -9,7 +9,7 @@ from aiosched.scheduler.state.wakeup import Wakeup
 
 @dataclass(slots=True)
 class Wakeups:
-    """One for each loop."""
+    """One wake-up for each loop."""
 
     creation: Wakeup = field(default_factory=Wakeup)
     evaluation: Wakeup = field(default_factory=Wakeup)
@@ -23,15 +23,15 @@ class Wakeups:
 
     @property
     def all(self) -> tuple[Wakeup, ...]:
-        """Each of them."""
+        """All wake-ups."""
         return tuple(getattr(self, one.name) for one in fields(self))
 
     def wake_all(self) -> None:
-        """Let each loop make a pass."""
+        """Have each loop make a pass."""
         for wakeup in self.all:
             wakeup.wake()
 
     def stop_all(self) -> None:
-        """Let each loop end after its present pass."""
+        """Have each loop end after its current pass."""
         for wakeup in self.all:
             wakeup.stop()

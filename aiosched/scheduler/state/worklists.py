@@ -1,4 +1,4 @@
-"""What the loops have to do next."""
+"""The worklists of the loops."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from aiosched.scheduler.state.wakeup import Timers
 
 @dataclass(slots=True)
 class Worklists:
-    """Lists of boards, DAGs and partitions that something has happened to; each loop empties its own."""
+    """The boards, DAGs and partitions that need attention; each loop empties its own list."""
 
     to_evaluate: dict[Board, None] = field(default_factory=dict)
-    to_look_back: dict[str, None] = field(default_factory=dict)  # DAGs with boards that do not know the run before
-    to_start: dict[str, None] = field(default_factory=dict)  # DAGs whose queued runs may start, or backfills be over
-    backfilled: dict[str, None] = field(default_factory=dict)  # DAGs that have, or had, backfills not completed
-    assets: set[int] = field(default_factory=set)  # partitions with events that may make a run
+    to_find_previous: dict[str, None] = field(default_factory=dict)  # DAGs with boards that lack their past
+    to_start: dict[str, None] = field(default_factory=dict)  # DAGs whose queued runs or backfills are to be checked
+    backfilled: dict[str, None] = field(default_factory=dict)  # DAGs that may have uncompleted backfills
+    assets: set[int] = field(default_factory=set)  # partitions with asset events that may trigger a run
     room_changed: bool = False  # something that waits for a slot might fit now
     due_runs: Timers[str] = field(default_factory=Timers)  # DAG ids by their next run

@@ -1,1 +1,1 @@
-"""Why something does not run, asked of the rows: needs no living scheduler."""
+"""Why something does not run, read from the rows: needs no running scheduler."""

@@ -1,8 +1,8 @@
-"""Who competes for the slots that a waiting task instance needs, and how long tasks usually take.
+"""Which task instances compete for the slots that a waiting one needs, and how long tasks usually take.
 
-The order is that of the candidates of a scheduler (core/slots/allocation.py `precedence`), in the whole fleet. Bounded:
-contenders are those of the `MOST_RUNS` oldest running runs; more waiting instances than `MOST_INSTANCES`, or more DAG
-versions than `_MOST_VERSIONS`, and the rank is unknown. Where a bound was met, a note says so.
+The order is that of a scheduler's candidates (core/slots/allocation.py `precedence`), across the whole fleet. Reads
+are bounded: contenders are those of the `MOST_RUNS` oldest running runs, and with more than `MOST_INSTANCES` waiting
+instances or `_MOST_VERSIONS` DAG versions the rank is unknown. A note names each bound that was reached.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def room_for(conn: DatabaseConnection, candidate: Candidate, figures: dict[str, Any] | None) -> tuple[Room, int]:
-    """What there is of what the candidate needs, as its scheduler last said, and the used slots of its pool."""
+    """The room that the candidate needs, from its scheduler's last figures, and the used slots of its pool."""
     row = await conn.fetchrow(GET_POOL, candidate.pool)
     pools: dict[str, PoolRoom] = {}
     used = 0
@@ -55,9 +55,9 @@ async def room_for(conn: DatabaseConnection, candidate: Candidate, figures: dict
 
 @dataclass(frozen=True, slots=True)
 class Competition:
-    """Who holds slots of the pool and of the DAG, where these are full; and how many go first, with their slots.
+    """Who holds slots of the pool and of the DAG if these are full; and how many go first, with their slots.
 
-    `notes` say which bound was met, in words.
+    `notes` name the bounds that were reached.
     """
 
     of_pool: tuple[Holder, ...] = ()
@@ -74,7 +74,7 @@ class Competition:
 async def competition(
     cache: StateCache, conn: DatabaseConnection, candidate: Candidate, room: Room, instance: Instance, now: datetime
 ) -> Competition:
-    """Who is in the way of a candidate. Nobody's rows are read where nothing is."""
+    """What competes with a candidate. No rows are read where nothing blocks it."""
     if instance.state is not TaskState.SCHEDULED:
         return Competition()
     of_pool: Sequence[Contender] = ()
@@ -117,7 +117,7 @@ async def competition(
 
 
 def _task(cache: StateCache, contender: Contender) -> TaskSpec | None:
-    """The task of a contender; None where its version was not read, or its task is gone."""
+    """The task of a contender; None if its version was not read, or its task no longer exists."""
     found = cache.versions.get(contender.version_id)
     tasks = () if found is None else found[1].tasks
     return tasks[contender.task_index] if contender.task_index < len(tasks) else None
@@ -141,7 +141,7 @@ def _holder(cache: StateCache, contender: Contender, now: datetime, *, in_pool: 
 def _ahead(
     cache: StateCache, candidate: Candidate, instance: Instance, waiting: Iterable[Contender]
 ) -> tuple[int, int]:
-    """How many of the fleet go before the candidate in its pool, and the slots that these need."""
+    """How many instances of the fleet go before the candidate in its pool, and how many slots they need."""
     mine = (*precedence(candidate), instance.scheduled_at or _EPOCH, candidate.key.run)
     number = slots = 0
     for each in waiting:
@@ -161,14 +161,14 @@ def _ahead(
 
 
 class TypicalDurations:
-    """How long tasks usually take: the median of their latest successes, in seconds, as far as it was asked."""
+    """How long tasks usually take: the median of their latest successes, in seconds, for tasks given to `learn`."""
 
     def __init__(self, cache: StateCache, conn: DatabaseConnection) -> None:
         self._cache, self._conn = cache, conn
         self._seconds: dict[tuple[str, str], float] = {}
 
     async def learn(self, tasks: Collection[tuple[str, str]]) -> None:
-        """Read those of tasks by (DAG id, task id)."""
+        """Read the durations of tasks by (DAG id, task id)."""
         wanted = sorted(tasks)
         latest = await why.latest_runs(self._conn, {dag_id for dag_id, _ in wanted})
         readable = await readable_versions(self._cache, self._conn, {version for *_, version in latest})
@@ -185,7 +185,7 @@ class TypicalDurations:
         return self._seconds.get((dag_id, task_id))
 
     def applied(self, holders: Iterable[Holder]) -> tuple[Holder, ...]:
-        """The holders with how long they usually take."""
+        """The holders with their usual durations."""
         return tuple(
             dataclasses.replace(holder, usual_seconds=self.of(holder.dag_id, holder.task_id))
             if holder.task_id is not None

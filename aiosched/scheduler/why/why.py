@@ -1,8 +1,8 @@
-"""Why something does not run, asked of the rows: works from any process, with or without a living scheduler.
+"""Why something does not run, read from the rows: works from any process, with or without a running scheduler.
 
-Reads one DAG (and one run of it) into the same structures that a scheduler holds, by the same functions, and asks
-core/why. All statements are one snapshot. Does not live here: the gates and their words (core), SQL
-(db/queries/why.py), who competes for slots (slots.py). Source: docs/why.md.
+Loads one DAG (and one run of it) into the same structures that a scheduler holds, with the same functions, and
+passes them to core/why. All statements use one snapshot. Does not live here: the gates and their texts (core), SQL
+(db/queries/why.py), competition for slots (slots.py). Source: docs/why.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from aiosched.scheduler.state.cache import OwnedDag, StateCache, candidate_of, m
 from aiosched.scheduler.state.version_reading import ensure_versions, readable_versions
 from aiosched.scheduler.why.slots import TypicalDurations, competition, room_for
 
-_MOST_LOOKED_BACK: Final = 200  # running runs of which is read whether they wait for a run before them
+_MOST_LOOKBACK_RUNS: Final = 200  # running runs for which it is read whether they wait for a previous run
 
 
 async def why(
@@ -58,7 +58,7 @@ async def why(
     """Why a DAG, a run of it, or a task instance does not run; or that it does, or how it ended.
 
     `run` is a run id, a logical date, `latest` or `latest-failed`. Of a mapped task without a `map_index` (or with -1)
-    the instance that tells most is explained: one that waits, else one that failed. Raises NotFound naming near names.
+    the most informative instance is explained: one that waits, else one that failed. NotFound suggests similar names.
     """
     now = now or SystemClock().now()
     await queries.get_dag(db, dag_id)
@@ -67,12 +67,12 @@ async def why(
     async with db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
         reader = await _Reader.open(conn, dag_id, schedulers, now)
         if found is None:
-            said = explain_dag(await reader.of_dag())
+            explanation = explain_dag(await reader.of_dag())
         elif reader.dag is None:
             raise NotFound(f"DAG {dag_id!r} has no version: its file was never read.")
         else:
-            said = await _explain(reader, reader.dag, found, task_id, map_index)
-        return replace(said, notes=tuple(reader.notes))
+            explanation = await _explain(reader, reader.dag, found, task_id, map_index)
+        return replace(explanation, notes=tuple(reader.notes))
 
 
 async def _explain(
@@ -83,7 +83,7 @@ async def _explain(
         raise NotFound(f"Run {found.run_id} of {found.dag_id} was deleted just now.")
     run = stored[0]
     board = await reader.board_of(run)
-    instance = None if task_id is None else _chosen(board, task_id, map_index)  # unknown names are told first
+    instance = None if task_id is None else _chosen(board, task_id, map_index)  # raises for unknown names
     facts = await reader.of_run(dag, run)
     usual = TypicalDurations(reader.cache, reader.conn)
     if instance is None:
@@ -95,7 +95,7 @@ async def _explain(
 
 
 def _chosen(board: Board, task_id: str, map_index: int | None) -> Instance:
-    """The instance that is meant. Raises NotFound."""
+    """The instance to explain. Raises NotFound."""
     index, run = board.graph.index, board.run
     if task_id not in index:
         raise NotFound(f"DAG {run.dag_id!r} has no task {task_id!r}.{did_you_mean(task_id, index)}")
@@ -106,10 +106,10 @@ def _chosen(board: Board, task_id: str, map_index: int | None) -> Instance:
         if (instance := board.find(index[task_id], map_index)) is None:
             raise NotFound(f"Run {run.run_id} of {run.dag_id} has no instance {task_id}[{map_index}].")
         return instance
-    return min(group, key=_telling)
+    return min(group, key=_most_informative)
 
 
-def _telling(instance: Instance) -> tuple[int, int]:
+def _most_informative(instance: Instance) -> tuple[int, int]:
     """A sort key: what waits, then what failed, then what runs, then the rest."""
     waits = instance.state not in FINISHED and instance.state not in HOLDING_SLOT
     failed, holds = instance.state in FAILURES, instance.state in HOLDING_SLOT
@@ -118,19 +118,19 @@ def _telling(instance: Instance) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Rows of one DAG as a scheduler holds them. `dag` is None for a DAG that was never read."""
+    """One DAG as a scheduler holds it, from rows. `dag` is None if the DAG file was never parsed."""
 
     conn: DatabaseConnection
     dag_id: str
     now: datetime
     owner: Owner
     figures: dict[str, Any] | None
-    blocked: list[dict[str, Any]]  # event loops of workers that are blocked, in the whole fleet (figures.py)
+    blocked: list[dict[str, Any]]  # blocked event loops of workers, in the whole fleet (metrics_snapshot.py)
     names: dict[int, str]  # of schedulers, by incarnation
     cache: StateCache = field(default_factory=StateCache)
     dag: OwnedDag | None = None
     unfinished: list[Run] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # which bounds of what is read were met
+    notes: list[str] = field(default_factory=list)  # the bounds of reads that were reached
 
     @classmethod
     async def open(
@@ -146,8 +146,8 @@ class _Reader:
                 name=mine.name or mine.hostname, is_alive=mine.alive, is_draining=mine.draining, others=others
             )
         figures = mine.figures if mine is not None and mine.alive else None
-        told = [each.figures or {} for each in schedulers if each.alive]
-        rooms = [room for each in told for room in each.get("executor", {}).values()]
+        published = [each.figures or {} for each in schedulers if each.alive]
+        rooms = [room for each in published for room in each.get("executor", {}).values()]
         blocked = [loop for room in rooms for loop in room.get("blocked", ())]
         names = {each.incarnation: each.name or each.hostname for each in schedulers}
         reader = cls(conn, dag_id, now, owner, figures, blocked, names)
@@ -265,7 +265,7 @@ class _Reader:
         )
 
     def _beyond(self, dag: OwnedDag, active: list[Run], known: Mapping[int, int | None]) -> str | None:
-        """Which of these running runs has started although the limit was reached, and why, where that still holds."""
+        """Which of these running runs was started beyond the limit, and why, if that reason still holds."""
 
         def begun(run: Run) -> tuple[datetime, bool, int]:
             return (
@@ -279,36 +279,36 @@ class _Reader:
         return None if waiting is None else f"{last.run_id} started beyond the limit because {waiting} waits for it"
 
     async def _hold_running(self, dag: OwnedDag) -> Mapping[int, int | None]:
-        """Hold the running runs whose tasks look back as their scheduler does; the runs before those that are awaited.
+        """Hold the running runs that depend on a previous run, as their scheduler does.
 
-        Nothing where there are too many of them.
+        Returns the previous runs of the awaited runs. Holds and returns nothing if there are too many.
         """
         running = [each for each in self.unfinished if each.state is RunState.RUNNING]
         await ensure_versions(self.cache, self.conn, {each.version_id for each in self.unfinished})
         versions = self.cache.versions
-        looking = [each for each in running if versions[each.version_id][1].lookback is not None]
-        if not looking:
+        lookback = [each for each in running if versions[each.version_id][1].lookback is not None]
+        if not lookback:
             return NOT_ASKED
-        if len(looking) > _MOST_LOOKED_BACK:
-            self.notes.append(f"more than {_MOST_LOOKED_BACK} runs of {self.dag_id} may wait for others: not looked at")
+        if len(lookback) > _MOST_LOOKBACK_RUNS:
+            self.notes.append(f"more than {_MOST_LOOKBACK_RUNS} runs of {self.dag_id} may wait for others: not checked")
             return NOT_ASKED
-        instances = await runs.load_instances(self.conn, [each.key for each in looking])
-        rehydrations = await rehydrate(self.conn, looking, self.cache)
-        for each in looking:
+        instances = await runs.load_instances(self.conn, [each.key for each in lookback])
+        rehydrations = await rehydrate(self.conn, lookback, self.cache)
+        for each in lookback:
             board = dag.running[each.key] = make_board(each, *versions[each.version_id], instances[each.key])
             board.is_paused = dag.row.is_paused
-            rehydrations.get(each.key, NOTHING).tell(board)
+            rehydrations.get(each.key, NOTHING).apply_to(board)
         boards = list(dag.running.values())
         for board, past, before in await read_past(self.cache, self.conn, boards, dag.running):
             self.cache.previous_run_index.add(board, past, before)
         for board in boards:
             board.resume()
-            board.evaluate(self.now)  # of what that decides nothing is stored
-        dag.looks_back = True
+            board.evaluate(self.now)  # its decisions are not stored
+        dag.has_lookback = True
         return await answers(self.cache, self.conn, [dag.row.dag_id])
 
     async def board_of(self, run: Run) -> Board:
-        """The run as it would be held: with what its rows say, and what they do not (loading.py)."""
+        """The run as a scheduler would hold it, rehydrated as in loading.py."""
         await ensure_versions(self.cache, self.conn, {run.version_id})
         version, graph = self.cache.versions[run.version_id]
         instances = await runs.load_instances(self.conn, [run.key])
@@ -317,7 +317,7 @@ class _Reader:
             if (instance := board.find(*place)) is not None:
                 instance.holds_pool = holds_pool
                 board.deferrals.recall(instance, waited)
-        (await rehydrate(self.conn, [run], self.cache)).get(run.key, NOTHING).tell(board)
+        (await rehydrate(self.conn, [run], self.cache)).get(run.key, NOTHING).apply_to(board)
         if graph.lookback is not None:
             for _, past, _ in await read_past(self.cache, self.conn, [board]):
                 board.look_back(past)
@@ -355,7 +355,7 @@ class _Reader:
         )
 
     def _blocked_loop(self, key: AttemptKey) -> BlockedLoop | None:
-        """What stops the worker process of an attempt, if something does."""
+        """What blocks the worker process of an attempt, if anything does."""
         found = next((loop for loop in self.blocked if list(key) in loop["attempts"]), None)
         if found is None:
             return None
@@ -364,7 +364,7 @@ class _Reader:
         return BlockedLoop(since=since, who=found["who"], where=found["where"], by_itself=by_itself)
 
     async def _count_active(self, dag: OwnedDag) -> None:
-        """Fill the DAG's room as a scheduler counts it."""
+        """Occupy the DAG's room as a scheduler would count it."""
         counts = await why_rows.active_instances(self.conn, self.dag_id, dag.row.partition)
         readable = await readable_versions(self.cache, self.conn, {each.version_id for each in counts})
         for each in (each for each in counts if each.version_id in readable):

@@ -1,8 +1,8 @@
-"""Operators that act in a world as they are, and sensors that wait as they would, for what a script says.
+"""Acting: operators that run their real code in a world, and sensors that poke for the result of their script.
 
-Which ones: those that decide by what the scheduler knows (branches, short circuits, clocks, runs of other DAGs),
-and every sensor whose script says when it is done. The steps of an attempt are those of the real runner; clock,
-loop and services are the world's. Callbacks do not run: the world counts them. Source: the semantics
+Operators act if they decide by what the scheduler knows (branches, short circuits, clocks, runs of other DAGs),
+sensors if their script sets when they are done. An attempt takes the same steps as in the real runner; clock,
+loop and services are the world's. Callbacks do not run: the world records them. Source: the semantics
 reference, sections 7, 24 and 25.
 """
 
@@ -46,25 +46,25 @@ _SURROUNDINGS: Final = Surroundings(hostname="world", pid=0)
 
 
 class PokeFailed(Exception):
-    """What a sensor raises whose script lets it fail."""
+    """Raised by a sensor whose script makes it fail."""
 
 
 Poke = Callable[["Context"], Awaitable[Any]]
 
 
 class Authored:
-    """The DAGs as their authors wrote them, by the number of their version. A runner's DagSource."""
+    """The DAG objects of authors, by version number. Implements the runner's DagSource."""
 
     def __init__(self, version_of: Callable[[int], int]) -> None:
         self._dags: dict[int, DAG] = {}
         self._version_of = version_of  # the version of the run with this key
 
     def put(self, version: int, dag: DAG) -> None:
-        """Know the DAG of a version."""
+        """Register the DAG of a version."""
         self._dags[version] = dag
 
     def task_of(self, attempt: Attempt) -> BaseOperator | None:
-        """The task of an attempt; None where only the serialized DAG is known."""
+        """The task of an attempt; None if only the serialized DAG is known."""
         if not self._dags:
             return None
         dag = self.cached(attempt.run)
@@ -83,7 +83,7 @@ class Authored:
 
 
 class Stage:
-    """Where operators and triggers act, each as a coroutine on the world's loop."""
+    """Runs acting operators and triggers, each as a coroutine on the world's loop."""
 
     def __init__(self, clock: Clock, dags: Authored, services: TaskServices) -> None:
         self._clock, self._dags, self._services = clock, dags, services
@@ -92,7 +92,7 @@ class Stage:
         self._reports: list[Report] = []
 
     def begin(self, attempt: Attempt, ending: Ending) -> list[Report]:
-        """Let an attempt or a trigger act; returns the reports of all that have ended by now."""
+        """Start an attempt or a trigger; returns the reports of all that have ended by now."""
         poke = _poke(ending, self._clock) if _is_of_poke(ending) else None
         if attempt.trigger is None:
             kind: type[Execution] = _Acting
@@ -114,17 +114,17 @@ class Stage:
 
     @property
     def earliest(self) -> datetime | None:
-        """When one of those that act does something again; now, when there are reports that nobody has taken."""
+        """When something that acts continues next; now, if there are reports that were not collected."""
         if self._reports:
             return self._clock.now()
         return None if self._made is None else self._made.earliest
 
     def go_on(self) -> list[Report]:
-        """Let those whose time has come act; returns the reports of those that have ended."""
+        """Continue what is due; returns the reports of all that have ended."""
         return self._turn()
 
     def stop(self, keys: Collection[AttemptKey]) -> None:
-        """Break off what acts, without a report."""
+        """Cancel attempts, without a report."""
         found = [self._acting.pop(key) for key in keys if key in self._acting]
         if not found:
             return
@@ -137,11 +137,11 @@ class Stage:
         self._loop.turn(cancel)  # others may have ended in it: see `earliest`
 
     def die(self) -> None:
-        """Break off everything."""
+        """Cancel everything, without a report."""
         self.stop(list(self._acting))
 
     def close(self) -> None:
-        """Nothing will act any more."""
+        """Cancel everything and close the loop."""
         self.die()
         if self._made is not None:
             self._made.close()
@@ -165,22 +165,22 @@ class Stage:
 
 
 def decides(task: BaseOperator | None) -> bool:
-    """Whether the operator acts where no script says how it ends."""
+    """Whether the operator acts if no script sets how it ends."""
     return task is not None and issubclass(task._class, ACTING)
 
 
 def is_sensor(task: BaseOperator | None) -> bool:
-    """Whether a script may tell what it finds when it looks."""
+    """Whether a script may set the result of its pokes."""
     return task is not None and issubclass(task._class, BaseSensorOperator)
 
 
-def looks(attempt: Attempt, ending: Ending) -> bool:
-    """Whether a sensor acts, with what its script lets it find: until it is done, or to fail as a sensor fails."""
+def pokes(attempt: Attempt, ending: Ending) -> bool:
+    """Whether a sensor acts and pokes for the result of its script: until it is done, or to fail as a sensor does."""
     return _is_of_poke(ending) and (attempt.resume is None or attempt.resume.error is not None)
 
 
 def decides_as_trigger(deferral: Deferral) -> bool:
-    """Whether a trigger waits for nothing but what a world has."""
+    """Whether a trigger waits only for what exists in a world."""
     return deferral.classpath.startswith(_TRIGGERS)
 
 
@@ -189,7 +189,7 @@ def _is_of_poke(ending: Ending) -> bool:
 
 
 def _poke(ending: Ending, clock: Clock) -> Poke:
-    """What a sensor finds when it looks, by its script."""
+    """The poke function of a sensor, by its script."""
 
     async def poke(context: Context) -> Any:
         if ending.holds_at is not None and clock.now() < ending.holds_at:
@@ -199,8 +199,8 @@ def _poke(ending: Ending, clock: Clock) -> Poke:
             raise kind(ending.reason or "it failed as its script says")
         for key, value in ending.pushes.items():
             context["ti"].xcom_push(key, value)
-        for said in ending.events:
-            context["outlet_events"].note(said)
+        for event in ending.events:
+            context["outlet_events"].note(event)
         return PokeReturnValue(True, ending.returns)
 
     return poke
@@ -219,8 +219,8 @@ class _Acting(Execution):
         if hasattr(operator, "clock"):
             operator.clock = self.clock
         if self.poke is not None:
-            told = {"poke": self.poke, "is_async": True, "deferred_on": self._deferred_on}
-            operator.__dict__.update(told)  # its own methods and a cached property
+            overrides = {"poke": self.poke, "is_async": True, "deferred_on": self._deferred_on}
+            operator.__dict__.update(overrides)  # its own methods and a cached property
         return operator
 
     async def _execute(self, call: Callable[[Context], Any], context: Context, is_async: bool) -> Any:

@@ -1,7 +1,7 @@
 """How attempts end in a `World`: after how long, with what.
 
-A script is an `Ending`, a function from an attempt to one, or the usual words (`Scripted`).
-Nothing here knows about the scheduler: endings become reports in outcomes.py.
+A script is an `Ending`, a function from an attempt to one, or keyword arguments (`Scripted`).
+Nothing here depends on the scheduler: endings become reports in outcomes.py.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ FOR_EVER: Final = '{"seconds": null}'  # the arguments of a trigger that never f
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What becomes of an attempt, `takes` after its start (None: what is usual in this world).
+    """How an attempt ends, `takes` after its start (None: the world's default).
 
-    `outcome` None: it never ends by itself, and never begins where `begins` is False. `pushes` are values
-    that it pushed by key, `events` what it said about its outlets. `call_again` is for rescheduling: how long after
-    the end. A `branch` follows these task ids, `skips_downstream` skips these.
+    `outcome` None: it never ends by itself, and never begins if `begins` is False. `pushes` are values that it
+    pushes, by key, `events` its events of outlets. `call_again` is for rescheduling: the time from its end to the next
+    call. `branch` are the task ids that a branch follows, `skips_downstream` those that it skips.
 
     For a deferral: its trigger takes `waits_for`, and then fires with `event`, fails with the reason `breaks`, or
-    `ends` the task itself. `holds_at` is for sensors: when what they wait for is the case. Where it `acts`, the
-    operator (or trigger) itself goes on after `takes` (see acting.py).
+    `ends` the task itself. `holds_at` is for sensors: when their condition becomes true. If it `acts`, the
+    operator (or trigger) itself runs after `takes` (see acting.py).
     """
 
     outcome: Outcome | None = Outcome.SUCCESS
@@ -65,20 +65,20 @@ class Ending:
 
     @property
     def deferral(self) -> Deferral | None:
-        """What it waits for: a trigger of this world, which `trigger_ending` understands."""
+        """Its deferral: a trigger of this world, which `trigger_ending` decodes."""
         if self.outcome is not Outcome.DEFERRED:
             return None
-        told = {"seconds": self.waits_for.total_seconds(), "event": self.event, "breaks": self.breaks}
+        args = {"seconds": self.waits_for.total_seconds(), "event": self.event, "breaks": self.breaks}
         if (ends := self.ends) is not None and ends.outcome is not None:
             pushes = dict(ends.pushes) if ends.returns is None else {"return_value": ends.returns, **ends.pushes}
-            told["ends"] = {"outcome": ends.outcome.value, "reason": ends.reason, "pushes": pushes}
+            args["ends"] = {"outcome": ends.outcome.value, "reason": ends.reason, "pushes": pushes}
         seconds = None if self.timeout is None else self.timeout.total_seconds()
-        kwargs = dump(told, "what the trigger of a script tells")
+        kwargs = dump(args, "the arguments of a scripted trigger")
         return Deferral(classpath=WORLDS_TRIGGER, kwargs=kwargs, next_method="execute_complete", timeout=seconds)
 
     @property
     def skip(self) -> SkipDecision | None:
-        """What it decides about its downstream tasks."""
+        """Its decision about downstream tasks."""
         if self.branch is not None:
             return SkipDecision(followed=tuple(self.branch))
         return None if self.skips_downstream is None else SkipDecision(skipped=tuple(self.skips_downstream))
@@ -87,7 +87,7 @@ class Ending:
 _ENDS_OF_TRIGGERS: Final = (Outcome.SUCCESS, Outcome.SKIPPED, Outcome.FAILED)
 
 Play = Callable[[Attempt], Ending | None]
-"""How the attempts of a task end; None: nothing is said about this one."""
+"""How the attempts of a task end; None: the default for this one."""
 
 
 def succeeds(
@@ -101,8 +101,8 @@ def succeeds(
 ) -> Ending:
     """It succeeds. `returns` and `pushes` become XComs; `branch` names the task (or tasks) that a branch follows.
 
-    `events` is what a task would yield about its outlets: `Metadata(asset, extra)`, and with `alias=` which asset
-    an alias leads to.
+    `events` are what a task would yield for its outlets: `Metadata(asset, extra)`, with `alias=` to resolve an
+    alias to an asset.
     """
     followed = (branch,) if isinstance(branch, str) else branch
     return Ending(
@@ -118,7 +118,7 @@ def fails(
     now: bool = False,
     pushes: Mapping[str, Any] = NOTHING_PUSHED,
 ) -> Ending:
-    """It fails; with `now` for good, whatever retries are left."""
+    """It fails; with `now` for good, even if retries are left."""
     return Ending(Outcome.FAILED, takes=takes, reason=reason, fail_now=now, pushes=pushes)
 
 
@@ -130,7 +130,7 @@ def skips(*, takes: timedelta | None = None, pushes: Mapping[str, Any] = NOTHING
 def reschedules(
     after: timedelta, *, takes: timedelta | None = None, pushes: Mapping[str, Any] = NOTHING_PUSHED
 ) -> Ending:
-    """It gives its slot back and asks to be called again `after` its end, as a sensor does."""
+    """It releases its slot and is called again `after` its end, like a sensor in mode `reschedule`."""
     return Ending(Outcome.RESCHEDULED, takes=takes, call_again=after, pushes=pushes)
 
 
@@ -144,7 +144,7 @@ def defers(
     breaks: str | None = None,
     ends: Ending | None = None,
 ) -> Ending:
-    """It gives its slot back until a trigger fires `waits_for` later; `attempt.resume` tells that it goes on.
+    """It releases its slot until a trigger fires `waits_for` later; then it resumes, with `attempt.resume` set.
 
     The trigger fires with `event`. Or it fails, with the reason `breaks`. Or it `ends` the task itself, without a
     worker: `ends=succeeds(…)`, `skips()` or `fails(…)`.
@@ -156,56 +156,56 @@ def defers(
 
 
 def trigger_ending(deferral: Deferral) -> Ending | None:
-    """How the trigger of a script ends, when its time has come; None for a trigger that no script made."""
+    """How a scripted trigger ends; None for a trigger that no script made."""
     if deferral.classpath != WORLDS_TRIGGER:
         return None
-    told = load(deferral.kwargs)
-    if told["seconds"] is None:
+    args = load(deferral.kwargs)
+    if args["seconds"] is None:
         return Ending(None)
-    takes = timedelta(seconds=told["seconds"])
-    if told["breaks"] is not None:
-        return Ending(Outcome.FAILED, takes=takes, reason=told["breaks"])
-    if (ends := told.get("ends")) is not None:
+    takes = timedelta(seconds=args["seconds"])
+    if args["breaks"] is not None:
+        return Ending(Outcome.FAILED, takes=takes, reason=args["breaks"])
+    if (ends := args.get("ends")) is not None:
         task = Ending(Outcome(ends["outcome"]), reason=ends["reason"], pushes=ends["pushes"])
         return Ending(Outcome.TRIGGERED, takes=takes, ends=task)
-    return Ending(Outcome.TRIGGERED, takes=takes, event=told["event"])
+    return Ending(Outcome.TRIGGERED, takes=takes, event=args["event"])
 
 
 def firing(ending: Ending) -> Ending:
-    """How the trigger of a task ends that is told to end so by hand."""
+    """The ending of a deferred task's trigger, for the task's ending that a test gives."""
     if ending.outcome is not Outcome.SUCCESS:
         return ending
     return Ending(Outcome.TRIGGERED, event=ending.returns)
 
 
 def dies(reason: str = "its worker died", *, takes: timedelta | None = None) -> Ending:
-    """Its worker dies; that does not spend the task's retries."""
+    """Its worker dies; that costs the task no retry."""
     return Ending(Outcome.LOST, takes=takes, reason=reason)
 
 
 def never_ends() -> Ending:
-    """It runs until it is stopped, or until `World.events` says how it ends."""
+    """It runs until it is stopped, or until `World.events` ends it."""
     return Ending(None)
 
 
 def never_begins() -> Ending:
-    """Its executor leaves it lying: it stays queued, until the scheduler revokes it after `task_queued_timeout`."""
+    """Its executor never starts it: it stays queued until the scheduler revokes it after `task_queued_timeout`."""
     return Ending(None, begins=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """What the words of `World.script` mean.
+    """The keyword arguments of `World.script`.
 
-    fails     so many tries fail before one succeeds; True: all of them
+    fails     how many tries fail before one succeeds; True: all of them
     takes     how long an attempt takes
-    returns   what a success returns; pushes: what it pushes by key
-    events    what a success says about its outlets, as a list of `Metadata(asset, extra, alias=…)`
+    returns   what a success returns; pushes: what it pushes, by key
+    events    a success's events of outlets, as a list of `Metadata(asset, extra, alias=…)`
     branch    the task (or tasks) that a branch follows
     skips     it skips itself
-    waits     it is not done before this time has passed since its first call. A sensor then waits as its own mode,
-              timeout and soft_fail say; any other task asks to be called again `every` so often
-    defers    it waits this long for a trigger, without a slot, before it goes on
+    waits     it is not done before this time has passed since its first call. A sensor then waits according to its
+              mode, timeout and soft_fail; any other task is called again after `every`
+    defers    it waits this long for a trigger, without a slot, before it resumes
     """
 
     fails: int | bool = 0
@@ -219,17 +219,17 @@ class Scripted:
     pushes: Mapping[str, Any] = field(default_factory=lambda: NOTHING_PUSHED)
     events: Sequence[Metadata] = ()
 
-    says_how: bool = True  # False: only when or how often it fails; operators that decide by themselves do the rest
+    sets_result: bool = True  # False: only duration and number of failures are set; acting operators do the rest
 
     def ending(self, attempt: Attempt, *, failed_before: int, now: datetime, is_sensor: bool) -> Ending | None:
-        """How this attempt ends, if that is said. `failed_before` tries of the task instance have failed."""
+        """How this attempt ends, if the script sets that. `failed_before` tries of the task instance have failed."""
         if self.defers is not None and attempt.resume is None:
             return defers(self.defers, takes=self.takes)
         if attempt.resume is not None and attempt.resume.error is not None:
-            return fails(attempt.resume.error, takes=self.takes) if self.says_how else None
+            return fails(attempt.resume.error, takes=self.takes) if self.sets_result else None
         if failed_before < (math.inf if self.fails is True else self.fails):
             return fails(takes=self.takes)
-        if not self.says_how:
+        if not self.sets_result:
             return None
         until = None if self.waits is None else (attempt.first_started or now) + self.waits
         if until is not None and not is_sensor and now < until:

@@ -1,8 +1,8 @@
-"""An executor on a virtual clock: attempts end when and as their script says, or act (acting.py).
+"""An executor on a virtual clock: attempts end according to their script, or act (acting.py).
 
-Implements `core.messages.Executor`. What ends at the same instant ends in an order that the
-seed decides, so that no test comes to rely on one. An attempt whose script takes longer than
-the task's execution_timeout fails by it, as in the real runner.
+Implements `core.messages.Executor`. Attempts that end at the same instant end in an order that the
+seed decides, so that no test relies on one. An attempt whose script takes longer than the task's
+execution_timeout fails because of it, as in the real runner.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aiosched.core.values.retries import may_retry
 from aiosched.db.statements.outbox import NewCallback
 from aiosched.testing.attempts.acting import Stage
 from aiosched.testing.attempts.endings import NO_TIME, Ending
-from aiosched.testing.attempts.outcomes import ScriptedTask, told, told_by_trigger
+from aiosched.testing.attempts.outcomes import ScriptedTask, report_fields, trigger_report_fields
 
 _CALLBACKS: Final[Mapping[Outcome, tuple[str, Callable[[TaskSpec], bool]]]] = MappingProxyType(
     {
@@ -45,14 +45,14 @@ def callback_of(attempt: Attempt, task: TaskSpec, report: Report) -> str | None:
 
 
 class Book(Protocol):
-    """What a world knows of attempts: see decisions.Scripts."""
+    """What the executor reads about attempts: see decisions.Scripts."""
 
     def ending_of(self, attempt: Attempt, now: datetime) -> Ending:
         """How an attempt ends, or its trigger."""
         ...
 
     def facts_of(self, attempt: Attempt) -> ScriptedTask:
-        """What the report of its end depends on."""
+        """The facts about its task that its final report depends on."""
         ...
 
     def asset_names(self) -> Mapping[str, str]:
@@ -61,7 +61,7 @@ class Book(Protocol):
 
 
 class ScriptedExecutor:
-    """See the module docstring. `usual` is how long an attempt takes whose ending does not say."""
+    """See the module docstring. `usual` is the duration of attempts whose ending sets none."""
 
     name = "scripted"
 
@@ -79,14 +79,14 @@ class ScriptedExecutor:
     ) -> None:
         self.slots, self.async_slots, self.usual = slots, async_slots, usual
         self.running: dict[AttemptKey, tuple[Attempt, datetime | None]] = {}  # with its start; None: it has not begun
-        self.lying: set[AttemptKey] = set()  # submitted, and never begun
+        self.never_begun: set[AttemptKey] = set()  # submitted, but never begun
         self._clock, self._book, self._stage, self._called = clock, book, stage, called
         self._chance = random.Random(seed).random
         self._ends: list[tuple[datetime, float, AttemptKey, Ending]] = []
         self._plain = self._async = 0
         self._report: Callable[[Report], None] = lambda report: None
 
-    # -- what the scheduler asks
+    # -- the executor protocol
 
     @property
     def open_slots(self) -> int:
@@ -97,11 +97,11 @@ class ScriptedExecutor:
         return max(0, self.async_slots - self._async)
 
     async def start(self, report: Callable[[Report], None], services: TaskServices | None = None) -> None:
-        """Hear of reports. Scripted attempts ask for no services."""
+        """Send reports to `report`. Scripted attempts use no services."""
         self.listen(report)
 
     def listen(self, report: Callable[[Report], None]) -> None:
-        """Hand reports to `report` from now on."""
+        """Send reports to `report` from now on."""
         self._report = report
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
@@ -114,7 +114,7 @@ class ScriptedExecutor:
                 continue
             self._count(attempt, 1)
             if not ending.begins:
-                self.lying.add(attempt.key)
+                self.never_begun.add(attempt.key)
                 continue
             takes = self.usual if ending.takes is None else ending.takes
             limit = attempt.execution_timeout
@@ -142,11 +142,11 @@ class ScriptedExecutor:
         self.revoke(attempt)
 
     def revoke(self, attempt: AttemptKey) -> None:
-        """Stop an attempt, if it runs or lies here."""
+        """Stop an attempt that is running or queued here."""
         self.end(attempt, Ending(Outcome.LOST, reason="it was stopped on request"))
 
     def forget(self, triggers: Sequence[AttemptKey]) -> None:
-        """Others wait for these triggers from now on."""
+        """Drop these triggers without a report: another scheduler waits for them now."""
         self._stage.stop(triggers)
         for key in triggers:
             self.running.pop(key, None)
@@ -157,19 +157,19 @@ class ScriptedExecutor:
     async def stop(self, grace: float) -> None:
         self.die()
 
-    # -- what the world asks
+    # -- for the world
 
     def die(self) -> None:
-        """Everything that runs is gone without a report, with the process that it ran in."""
+        """The process dies: everything that runs is gone without a report."""
         self._stage.die()
         self.running.clear()
-        self.lying.clear()
+        self.never_begun.clear()
         self._ends.clear()
         self._plain = self._async = 0
 
     @property
     def earliest(self) -> datetime | None:
-        """When the next attempt ends, or does something."""
+        """When the next attempt ends or continues to act."""
         ends, acts = self._next_end, self._stage.earliest
         return ends if acts is None else acts if ends is None else min(ends, acts)
 
@@ -181,7 +181,7 @@ class ScriptedExecutor:
         return ends[0][0] if ends else None
 
     def end_due(self, now: datetime) -> None:
-        """Let end what is due, and act whose time has come."""
+        """End what is due, and continue acting attempts that are due."""
         while (at := self._next_end) is not None and at <= now:
             _, _, key, ending = heapq.heappop(self._ends)
             if ending.acts:
@@ -192,7 +192,7 @@ class ScriptedExecutor:
             self._end_all(self._stage.go_on())
 
     def _under_way(self, key: AttemptKey, now: datetime) -> Attempt:
-        """The attempt with the instant of its start, and with what is left of its execution timeout."""
+        """The attempt with the instant of its start and the rest of its execution timeout."""
         attempt, started_at = self.running[key]
         limit = attempt.execution_timeout
         if limit is not None and started_at is not None:
@@ -203,25 +203,28 @@ class ScriptedExecutor:
     def _end_all(self, reports: Sequence[Report]) -> None:
         for report in reports:
             attempt, started_at = self.running.pop(report.key)
-            self._tell(attempt, msgspec.structs.replace(report, at=self._clock.now(), started_at=started_at))
+            self._finish(attempt, msgspec.structs.replace(report, at=self._clock.now(), started_at=started_at))
 
     def end(self, key: AttemptKey, ending: Ending) -> bool:
-        """End an attempt or a trigger now; whether it was running."""
+        """End an attempt or a trigger now; returns whether it was running."""
         if key not in self.running or ending.outcome is None:
             return False
         self._stage.stop([key])
         attempt, started_at = self.running.pop(key)
-        self.lying.discard(key)
+        self.never_begun.discard(key)
         facts, names = self._book.facts_of(attempt), self._book.asset_names
         by_trigger = is_trigger(key)
-        fields = told_by_trigger(ending, facts, names) if by_trigger else told(ending, facts, key.map_index, names)
+        if by_trigger:
+            fields = trigger_report_fields(ending, facts, names)
+        else:
+            fields = report_fields(ending, facts, key.map_index, names)
         now = self._clock.now()
         if fields["outcome"] is Outcome.RESCHEDULED:
             fields["reschedule_at"] = now + ending.call_again
-        self._tell(attempt, Report(key=key, at=now, started_at=started_at, **fields))
+        self._finish(attempt, Report(key=key, at=now, started_at=started_at, **fields))
         return True
 
-    def _tell(self, attempt: Attempt, report: Report) -> None:
+    def _finish(self, attempt: Attempt, report: Report) -> None:
         key = report.key
         if not is_trigger(key):
             task = self._book.facts_of(attempt).spec
@@ -232,6 +235,6 @@ class ScriptedExecutor:
         self._report(report)
 
     def adopt_running(self, attempt: Attempt, started_at: datetime) -> None:
-        """Count an attempt or a trigger as running that nobody has submitted; it ends only by `end`."""
+        """Register an attempt or a trigger as running without `submit`; it ends only by `end`."""
         self.running[attempt.key] = (attempt, started_at)
         self._count(attempt, 1)

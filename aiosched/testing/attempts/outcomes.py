@@ -1,7 +1,7 @@
-"""What a scripted ending reports, by the rules of the real runner (executors/attempt/runner.py).
+"""The reports of scripted endings, by the rules of the real runner (executors/attempt/runner.py).
 
-Values become XComs or fail the attempt, a value that nothing can be mapped over fails it, outlets make
-events. What a script cannot know of its task (whether it pushes, its outlets) comes from the DAG.
+Values become XComs or fail the attempt, a value that cannot be mapped over fails it, outlets make
+events. Facts about the task that are not in its script (whether it pushes, its outlets) come from the DAG.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Names = Callable[[], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ScriptedTask:
-    """What an ending depends on besides itself."""
+    """The facts about a task that its reports depend on."""
 
     task_id: str
     spec: TaskSpec
@@ -50,8 +50,8 @@ class ScriptedTask:
         return cls(spec.task_id, spec, is_mapped_over, task.do_xcom_push, task.multiple_outputs, outlets)
 
 
-def told(ending: Ending, facts: ScriptedTask, map_index: int, names: Names) -> dict[str, Any]:
-    """The fields of the report of a try; `names` tells the names of assets by URI."""
+def report_fields(ending: Ending, facts: ScriptedTask, map_index: int, names: Names) -> dict[str, Any]:
+    """The fields of the report of a try; `names` returns the names of assets by URI."""
     outcome = ending.outcome
     try:
         if outcome is Outcome.SUCCESS:
@@ -64,11 +64,11 @@ def told(ending: Ending, facts: ScriptedTask, map_index: int, names: Names) -> d
             "xcoms": xcoms,
             "deferral": ending.deferral,
         }
-    except Exception as error:  # what the task could not have returned, pushed or said
+    except Exception as error:  # a value or an event that the real runner would reject
         return _failure(error)
 
 
-def told_by_trigger(ending: Ending, facts: ScriptedTask, names: Names) -> dict[str, Any]:
+def trigger_report_fields(ending: Ending, facts: ScriptedTask, names: Names) -> dict[str, Any]:
     """The fields of the report of a trigger."""
     if ending.ends is None:
         event = dump(ending.event, "the event's payload") if ending.outcome is Outcome.TRIGGERED else None
@@ -106,8 +106,8 @@ def _pushed(ending: Ending) -> Any:
 
 def _touched(ending: Ending, facts: ScriptedTask, names: Names) -> Any:
     events = OutletEvents(facts.outlets)
-    for said in ending.events:
-        events.note(said)
+    for event in ending.events:
+        events.note(event)
     by_uri = any(isinstance(outlet, AssetLink) for outlet in facts.outlets)
     return touches(events, names() if by_uri else {}, limit=_MAX_XCOM_BYTES)
 

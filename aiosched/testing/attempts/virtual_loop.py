@@ -1,7 +1,7 @@
-"""An event loop on the clock of a world: `asyncio.sleep(60)` is over when the world's clock has moved by a minute.
+"""An event loop on the clock of a world: `asyncio.sleep(60)` ends when the world's clock has moved by a minute.
 
-It runs nothing by itself. `turn` runs what is ready or due, in a thread of its own (a thread can run one
-loop only, and the caller's runs another), while the caller waits. There are no sockets and no processes.
+It runs nothing by itself. `turn` runs what is ready or due, in a thread of its own (a thread can run only one
+loop, and the caller's runs another), while the caller waits. There are no sockets and no processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from aiosched.clock import Clock
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_RESOLUTION: Final = 6e-7  # seconds: the world's clock has microseconds, and goes to the nearest one
+_RESOLUTION: Final = 6e-7  # seconds: the world's clock is rounded to microseconds
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -37,16 +37,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     @property
     def earliest(self) -> datetime | None:
-        """When the next sleep is over."""
+        """When the next sleep ends."""
         later = self._later
         while later and later[0][2].cancelled():
             heapq.heappop(later)
         return self._begin + timedelta(seconds=later[0][0]) if later else None
 
     def turn(self, work: Callable[[], object] = lambda: None) -> None:
-        """Call `work` on the loop, then run everything that is ready, and that is due now, until nothing is.
+        """Call `work` on the loop, then run everything that is ready or due now, until nothing is.
 
-        What runs on the loop may call it, too: then what follows from `work` runs in the turn that is under way.
+        It may also be called on the loop: then `work` is called at once, and what follows runs in the current turn.
         """
         if asyncio._get_running_loop() is self:
             work()
@@ -54,14 +54,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._thread.submit(self._turn, work).result()
 
     def close(self) -> None:
-        """End the thread; what sleeps sleeps for ever."""
+        """End the thread; pending sleeps never end."""
         self._thread.shutdown(wait=False)
         self._soon.clear()
         self._later.clear()
         super().close()
 
     def __del__(self) -> None:
-        """A world that nobody closed: there is nothing that the system would have to be given back."""
+        """No warning for a world that was not closed: the loop holds no system resources."""
 
     def _turn(self, work: Callable[[], object]) -> None:
         work()
@@ -75,7 +75,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if not handle.cancelled():
                 handle._run()
 
-    # -- what tasks and futures ask of their loop -------------------------------------------
+    # -- the interface for tasks and futures ------------------------------------------------
 
     def time(self) -> float:
         return (self._clock.now() - self._begin).total_seconds()
@@ -95,7 +95,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
-        """Threads would have their own time: the call is made here and now."""
+        """Call it here and now: a thread would not follow the virtual clock."""
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))
@@ -104,4 +104,4 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return future
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is passed over when its time has come."""
+        """Do nothing: it is skipped when it is due."""

@@ -1,1 +1,1 @@
-"""The rows of a `World`, in place of tables."""
+"""The rows of a `World`, in place of database tables."""

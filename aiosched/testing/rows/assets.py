@@ -1,4 +1,4 @@
-"""Asset events of a `World`: what waits for which DAG, in place of the queue's tables (db/statements/assets.py)."""
+"""Asset events of a `World` and their queues by DAG, in place of the tables (db/statements/assets.py)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from aiosched.scheduler.state.cache import OwnedDag
 
 @dataclass(slots=True)
 class AssetQueues:
-    """The events, which assets have news that no run of a DAG has seen, and which events belong to which run."""
+    """The events, the assets queued for each DAG, and the events that each run has consumed."""
 
     events: list[NewEvent] = field(default_factory=list)
     waiting: dict[str, dict[str, QueuedAsset]] = field(default_factory=dict)  # by DAG id, then by the asset's name
@@ -37,15 +37,15 @@ class AssetQueues:
     consumed: dict[int, list[NewEvent]] = field(default_factory=dict)  # by the key of the run
     _of_asset: dict[str, tuple[list[datetime], list[int]]] = field(default_factory=dict)  # instants and positions
     _at_uri: dict[str, set[str]] = field(default_factory=dict)  # names of assets with events
-    _first: dict[tuple[str, str], datetime] = field(default_factory=dict)  # of (DAG id, asset) what waits
+    _first: dict[tuple[str, str], datetime] = field(default_factory=dict)  # first queued event by (DAG id, asset)
     _scheduled_at: dict[str, tuple[datetime, int]] = field(default_factory=dict)  # and how many events there were
     _last_run: dict[str, datetime] = field(default_factory=dict)
-    _seen: dict[str, set[int]] = field(default_factory=dict)  # by DAG id the positions of events
+    _consumed: dict[str, set[int]] = field(default_factory=dict)  # positions of consumed events by DAG id
 
     def record(self, events: Iterable[NewEvent], dags: Iterable[DagRow], versions: dict[int, StoredVersion]) -> None:
-        """Queue events for the DAGs that their assets may concern; what waits already becomes newer.
+        """Queue events for the DAGs whose conditions they match; an asset that is queued already becomes newer.
 
-        DAGs that are paused or stale get none (15.2); the events are still news for their next run.
+        For paused or stale DAGs nothing is queued (15.2), but their next run still consumes the events.
         """
         awake = [row for row in dags if not (row.is_paused or row.is_stale)]
         conditions = {row.dag_id: condition_of(versions[row.version_id].spec.timetable) for row in awake}
@@ -66,7 +66,7 @@ class AssetQueues:
                 self._first.setdefault((dag_id, asset.name), event.timestamp)
 
     def ready(self, dag: OwnedDag, number: int) -> Creation | None:
-        """The run that what waits for `dag` makes now, if it makes one. Its run id has the `number`, not chance."""
+        """The run that the queued events of `dag` trigger now, if any. Its run id has `number` as its suffix."""
         queue = list(self.waiting.get(dag.row.dag_id, {}).values())
         if not queue or why_not_triggered(status_of(dag), queue, self.aliases) is not None:
             return None
@@ -78,9 +78,9 @@ class AssetQueues:
         return creation._replace(planned=creation.planned._replace(run_id=run_id))
 
     def consume(self, dag: OwnedDag, run: int | None, until: datetime) -> None:
-        """A run (None: it could not be made) has seen what waits for the DAG, and the events of its window (15.4).
+        """A run (None: it could not be created) consumes the DAG's queue and the events of its window (15.4).
 
-        Of events at one instant, those count that came later.
+        Of the events at the instant at which the DAG was scheduled, only later ones count.
         """
         dag_id = dag.row.dag_id
         waiting = self.waiting.pop(dag_id, {})
@@ -90,7 +90,7 @@ class AssetQueues:
         last, catchup = self._last_run.get(dag_id), dag.version.spec.catchup
         scheduled_at, events_before = self._scheduled_at.get(dag_id, (None, 0))
         after = consumed_after(last, scheduled_at=scheduled_at, catchup=catchup)
-        seen, mine = self._seen.setdefault(dag_id, set()), set[int]()
+        consumed, mine = self._consumed.setdefault(dag_id, set()), set[int]()
         for name in self._names(dag) | waiting.keys():
             times, positions = self._of_asset.get(name, ([], []))
             begin = 0 if after is None else bisect_left(times, after)
@@ -99,13 +99,13 @@ class AssetQueues:
             if name in first:
                 begin = min(begin, bisect_left(times, first[name]))
             mine.update(positions[begin : bisect_right(times, until)])
-        mine -= seen
-        seen |= mine
+        mine -= consumed
+        consumed |= mine
         self.consumed[run] = [self.events[position] for position in sorted(mine)]
         self._last_run[dag_id] = until
 
     def _names(self, dag: OwnedDag) -> set[str]:
-        """The assets that the DAG is scheduled on, as far as they have had events."""
+        """The assets that the DAG is scheduled on; by URI or alias, only those that have had events."""
         found: set[str] = set()
         for leaf in leaves(dag.asset_condition) if dag.asset_condition is not None else ():
             if isinstance(leaf, AliasRequired):
@@ -117,22 +117,22 @@ class AssetQueues:
         return found
 
     def schedule(self, dag_id: str, now: datetime) -> None:
-        """The DAG is scheduled on assets, from now on if it was not so before."""
+        """The DAG is scheduled on assets: from now on, unless it was already."""
         self._scheduled_at.setdefault(dag_id, (now, len(self.events)))
 
     def unschedule(self, dag_id: str) -> None:
-        """The DAG is not there any more: its assets have to be mentioned anew."""
+        """The DAG was removed: it is no longer scheduled on assets."""
         self._scheduled_at.pop(dag_id, None)
 
     def forget(self, dag_id: str) -> None:
-        """The DAG is not scheduled on assets (any more): what waited for it is dropped (15.3)."""
+        """The DAG is not scheduled on assets (any more): drop its queue (15.3)."""
         for name in self.waiting.pop(dag_id, {}):
             self._first.pop((dag_id, name))
         self.unschedule(dag_id)
 
 
 def is_mentioned(name: str, specs: Iterable[DagSpec]) -> tuple[str | None, list[str]]:
-    """The URI of an asset that a DAG mentions (None: nobody does), and the names of all that are mentioned."""
+    """The URI of an asset (None: no DAG mentions it), and the names of all mentioned assets."""
     found: dict[str, str] = {}
     for spec in specs:
         for reference in asset_references(spec):
@@ -142,7 +142,7 @@ def is_mentioned(name: str, specs: Iterable[DagSpec]) -> tuple[str | None, list[
 
 
 def mentioned_names(specs: Iterable[DagSpec], aliases: Mapping[str, Iterable[str]]) -> set[str]:
-    """The names of all assets that are mentioned, and of those that an alias which is mentioned led to."""
+    """The names of all mentioned assets, and of those that a mentioned alias resolved to."""
     found: set[str] = set()
     for reference in (ref for spec in specs for ref in asset_references(spec)):
         if reference.kind in ("asset", "name"):
@@ -153,5 +153,5 @@ def mentioned_names(specs: Iterable[DagSpec], aliases: Mapping[str, Iterable[str
 
 
 def names_by_uri(specs: Iterable[DagSpec]) -> dict[str, str]:
-    """The names of the assets that are mentioned with a URI, by that."""
+    """The names of the assets that are mentioned with a URI, by that URI."""
     return {ref.uri: ref.name for spec in specs for ref in asset_references(spec) if ref.kind == "asset" and ref.uri}

@@ -12,13 +12,13 @@ from aiosched.errors import Refused
 
 @dataclass(slots=True)
 class Backfills:
-    """All backfills by their number, and when those ended that are completed."""
+    """All backfills by number, and when completed ones ended."""
 
     rows: dict[int, Backfill] = field(default_factory=dict)
     completed: dict[int, datetime] = field(default_factory=dict)
 
     def insert(self, dag_id: str, max_active_runs: int) -> int:
-        """Begin a backfill; returns its number. Raises Refused when the DAG has an unfinished one."""
+        """Insert a backfill; returns its number. Raises Refused if the DAG has an unfinished one."""
         if any(row.dag_id == dag_id for row in self.unfinished()):
             raise Refused(f"DAG {dag_id!r} has an unfinished backfill; wait for its end or cancel it.")
         number = len(self.rows) + 1

@@ -1,6 +1,6 @@
-"""The deadlines of runs in a `World`: in place of their table (db/statements/deadlines.py).
+"""The deadlines of runs in a `World`, in place of their table (db/statements/deadlines.py).
 
-When a run has which deadlines is decided by scheduler/effects/deadlines.py.
+scheduler/state/deadline_rows.py decides which deadlines a run has.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ _TICK: Final = timedelta(microseconds=1)
 
 @dataclass(slots=True)
 class Deadlines:
-    """Those that may still be missed, and those that were, by (run key, index)."""
+    """Pending and missed deadlines, by (run key, index)."""
 
     pending: dict[tuple[int, int], DeadlineRow] = field(default_factory=dict)
     missed: dict[tuple[int, int], DeadlineRow] = field(default_factory=dict)
 
     def store(self, rows: Iterable[DeadlineRow]) -> None:
-        """Of new runs, or moved ones of cleared runs; one that was missed stays so."""
+        """Store deadlines of new runs, or new ones of cleared runs; a missed one stays missed."""
         self.pending.update((row[:2], row) for row in rows if row[:2] not in self.missed)
 
     def prune(self, succeeded: Iterable[tuple[int, datetime]]) -> None:
-        """Forget those that runs have kept."""
+        """Remove the deadlines that succeeded runs have met."""
         ends = dict(succeeded)
         kept = [place for place, row in self.pending.items() if (end := ends.get(row.run_id)) and end <= row[3]]
         for place in kept:
             del self.pending[place]
 
     def miss(self, now: datetime) -> list[DeadlineRow]:
-        """Mark what is missed now; returns it."""
+        """Mark what is missed now, and return it."""
         found = sorted(row for row in self.pending.values() if row.deadline_time < now)
         for row in found:
             self.missed[row[:2]] = self.pending.pop(row[:2])
@@ -42,5 +42,5 @@ class Deadlines:
 
     @property
     def earliest(self) -> datetime | None:
-        """When the next one will have been missed."""
+        """When the next one will be missed."""
         return min(row.deadline_time for row in self.pending.values()) + _TICK if self.pending else None

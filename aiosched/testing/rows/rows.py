@@ -1,8 +1,8 @@
-"""What a database would hold, as plain rows in memory, changed under the same guards.
+"""The rows that a database would hold, in memory and changed under the same guards.
 
 The counterpart of the statements in db/statements/journal.py and db/statements/runs.py: a batch is applied as a
-whole or not at all; a row that is not as expected makes it void (StaleRows). Nothing here
-shares an object with the scheduler's memory, so that `World.restart` really reads back.
+whole or not at all; a row that is not as expected voids it (StaleRows). Nothing here
+shares an object with the scheduler's memory, so that `World.restart` really reads the rows back.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _FOREIGN: Final = tuple(
 
 @dataclass(slots=True)
 class Rows:
-    """See the module docstring. `keep_finished` False: task instances of finished runs are forgotten."""
+    """See the module docstring. `keep_finished` False: task instances of finished runs are deleted."""
 
     keep_finished: bool = True
     dags: dict[str, DagRow] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Rows:
     # -- runs -------------------------------------------------------------------------------
 
     def insert_run(self, new: NewRun, places: Iterable[tuple[int, int, int]]) -> int | None:
-        """Create a run with task instances at these `new_places`; None when its run id or logical date exists."""
+        """Insert a run with task instances at these `new_places`; None if its run id or logical date exists."""
         name = (new.dag_id, new.run_id)
         if name in self.keys or self.schedules.has_run_at(new.dag_id, new.logical_date):
             return None
@@ -117,7 +117,7 @@ class Rows:
         return key
 
     def schedule_position(self, spec: DagSpec) -> SchedulePosition:
-        """Where the DAG's schedule stands, as db/statements/schedules.py reads it."""
+        """The position of the DAG's schedule, as db/statements/schedules.py reads it."""
         return self.schedules.position(spec, self.runs)
 
     def take_runs(self, backfill: int, runs: Iterable[tuple[int, int]], conf: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ class Rows:
             run.conf = conf or run.conf
 
     def fail_queued(self, keys: Iterable[int], now: datetime) -> list[int]:
-        """End those of the runs that are queued, as cancelled; their task instances stay as they are (29.1)."""
+        """Fail those of the runs that are queued, as cancelled; their task instances do not change (29.1)."""
         failed = [key for key in keys if self.runs[key].state is RunState.QUEUED]
         for key in failed:
             run = self.runs[key]
@@ -145,7 +145,7 @@ class Rows:
                 rows[place] = row._replace(state=TaskState.SKIPPED.stored, start_date=now, end_date=now, reason=why)
 
     def move_run(self, key: int, version: int, move: Move, added: Iterable[Instance]) -> None:
-        """Pin a run to another version: rows, tries and values follow their tasks, those of tasks that are gone go."""
+        """Pin a run to another version: rows, tries and XComs follow their tasks, or are deleted with them."""
         gone, to = set(move.gone), move.moved
         self.instances[key] = {
             (to.get(task, task), index): row._replace(task_index=to.get(task, task))
@@ -158,7 +158,7 @@ class Rows:
         self.runs[key].version_id = version
 
     def average_runtime(self, dag_id: str, *, max_runs: int, min_runs: int) -> timedelta | None:
-        """The mean duration of the DAG's latest ended runs, as db/statements/deadlines.py; None: too few."""
+        """The mean duration of the DAG's latest finished runs, as in db/statements/deadlines.py; None: too few."""
         runs = [self.runs[key] for key in self.of_dag.get(dag_id, ())]
         ended = [
             (run.logical_date, run.end_date - run.start_date)
@@ -175,11 +175,11 @@ class Rows:
         ]
 
     def load_instances(self, run: int) -> list[Instance]:
-        """The task instances of a run, as a reader of the rows sees them."""
+        """New copies of the task instances of a run."""
         return [_instance(row) for _, row in sorted(self.instances[run].items())]
 
     def rehydration(self, run: Run) -> Rehydration:
-        """What is known of a run besides its rows, as scheduler/partitions/run_rehydration.py reads it."""
+        """What is stored about a run besides its rows, as scheduler/partitions/run_rehydration.py reads it."""
         mine = {place: value for place, value in self.xcoms.items() if place[0] == run.key}
         return Rehydration(
             {place[1:3]: json_length(value) for place, value in mine.items() if place[3] == RETURN_VALUE},
@@ -188,20 +188,20 @@ class Rows:
         )
 
     def living_specs(self) -> list[DagSpec]:
-        """The newest versions of the DAGs that a file still has."""
+        """The newest versions of the DAGs whose file still exists."""
         return [self.versions[row.version_id].spec for row in self.dags.values() if not row.is_stale]
 
     def past(self, run: Run, held: Mapping[int, Board], *, catchup: bool) -> tuple[Past, int | None]:
-        """What a run knows of the runs before it, and the key of that one (scheduler/partitions/previous_run.py)."""
+        """The past of a run, and the key of its previous run (scheduler/partitions/previous_run.py)."""
         opens = run.backfill_id is not None and run.backfill_order == 1
         key = self.run_before(run, catchup=catchup)
         if key is None:
             return Past(opens=opens), None
-        seen = frozenset(task_id for other in self._earlier(run) for task_id, _ in self._states(other))
-        return Past(held.get(key) or StoredRun(self._states(key)), self.runs[key].logical_date, seen, opens), key
+        earlier = frozenset(task_id for other in self._earlier(run) for task_id, _ in self._states(other))
+        return Past(held.get(key) or StoredRun(self._states(key)), self.runs[key].logical_date, earlier, opens), key
 
     def run_before(self, run: Run, *, catchup: bool) -> int | None:
-        """The key of the run before, None for none, as db/statements/rehydration.py finds it."""
+        """The key of the previous run, None if there is none, as db/statements/rehydration.py finds it."""
         types = previous_types(catchup)
         return next((key for key in self._earlier(run) if RunType(self.runs[key].run_type) in types), None)
 
@@ -213,7 +213,7 @@ class Rows:
         return [key for _, key in sorted(dated, reverse=True)]
 
     def _states(self, key: int) -> list[tuple[str, TaskState]]:
-        """The (task id, state) of a run's instances; where they are forgotten, its result stands for them."""
+        """The (task id, state) of a run's instances; if they are deleted, derived from the run's result."""
         run = self.runs[key]
         tasks = self.versions[run.version_id].spec.tasks
         if key not in self.instances:
@@ -224,7 +224,7 @@ class Rows:
     # -- a batch ----------------------------------------------------------------------------
 
     def commit(self, batch: Changes, *, incarnation: int = 0) -> Committed:
-        """Apply all of `batch` of that scheduler, or raise StaleRows and apply nothing."""
+        """Apply all of a scheduler's `batch`, or raise StaleRows and apply nothing."""
         self._check(batch)
         self._grow(batch)
         for change in batch.tasks.instances:
@@ -235,7 +235,7 @@ class Rows:
             row.queued_at, row.start_date, row.end_date, row.reason, row.clear_number = run[3:]
             if row.state in RUN_FINISHED:
                 self._unfinished.pop(run.id, None)
-                if not (self.keep_finished or self._is_looked_back_at(row)):
+                if not (self.keep_finished or self._has_lookback(row)):
                     self._forget(run.id)
             else:
                 self._unfinished[run.id] = None
@@ -272,18 +272,18 @@ class Rows:
 
     def _demand(self, name: str, incarnation: int, demand: str | None) -> None:
         if (pool := self.pools.get(name)) is not None:
-            told = msgspec.json.decode(pool.demands) | {str(incarnation): demand and msgspec.json.decode(demand)}
-            demands = {key: value for key, value in told.items() if value is not None}
+            new = msgspec.json.decode(pool.demands) | {str(incarnation): demand and msgspec.json.decode(demand)}
+            demands = {key: value for key, value in new.items() if value is not None}
             self.pools[name] = pool._replace(demands=msgspec.json.encode(demands).decode())
 
     def withdraw_demands(self, incarnation: int) -> None:
-        """The scheduler waits for nothing any more, as far as the others know (db/statements/pool_demands.py)."""
+        """Remove the scheduler's demands from all pools (db/statements/pool_demands.py)."""
         for name, pool in list(self.pools.items()):
             if pool is not None and pool.demands != "{}":
                 self._demand(name, incarnation, None)
 
     def _grow(self, batch: Changes) -> None:
-        """New rows of mapped tasks; the first one's row is there already, with map index -1."""
+        """Add rows of mapped tasks; the first one reuses the row with map index -1."""
         for run, task in batch.tasks.expanded:
             unmapped = self.instances[run].pop((task, -1))
             self.instances[run][task, 0] = unmapped._replace(map_index=0)
@@ -291,7 +291,7 @@ class Rows:
             self.instances[run][task, map_index] = _new_row(run, task, map_index, max_tries)
 
     def _pause_failing(self, dag_id: str, limit: int) -> bool:
-        """As db/statements/deadlines.py: pause a DAG whose newest runs, as many as its limit, have all failed."""
+        """As in db/statements/deadlines.py: pause a DAG if its newest `limit` runs have all failed."""
         runs = sorted((self.runs[key].run_after, key) for key in self.of_dag.get(dag_id, ()))[-limit:]
         failed = sum(self.runs[key].state is RunState.FAILED for _, key in runs)
         if failed < limit or self.dags[dag_id].is_paused:
@@ -322,7 +322,7 @@ class Rows:
             if delta and (pool is None or (0 <= pool.slots < pool.used + delta and delta > 0)):
                 raise StaleRows(f"The pool {name!r} has no room for {delta} slots: {pool}")
 
-    def _is_looked_back_at(self, run: Run) -> bool:
+    def _has_lookback(self, run: Run) -> bool:
         tasks = self.versions[run.version_id].spec.tasks
         return any(task.depends_on_past or task.wait_for_downstream for task in tasks)
 
@@ -330,10 +330,10 @@ class Rows:
         for task, index in self.instances.pop(run):
             self.failures.pop((run, task, index), None)
 
-    # -- rows as a test wants them ----------------------------------------------------------
+    # -- changes by tests -------------------------------------------------------------------
 
     def put(self, run: int, place: Place, state: TaskState, pool: str, slots: int, **fields: Any) -> InstanceChange:
-        """Put a task instance into any state; the use of its pool follows, and what it waits for."""
+        """Put a task instance into any state, and adapt the use of its pool and its deferral."""
         old, waited = self.instances[run][place], self.deferrals.pop((run, *place), None)
         if state is TaskState.DEFERRED:
             self.deferrals[run, *place] = _BY_HAND._replace(run_id=run, task_index=place[0], map_index=place[1])
@@ -356,7 +356,7 @@ def _new_row(run: int, task: int, map_index: int, max_tries: int) -> InstanceCha
 
 
 def _moved(place: tuple[Any, ...], run: int, move: Move) -> Any:
-    """The key of a row after the move of `run`; None when its task is gone."""
+    """The key of a row after the move of `run`; None if its task is gone."""
     if place[0] != run:
         return place
     return None if place[1] in move.gone else (run, move.moved.get(place[1], place[1]), *place[2:])

@@ -1,4 +1,4 @@
-"""Where the schedules of a `World` stand: in place of the statements in db/statements/schedules.py."""
+"""The schedule positions of a `World`, in place of the statements in db/statements/schedules.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aiosched.db.statements.schedules import BY_TIMETABLE
 
 @dataclass(slots=True)
 class Schedules:
-    """The logical dates of all runs, and the runs that schedules have made, by DAG id."""
+    """The logical dates of all runs, and the runs that schedules have created, by DAG id."""
 
     _dates: dict[str, list[datetime]] = field(default_factory=dict)  # in order
     _made: dict[str, list[tuple[datetime, int]]] = field(default_factory=dict)  # date and key, in order
@@ -29,18 +29,18 @@ class Schedules:
         return date is not None and (place := bisect_left(dates, date)) < len(dates) and dates[place] == date
 
     def add(self, new: NewRun, key: int) -> None:
-        """Remember a run."""
+        """Add a run."""
         if new.logical_date is not None:
             insort(self._dates.setdefault(new.dag_id, []), new.logical_date)
             if new.triggered_by == BY_TIMETABLE:
                 insort(self._made.setdefault(new.dag_id, []), (new.logical_date, key))
 
     def assume(self, dag_id: str, last: DataInterval) -> None:
-        """Count as if the schedule had made the run of this interval."""
+        """Act as if the schedule had created the run of this interval."""
         self._assumed[dag_id] = last
 
     def position(self, spec: DagSpec, runs: Mapping[int, Run]) -> SchedulePosition:
-        """Where the schedule of a DAG stands."""
+        """The position of a DAG's schedule."""
         if not spec.timetable.can_be_scheduled:
             return SchedulePosition()
         made = [runs[key] for _, key in self._made.get(spec.dag_id, [])[-MOST_FAILURES:][::-1]]
