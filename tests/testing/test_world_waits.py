@@ -151,3 +151,20 @@ async def test_no_set_of_runs_waits_for_each_other_for_ever(scenario: Scenario) 
 
     left = {run.run_id: run.state.value for run in world.runs("d") if run.state is not RunState.SUCCESS}
     assert not left, f"{left} do not go on: {world.waiting()}"
+
+
+async def test_a_retry_behind_a_task_that_waits_for_the_run_before_does_not_keep_that_run_from_starting() -> None:
+    """`b` is to be tried again, but only behind `a`, which waits for an earlier run; and one run may run."""
+    world = World(now=NEW_YEAR)
+    world.script("d", "b", fails=1)
+    later, earlier = NEW_YEAR - DAY, NEW_YEAR - 9 * DAY
+    world.add(dag("d", task("a", depends_on_past=True), task("b", after="a", retries=1), max_active_runs=1))
+    world.trigger("d", run_id="later", logical_date=later)
+    await world.run_for(minutes(2))
+    assert world.states("d", "later") == {"a": "success", "b": "up_for_retry"}
+    world.trigger("d", run_id="earlier", logical_date=earlier)
+
+    world.clear("d", ["later"], task_ids=["a"])
+    await world.run_for(DAY)
+
+    assert {run.run_id: run.state.value for run in world.runs("d")} == {"later": "success", "earlier": "success"}

@@ -166,10 +166,15 @@ class RunRows:
         """
         if not self._upstream_counts.unfinished or self._past is None:
             return False
-        held = self._held_back
         return not self._upstream_counts.alive or all(
-            i.state in FINISHED or i.state is TaskState.NONE or (i.state in SCHEDULABLE and held.get(i.task))
-            for i in self
+            i.state in FINISHED or i.state is TaskState.NONE or self._is_blocked(i) for i in self
+        )
+
+    def _is_blocked(self, instance: Instance) -> bool:
+        """Whether an instance does not continue by time alone: it waits for the run before, or for its upstream."""
+        return instance.state in SCHEDULABLE and (
+            self._held_back.get(instance.task) is not None
+            or self._upstream_counts.judge(instance) is TriggerVerdict.WAIT
         )
 
     # -- changing --------------------------------------------------------------------------
