@@ -323,13 +323,13 @@ def _silenced(it: Running) -> Iterator[None]:
     """The lease thread of this scheduler hangs, as a process does whose machine sleeps."""
     lease = it.scheduler._incarnation._lease  # type: ignore[union-attr]
     awake = threading.Event()
-    original = lease._look_now.wait
-    lease._look_now.wait = lambda timeout=None: awake.wait()  # type: ignore[method-assign]
+    original = lease._poll_requested.wait
+    lease._poll_requested.wait = lambda timeout=None: awake.wait()  # type: ignore[method-assign]
     lease.poll_now()
     try:
         yield
     finally:
-        lease._look_now.wait = original  # type: ignore[method-assign]
+        lease._poll_requested.wait = original  # type: ignore[method-assign]
         awake.set()
 
 

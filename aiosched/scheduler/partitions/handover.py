@@ -3,11 +3,11 @@
 A partition may move while its tasks run; a running attempt stays in its process. So there are two
 roles, and a scheduler may have both.
 
-- The *runner* gave the partition away while the attempt ran. It sends the attempt's reports to the owner, as rows of
+- The *sender* gave the partition away while the attempt ran. It sends the attempt's reports to the owner, as rows of
   `task_report`, behind its own fence. It also checks periodically whether the rows still want the attempt, and
   stops it when they do not (the task was cleared or marked, or its run timed out).
 - The *owner* reads these rows, applies them like any report, and deletes them in the transaction that stores the
-  result. When the runner's row is gone, it can send no more reports: those already sent are read first, then
+  result. When the sender's row is gone, it can send no more reports: those already sent are read first, then
   its remaining attempts are lost.
 
 Only the owner writes the instances.
@@ -34,7 +34,7 @@ _REPORTS_PER_TRANSACTION: Final = 500
 
 
 async def poll_remote_attempts(session: Session) -> float | None:
-    """One pass of the runner: send reports, stop attempts that are no longer wanted; returns how long to rest."""
+    """One pass of the sender: send reports, stop attempts that are no longer wanted; returns how long to rest."""
     attempts = session.env.attempts
     async with session.locks.ownership:
         if attempts.outgoing:

@@ -46,7 +46,7 @@ class PreviousRunIndex:
                 del self._of[before]
 
     def overtaken(self, boards: Iterable[Board], logical_date: datetime) -> bool:
-        """A run with `logical_date` is new: forget the past of boards directly after it. Returns whether any is."""
+        """A run with `logical_date` is new: forget the past of boards right after it. Returns whether any had one."""
         found = [
             board
             for board in boards
