@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,11 @@ def start_external(programs: Path, *options: str) -> tuple[ExternalServer, Calla
     run_as(account, [*command, "-o", " ".join(listening), "start"], new_session=True)
 
     def remove() -> None:
-        run_as(account, [*command, "-m", "immediate", "stop"])
+        try:
+            run_as(account, [*command, "-m", "immediate", "stop"])
+        except subprocess.CalledProcessError as error:
+            error.add_note(f"{error.stdout}{error.stderr}\nThe server's log:\n{(folder / 'log').read_text()[-2000:]}")
+            raise
         shutil.rmtree(folder)
 
     return server, remove
