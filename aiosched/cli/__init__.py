@@ -1,15 +1,13 @@
-"""What people type: `aiosched …`.
+"""The command line: `aiosched …`.
 
-    app.py      the root command and where each command lives; errors become exit codes
-    lazy.py     a command group that imports a command only when it is called
-    output.py   tables, JSON, YAML and plain lines on stdout; talk on stderr
-    options.py  options that several commands share
-    session.py  from settings to an open database
-    serve.py, init.py, version.py, doctor.py                          commands of their own
-    dags.py, dag_files.py, runs.py, tasks.py, pools.py, …             one module a noun
+    app.py      the root command and where each command lives; errors become exit codes lazy.py     a command group that
+    imports a command only when it is run output.py   tables, JSON, YAML and plain lines on stdout; messages on stderr
+    options.py  options that several commands share session.py  from settings to an open database serve.py, init.py,
+    version.py, doctor.py                          commands of their own dags.py, dag_files.py, runs.py, tasks.py,
+    pools.py, …             one module for each noun
 
-`aiosched --help` must stay fast: nothing here imports SQLAlchemy, asyncpg or pydantic at module
-level, but inside the commands that need them.
+`aiosched --help` must stay fast: no module here imports SQLAlchemy, asyncpg or pydantic at module level; the commands
+that need them import them when they run.
 
 Source: docs/operations.md, "The command line".
 """

@@ -1,4 +1,4 @@
-"""The root command: which commands there are, under which names, and where they live."""
+"""The root command: the commands, their names, and the modules that define them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ def _entry(name: str, help: str, panel: str) -> Entry:
 _VISIBLE: Final = {
     "init": _entry("operation.init", "Create a folder with settings, a DAG and its test.", _START),
     "serve": _entry("serve.serve", "Run everything: database, parsing, scheduler and workers.", _START),
-    "doctor": _entry("operation.doctor", "Check database, schema, schedulers and parsing; say what to do.", _START),
-    "version": _entry("operation.version", "Show the versions of aiosched and of what it stands on.", _START),
+    "doctor": _entry(
+        "operation.doctor", "Check database, schema, schedulers and parsing; say how to fix errors.", _START
+    ),
+    "version": _entry("operation.version", "Show the versions of aiosched and of its dependencies.", _START),
     "dags": _entry("dags.dags", "List, trigger, pause, test and check DAGs.", _WORK),
     "runs": _entry("dags.runs", "List, show, watch and cancel runs.", _WORK),
-    "why": _entry("dags.why", "Explain why something does not run: who holds what it needs, and what helps.", _WORK),
+    "why": _entry("dags.why", "Explain why something does not run: who holds what it needs, and how to fix it.", _WORK),
     "simulate": _entry("dags.simulate", "Show what would run when, and the bottleneck.", _WORK),
     "tasks": _entry("dags.tasks", "List tasks, show their tries and logs.", _WORK),
     "assets": _entry("dags.assets", "List assets and their events, emit an event.", _WORK),
@@ -35,8 +37,8 @@ _VISIBLE: Final = {
     "pools": _entry("operation.pools", "List, set and delete pools.", _OPERATE),
     "variables": _entry("operation.variables", "List, set and delete variables of DAGs.", _OPERATE),
     "connections": _entry("operation.connections", "List, add, test and delete connections.", _OPERATE),
-    "users": _entry("operation.users", "List, add and change people who may log in.", _OPERATE),
-    "tokens": _entry("operation.tokens", "List, make and revoke tokens of programs.", _OPERATE),
+    "users": _entry("operation.users", "List, add and change users who can log in.", _OPERATE),
+    "tokens": _entry("operation.tokens", "List, create and revoke API tokens.", _OPERATE),
     "schedulers": _entry("operation.schedulers", "List schedulers and check that they are alive.", _OPERATE),
     "db": _entry("operation.db", "Migrate, check, back up and open the database.", _OPERATE),
     "config": _entry("operation.config", "Show settings and where they come from.", _OPERATE),
@@ -48,7 +50,7 @@ def _hidden(name: str, *arguments: str) -> Entry:
     return Entry(entry.module, entry.help, entry.panel, hidden=True, arguments=arguments)
 
 
-# Singular nouns, and what Airflow calls the same thing.
+# Singular nouns, and Airflow's names for the same commands.
 _ALIASES: Final = {
     **{
         name.removesuffix("s"): _hidden(name)
@@ -69,7 +71,7 @@ class Root(LazyGroup):
     entries: ClassVar[Mapping[str, Entry]] = MappingProxyType(_VISIBLE | _ALIASES)
 
     def entry(self, args: Sequence[str]) -> Entry | None:
-        """`scheduler list` is the singular of a noun, `scheduler` alone starts one, as in Airflow."""
+        """`scheduler list` is an alias of `schedulers list`; `scheduler` alone starts one, as in Airflow."""
         if args[0] == "scheduler" and args[1:2] in (["list"], ["check"]):
             return self.entries["schedulers"]
         return super().entry(args)

@@ -1,8 +1,7 @@
-"""A command group that imports a command only when it is called.
+"""A command group that imports a command only when it is run.
 
-Help and completion of the root need only names and one line each, and those stand in a
-table; so `aiosched --help` imports no command. Here too: the one place where an error of
-ours becomes a line on stderr and an exit code.
+Help and completion of the root need only names and one line for each command, which are in a table; so `aiosched
+--help` imports no command. This is also the one place where our errors become a line on stderr and an exit code.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from aiosched.errors import AioschedError
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a command lives and what the root's help says about it."""
+    """The module of a command and its line in the root's help."""
 
     module: str  # has a typer application named `app`
     help: str
     panel: str = ""
     hidden: bool = False
-    arguments: tuple[str, ...] = ()  # put before those that were typed: for aliases
+    arguments: tuple[str, ...] = ()  # inserted before the typed arguments, for aliases
 
 
 class LazyGroup(TyperGroup):
-    """The root. Subclasses set `entries`: each name that can be typed, in the order of the help."""
+    """The root. Subclasses set `entries`: all command names, in the order of the help."""
 
     entries: ClassVar[Mapping[str, Entry]] = {}
 
@@ -44,7 +43,7 @@ class LazyGroup(TyperGroup):
         }
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The real command in place of its stand-in."""
+        """Load the real command in place of its placeholder."""
         if args and (entry := self.entry(args)):
             command = typer.main.get_command(import_module(entry.module).app)
             return args[0], command, [*entry.arguments, *args[1:]]
@@ -55,7 +54,7 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def entry(self, args: Sequence[str]) -> Entry | None:
-        """The entry that the words `args` call."""
+        """The entry that the arguments `args` name."""
         return self.entries.get(args[0])
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -69,7 +68,7 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl([(name.ljust(width), text) for name, text in rows])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """As click's, and an error of ours is one clear line on stderr and its exit code.
+        """As click's `main`, but our errors become one clear line on stderr and an exit code.
 
         With `--debug` (or AIOSCHED_DEBUG=1) the traceback is shown as well.
         """
@@ -87,7 +86,7 @@ class LazyGroup(TyperGroup):
 
 
 def _ours(error: BaseException) -> AioschedError | None:
-    """The error of ours in `error`, which may be a task group's; None when anything else is in it, too."""
+    """Our error in `error`, which can be an exception group; None if the group has other errors, too."""
     if isinstance(error, BaseExceptionGroup):
         found = [_ours(inner) for inner in error.exceptions]
         return None if None in found else found[0]
@@ -95,5 +94,5 @@ def _ours(error: BaseException) -> AioschedError | None:
 
 
 def wants_traceback() -> bool:
-    """Whether `--debug` was given; it sets the variable, so that child processes know too."""
+    """Whether `--debug` was given; sets the variable, so that child processes know it, too."""
     return os.environ.get("AIOSCHED_DEBUG", "0") not in {"", "0"}

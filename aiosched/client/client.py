@@ -1,4 +1,4 @@
-"""The client: one method an action, lists as asynchronous iterators over all pages, problems as errors."""
+"""The client: one method for each action; lists are asynchronous iterators over all pages, problems are errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CHUNK: Final = 2**20
 
 
 class ApiProblem(AioschedError):
-    """The server refused a request, in another way than by NotFound or Refused. `code` is stable."""
+    """An error of the server other than NotFound and Refused. `code` is stable."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -39,7 +39,7 @@ class ApiProblem(AioschedError):
 
 
 class Waits(AioschedError):
-    """A request is stored, and no scheduler has applied it yet; `command` is its number."""
+    """A request is stored, but no scheduler has applied it yet; `command` is its number."""
 
     def __init__(self, command: int) -> None:
         super().__init__(f"Request {command} is stored and waits: no scheduler has applied it yet.")
@@ -49,12 +49,11 @@ class Waits(AioschedError):
 class Client:
     """The API of one server.
 
-    url        of the server, with the prefix that it is mounted under, if any
-    token      of `aiosched tokens create`; None where no login is needed
-    transport  of httpx2, for tests
+    url of the server, with the prefix under which it is mounted, if any token of `aiosched tokens create`; None if no
+    login is needed transport  of httpx2, for tests
 
-    All methods raise NotFound, Refused, `Waits` (202: nobody has applied it yet), ApiProblem for other answers, and
-    httpx2's errors when the server cannot be reached.
+    All methods raise NotFound, Refused, `Waits` (202: not applied yet), ApiProblem for other errors, and httpx2's
+    errors if the server cannot be reached.
     """
 
     def __init__(
@@ -100,15 +99,15 @@ class Client:
         return await self._get(Dag, _path("dags", dag_id))
 
     async def pause(self, dag_id: str, *, reason: str | None = None) -> Dag:
-        """Create and start nothing more of a DAG; what runs goes on."""
+        """Pause a DAG: no new runs, no new tasks; what is running continues."""
         return await self._send(Dag, "PATCH", _path("dags", dag_id), {"is_paused": True, "reason": reason})
 
     async def unpause(self, dag_id: str, *, reason: str | None = None) -> Dag:
-        """Undo `pause`."""
+        """Unpause a DAG."""
         return await self._send(Dag, "PATCH", _path("dags", dag_id), {"is_paused": False, "reason": reason})
 
     async def delete(self, dag_id: str, *, reason: str | None = None) -> None:
-        """Remove a DAG's rows: its runs and their history. A file that still has it brings it back."""
+        """Delete a DAG with its runs and their history. If its file still exists, the DAG comes back without them."""
         _applied(await self._http.request("DELETE", _path("dags", dag_id), params=_given({"reason": reason})))
 
     # -- runs -------------------------------------------------------------------------------
@@ -121,7 +120,7 @@ class Client:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> AsyncIterator[Run]:
-        """Runs, newest first; `since` and `until` are about `run_after`."""
+        """Runs, newest first; `since` and `until` filter by `run_after`."""
         params = {
             "dag_id": dag_id,
             "state": [str(s) for s in state],
@@ -145,8 +144,8 @@ class Client:
         unpause: bool = False,
         reason: str | None = None,
     ) -> Run:
-        """Make a run; returns when it is stored. Instants are aware."""
-        wish = {
+        """Trigger a run; returns once it is stored. Instants are aware."""
+        body = {
             "conf": dict(conf or {}),
             "logical_date": _instant(logical_date),
             "run_id": run_id,
@@ -154,30 +153,30 @@ class Client:
             "unpause": unpause,
             "reason": reason,
         }
-        return await self._send(Run, "POST", _path("dags", dag_id, "runs"), wish)
+        return await self._send(Run, "POST", _path("dags", dag_id, "runs"), body)
 
     async def wait(self, dag_id: str, run: str, *, timeout: float | None = None) -> RunDetails:
-        """Wait until a run is over, looking at it once a second. Raises TimeoutError after `timeout` seconds."""
+        """Wait until a run has ended, polling once a second. Raises TimeoutError after `timeout` seconds."""
         async with asyncio.timeout(timeout):
             while (found := await self.run(dag_id, run)).state not in RUN_FINISHED:  # noqa: ASYNC110  # another process
                 await asyncio.sleep(_LOOK_SECONDS)
         return found
 
     async def cancel(self, dag_id: str, run: str, *, reason: str | None = None) -> RunDetails:
-        """End a run: its running tasks are stopped, the others do not start, the run is failed."""
+        """Cancel a run: its running tasks are stopped, the others do not start, and the run fails."""
         return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, "cancel"), {"reason": reason})
 
     async def mark_run(
         self, dag_id: str, run: str, state: Literal["success", "failed", "queued"], *, reason: str | None = None
     ) -> RunDetails:
-        """Set a run to success or failed with all that is unfinished in it, or queue it again."""
-        wish = {"state": state, "reason": reason}
-        return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, "mark"), wish)
+        """Set a run and everything unfinished in it to success or failed, or queue it again."""
+        body = {"state": state, "reason": reason}
+        return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, "mark"), body)
 
     async def set_note(
         self, dag_id: str, run: str, note: str, *, task_id: str | None = None, map_index: int | None = None
     ) -> Noted:
-        """Put a note of at most 1,000 characters on a run, or on one of its task instances; an empty one removes it."""
+        """Set the note of a run or of one of its task instances, at most 1,000 characters; an empty one removes it."""
         run_path = ("dags", dag_id, "runs", run)
         path = _path(*run_path, "note") if task_id is None else _path(*run_path, "tasks", task_id, "note")
         return await self._send(Noted, "PUT", path, {"note": note}, _given({"map_index": map_index}))
@@ -212,13 +211,13 @@ class Client:
         dry_run: bool = False,
         reason: str | None = None,
     ) -> ClearAnswer:
-        """Let task instances run again, of all runs and all tasks where none are named; tells what was touched.
+        """Clear task instances so that they run again; all runs and all tasks unless some are named.
 
-        Without `run_ids` the runs with a logical date in [first, final] are meant. `pattern` is a regular expression
-        for task ids. `past` and `future` add the runs before and after those named, by logical date.
-        `prevent_running`: refused where instances are running, which are stopped otherwise.
+        Returns what was affected. Without `run_ids`, the runs with a logical date in [first, final] are selected.
+        `pattern` is a regular expression for task ids. `past` and `future` add the runs before and after those named,
+        by logical date. `prevent_running` refuses the request if instances are running; otherwise those are stopped.
         """
-        wish = {
+        body = {
             "run_ids": None if run_ids is None else list(run_ids),
             "from_date": _instant(first),
             "to_date": _instant(final),
@@ -236,7 +235,7 @@ class Client:
             "dry_run": dry_run,
             "reason": reason,
         }
-        return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "clear"), wish)
+        return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "clear"), body)
 
     async def mark_task(
         self,
@@ -257,10 +256,10 @@ class Client:
     ) -> ClearAnswer:
         """Set a task instance to success, failed or skipped; without `map_index` all instances of the task.
 
-        `upstream` and `downstream` add the tasks before and behind it, `past` and `future` the
-        runs before and after that one, by logical date. Tells what was touched.
+        `upstream` and `downstream` add the tasks before and after it, `past` and `future` the runs before and after
+        that one, by logical date. Returns what was affected.
         """
-        wish = {
+        body = {
             "state": state,
             "map_index": map_index,
             "upstream": upstream,
@@ -272,12 +271,12 @@ class Client:
             "dry_run": dry_run,
             "reason": reason,
         }
-        return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "runs", run, "tasks", task_id, "mark"), wish)
+        return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "runs", run, "tasks", task_id, "mark"), body)
 
     async def log(
         self, dag_id: str, run: str, task_id: str, *, try_number: int = 1, map_index: int = -1
     ) -> AsyncIterator[str]:
-        """The log of a try, piece by piece; a piece may end in the middle of a line."""
+        """The log of a try in chunks; a chunk can end in the middle of a line."""
         path = _path("dags", dag_id, "runs", run, "tasks", task_id, "logs", str(try_number))
         async with self._http.stream("GET", path, params={"map_index": map_index}) as answer:
             if not answer.is_success:
@@ -301,8 +300,8 @@ class Client:
         dry_run: bool = False,
         reason: str | None = None,
     ) -> BackfillAnswer:
-        """Make the runs of past dates, both inclusive; tells what becomes of each date."""
-        wish = {
+        """Create runs for past dates, both inclusive; returns what happens to each date."""
+        body = {
             "dag_id": dag_id,
             "from_date": _instant(first),
             "to_date": _instant(final),
@@ -313,18 +312,18 @@ class Client:
             "dry_run": dry_run,
             "reason": reason,
         }
-        return await self._send(BackfillAnswer, "POST", "backfills", wish)
+        return await self._send(BackfillAnswer, "POST", "backfills", body)
 
     async def pause_backfill(self, number: int, *, reason: str | None = None) -> Backfill:
-        """Start no more runs of a backfill; running ones go on."""
+        """Pause a backfill: start no further runs; running ones continue."""
         return await self._send(Backfill, "POST", _path("backfills", str(number), "pause"), {"reason": reason})
 
     async def resume_backfill(self, number: int, *, reason: str | None = None) -> Backfill:
-        """Undo `pause_backfill`."""
+        """Resume a paused backfill."""
         return await self._send(Backfill, "POST", _path("backfills", str(number), "resume"), {"reason": reason})
 
     async def cancel_backfill(self, number: int, *, reason: str | None = None) -> Backfill:
-        """Its queued runs fail, running ones go on."""
+        """Cancel a backfill: its queued runs fail, running ones continue."""
         return await self._send(Backfill, "POST", _path("backfills", str(number), "cancel"), {"reason": reason})
 
     def backfills(self, *, dag_id: str | None = None) -> AsyncIterator[Backfill]:
@@ -340,30 +339,30 @@ class Client:
         return self._pages(AssetEvent, _path("assets", asset, "events"), {})
 
     async def emit(self, asset: str, extra: Mapping[str, Any] | None = None, *, reason: str | None = None) -> Emitted:
-        """Make an event of an asset: DAGs that wait for it run."""
-        wish = {"extra": dict(extra or {}), "reason": reason}
-        return await self._send(Emitted, "POST", _path("assets", asset, "events"), wish)
+        """Emit an event of an asset, which triggers the DAGs that wait for it."""
+        body = {"extra": dict(extra or {}), "reason": reason}
+        return await self._send(Emitted, "POST", _path("assets", asset, "events"), body)
 
     def pools(self) -> AsyncIterator[Pool]:
         """Pools by name."""
         return self._pages(Pool, "pools", {})
 
     async def set_pool(self, name: str, slots: int, *, include_deferred: bool | None = None) -> Pool:
-        """Make a pool or change it."""
-        wish = {"slots": slots, "include_deferred": include_deferred}
-        return await self._send(Pool, "PUT", _path("pools", name), wish)
+        """Create or change a pool."""
+        body = {"slots": slots, "include_deferred": include_deferred}
+        return await self._send(Pool, "PUT", _path("pools", name), body)
 
     # -- the system -------------------------------------------------------------------------
 
     async def health(self) -> HealthReport:
-        """How everything stands, also when it does not stand well."""
+        """The status of the whole system, also if it is unhealthy."""
         answer = await self._http.get(f"{self._root}/health")
         if answer.status_code not in (200, 503):
             _check(answer)
         return HealthReport.model_validate_json(answer.content)
 
     async def schedulers(self) -> list[Scheduler]:
-        """All schedulers that are known."""
+        """All known schedulers."""
         return (await self._get(Schedulers, "schedulers")).items
 
     def import_errors(self) -> AsyncIterator[ImportProblem]:
@@ -375,7 +374,7 @@ class Client:
         return self._pages(Command, "commands", {"dag_id": dag_id})
 
     async def command(self, number: int) -> Command:
-        """One request: what `Waits` names."""
+        """One request; `Waits` has its number."""
         return await self._get(Command, _path("commands", str(number)))
 
     # -- asking -----------------------------------------------------------------------------
@@ -406,7 +405,7 @@ class Client:
 
 
 def _check(answer: Any) -> None:
-    """Raise what a problem means."""
+    """Raise the error of a problem."""
     if answer.is_success:
         return
     try:
@@ -422,7 +421,7 @@ def _check(answer: Any) -> None:
 
 
 def _applied(answer: Any) -> None:
-    """Raise what a problem means, and Waits for what nobody has applied yet."""
+    """Raise the error of a problem, or Waits for a request that is not applied yet."""
     _check(answer)
     if answer.status_code == 202:
         raise Waits(answer.json()["command"])

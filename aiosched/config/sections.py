@@ -1,7 +1,7 @@
-"""The sections of settings as pydantic models, with what is allowed in them and the defaults.
+"""The sections of settings as pydantic models, with their constraints and defaults.
 
-Does not live here: where values come from (sources.py). Source: option names and defaults from
-the semantics reference, section 32, where the meaning is the same.
+Elsewhere: where values come from (sources.py). Source: option names and defaults from the semantics reference, section
+32, where the meaning is the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _regex(pattern: str) -> str:
 
 
 EXECUTORS: Final = ("local", "inline")
-EXECUTOR_PLUGINS: Final = "aiosched.executors"  # the group of entry points by which packages add others
+EXECUTOR_PLUGINS: Final = "aiosched.executors"  # the entry point group by which packages add others
 
 
 def _joined(value: Any) -> Any:
@@ -46,7 +46,7 @@ def _joined(value: Any) -> Any:
 def _executors(kinds: str) -> str:
     names = [kind.strip() for kind in kinds.split(",")]
     if not all(names) or len(set(names)) < len(names):
-        raise ValueError("must be an executor, or several different ones with commas between them")
+        raise ValueError("must be an executor, or several different ones separated by commas")
     if any(name not in EXECUTORS for name in names):
         from importlib.metadata import entry_points
 
@@ -68,53 +68,53 @@ class _Section(BaseModel):
 class CoreSettings(_Section):
     """Meanings and defaults as in Airflow where the name is the same."""
 
-    dags_folder: Path = Field(default=Path("dags"), description="where the DAG files are")
-    home: Path = Field(default=Path(".aiosched"), description="the embedded database and the logs live here")
+    dags_folder: Path = Field(default=Path("dags"), description="folder of the DAG files")
+    home: Path = Field(default=Path(".aiosched"), description="folder of the embedded database and the logs")
     default_timezone: Annotated[str, AfterValidator(_known_timezone)] = Field(
-        default="UTC", description="time zone of schedules whose DAG names none"
+        default="UTC", description="default time zone of schedules"
     )
-    parallelism: int = Field(default=32, ge=1, description="tasks that one scheduler runs at a time")
-    max_active_tasks_per_dag: int = Field(
-        default=16, ge=1, description="running tasks of a DAG that says nothing itself"
-    )
-    max_active_runs_per_dag: int = Field(default=16, ge=1, description="running runs of a DAG that says nothing itself")
+    parallelism: int = Field(default=32, ge=1, description="maximum number of concurrent tasks of one scheduler")
+    max_active_tasks_per_dag: int = Field(default=16, ge=1, description="default limit of running tasks of a DAG")
+    max_active_runs_per_dag: int = Field(default=16, ge=1, description="default limit of running runs of a DAG")
     max_consecutive_failed_dag_runs_per_dag: int = Field(
-        default=0, ge=0, description="failed runs in a row that pause a DAG that says nothing itself; 0: never"
+        default=0, ge=0, description="default number of consecutive failed runs that pause a DAG; 0: never"
     )
-    dags_are_paused_at_creation: bool = Field(default=False, description="new DAGs wait for an unpause")
-    default_task_retries: int = Field(
-        default=0, ge=0, le=30_000, description="retries of a task that says nothing itself"
+    dags_are_paused_at_creation: bool = Field(default=False, description="new DAGs are paused")
+    default_task_retries: int = Field(default=0, ge=0, le=30_000, description="default number of retries of a task")
+    default_task_retry_delay: float = Field(default=300.0, ge=0, description="default seconds between two tries")
+    max_task_retry_delay: float = Field(
+        default=86400.0, ge=0, description="maximum of a growing retry delay, in seconds"
     )
-    default_task_retry_delay: float = Field(default=300.0, ge=0, description="seconds between two tries")
-    max_task_retry_delay: float = Field(default=86400.0, ge=0, description="seconds; a growing retry delay stops here")
     default_task_execution_timeout: float | None = Field(
-        default=None, gt=0, description="seconds that a try may take whose task says nothing itself; unset: no limit"
+        default=None, gt=0, description="default timeout of a try in seconds; unset: no limit"
     )
-    default_task_weight_rule: WeightRule = Field(default="downstream", description="how priority weights add up")
+    default_task_weight_rule: WeightRule = Field(
+        default="downstream", description="default rule by which priority weights add up"
+    )
     default_pool_task_slot_count: int = Field(
         default=128, ge=-1, description="slots of default_pool when it is created"
     )
     dagbag_import_timeout: float = Field(
-        default=30.0, gt=0, description="seconds that the import of a DAG file may take"
+        default=30.0, gt=0, description="timeout of the import of a DAG file, in seconds"
     )
     dag_discovery_safe_mode: bool = Field(default=True, description="skip files that do not mention aiosched and dag")
     killed_task_cleanup_time: float = Field(default=60.0, ge=0, description="seconds between TERM and KILL of a task")
-    check_slas: bool = Field(default=True, description="whether missed SLAs of tasks are recorded and told of")
+    check_slas: bool = Field(default=True, description="whether missed SLAs of tasks are recorded and reported")
     dag_run_conf_overrides_params: bool = Field(
-        default=True, description="whether a run's conf goes over the params of the same names"
+        default=True, description="whether a run's conf overrides the params of the same names"
     )
     max_map_length: int = Field(
-        default=1024, ge=1, description="longest value that a task may return when others are mapped over it"
+        default=1024, ge=1, description="maximum length of a value that other tasks are mapped over"
     )
-    max_xcom_bytes: int = Field(default=1_048_576, ge=0, description="largest XCom value, as JSON")
-    max_log_bytes: int = Field(default=104_857_600, ge=0, description="largest log of one attempt")
+    max_xcom_bytes: int = Field(default=1_048_576, ge=0, description="maximum size of an XCom value as JSON")
+    max_log_bytes: int = Field(default=104_857_600, ge=0, description="maximum size of the log of one attempt")
 
 
 class DatabaseSettings(_Section):
     dsn: str | None = Field(default=None, description="postgresql://user:password@host:port/database; unset: embedded")
-    pool_size: int = Field(default=8, ge=2, description="connections that one process keeps at most")
+    pool_size: int = Field(default=8, ge=2, description="maximum number of connections of one process")
     connect_timeout: float = Field(default=10.0, gt=0, description="seconds to wait for the database at start")
-    pgbouncer: bool = Field(default=False, description="dsn leads to a pgbouncer in transaction mode")
+    pgbouncer: bool = Field(default=False, description="whether dsn is a pgbouncer in transaction mode")
     direct_dsn: str | None = Field(
         default=None, description="the same database without the pgbouncer; schedulers and `db` commands need it"
     )
@@ -122,23 +122,31 @@ class DatabaseSettings(_Section):
 
 class SchedulerSettings(_Section):
     name: str | None = Field(default=None, description="unset: the host name")
-    lease: float = Field(default=15.0, gt=0, description="seconds after which a silent scheduler is taken over")
-    safety_poll: float = Field(default=10.0, gt=0, description="seconds between two looks for news that got lost")
-    catchup_by_default: bool = Field(default=False, description="catchup of a DAG that says nothing itself")
-    max_dagruns_to_create_per_loop: int = Field(default=100, ge=1, description="runs created in one transaction")
-    allowed_run_id_pattern: Annotated[str, AfterValidator(_regex)] = Field(
-        default=r"^[A-Za-z0-9_.~:+-]+$", description="what the run ids that people give may look like"
+    lease: float = Field(
+        default=15.0, gt=0, description="seconds without a heartbeat after which a scheduler is taken over"
     )
-    max_triggers: int = Field(default=10_000, ge=1, description="triggers that one scheduler lets wait at a time")
-    grace: float = Field(default=30.0, ge=0, description="seconds that Ctrl-C or TERM waits for running tasks")
+    safety_poll: float = Field(
+        default=10.0, gt=0, description="seconds between two polls for notifications that got lost"
+    )
+    catchup_by_default: bool = Field(default=False, description="default catchup of a DAG")
+    max_dagruns_to_create_per_loop: int = Field(
+        default=100, ge=1, description="maximum number of runs created in one transaction"
+    )
+    allowed_run_id_pattern: Annotated[str, AfterValidator(_regex)] = Field(
+        default=r"^[A-Za-z0-9_.~:+-]+$", description="regular expression for custom run ids"
+    )
+    max_triggers: int = Field(default=10_000, ge=1, description="maximum number of waiting triggers of one scheduler")
+    grace: float = Field(default=30.0, ge=0, description="seconds that Ctrl-C or SIGTERM waits for running tasks")
     task_queued_timeout: float = Field(
         default=600.0, gt=0, description="seconds after which an attempt that its executor has not begun is revoked"
     )
     num_stuck_in_queued_retries: int = Field(
-        default=2, ge=0, description="times that such an attempt is queued again before it fails"
+        default=2, ge=0, description="number of times that such an attempt is queued again before it fails"
     )
     passed_over_limit: float = Field(
-        default=600.0, gt=0, description="seconds after which a DAG's first waiting task goes before any other priority"
+        default=600.0,
+        gt=0,
+        description="seconds after which a DAG's first waiting task goes before any higher priority",
     )
     retention_days: float = Field(
         default=0.0, ge=0, description="days after which finished runs are removed, as by `db clean`; 0: never"
@@ -148,16 +156,18 @@ class SchedulerSettings(_Section):
 class ExecutorSettings(_Section):
     kind: Annotated[str, BeforeValidator(_joined), AfterValidator(_executors)] = Field(
         default="local",
-        description="local: worker processes; inline: this process; several with commas: tasks choose by executor=…, "
-        "the first is the default",
+        description="local: worker processes; inline: this process; several separated by commas: tasks choose with "
+        "executor=…, the first is the default",
     )
-    slots: int | None = Field(default=None, ge=1, description="plain functions at a time; unset: four for each core")
-    async_slots: int = Field(default=1000, ge=1, description="async tasks at a time")
+    slots: int | None = Field(default=None, ge=1, description="concurrent plain functions; unset: four for each core")
+    async_slots: int = Field(default=1000, ge=1, description="concurrent async tasks")
     isolation: Literal["warm", "fresh"] = Field(default="warm", description="fresh: a new process for each attempt")
     missing_dag_retries: int = Field(
-        default=3, ge=0, description="times that a task whose DAG a worker cannot load is called again before it fails"
+        default=3,
+        ge=0,
+        description="number of retries if a worker cannot load the DAG of a task, before the attempt fails",
     )
-    missing_dag_retry_delay: float = Field(default=60.0, ge=0, description="seconds between these calls")
+    missing_dag_retry_delay: float = Field(default=60.0, ge=0, description="seconds between these retries")
 
 
 class ParsingSettings(_Section):
@@ -171,18 +181,18 @@ class ParsingSettings(_Section):
     refresh_interval: float = Field(
         default=300.0,
         gt=0,
-        description="seconds between two listings of the folder at most; every 5 while they take 0.5 % of the time",
+        description="maximum seconds between two listings of the folder; every 5 while they take 0.5 % of the time",
     )
     file_parsing_sort_mode: SortMode = Field(
-        default="modified_time", description="which of the waiting files goes first: the newest, by name, or by chance"
+        default="modified_time", description="order of waiting files: newest first, by name, or random"
     )
-    file_timeout: float = Field(default=50.0, gt=0, description="seconds that one file may take in all")
-    max_memory_bytes: int = Field(
-        default=1_073_741_824, ge=67_108_864, description="memory that parsing one file may take"
+    file_timeout: float = Field(default=50.0, gt=0, description="total timeout of one file, in seconds")
+    max_memory_bytes: int = Field(default=1_073_741_824, ge=67_108_864, description="memory limit of parsing one file")
+    max_result_bytes: int = Field(
+        default=67_108_864, ge=1024, description="maximum size of the serialized result of one file"
     )
-    max_result_bytes: int = Field(default=67_108_864, ge=1024, description="largest serialized result of one file")
-    max_output_bytes: int = Field(default=1_048_576, ge=0, description="how much a file may print")
-    cleanup_interval: float = Field(default=60.0, gt=0, description="seconds between two looks for unused assets")
+    max_output_bytes: int = Field(default=1_048_576, ge=0, description="maximum output of a file")
+    cleanup_interval: float = Field(default=60.0, gt=0, description="seconds between two checks for unused assets")
 
 
 class SecretsSettings(_Section):
@@ -198,56 +208,58 @@ class LogSettings(_Section):
     format: Literal["auto", "text", "json"] = Field(
         default="auto", description="auto: text on a terminal, else JSON lines"
     )
-    folder: Path | None = Field(default=None, description="logs of task attempts; unset: logs in core.home")
+    folder: Path | None = Field(default=None, description="folder of task logs; unset: logs in core.home")
     retention_days: float = Field(
-        default=30.0, ge=0, description="days after which the logs of runs that are over are removed; 0: never"
+        default=30.0, ge=0, description="days after which the logs of ended runs are removed; 0: never"
     )
 
 
 class WebSettings(_Section):
-    host: str = Field(default="127.0.0.1", description="address that the web server listens on")
-    port: int = Field(default=8484, ge=0, le=65535, description="a taken port is replaced by the next free one")
+    host: str = Field(default="127.0.0.1", description="address of the web server")
+    port: int = Field(
+        default=8484, ge=0, le=65535, description="port of the web server; if it is taken, the next free one"
+    )
     auth: Literal["none", "password", "oidc"] | None = Field(
         default=None,
-        description="how people log in; unset: no login, which only an address of this machine allows",
+        description="how users log in; unset: no login, which is allowed only for a loopback address",
     )
     admin_password: str | None = Field(
-        default=None, description="makes the first user, `admin`, while there is none; for containers"
+        default=None, description="password of the first user, `admin`, created if there is no user; for containers"
     )
     allowed_hosts: str = Field(
         default="",
-        description="names that the server answers to, comma separated; unset: without login those of this machine",
+        description="host names to answer to, comma separated; unset: without login those of this machine",
     )
-    oidc_issuer: str | None = Field(default=None, description="address of the provider of logins, as it calls itself")
-    oidc_client_id: str | None = Field(default=None, description="what the provider calls this server")
-    oidc_client_secret: str | None = Field(default=None, description="its secret, where it has one besides PKCE")
-    oidc_scopes: str = Field(default="openid profile email", description="what is asked of the provider")
+    oidc_issuer: str | None = Field(default=None, description="issuer of the identity provider, as it names itself")
+    oidc_client_id: str | None = Field(default=None, description="client id of this server at the provider")
+    oidc_client_secret: str | None = Field(default=None, description="client secret, if there is one besides PKCE")
+    oidc_scopes: str = Field(default="openid profile email", description="requested scopes")
     oidc_name_claim: str = Field(
-        default="preferred_username", description="claim that names a person; the provider must keep it unique"
+        default="preferred_username", description="claim with the user's name; the provider must keep it unique"
     )
-    oidc_role_claim: str = Field(default="groups", description="claim that gives roles; dots lead into objects")
+    oidc_role_claim: str = Field(default="groups", description="claim with the roles; dots go into objects")
     oidc_roles: str = Field(default="", description="values of that claim: admin=ops|leads, operator=…, viewer=…")
     oidc_default_role: Literal["viewer", "operator", "admin"] | None = Field(
-        default=None, description="role of people whom oidc_roles gives none; unset: they may not enter"
+        default=None, description="role of users to whom oidc_roles gives none; unset: they have no access"
     )
     prefix: str = Field(
         default="",
         max_length=200,
         pattern=r"^(/[A-Za-z0-9._~-]+)*$",
-        description="path under which a proxy that strips it offers this server, such as /flows",
+        description="prefix that a proxy strips from addresses of this server, such as /flows",
     )
-    session_hours: float = Field(default=12.0, gt=0, le=8760, description="how long a login lasts")
+    session_hours: float = Field(default=12.0, gt=0, le=8760, description="duration of a session")
 
 
 class MetricsSettings(_Section):
-    statsd_host: str | None = Field(default=None, description="where StatsD listens, by UDP; unset: nowhere")
+    statsd_host: str | None = Field(default=None, description="UDP address of StatsD; unset: off")
     statsd_port: int = Field(default=8125, ge=1, le=65535, description="its port")
-    statsd_prefix: str = Field(default="aiosched", description="put before each name; empty: Airflow's bare names")
-    statsd_interval: float = Field(default=5.0, gt=0, description="seconds between two times")
+    statsd_prefix: str = Field(default="aiosched", description="prefix of each name; empty: Airflow's bare names")
+    statsd_interval: float = Field(default=5.0, gt=0, description="seconds between two sends")
 
 
 class Settings(_Section):
-    """All settings of one process. Flag over environment over file over default."""
+    """All settings of one process. Precedence: flag, environment, file, default."""
 
     core: CoreSettings = Field(default_factory=CoreSettings)
     database: DatabaseSettings = Field(default_factory=DatabaseSettings)
@@ -261,5 +273,5 @@ class Settings(_Section):
 
     @property
     def logs_folder(self) -> Path:
-        """Where the logs of task attempts lie, absolute."""
+        """The folder of task logs, absolute."""
         return (self.logs.folder or self.core.home / "logs").absolute()

@@ -1,8 +1,8 @@
-"""Where settings come from: `load_settings` puts them together, flag over environment over file over default.
+"""Where settings come from: `load_settings` merges them with the precedence flag, environment, file, default.
 
-The file is `aiosched.toml` in the working directory, or `[tool.aiosched]` of its
-`pyproject.toml`; folders above are not searched, so that relative paths always mean the
-directory where the command is typed. Source: README.md, "Settings".
+The file is `aiosched.toml` in the working directory, or `[tool.aiosched]` of its `pyproject.toml`; folders above are
+not searched, so that paths are always relative to the directory where the command is run. Source: README.md,
+"Settings".
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _OF_KUBERNETES: Final = re.compile(r"_(SERVICE|PORT)(_|$)")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: the flag, the variable or the file that holds it (None for a default)."""
+    """The origin of a value: the flag, the variable or the file that has it (None for a default)."""
 
     source: Source
     name: str | None = None
@@ -72,12 +72,12 @@ class Loaded:
     origins: Mapping[str, Origin]
 
     def values(self) -> dict[str, Any]:
-        """Every key with its value, in the order of the sections; secrets are hidden."""
+        """Every key with its value, in the order of the sections; secrets are masked."""
         return {key: shown(key, getattr(getattr(self.settings, s), name)) for key, s, name, _ in setting_fields()}
 
 
 class SettingField(NamedTuple):
-    """One setting: `core.parallelism`, its section, its name in it and what pydantic knows of it."""
+    """One setting: its key such as `core.parallelism`, its section, its name in the section, and pydantic's field."""
 
     key: str
     section: str
@@ -86,7 +86,7 @@ class SettingField(NamedTuple):
 
 
 def setting_fields() -> Iterator[SettingField]:
-    """Every setting there is, in the order of the sections."""
+    """All settings, in the order of the sections."""
     for section, info in Settings.model_fields.items():
         model = info.annotation
         assert isinstance(model, type)
@@ -103,10 +103,9 @@ def load_settings(
 ) -> Loaded:
     """Read all sources. `overrides` are flags, by key (`{"database.dsn": …}`); None means not given.
 
-    `environ` and `folder` default to those of the process. An empty variable counts as
-    not set. Raises ConfigError naming the file or variable for a key that does not exist
-    (with the nearest one that does), for a value that is not allowed, and for one key set
-    twice in the same kind of source.
+    `environ` and `folder` default to those of the process. An empty variable counts as unset. Raises ConfigError with
+    the name of the file or variable for an unknown key (with the nearest known one), for an invalid value, and for a
+    key that is set twice in the same kind of source.
     """
     environ = os.environ if environ is None else environ
     folder = Path.cwd() if folder is None else folder
@@ -194,9 +193,9 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, Origin
 
 
 def _refuse_unknown_variable(variable: str, keys: Mapping[str, str]) -> None:
-    """All that starts like a section is ours; of the rest only what looks like one of our names.
+    """A name that begins with a section is ours; of the others, only one that resembles a name of ours is refused.
 
-    Others may use the prefix too: Kubernetes sets AIOSCHED_PORT for a service of that name.
+    Others can use the prefix, too: Kubernetes sets AIOSCHED_PORT for a service named aiosched.
     """
     if variable.startswith(_NOT_SETTINGS):
         return
@@ -213,7 +212,7 @@ def _refuse_unknown_variable(variable: str, keys: Mapping[str, str]) -> None:
 
 
 def _meant(variable: str, keys: Mapping[str, str]) -> str | None:
-    """The variable that one with a single underscore behind the prefix was meant to be, None for somebody else's."""
+    """The variable that was meant by one with a single underscore after the prefix, None if it is not ours."""
     rest = variable.removeprefix(_SHORT_PREFIX)
     if "__" in rest:
         return next(iter(get_close_matches(f"{_LONG_PREFIX}{rest}", keys, n=1)), None)
@@ -242,7 +241,7 @@ def _near(name: str, possible: Iterable[str]) -> str:
 
 
 def shown(key: str, value: Any) -> Any:
-    """`value` as it may be shown to people: paths as text, the password of a DSN and keys hidden."""
+    """`value` as shown to people: paths as text, the password of a DSN and keys masked."""
     if key in SECRET_KEYS and isinstance(value, str):
         return hide_password(value) if key in _ADDRESSES else "***"
     return str(value) if isinstance(value, Path) else value
@@ -253,5 +252,5 @@ _PASSWORD_WORD: Final = re.compile(r"(?P<key>\bpassword=)(?:'[^']*'|[^&\s]*)")
 
 
 def hide_password(dsn: str) -> str:
-    """The address with `***` in the place of its password."""
+    """The address with `***` instead of its password."""
     return _PASSWORD_WORD.sub(r"\g<key>***", _USER_INFO.sub(r"\g<user>:***@", dsn))

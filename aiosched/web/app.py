@@ -1,7 +1,7 @@
-"""The ASGI application: API, health, metrics and UI under one roof, mountable under any prefix.
+"""The ASGI application:
 
-Lives here: putting the parts together and their start and stop. Does not live here: what
-they do (api/, views/), who may use them (auth/), the server (server/).
+API, health, metrics and UI, mountable under any prefix. Here: putting the parts together, and their start and stop.
+Elsewhere: what they do (api/, views/), who may use them (auth/), the server (server/).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ API: Final = "/api/v1"
 def make_app(
     request_client: RequestClient, *, authenticator: Authenticator | None = None, longest_stream: float = math.inf
 ) -> FastAPI:
-    """The application on an open database. Its lifespan starts and stops what it needs, but not the database.
+    """The application on an open database.
 
-    Without an `authenticator` the settings say how people log in. `longest_stream`: seconds after which a stream
-    of news ends and the browser comes back. An application that mounts this one does not run its lifespan;
-    `Scheduler.web_app` sees to that.
+    Its lifespan starts and stops what it needs, but not the database. Without an `authenticator`, the settings say how
+    users log in. `longest_stream`: seconds after which a stream of live changes ends and the browser reconnects. An
+    application that mounts this one does not run its lifespan; `Scheduler.web_app` sees to that.
     """
     web = request_client.settings.web
     if authenticator is None:
@@ -47,8 +47,8 @@ def make_app(
     app = Application(
         title="aiosched",
         version=aiosched.__version__,
-        summary="The REST API of aiosched: what there is, why it waits, and what to do about it.",
-        openapi_url=None,  # served by api/document.py, to those who may look
+        summary="The REST API of aiosched: DAGs, runs and tasks, why they wait, and what to do about it.",
+        openapi_url=None,  # served by api/document.py, which checks the role
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -70,7 +70,7 @@ def make_app(
     for router in ROUTERS:
         app.include_router(router, prefix=API)
     app.include_router(probes.router)
-    app.include_router(ui_files.router)  # last: it answers every other address
+    app.include_router(ui_files.router)  # last, as it answers every other address
     return app
 
 

@@ -1,7 +1,7 @@
 """The FastAPI application, and its OpenAPI document.
 
-FastAPI describes the endpoints; here the document gets what it does not know: errors are problems everywhere, which
-role an operation needs, and how callers prove who they are.
+FastAPI describes the endpoints; this module adds what it does not know: errors are problems everywhere, the role that
+an operation needs, and how callers authenticate.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"session": []}]
 
 
 class Application(FastAPI):
-    """FastAPI whose document is ours."""
+    """FastAPI with our additions to the document."""
 
     def openapi(self) -> dict[str, Any]:
-        """The document; made once."""
+        """The document, made once."""
         if self.openapi_schema is None:
             self.openapi_schema = _completed(super().openapi(), _roles())
         return self.openapi_schema
 
 
 def operation_id(route: APIRoute) -> str:
-    """The name of the endpoint's function: stable, and unique (a test sees to that)."""
+    """The name of the endpoint's function: stable, and unique (a test checks that)."""
     return route.name
 
 
@@ -60,7 +60,7 @@ def _completed(document: dict[str, Any], roles: Mapping[str, Role]) -> dict[str,
             "type": "apiKey",
             "in": "cookie",
             "name": COOKIE,
-            "description": "What POST /api/v1/login gives; requests that change something bring X-CSRF-Token, too",
+            "description": "The cookie of POST /api/v1/login; requests that change something send X-CSRF-Token, too",
         },
     }
     for operation in _operations(document):

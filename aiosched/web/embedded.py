@@ -1,7 +1,7 @@
-"""The web application of an embedded scheduler: mounts under any ASGI application, at any prefix.
+"""The web application of an embedded scheduler, to mount in any ASGI application at any prefix.
 
-It is made with the first request after the scheduler has started, on the scheduler's own database and event
-loop, and lives as long as the scheduler does.
+It is created by the first request after the scheduler has started, uses the scheduler's database and event loop, and
+lives as long as the scheduler.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class EmbeddedApp:
         if authenticator is None and scheduler.settings.web.auth is None:
             raise ConfigError(
                 "Who may use the web application inside yours? Set web.auth to 'password', or to 'none' if your "
-                "application sees to the login, or give `web_app(authenticator=…)`."
+                "application handles the login, or pass `web_app(authenticator=…)`."
             )
         self._scheduler = scheduler
         self._authenticator = authenticator
         self._app: FastAPI | None = None
-        self._making = asyncio.Lock()  # of several first requests one makes the application
+        self._making = asyncio.Lock()  # only one of several concurrent first requests creates the application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

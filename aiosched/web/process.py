@@ -1,9 +1,8 @@
 """The web server in a process of its own, so that browsers never slow a scheduler down.
 
-The parent binds the port and hands the socket down; it sends the settings as JSON on the child's
-standard input and keeps it open. The child ends when that closes, so it never outlives its parent,
-and it never imports DAG files. It is started again when it dies; requests wait in the socket meanwhile,
-which is also why nobody has to wait until it is ready.
+The parent binds the port and passes the socket on; it sends the settings as JSON on the child's standard input and
+keeps that open. The child ends when it closes, so it never outlives its parent, and it never imports DAG files. It is
+restarted if it dies; requests wait in the socket meanwhile, so nobody has to wait until it is ready.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class WebProcess:
         self._keeping = asyncio.create_task(self._keep(), name="web process")
 
     async def stop(self) -> None:
-        """End the child: it closes its streams and answers what it has begun."""
+        """End the child: it closes its streams and finishes the requests in progress."""
         if self._keeping is not None:
             self._keeping.cancel()
         child, self._child = self._child, None
@@ -60,7 +59,7 @@ class WebProcess:
     async def _keep(self) -> None:
         while self._child is not None:
             code = await self._child.wait()
-            logger.warning("the web server ended (exit code %s); starting it again", code)
+            logger.warning("the web server ended (exit code %s); restarting it", code)
             await asyncio.sleep(_AGAIN_SECONDS)
             await self._spawn()
 

@@ -327,7 +327,7 @@ def test_following_a_backfill_has_a_limit(live: Cli) -> None:
 
     result = live("backfill", "create", "daily", *dates, "--watch", "--timeout", "0.5", code=124)
 
-    assert "goes on; see `aiosched backfill show" in result.stderr
+    assert "continues; see `aiosched backfill show" in result.stderr
     live("backfill", "cancel", str(live.json("backfill", "list", "--dag", "daily")[0]["id"]))
 
 

@@ -101,7 +101,7 @@ def test_a_trigger_with_wait_fails_when_the_run_fails(live: Cli) -> None:
 def test_waiting_has_a_limit(live: Cli) -> None:
     result = live("dags", "trigger", "slow", "--run-id", "long", "--wait", "--timeout", "0.5", code=124)
 
-    assert "Run long of slow is still running. It goes on" in result.stderr
+    assert "Run long of slow is still running. It continues" in result.stderr
     assert live("runs", "watch", "slow", "long", "--timeout", "0.2", code=124).stdout == ""
     live("runs", "cancel", "slow", "long")
 

@@ -220,7 +220,7 @@ def test_db_clean_removes_what_ended_before_and_says_how_much(on_db: Cli, tmp_pa
 
     preview = on_db(*words, "--dry-run", "-o", "json")
     unasked = on_db(*words, code=2)
-    assert "Remove 1 run and what else ended before" in unasked.stderr
+    assert "Remove 1 run and other history that ended before" in unasked.stderr
     result = on_db(*words, "--yes", "-o", "json")
 
     assert json.loads(preview.stdout) == json.loads(result.stdout)

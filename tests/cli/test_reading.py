@@ -44,7 +44,7 @@ def test_dags_are_listed_for_pipes_and_for_programs(seeded: Cli) -> None:
     assert sales == ["sales", "active", "@daily", "running", "1", "2026-11-21T12:00:00Z", "sales.py"]
     assert [row["dag_id"] for row in seeded.json("dag", "list", "--stale")] == ["gone", "refunds", "sales"]
     assert [row["dag_id"] for row in seeded.json("dags", "list", "s*")] == ["sales"]
-    assert seeded("dags", "list", "x*").stderr == "no DAG is like x*\n"
+    assert seeded("dags", "list", "x*").stderr == "no DAG matches x*\n"
 
 
 def test_a_dag_is_shown_with_its_tasks(seeded: Cli) -> None:

@@ -166,7 +166,7 @@ def test_add_makes_new_ones_and_set_changes_fields(secret: Cli) -> None:
     [
         ((), "in one way"),
         (("--uri", URI, "--host", "h"), "in one way"),
-        (("--host", "h"), "Say what kind"),
+        (("--host", "h"), "Name the type"),
         (("--uri", "nothing"), "does not begin with a type"),
         (("--json", "[1]"), "--json must be a JSON object"),
         (("--type", "x", "--extra", "[1]"), "extra must be text"),

@@ -200,7 +200,7 @@ def test_requests_from_before_it_ran_are_applied_first(tmp_path: Path, dsn: str)
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--dags", "nowhere"), 2, "There is no DAGs folder ./nowhere. Make a start with `aiosched init demo`"),
+        (("--dags", "nowhere"), 2, "There is no DAGs folder ./nowhere. Start with `aiosched init demo`"),
         (("--executor", "celery"), 2, "executor.kind = celery (from --executor)"),
         (("--slots", "0"), 2, "executor.slots = 0 (from --slots)"),
         (("--role", "schedler"), 2, "--role schedler: there are scheduler, web, parser. Did you mean scheduler?"),

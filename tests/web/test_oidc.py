@@ -260,7 +260,7 @@ async def test_what_the_provider_refuses_is_told(browser: httpx2.AsyncClient) ->
 
     answer = await browser.get("login/callback", params={"error": "access_denied"})
 
-    assert (answer.status_code, answer.json()["detail"]) == (403, "The provider of logins says 'access_denied'.")
+    assert (answer.status_code, answer.json()["detail"]) == (403, "The identity provider says 'access_denied'.")
 
 
 async def test_a_browser_that_is_refused_comes_to_the_login_page(

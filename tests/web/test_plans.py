@@ -126,7 +126,7 @@ ELSEWHERE: Final = frozenset(
         "/stream",  # never ends; its statements are those of test_live.py
         "/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered",  # a process of its own
         "/openapi.json",
-        "/login/oidc",  # these two ask the provider of logins
+        "/login/oidc",  # these two go to the identity provider
         "/login/callback",
     }
 )

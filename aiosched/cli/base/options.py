@@ -27,8 +27,8 @@ Dsn = Annotated[
 DagsFolder = Annotated[
     Path | None, typer.Option("--dags", help="Folder with the DAG files.", show_default=False, metavar="FOLDER")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N", help="How many at most.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N", help="Maximum number.")]
 DagId = Annotated[str, typer.Argument(metavar="DAG", help="The DAG's id.", show_default=False)]
 RunRef = Annotated[
     str,
@@ -37,25 +37,25 @@ RunRef = Annotated[
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.", show_default=False)]
 Param = Annotated[
     list[str] | None,
-    typer.Option("--param", "-p", metavar="KEY=VALUE", help="One value of the run's conf; the value as JSON or text."),
+    typer.Option("--param", "-p", metavar="KEY=VALUE", help="One value of the run's conf, as JSON or text."),
 ]
 Conf = Annotated[
     str | None, typer.Option("--conf", "-c", metavar="JSON", help="The run's conf, a JSON object.", show_default=False)
 ]
 
 Reason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit log.", show_default=False)
+    str | None, typer.Option("--reason", metavar="TEXT", help="The reason, kept in the audit log.", show_default=False)
 ]
 
 
 class UsageProblem(AioschedError):
-    """The command line cannot be understood; exit code 2."""
+    """An invalid command line; exit code 2."""
 
     exit_code = 2
 
 
 def read_conf(conf: str | None, params: Sequence[str] | None) -> dict[str, Any]:
-    """The run's conf: `--conf` with each `-p key=value` over it. Raises UsageProblem."""
+    """The run's conf: `--conf` overridden by each `-p key=value`. Raises UsageProblem."""
     document = read_json(conf, "--conf") if conf else {}
     if not isinstance(document, dict):
         raise UsageProblem(f"--conf must be a JSON object such as '{{\"day\": 1}}', not {conf}.")
@@ -63,7 +63,7 @@ def read_conf(conf: str | None, params: Sequence[str] | None) -> dict[str, Any]:
 
 
 def read_pairs(pairs: Sequence[str], option: str) -> dict[str, Any]:
-    """`key=value` pairs; a value that is JSON means that, any other is text. Raises UsageProblem."""
+    """`key=value` pairs; a value is parsed as JSON if it is valid JSON, else it is text. Raises UsageProblem."""
     found: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -85,7 +85,7 @@ def read_json(text: str, option: str) -> Any:
 
 
 def read_instant(text: str, option: str) -> datetime:
-    """An ISO date or time; UTC where it names no zone. Aware, in UTC. Raises UsageProblem."""
+    """An ISO date or time as an aware instant in UTC; UTC is assumed without a zone. Raises UsageProblem."""
     found = parse_instant(text)
     if found is None:
         raise UsageProblem(f"{option} {text}: write a date as 2026-01-31 or 2026-01-31T06:00:00+01:00.")
@@ -93,7 +93,7 @@ def read_instant(text: str, option: str) -> datetime:
 
 
 def parse_instant(text: str) -> datetime | None:
-    """As `read_instant`, None when `text` is no date."""
+    """As `read_instant`, but None if `text` is no date."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -102,7 +102,7 @@ def parse_instant(text: str) -> datetime | None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something that cannot be undone; where nobody can answer, `--yes` is required."""
+    """Ask for confirmation before something that cannot be undone; without a terminal, `--yes` is required."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""How results are written: data on stdout, talk on stderr.
+"""How results are written: data on stdout, messages on stderr.
 
 Four formats: `table` (default on a terminal), `plain` (default elsewhere: no heading,
 columns separated by tabs, for `cut` and `xargs`), `json` and `yaml` (all fields; instants
@@ -23,7 +23,7 @@ Columns = Mapping[str, Callable[[T], Any]]
 
 
 class Format(StrEnum):
-    """What `-o` accepts."""
+    """The formats that `-o` accepts."""
 
     TABLE = "table"
     JSON = "json"
@@ -52,14 +52,14 @@ STYLES: Final = {
 
 
 def chosen(output: Format | None) -> Format:
-    """What to write when nobody said: a table on a terminal, plain lines elsewhere."""
+    """The default format: a table on a terminal, plain lines elsewhere."""
     if output is not None:
         return output
     return Format.TABLE if sys.stdout.isatty() else Format.PLAIN
 
 
 def talk(message: str) -> None:
-    """Say something to the person; never part of the data."""
+    """Write a message for the user; never part of the data."""
     sys.stderr.write(message + "\n")
     sys.stderr.flush()
 
@@ -70,9 +70,9 @@ def write(text: str) -> None:
 
 
 def show_list(items: Sequence[T], columns: Columns[T], output: Format | None, *, empty: str) -> None:
-    """Write `items`: `columns` of each in tables and plain lines, all fields in JSON and YAML.
+    """Write `items`: their `columns` in tables and plain lines, all fields in JSON and YAML.
 
-    `empty` is said on stderr when there is nothing to show in a table or in plain lines.
+    If there are none, tables and plain lines write the message `empty` on stderr.
     """
     match chosen(output):
         case Format.JSON | Format.YAML as structured:
@@ -87,9 +87,9 @@ def show_list(items: Sequence[T], columns: Columns[T], output: Format | None, *,
 
 
 def show_one(fields: Mapping[str, Any], output: Format | None, *, data: Any = None) -> None:
-    """Write one thing as name and value; `data` (default: `fields`) is what JSON and YAML show.
+    """Write one item as names and values; `data` (default: `fields`) is what JSON and YAML show.
 
-    A table leaves out what is empty, plain lines do not.
+    A table omits empty values, plain lines do not.
     """
     match chosen(output):
         case Format.JSON | Format.YAML as structured:
@@ -105,13 +105,14 @@ def show_one(fields: Mapping[str, Any], output: Format | None, *, data: Any = No
 
 
 def report(done: Mapping[str, Any], output: Format | None) -> None:
-    """Write what a command did, as one object for programs; in tables and plain lines nothing, people were told."""
+    """Write the result of a command as one object in JSON and YAML; nothing in tables and plain lines, where a message
+    has said it."""
     if output in STRUCTURED:
         show_data(done, output)
 
 
 def show_data(data: Any, output: Format) -> None:
-    """Write dataclasses (with what they derive), mappings and lists as JSON or YAML."""
+    """Write dataclasses (with their properties), mappings and lists as JSON or YAML."""
     import msgspec
 
     plain = json.loads(msgspec.json.encode(_with_derived(data), enc_hook=str))
@@ -119,7 +120,7 @@ def show_data(data: Any, output: Format) -> None:
 
 
 def _with_derived(data: Any) -> Any:
-    """`data` with its dataclasses as mappings of their fields and public properties: a state is data, too."""
+    """`data` with its dataclasses as mappings of their fields and public properties."""
     if isinstance(data, list | tuple):
         return [_with_derived(item) for item in data]
     if isinstance(data, Mapping):
@@ -131,7 +132,7 @@ def _with_derived(data: Any) -> Any:
 
 
 def to_yaml(data: Any) -> str:
-    """Plain data (as JSON has it) in YAML's block style; every text is quoted as in JSON."""
+    """JSON-like data in YAML's block style; every text is quoted as in JSON."""
     return "\n".join(_yaml_lines(data))
 
 
@@ -159,7 +160,7 @@ def _yaml_lines(data: Any) -> list[str]:
 
 
 def instant(value: datetime | None) -> str:
-    """An instant for people: in UTC, without what is always the same."""
+    """An instant for people: in UTC, without redundant parts."""
     return "" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
@@ -208,7 +209,7 @@ def _print_rich(label: str, value: str) -> None:
 
 
 def console(*, stderr: bool = False) -> Any:
-    """A rich console on the stream as it is now; colours only on a terminal and without NO_COLOR."""
+    """A rich console on the current stream; colours only on a terminal and without NO_COLOR."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, emoji=False)

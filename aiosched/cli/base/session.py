@@ -25,14 +25,14 @@ ANSWER_SECONDS: Final = 10.0  # how long a request waits for its answer while a 
 
 
 def load(**flags: Any) -> Loaded:
-    """The settings of this call; flags are given as `database__dsn=…`, None where they were not typed."""
+    """The settings of this call; flags are passed as `database__dsn=…`, None if not given."""
     from aiosched.config import load_settings
 
     return load_settings({name.replace("__", "."): value for name, value in flags.items()})
 
 
 def with_database(dsn: str | None, work: Callable[[Database], Awaitable[T]]) -> T:
-    """Run `work` on the database that `--dsn`, the environment or the file names, else on the embedded one."""
+    """Run `work` on the database named by `--dsn`, the environment or the settings file, else on the embedded one."""
 
     async def run() -> T:
         async with open_database(load(database__dsn=dsn).settings) as db:
@@ -43,10 +43,10 @@ def with_database(dsn: str | None, work: Callable[[Database], Awaitable[T]]) -> 
 
 @contextlib.asynccontextmanager
 async def open_database(settings: Settings, *, check: bool = True) -> AsyncIterator[Database]:
-    """The database of `settings`, open. The embedded one is started for as long as needed if nobody runs it.
+    """The database of `settings`, open.
 
-    With `check` the schema must be current. Raises DatabaseError and its kinds; whatever
-    the server says later inside the block becomes one of them, too.
+    An embedded server that does not run is started for as long as needed. With `check` the schema must be current.
+    Raises DatabaseError and its subclasses; errors of the server inside the block become one of them, too.
     """
     from aiosched.db.server.engine import Database
 
@@ -57,9 +57,10 @@ async def open_database(settings: Settings, *, check: bool = True) -> AsyncItera
 
 @contextlib.asynccontextmanager
 async def address(settings: Settings, *, create: bool = False, keep: bool = False) -> AsyncIterator[str]:
-    """The DSN to connect to. `create` makes the embedded database if it does not exist yet.
+    """The DSN to connect to.
 
-    `keep` is for processes that go on: the embedded server is started again whenever it ends.
+    `create` creates the embedded database if it does not exist yet. `keep` is for services: the embedded server is
+    restarted whenever it ends.
     """
     from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir, embedded_dsn
     from aiosched.db.server.embedded_watch import kept_running
@@ -82,7 +83,7 @@ async def address(settings: Settings, *, create: bool = False, keep: bool = Fals
 
 @contextlib.contextmanager
 def _told_plainly(dsn: str) -> Iterator[None]:
-    """What PostgreSQL refuses, as our DatabaseError; also when it comes wrapped by SQLAlchemy."""
+    """An error of PostgreSQL as our DatabaseError; also one wrapped by SQLAlchemy."""
     import asyncpg
     from sqlalchemy.exc import DBAPIError
 
@@ -101,10 +102,10 @@ def _told_plainly(dsn: str) -> Iterator[None]:
 async def ask(
     db: Database, request: Request, dag_id: str | None, *, timeout: float | None = None, reason: str | None = None
 ) -> dict[str, Any] | None:
-    """Ask the owner of `dag_id` (None: of an asset) for something; its answer, or None when the request still waits.
+    """Send a request to the owner of `dag_id` (None: of an asset); its answer, or None if the request still waits.
 
-    It stays in the inbox then, and is applied when a scheduler comes. It waits `timeout` seconds (ANSWER_SECONDS
-    without one) while a scheduler is alive. Raises Refused with the owner's words.
+    It then stays in the inbox and is applied once a scheduler runs. Waits `timeout` seconds (default ANSWER_SECONDS) if
+    a scheduler is alive. Raises Refused with the owner's message.
     """
     from aiosched.db.statements.inbox import ask_owner
 
@@ -114,7 +115,7 @@ async def ask(
 
 
 async def look(db: Database, request: TaskChange | BackfillCreate, dag_id: str) -> dict[str, Any]:
-    """What a request to clear, to mark or to backfill would touch. Raises NotFound and Refused as its owner does."""
+    """What a request to clear, mark or backfill would affect. Raises NotFound and Refused as its owner does."""
     from aiosched.clock import SystemClock
     from aiosched.scheduler.requests.preview import preview
 
@@ -122,20 +123,20 @@ async def look(db: Database, request: TaskChange | BackfillCreate, dag_id: str) 
 
 
 async def somebody_is_alive(db: Database) -> bool:
-    """Whether any scheduler is there to apply requests."""
+    """Whether a scheduler is alive and can apply requests."""
     from aiosched.db.queries.status import list_schedulers
 
     return any(scheduler.alive for scheduler in await list_schedulers(db))
 
 
 def say_it_waits(what: str, output: Format | None = None) -> None:
-    """Tell the person that a request is stored and nobody has applied it yet; a program reads `{"waits": true}`."""
+    """Say that a request is stored and not applied yet; JSON and YAML have `{"waits": true}`."""
     talk(f"{what} waits: no scheduler has applied it yet. It is done as soon as one runs (aiosched serve).")
     report({"waits": True}, output)
 
 
 def requester() -> str:
-    """Who asks, for the audit log."""
+    """The name of the requester, for the audit log."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # no such user in a container
@@ -144,5 +145,5 @@ def requester() -> str:
 
 
 def shown_path(path: Path) -> str:
-    """A path for people: relative with `./`, else as it is."""
+    """A path for people: a relative one begins with `./`."""
     return str(path) if path.is_absolute() else f"./{path}"

@@ -1,4 +1,4 @@
-"""Airflow's spellings of options, understood and not shown in any help."""
+"""Airflow's spellings of options, accepted but not shown in any help."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typer.core import TyperCommand
 def understanding(
     options: Mapping[str, str], words: Mapping[str, Mapping[str, str]] | None = None
 ) -> type[TyperCommand]:
-    """A command class that takes `options` (Airflow's name to ours), and of an option of ours other `words`."""
+    """A command class that also accepts `options` (Airflow's name to ours) and other `words` as values of our
+    options."""
 
     class Understanding(TyperCommand):
         spelled: ClassVar[Mapping[str, str]] = options

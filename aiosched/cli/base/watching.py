@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS: Final = 0.25
 
-# What the table of runs shows; also used by `dags runs`.
+# The columns of the table of runs, also used by `dags runs`.
 RUN_COLUMNS: Final[Mapping[str, Callable[[RunRow], Any]]] = {
     "DAG": lambda run: run.dag_id,
     "RUN": lambda run: run.run_id,
@@ -33,7 +33,7 @@ RUN_COLUMNS: Final[Mapping[str, Callable[[RunRow], Any]]] = {
 async def follow(db: Database, run: RunRow, *, timeout: float | None) -> RunRow:
     """Wait until `run` is finished and return it; show its progress on stderr meanwhile.
 
-    Raises TimedOut after `timeout` seconds (None: no limit). The run goes on then.
+    Raises TimedOut after `timeout` seconds (None: no limit); the run then continues.
     """
     from aiosched.db.queries.queries import count_tasks, find_run
 
@@ -48,7 +48,7 @@ async def follow(db: Database, run: RunRow, *, timeout: float | None) -> RunRow:
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
             raise TimedOut(
-                f"Run {run.run_id} of {run.dag_id} is still {run.state}. It goes on; follow it with: "
+                f"Run {run.run_id} of {run.dag_id} is still {run.state}. It continues; follow it with: "
                 f"aiosched runs watch {run.dag_id} {run.run_id}"
             ) from None
 

@@ -41,7 +41,7 @@ _EVENT_COLUMNS: Final[Columns[EventRow]] = {
 
 @app.command("list")
 def list_(dsn: Dsn = None, output: Output = None) -> None:
-    """List assets, who makes them and who waits for them."""
+    """List assets, their producers and their consumers."""
     from aiosched.db.queries.asset_queries import list_assets
 
     show_list(with_database(dsn, list_assets), _COLUMNS, output, empty="no assets yet")
@@ -68,28 +68,28 @@ def emit(
     name: Name,
     extra: Annotated[
         str | None,
-        typer.Option("--extra", metavar="JSON", help="A JSON object to keep with the event.", show_default=False),
+        typer.Option("--extra", metavar="JSON", help="A JSON object, stored with the event.", show_default=False),
     ] = None,
     reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Emit an event: DAGs that wait for the asset run as if a task had made it."""
-    wish = EmitAsset(name=name, extra=_object(extra))
-    answer = with_database(dsn, lambda db: ask(db, wish, None, reason=reason))
+    """Emit an event, which triggers the waiting DAGs as if a task had emitted it."""
+    request = EmitAsset(name=name, extra=_object(extra))
+    answer = with_database(dsn, lambda db: ask(db, request, None, reason=reason))
     if answer is None:
         say_it_waits(f"The event of {name}", output)
     else:
         talk(f"emitted an event of {name}")
-        fields = {"asset": name, "at": answer["at"], "extra": json.dumps(wish.extra)}
-        show_one(fields, output, data=answer | {"extra": wish.extra})
+        fields = {"asset": name, "at": answer["at"], "extra": json.dumps(request.extra)}
+        show_one(fields, output, data=answer | {"extra": request.extra})
 
 
 def _object(text: str | None) -> dict[str, Any]:
     try:
         value = json.loads(text) if text is not None else {}
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no JSON ({error}).", param_hint="--extra") from None
+        raise typer.BadParameter(f"{text!r} is not valid JSON ({error}).", param_hint="--extra") from None
     if not isinstance(value, dict):
-        raise typer.BadParameter(f"{text!r} is no JSON object; write {{…}}.", param_hint="--extra")
+        raise typer.BadParameter(f"{text!r} is not a JSON object; write {{…}}.", param_hint="--extra")
     return value

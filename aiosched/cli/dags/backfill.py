@@ -53,22 +53,27 @@ def create(
     dag_id: DagId,
     first: Annotated[str, typer.Option("--from", metavar="T", help="First logical date.", show_default=False)],
     final: Annotated[str, typer.Option("--to", metavar="T", help="Last logical date, inclusive.", show_default=False)],
-    rerun: Annotated[Rerun, typer.Option("--rerun", help="Which existing runs to run again.")] = Rerun.MISSING,
-    max_active: Annotated[int, typer.Option("--max-active", min=1, metavar="N", help="Runs at a time.")] = 10,
+    rerun: Annotated[Rerun, typer.Option("--rerun", help="Existing runs to run again.")] = Rerun.MISSING,
+    max_active: Annotated[
+        int, typer.Option("--max-active", min=1, metavar="N", help="Maximum number of concurrent runs.")
+    ] = 10,
     backwards: Annotated[bool, typer.Option("--backwards", help="From the newest date to the oldest.")] = False,
     conf: Conf = None,
     param: Param = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would happen at each date.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Follow it to its end; exit 1 if a run fails.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow it until it ends; exit 1 if a run fails.")] = False,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="With --watch: exit 124 then.")
+        float | None,
+        typer.Option(
+            "--timeout", min=0, metavar="SECONDS", help="With --watch: seconds to wait at most; then exit 124."
+        ),
     ] = None,
     reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Create the runs of past dates; the scheduler runs them under their own limit."""
-    wish = BackfillCreate(
+    """Create runs for past dates; the scheduler runs them under a limit of their own."""
+    request = BackfillCreate(
         first=read_instant(first, "--from"),
         final=read_instant(final, "--to"),
         rerun=rerun,
@@ -83,8 +88,8 @@ def create(
 
         await get_dag(db, dag_id)
         if dry_run:
-            return await look(db, wish, dag_id), None
-        answer = await ask(db, wish, dag_id, reason=reason)
+            return await look(db, request, dag_id), None
+        answer = await ask(db, request, dag_id, reason=reason)
         if answer is None or not watch:
             return answer, None
         talk(f"backfill {answer['id']} of {dag_id}: {_fates(answer)}")
@@ -111,7 +116,7 @@ def create(
 
 @app.command("list")
 def list_(
-    dag: Annotated[str | None, typer.Option("--dag", "-d", metavar="DAG", help="Only those of this DAG.")] = None,
+    dag: Annotated[str | None, typer.Option("--dag", "-d", metavar="DAG", help="Only backfills of this DAG.")] = None,
     limit: Limit = 25,
     dsn: Dsn = None,
     output: Output = None,
@@ -125,7 +130,7 @@ def list_(
 
 @app.command()
 def show(number: Number, dsn: Dsn = None, output: Output = None) -> None:
-    """Show a backfill and how far it is."""
+    """Show a backfill and its progress."""
     from aiosched.db.queries.backfill_queries import get_backfill
 
     row = with_database(dsn, lambda db: get_backfill(db, number))
@@ -134,24 +139,24 @@ def show(number: Number, dsn: Dsn = None, output: Output = None) -> None:
 
 @app.command()
 def pause(number: Number, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
-    """Start no further run; running ones go on."""
+    """Pause a backfill: start no further runs; running ones continue."""
     _request(BackfillPause(id=number), "paused", reason, dsn, output)
 
 
 @app.command()
 def resume(number: Number, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
-    """Start runs again."""
+    """Resume a paused backfill."""
     _request(BackfillResume(id=number), "resumed", reason, dsn, output)
 
 
 @app.command()
 def cancel(number: Number, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
-    """End it: its queued runs fail, running ones go on."""
+    """Cancel a backfill: its queued runs fail, running ones continue."""
     _request(BackfillCancel(id=number), "cancelled", reason, dsn, output)
 
 
 def _request(
-    wish: BackfillPause | BackfillResume | BackfillCancel,
+    request: BackfillPause | BackfillResume | BackfillCancel,
     done: str,
     reason: str | None,
     dsn: str | None,
@@ -160,9 +165,9 @@ def _request(
     from aiosched.db.queries.backfill_queries import get_backfill
 
     async def work(db: Database) -> tuple[dict[str, Any], BackfillRow] | None:
-        row = await get_backfill(db, wish.id)
-        answer = await ask(db, wish, row.dag_id, reason=reason)
-        return None if answer is None else (answer, await get_backfill(db, wish.id))
+        row = await get_backfill(db, request.id)
+        answer = await ask(db, request, row.dag_id, reason=reason)
+        return None if answer is None else (answer, await get_backfill(db, request.id))
 
     changed = with_database(dsn, work)
     if changed is None:
@@ -170,12 +175,12 @@ def _request(
         return
     answer, row = changed
     failed = f", {counted(answer['failed'], 'queued run')} failed" if answer.get("failed") else ""
-    talk(f"{done} backfill {wish.id}{failed}")
-    report({"backfill": wish.id, "state": row.state} | answer, output)
+    talk(f"{done} backfill {request.id}{failed}")
+    report({"backfill": request.id, "state": row.state} | answer, output)
 
 
 async def _follow(db: Database, number: int, timeout: float | None) -> BackfillRow:
-    """Show a bar until the backfill is over. Raises TimedOut; the backfill goes on then."""
+    """Show a progress bar until the backfill ends. Raises TimedOut; the backfill then continues."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from aiosched.cli.base.output import console
@@ -193,7 +198,7 @@ async def _follow(db: Database, number: int, timeout: float | None) -> BackfillR
                         return row
                     await asyncio.sleep(_LOOK_SECONDS)
     except TimeoutError:
-        raise TimedOut(f"Backfill {number} goes on; see `aiosched backfill show {number}`.") from None
+        raise TimedOut(f"Backfill {number} continues; see `aiosched backfill show {number}`.") from None
 
 
 def _fields(row: BackfillRow) -> dict[str, Any]:
@@ -224,7 +229,7 @@ def as_in_airflow_2(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Airflow 2's spelling of `backfill create`; it follows the backfill to its end, as there."""
+    """Airflow 2's spelling of `backfill create`, which follows the backfill until it ends."""
     rerun = Rerun.ALL if reset else Rerun.FAILED if rerun_failed else Rerun.MISSING
     create(
         dag_id,

@@ -1,4 +1,4 @@
-"""`tasks clear`, `tasks mark`, `runs clear` and `runs mark`: change what exists, after a look at what it touches."""
+"""`tasks clear`, `tasks mark`, `runs clear` and `runs mark`: change instances and runs, after a preview."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TaskMark(StrEnum):
-    """The states that a person may set a task instance to."""
+    """The states that a task instance can be set to."""
 
     SUCCESS = "success"
     FAILED = "failed"
@@ -28,7 +28,7 @@ class TaskMark(StrEnum):
 
 
 class MarkState(StrEnum):
-    """The states that a person may set a run to."""
+    """The states that a run can be set to."""
 
     SUCCESS = "success"
     FAILED = "failed"
@@ -39,22 +39,24 @@ Run = Annotated[
     list[str] | None,
     typer.Option("--run", "-r", metavar="RUN", help="Run id, logical date, latest or latest-failed; may be repeated."),
 ]
-Upstream = Annotated[bool, typer.Option("--upstream", "-u", help="Also everything before the chosen tasks.")]
-Downstream = Annotated[bool, typer.Option("--downstream", "-d", help="Also everything behind the chosen tasks.")]
-OnlyFailed = Annotated[bool, typer.Option("--only-failed", "-f", help="Only failed and upstream-failed ones.")]
+Upstream = Annotated[bool, typer.Option("--upstream", "-u", help="Also all tasks upstream of the chosen ones.")]
+Downstream = Annotated[bool, typer.Option("--downstream", "-d", help="Also all tasks downstream of the chosen ones.")]
+OnlyFailed = Annotated[bool, typer.Option("--only-failed", "-f", help="Only failed and upstream-failed instances.")]
 OnlyRunning = Annotated[bool, typer.Option("--only-running", help="Only running ones.")]
 MapIndex = Annotated[int | None, typer.Option("--map-index", metavar="N", help="Only this instance of a mapped task.")]
 Past = Annotated[bool, typer.Option("--past", help="Also in all runs with an earlier logical date.")]
 Future = Annotated[bool, typer.Option("--future", help="Also in all runs with a later logical date.")]
 PreventRunning = Annotated[
-    bool, typer.Option("--prevent-running", help="Refuse where some are running, instead of stopping them.")
+    bool, typer.Option("--prevent-running", help="Refuse if some are running, instead of stopping them.")
 ]
 Newest = Annotated[
     bool,
-    typer.Option("--newest-version", help="Run them with the DAG as it is now; not for runs that are running."),
+    typer.Option(
+        "--newest-version", help="Run them with the newest version of the DAG; not for runs that are running."
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what it would touch.")]
-From = Annotated[str | None, typer.Option("--from", metavar="T", help="Runs from this logical date on.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+From = Annotated[str | None, typer.Option("--from", metavar="T", help="Runs from this logical date, inclusive.")]
 To = Annotated[str | None, typer.Option("--to", metavar="T", help="Runs up to this logical date, inclusive.")]
 
 _COLUMNS: Final[Columns[Mapping[str, Any]]] = {
@@ -89,8 +91,8 @@ def clear_tasks(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Let task instances run again; without --run, --from and --to, in all runs of the DAG."""
-    wish = Clear(
+    """Clear task instances so that they run again; in all runs of the DAG without --run, --from and --to."""
+    request = Clear(
         first=None if first is None else read_instant(first, "--from"),
         final=None if final is None else read_instant(final, "--to"),
         task_ids=tuple(task_id) if task_id else None,
@@ -106,7 +108,7 @@ def clear_tasks(
         newest_version=newest_version,
         dry_run=dry_run,
     )
-    _change(dag_id, wish, run, reason, yes=yes, dsn=dsn, output=output)
+    _change(dag_id, request, run, reason, yes=yes, dsn=dsn, output=output)
 
 
 def clear_runs(
@@ -121,18 +123,18 @@ def clear_runs(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Let a whole run run again."""
-    wish = Clear(
+    """Clear a whole run so that it runs again."""
+    request = Clear(
         only_failed=only_failed, prevent_running=prevent_running, newest_version=newest_version, dry_run=dry_run
     )
-    _change(dag_id, wish, [run], reason, yes=yes, dsn=dsn, output=output)
+    _change(dag_id, request, [run], reason, yes=yes, dsn=dsn, output=output)
 
 
 def mark_task(
     dag_id: DagId,
     run: RunRef,
     task_id: TaskId,
-    state: Annotated[TaskMark, typer.Argument(help="The state that it gets.")],
+    state: Annotated[TaskMark, typer.Argument(help="The state to set.")],
     map_index: MapIndex = None,
     upstream: Upstream = False,
     downstream: Downstream = False,
@@ -145,8 +147,8 @@ def mark_task(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Set a task instance to success, failed or skipped; what failed behind it runs again."""
-    wish = MarkTasks(
+    """Set a task instance to success, failed or skipped; failed tasks downstream run again."""
+    request = MarkTasks(
         task_ids=(task_id,),
         map_index=map_index,
         upstream=upstream,
@@ -158,18 +160,18 @@ def mark_task(
         dry_run=dry_run,
         state=TaskState(state),
     )
-    _change(dag_id, wish, [run], reason, yes=True, dsn=dsn, output=output)
+    _change(dag_id, request, [run], reason, yes=True, dsn=dsn, output=output)
 
 
 def mark_run(
     dag_id: DagId,
     run: RunRef,
-    state: Annotated[MarkState, typer.Argument(help="The state that it gets.")],
+    state: Annotated[MarkState, typer.Argument(help="The state to set.")],
     reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Set a run to success or failed with all that is unfinished in it, or queue it again."""
+    """Set a run and everything unfinished in it to success or failed, or queue it again."""
     from aiosched.db.queries.queries import find_run
 
     async def work(db: Database) -> dict[str, Any] | None:
@@ -186,7 +188,7 @@ def mark_run(
 
 def _change(
     dag_id: str,
-    wish: Clear | MarkTasks,
+    request: Clear | MarkTasks,
     runs: Sequence[str] | None,
     reason: str | None,
     *,
@@ -194,26 +196,26 @@ def _change(
     dsn: str | None,
     output: Format | None,
 ) -> None:
-    """Look first, ask where it matters, then change."""
+    """Preview, ask for confirmation if needed, then change."""
 
     async def look_at(db: Database) -> tuple[Clear | MarkTasks, dict[str, Any]]:
         from aiosched.db.queries.queries import find_run, get_dag
 
         await get_dag(db, dag_id)
         ids = None if runs is None else tuple([(await find_run(db, dag_id, run)).run_id for run in runs])
-        meant = msgspec.structs.replace(wish, run_ids=ids)
+        meant = msgspec.structs.replace(request, run_ids=ids)
         return meant, await look(db, meant, dag_id)
 
     meant, seen = with_database(dsn, look_at)
-    if not seen["count"] and not wish.newest_version:
+    if not seen["count"] and not request.newest_version:
         talk("nothing matches")
         _show(seen, output)
         return
-    if wish.dry_run:
+    if request.dry_run:
         _show(seen, output)
         if (more := seen["count"] - len(seen["instances"])) > 0:
             talk(f"and {more} more")
-        talk(f"would {'clear' if isinstance(wish, Clear) else 'mark'} {_summary(seen)}")
+        talk(f"would {'clear' if isinstance(request, Clear) else 'mark'} {_summary(seen)}")
         return
     if not yes:
         confirm(f"Clear {_summary(seen)} of {dag_id}?", yes=False)
@@ -222,7 +224,7 @@ def _change(
         say_it_waits("The request", output)
         return
     _show(answer, output)
-    talk(f"{'cleared' if isinstance(wish, Clear) else f'marked {wish.state}:'} {_summary(answer)}")
+    talk(f"{'cleared' if isinstance(request, Clear) else f'marked {request.state}:'} {_summary(answer)}")
 
 
 def _show(answer: Mapping[str, Any], output: Format | None) -> None:

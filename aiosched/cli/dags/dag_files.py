@@ -1,4 +1,4 @@
-"""`aiosched dags test`, `next` and `check`: what works on DAG files, without a database."""
+"""`aiosched dags test`, `next` and `check`: commands that work on DAG files, without a database."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def run_once(
     ] = None,
     param: Param = None,
     conf: Conf = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="TASK", help="Run this task alone.")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="TASK", help="Run only this task.")] = None,
     mock: Annotated[
         list[str] | None,
-        typer.Option("--mock", metavar="TASK=JSON", help="Do not run this task; it returns that value."),
+        typer.Option("--mock", metavar="TASK=JSON", help="Do not run this task; use this return value."),
     ] = None,
     dags: DagsFolder = None,
     output: Output = None,
@@ -64,7 +64,7 @@ def run_once(
     document = read_conf(conf, param)
     mocks = read_pairs(mock or (), "--mock")
     logical_date = read_instant(date, "DATE") if date else None
-    with contextlib.redirect_stdout(sys.stderr):  # what tasks print is talk; stdout gets the result alone
+    with contextlib.redirect_stdout(sys.stderr):  # what tasks print goes to stderr; stdout has only the result
         dag = find_dag(dag_id, loaded.settings)
         _known_tasks(dag, [*mocks, *([task] if task else [])])
         result = asyncio.run(run_dag_test(dag, logical_date=logical_date, conf=document, mocks=mocks, only_task=task))
@@ -104,10 +104,10 @@ def _log_for_people(settings: Settings) -> None:
 
 
 def find_dag(dag_id: str, settings: Settings) -> DAG:
-    """Import files of the DAGs folder, those that mention `dag_id` first, until one defines it.
+    """Import files of the DAGs folder, first those that mention `dag_id`, until one defines it.
 
-    Raises NotFound naming near ids and files that cannot be imported, ConfigError if there is no
-    such folder, DagError with the code frame when a file that mentions it cannot be imported.
+    Raises NotFound naming similar ids and files that cannot be imported, ConfigError if there is no such folder,
+    DagError with the code frame if a file that mentions it cannot be imported.
     """
     from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
     from aiosched.authoring.dag.loader import load_file
@@ -122,7 +122,7 @@ def find_dag(dag_id: str, settings: Settings) -> DAG:
     for file in sorted(files, key=lambda file: (not mentions[file.name], file.name)):
         try:
             dags = load_file(file.path, root=root, member=file.member).dags
-        except (Exception, SystemExit) as error:  # whatever user code does at import
+        except (Exception, SystemExit) as error:  # whatever user code raises at import
             path = file.path / file.member if file.member else file.path
             broken[file.name] = file_error(error, path=str(path), root=str(root))
             continue
@@ -157,7 +157,7 @@ def _where(name: str, wrong: FileError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NextRunLine:
-    """A run to come. Instants in UTC."""
+    """An upcoming run. Instants in UTC."""
 
     logical_date: datetime
     data_interval_start: datetime
@@ -176,7 +176,7 @@ def next_(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Show the next data intervals, when their runs are due, and what clock changes do to them."""
+    """Show the next data intervals, when their runs are due, and the effect of clock changes on them."""
     from aiosched.core.creation.next_run import coming_runs
     from aiosched.core.timetables import condition_of, zone
     from aiosched.errors import TimetableError
@@ -230,7 +230,7 @@ async def _from_database(dag_id: str, dsn: str | None) -> tuple[DagSpec, Schedul
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The outcome for one file."""
+    """The result for one file."""
 
     file: str
     dags: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""`aiosched dags`: what is in the database. What works on files alone stands in dag_files.py."""
+"""`aiosched dags`: commands on the database. Those that work on files only are in dag_files.py."""
 
 from __future__ import annotations
 
@@ -65,9 +65,10 @@ _COLUMNS: Final[Columns[DagListRow]] = {
 @app.command("list")
 def list_(
     pattern: Annotated[
-        str | None, typer.Argument(metavar="PATTERN", help="Only ids like this, with * and ?.", show_default=False)
+        str | None,
+        typer.Argument(metavar="PATTERN", help="Only ids that match this, with * and ?.", show_default=False),
     ] = None,
-    stale: Annotated[bool, typer.Option("--stale", help="Also DAGs whose file is gone.")] = False,
+    stale: Annotated[bool, typer.Option("--stale", help="Include DAGs whose file is gone.")] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -83,12 +84,12 @@ def list_(
         return found
 
     rows = with_database(dsn, every_page)
-    show_list(rows, _COLUMNS, output, empty=f"no DAG is like {pattern}" if pattern else "no DAGs yet")
+    show_list(rows, _COLUMNS, output, empty=f"no DAG matches {pattern}" if pattern else "no DAGs yet")
 
 
 @app.command()
 def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
-    """Show a DAG: its settings, its tasks and what they depend on."""
+    """Show a DAG: its settings, its tasks and their dependencies."""
     from aiosched.db.queries.queries import get_dag, get_spec
     from aiosched.db.statements.slas import RecordedMiss, latest_misses
 
@@ -175,7 +176,7 @@ def trigger(
     ] = None,
     run_id: Annotated[str | None, typer.Option("--run-id", "-r", metavar="R", help="The run's id.")] = None,
     run_after: Annotated[
-        str | None, typer.Option("--run-after", metavar="T", help="It starts then at the earliest; UTC without a zone.")
+        str | None, typer.Option("--run-after", metavar="T", help="The earliest start of the run; UTC without a zone.")
     ] = None,
     param: Param = None,
     conf: Conf = None,
@@ -187,7 +188,7 @@ def trigger(
             "--timeout",
             min=0,
             metavar="SECONDS",
-            help="Seconds that --wait waits at most; exit 124 then.",
+            help="With --wait: seconds to wait at most; then exit 124.",
             show_default=False,
         ),
     ] = None,
@@ -195,16 +196,16 @@ def trigger(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Make a new run. Refused (exit 4) while the DAG is paused."""
+    """Trigger a new run. Refused (exit 4) while the DAG is paused."""
     date = None if logical_date is None else read_instant(logical_date, "--logical-date").replace(microsecond=0)
-    wish = Trigger(
+    request = Trigger(
         conf=read_conf(conf, param),
         logical_date=date,
         run_id=run_id,
         run_after=None if run_after is None else read_instant(run_after, "--run-after"),
         unpause=unpause,
     )
-    finished = with_database(dsn, lambda db: _trigger(db, dag_id, wish, reason, wait, timeout, output))
+    finished = with_database(dsn, lambda db: _trigger(db, dag_id, request, reason, wait, timeout, output))
     if finished is not None and finished.state == "failed":
         raise typer.Exit(1)
 
@@ -212,26 +213,26 @@ def trigger(
 async def _trigger(
     db: Database,
     dag_id: str,
-    wish: Trigger,
+    request: Trigger,
     reason: str | None,
     wait: bool,
     timeout: float | None,
     output: Format | None,
 ) -> RunRow | None:
-    """Ask for the run, write it, and follow it when `wait`. None when nobody applied the request or nobody waits."""
+    """Request the run, write it, and follow it if `wait`. None if the request was not applied or `wait` is not set."""
     from aiosched.db.queries.queries import count_tasks, find_run, get_dag
 
     row = await get_dag(db, dag_id)
-    if row.is_paused and not wish.unpause:
+    if row.is_paused and not request.unpause:
         raise Refused(
             f"DAG {dag_id!r} is paused, so the run would wait. Add --unpause, or first: aiosched dags unpause {dag_id}"
         )
     started = time.monotonic()
-    answer = await ask(db, wish, dag_id, timeout=timeout, reason=reason)
+    answer = await ask(db, request, dag_id, timeout=timeout, reason=reason)
     if answer is None:
         say_it_waits(f"The request for a run of {dag_id}", output)
         if wait:
-            raise TimedOut("Nobody made the run, so there is nothing to wait for; the request stays.")
+            raise TimedOut("No scheduler has created the run, so there is nothing to wait for; the request stays.")
         return None
     run = await find_run(db, dag_id, answer["run_id"])
     if wait:
@@ -243,7 +244,7 @@ async def _trigger(
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """What `pause` and `unpause` did with one DAG."""
+    """The result of `pause` or `unpause` for one DAG."""
 
     dag_id: str
     result: str  # paused, unpaused, "was paused already", "waits for a scheduler"
@@ -251,7 +252,7 @@ class Switched:
 
 @app.command()
 def pause(dag_id: DagId, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
-    """Pause DAGs (an id, or a pattern with * and ?): no new runs; those in flight go on."""
+    """Pause DAGs (an id, or a pattern with * and ?): no new runs; running ones continue."""
     _switch(Pause(), dag_id, reason, dsn, output)
 
 
@@ -261,15 +262,15 @@ def unpause(dag_id: DagId, reason: Reason = None, dsn: Dsn = None, output: Outpu
     _switch(Unpause(), dag_id, reason, dsn, output)
 
 
-def _switch(wish: Pause | Unpause, pattern: str, reason: str | None, dsn: str | None, output: Format | None) -> None:
+def _switch(request: Pause | Unpause, pattern: str, reason: str | None, dsn: str | None, output: Format | None) -> None:
     from aiosched.db.queries.queries import get_dag, matching_dags
 
-    verb = verb_of(type(wish))
+    verb = verb_of(type(request))
 
     async def one(db: Database, dag_id: str) -> Switched:
         if (await get_dag(db, dag_id)).is_paused is (verb == "pause"):
             return Switched(dag_id, f"was {verb}d already")
-        answer = await ask(db, wish, dag_id, reason=reason)
+        answer = await ask(db, request, dag_id, reason=reason)
         return Switched(dag_id, "waits for a scheduler" if answer is None else f"{verb}d")
 
     async def every(db: Database) -> list[Switched]:
@@ -299,7 +300,8 @@ async def _few_at_a_time(jobs: list[Callable[[], Awaitable[Switched]]]) -> list[
 
 @app.command()
 def delete(dag_id: DagId, yes: Yes = False, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
-    """Remove a DAG's rows: versions, runs, task instances. A file that is still there brings the DAG back."""
+    """Delete a DAG with its versions, runs and task instances. If its file still exists, the DAG comes back without
+    them."""
     from aiosched.db.queries.queries import get_dag
 
     confirm(f"Delete DAG {dag_id} with all its runs?", yes=yes)

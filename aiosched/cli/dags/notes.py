@@ -1,4 +1,4 @@
-"""`runs note` and `tasks note`: what people write about runs and task instances."""
+"""`runs note` and `tasks note`: notes of runs and task instances."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NoteText = Annotated[
     str, typer.Argument(metavar="TEXT", help="At most 1,000 characters; '' removes the note.", show_default=False)
 ]
 MapIndex = Annotated[
-    int | None, typer.Option("--map-index", metavar="N", help="Which instance of a mapped task.", show_default=False)
+    int | None, typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False)
 ]
 
 
 def note_run(dag_id: DagId, run: RunRef, text: NoteText, dsn: Dsn = None, output: Output = None) -> None:
-    """Write a note about a run, in place of the one that it has; runs show shows it."""
+    """Set the note of a run, replacing an existing one; `runs show` shows it."""
     _set_note(dag_id, run, text, None, None, dsn, output)
 
 
@@ -36,7 +36,7 @@ def note_task(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Write a note about a task instance, in place of the one that it has; tasks show shows it."""
+    """Set the note of a task instance, replacing an existing one; `tasks show` shows it."""
     _set_note(dag_id, run, text, task_id, map_index, dsn, output)
 
 
@@ -47,8 +47,8 @@ def _set_note(
 
     async def work(db: Database) -> tuple[str, dict[str, Any] | None]:
         found = await find_run(db, dag_id, run)
-        wish = SetNote(run_id=found.run_id, note=text, task_id=task_id, map_index=map_index)
-        return found.run_id, await ask(db, wish, dag_id)
+        request = SetNote(run_id=found.run_id, note=text, task_id=task_id, map_index=map_index)
+        return found.run_id, await ask(db, request, dag_id)
 
     run_id, answer = with_database(dsn, work)
     what = f"run {run_id} of {dag_id}" if task_id is None else f"{task_id} in run {run_id} of {dag_id}"

@@ -74,7 +74,7 @@ def show(
     dag_id: DagId,
     run: RunRef = "latest",
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many task instances at most.")
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Maximum number of task instances.")
     ] = 1000,
     dsn: Dsn = None,
     output: Output = None,
@@ -106,7 +106,7 @@ def watch(
     timeout: Annotated[
         float | None,
         typer.Option(
-            "--timeout", min=0, metavar="SECONDS", help="Seconds to wait at most; exit 124 then.", show_default=False
+            "--timeout", min=0, metavar="SECONDS", help="Seconds to wait at most; then exit 124.", show_default=False
         ),
     ] = None,
     dsn: Dsn = None,
@@ -133,7 +133,7 @@ def cancel(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Stop a run: its running tasks are ended, the others do not start, the run is failed."""
+    """Cancel a run: its running tasks are stopped, the others do not start, and the run fails."""
     from aiosched.db.queries.queries import count_tasks, find_run
 
     async def work(db: Database) -> tuple[RunRow, dict[str, int]] | None:

@@ -30,7 +30,7 @@ _DAGS_PER_PAGE: Final = 1000
 
 
 class DurationOption(StrEnum):
-    """Where the durations of tasks come from."""
+    """The source of task durations."""
 
     HISTORY = "history"
     DEFAULT = "default"
@@ -38,7 +38,7 @@ class DurationOption(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Given:
-    """What is simulated."""
+    """The input of a simulation."""
 
     specs: list[DagSpec]
     pools: dict[str, int]
@@ -76,34 +76,38 @@ _RUN_COLUMNS: Final[Columns[SimulatedRun]] = {
 
 @app.command()
 def simulate(
-    first: Annotated[str, typer.Option("--from", metavar="DATE", help="Where it begins; UTC without a zone.")],
+    first: Annotated[
+        str, typer.Option("--from", metavar="DATE", help="The start of the simulation; UTC without a zone.")
+    ],
     last: Annotated[str, typer.Option("--to", metavar="DATE", help="Where it ends.")],
     dag_ids: Annotated[
         list[str] | None, typer.Argument(metavar="DAG", help="DAG ids; default: all.", show_default=False)
     ] = None,
     dags: DagsFolder = None,
     task_duration: Annotated[
-        str, typer.Option("--task-duration", metavar="SPAN", help="Of tasks without a history: 30s, 5m, 2h.")
+        str, typer.Option("--task-duration", metavar="SPAN", help="Duration of tasks without a history: 30s, 5m, 2h.")
     ] = "1m",
     durations: Annotated[
         DurationOption,
-        typer.Option("--durations", help="Averages of the database's latest runs, or --task-duration alone."),
+        typer.Option("--durations", help="Averages of the latest runs in the database, or only --task-duration."),
     ] = DurationOption.HISTORY,
     pool: Annotated[
-        list[str] | None, typer.Option("--pool", metavar="NAME=SLOTS", help="As if the pool had so many slots.")
+        list[str] | None, typer.Option("--pool", metavar="NAME=SLOTS", help="Assume this number of slots in a pool.")
     ] = None,
     parallelism: Annotated[
         int | None, typer.Option("--parallelism", min=1, metavar="N", help="Default: the setting.", show_default=False)
     ] = None,
-    runs: Annotated[bool, typer.Option("--runs", help="List every run, when it starts and ends.")] = False,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Orders what ends at one instant.")] = 0,
+    runs: Annotated[bool, typer.Option("--runs", help="List every run with its start and end.")] = False,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed for the order of events at the same instant.")
+    ] = 0,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Show what would run when, without running it, and which pool or limit is the bottleneck.
 
-    The real scheduling code on a virtual clock. DAGs, pools and durations come from the
-    database, or with --dags from a folder of DAG files. Every task succeeds.
+    Uses the real scheduling code with a virtual clock. DAGs, pools and durations come from the database, or with --dags
+    from a folder of DAG files. Every task succeeds.
     """
     from aiosched.testing.simulation import simulate as run_simulation
 
@@ -111,7 +115,7 @@ def simulate(
     if end <= begin:
         raise UsageProblem(f"--to {last} is not later than --from {first}.")
     span = read_span(task_duration, "--task-duration")
-    wished = dict(_pool_size(text) for text in pool or ())
+    pool_sizes = dict(_pool_size(text) for text in pool or ())
     settings = load(core__dags_folder=dags, database__dsn=dsn).settings
     wanted = list(dag_ids or ())
     if dags is not None:
@@ -123,7 +127,7 @@ def simulate(
             given.specs,
             begin,
             end,
-            pools=given.pools | wished,
+            pools=given.pools | pool_sizes,
             task_duration=span,
             durations=given.durations,
             parallelism=parallelism or settings.core.parallelism,
@@ -155,7 +159,7 @@ def _show(result: Simulation, runs: bool, output: Format | None) -> None:
 
 
 def read_span(text: str, option: str) -> timedelta:
-    """`90s`, `5m`, `2h`, `1d`; seconds where no unit is named. Raises UsageProblem."""
+    """`90s`, `5m`, `2h`, `1d`; seconds without a unit. Raises UsageProblem."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
     if found is None:
         raise UsageProblem(f"{option} {text}: write a duration as 30s, 5m or 2h.")

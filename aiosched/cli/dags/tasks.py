@@ -1,6 +1,6 @@
 """`aiosched tasks`: tasks of a DAG, instances of a run with their tries, and logs.
 
-`clear` and `mark` live in clearing.py, `test` and `render` in trying.py.
+`clear` and `mark` are in clearing.py, `test` and `render` in trying.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Tasks and their instances.")
 
 MapIndex = Annotated[
-    int | None, typer.Option("--map-index", metavar="N", help="Which instance of a mapped task.", show_default=False)
+    int | None, typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False)
 ]
 
 _AIRFLOW_OPTIONS: Final = {
@@ -63,7 +63,7 @@ _TRY_COLUMNS: Final[Columns[TryRow]] = {
 
 @app.command("list")
 def list_(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
-    """List the tasks of a DAG with what they wait for and the limits they count against."""
+    """List the tasks of a DAG with their upstream tasks and the limits that apply to them."""
     from aiosched.db.queries.queries import get_spec
 
     spec = with_database(dsn, lambda db: get_spec(db, dag_id))
@@ -82,7 +82,7 @@ def list_(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
 def show(
     dag_id: DagId, run: RunRef, task_id: TaskId, map_index: MapIndex = None, dsn: Dsn = None, output: Output = None
 ) -> None:
-    """Show a task instance with its tries; all instances of a mapped task without --map-index."""
+    """Show a task instance with its tries; without --map-index, all instances of a mapped task."""
     from aiosched.db.queries.try_queries import list_tries
 
     async def read(db: Database) -> tuple[list[TaskRow], list[TryRow]]:
@@ -121,9 +121,9 @@ def logs(
     task_id: TaskId,
     map_index: MapIndex = None,
     number: Annotated[
-        int | None, typer.Option("--try", min=1, metavar="N", help="Which try; default: the newest.")
+        int | None, typer.Option("--try", min=1, metavar="N", help="Number of the try; default: the newest.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task is finished.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until the task is finished.")] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -165,7 +165,9 @@ async def _show_log(
     offset = 0
     while True:
         (task,) = (await _instances(db, dag_id, found.run_id, task_id, task.map_index))[1]
-        text, offset = read_log(folder, shown, offset=offset)  # after the state: nothing is written behind the end
+        text, offset = read_log(
+            folder, shown, offset=offset
+        )  # after the state, so that nothing is written after the end
         if output not in STRUCTURED:
             sys.stdout.write(text)
             sys.stdout.flush()

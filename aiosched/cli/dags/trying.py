@@ -1,4 +1,4 @@
-"""`tasks test` and `tasks render`: a task tried and looked at in this process, without a scheduler."""
+"""`tasks test` and `tasks render`: run or inspect a task in this process, without a scheduler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aiosched.db.server.engine import Database
 
 MapIndex = Annotated[
-    int | None, typer.Option("--map-index", metavar="N", help="Which instance of a mapped task.", show_default=False)
+    int | None, typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False)
 ]
 
 
@@ -35,7 +35,7 @@ def try_task(
     dags: DagsFolder = None,
     output: Output = None,
 ) -> None:
-    """Run one task in this process, without a database and what is before it; exit 1 if it fails."""
+    """Run one task in this process, without a database and without its upstream tasks; exit 1 if it fails."""
     dag_files.run_once(dag_id, date, param=param, conf=conf, task=task_id, mock=None, dags=dags, output=output)
 
 
@@ -48,7 +48,7 @@ def render(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Show the template fields of a task as they are in a run, without running it; secrets are hidden."""
+    """Show the template fields of a task as they are in a run, without running it; secrets are masked."""
     loaded = load(core__dags_folder=dags, database__dsn=dsn)
 
     async def work() -> dict[str, Any]:
@@ -57,7 +57,7 @@ def render(
         from aiosched.scheduler.services.secret_services import secret_services
         from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
 
-        with contextlib.redirect_stdout(sys.stderr):  # what the DAG file prints is talk
+        with contextlib.redirect_stdout(sys.stderr):  # what the DAG file prints goes to stderr
             dag = dag_files.find_dag(dag_id, loaded.settings)
             async with open_database(loaded.settings) as db:
                 attempt = await _attempt(db, dag_id, run, task_id, map_index)

@@ -1,4 +1,4 @@
-"""`aiosched why`: every gate between a DAG, a run or a task and its running, and what to do."""
+"""`aiosched why`: every condition that a DAG, a run or a task must pass to run, and how to fix it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _MARKS: Final = {"ok": "ok", "wait": "WAIT", "never": "NEVER", "not-reached": "-", "unknown": "?"}
 _STYLES: Final = {"ok": "green", "wait": "bold yellow", "never": "bold red", "unknown": "magenta"}
-_SILENT: Final = ("scheduler", "DAG is active", "file", "import", "parallelism", "worker")  # unless they are in the way
+_SILENT: Final = ("scheduler", "DAG is active", "file", "import", "parallelism", "worker")  # unless they block
 
 
 @app.command()
@@ -30,12 +30,12 @@ def why(
     task_id: Annotated[str | None, typer.Argument(metavar="[TASK]", help="The task's id.", show_default=False)] = None,
     map_index: Annotated[
         int | None,
-        typer.Option("--map-index", metavar="N", help="Which instance of a mapped task.", show_default=False),
+        typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False),
     ] = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Explain why a DAG, a run or a task does not run: who holds what it needs, and what helps."""
+    """Explain why a DAG, a run or a task does not run: who holds what it needs, and how to fix it."""
     from aiosched.scheduler.why.why import why as explain
 
     explanation = with_database(dsn, lambda db: explain(db, dag_id, run, task_id, map_index))
@@ -90,7 +90,7 @@ def _print(explanation: Explanation) -> None:
 
 
 def _is_shown(gate: Gate) -> bool:
-    """What is in no way and says nothing of its own is left out."""
+    """Whether to show a gate: one that blocks nothing and has no details is left out."""
     return gate.verdict not in ("ok", "not-reached") or gate.name not in _SILENT
 
 

@@ -1,1 +1,1 @@
-"""Commands for operators: database, settings, people, pools, secrets."""
+"""Commands for operators: database, settings, users, pools, secrets."""

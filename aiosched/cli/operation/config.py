@@ -62,7 +62,7 @@ def get_value(section: str, option: str, output: Output = None) -> None:
 
 
 def _text(value: Any) -> str:
-    """A value as the file and the environment take it; nothing for what is unset."""
+    """A value as the file and the environment accept it; empty if unset."""
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

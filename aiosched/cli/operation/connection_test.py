@@ -1,4 +1,4 @@
-"""Trying a connection out: what `aiosched connections test` does."""
+"""Testing a connection, for `aiosched connections test`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PORTS: Final = {
 
 
 async def try_connection(connection: ConnectionValue, *, timeout: float) -> str:
-    """Connect within `timeout` seconds and say what was shown by that.
+    """Connect within `timeout` seconds and return what was verified.
 
-    Raises Refused for a connection that names no address, AioschedError with the reason when it fails.
+    Raises Refused for a connection without an address, AioschedError with the reason if it fails.
     """
     if connection.conn_type == "postgres":
         return await _log_in(connection, timeout)
@@ -37,7 +37,9 @@ async def try_connection(connection: ConnectionValue, *, timeout: float) -> str:
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
-    return f"{host}:{port} takes connections; the login was not tried, that is not known how for {connection.conn_type}"
+    return (
+        f"{host}:{port} takes connections; the login was not tested, which is not supported for {connection.conn_type}"
+    )
 
 
 async def _log_in(connection: ConnectionValue, timeout: float) -> str:

@@ -1,6 +1,6 @@
 """`aiosched connections`: list, get, add, set, test, delete, import and export.
 
-Passwords and secret extras are shown only with `--reveal`. Options are understood with Airflow's prefix, too:
+Passwords and secret extras are shown only with `--reveal`. Options are accepted with Airflow's prefix, too:
 `--conn-uri` is `--uri`.
 """
 
@@ -53,12 +53,14 @@ Host = Annotated[str | None, typer.Option("--host", metavar="HOST", show_default
 Login = Annotated[str | None, typer.Option("--login", metavar="NAME", show_default=False)]
 Password = Annotated[
     str | None,
-    typer.Option("--password", metavar="TEXT", help="- asks, or reads the standard input.", show_default=False),
+    typer.Option(
+        "--password", metavar="TEXT", help="- prompts for it, or reads the standard input.", show_default=False
+    ),
 ]
 Port = Annotated[int | None, typer.Option("--port", min=1, max=65535, show_default=False)]
 Schema = Annotated[str | None, typer.Option("--schema", metavar="NAME", help="Or database.", show_default=False)]
 Extra = Annotated[str | None, typer.Option("--extra", metavar="JSON", help="A JSON object.", show_default=False)]
-Description = Annotated[str | None, typer.Option("--description", help="What it is for.", show_default=False)]
+Description = Annotated[str | None, typer.Option("--description", help="The purpose.", show_default=False)]
 
 _COLUMNS: Final[Columns[ConnectionInfo]] = {
     "CONNECTION": lambda info: info.conn_id,
@@ -70,7 +72,7 @@ _COLUMNS: Final[Columns[ConnectionInfo]] = {
 
 @app.command("list")
 def list_(dsn: Dsn = None, output: Output = None) -> None:
-    """List connections, without what is encrypted."""
+    """List connections, without encrypted values."""
     show_list(with_store(dsn, lambda store: store.list_connections()), _COLUMNS, output, empty="no connections")
 
 
@@ -121,7 +123,7 @@ def set_(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Make a connection or change it. Fields that are not given stay as they are; --uri and --json replace all."""
+    """Create or change a connection. Fields that are not given stay unchanged; --uri and --json replace all."""
     given = _given(type, host, login, password, port, schema, extra, description)
     if uri is None and json is None:
         before = with_store(dsn, lambda store: store.get_connections([conn_id])).get(conn_id)
@@ -141,11 +143,11 @@ def delete(conn_id: ConnId, yes: Yes = False, dsn: Dsn = None, output: Output = 
 @app.command("test")
 def try_out(
     conn_id: ConnId,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to try.")] = 10.0,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Seconds to try.")] = 10.0,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Connect to it from this machine: PostgreSQL with login, others as far as their port."""
+    """Connect to it from this machine: PostgreSQL with login, others only up to their port."""
     from aiosched.cli.operation.connection_test import try_connection
 
     found = with_store(dsn, lambda store: store.get_connection(conn_id))
@@ -177,7 +179,7 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None,
 
 @app.command()
 def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Output = None) -> None:
-    """Write all connections to a JSON file that `import` reads; with secrets only with --reveal."""
+    """Write all connections to a JSON file that `import` reads; secrets only with --reveal."""
 
     async def read(store: SecretStore) -> dict[str, ConnectionValue]:
         return await store.get_connections([info.conn_id for info in await store.list_connections(limit=1_000_000)])
@@ -214,7 +216,7 @@ def _described(conn_id: str, uri: str | None, json: str | None, given: Mapping[s
     from aiosched.core.values.connections import ConnectionValue
 
     if (uri is not None) + (json is not None) + bool(given.keys() - {"description"}) != 1:
-        raise UsageProblem("Describe the connection in one way: --uri, or --json, or --type with --host and the like.")
+        raise UsageProblem("Describe the connection in one way: --uri, --json, or --type with --host and other fields.")
     document = {"uri": uri, **given} if uri is not None else given
     if json is not None:
         read = read_json(json, "--json")
@@ -223,7 +225,7 @@ def _described(conn_id: str, uri: str | None, json: str | None, given: Mapping[s
         document = {**read, **given}
     value = ConnectionValue.from_fields(conn_id, document)
     if not value.conn_type:
-        raise UsageProblem("Say what kind of connection it is: --type postgres, for example.")
+        raise UsageProblem("Name the type of the connection, for example --type postgres.")
     return value
 
 
@@ -254,6 +256,6 @@ def _fields(value: ConnectionValue) -> dict[str, Any]:
 
 
 def _document(value: ConnectionValue) -> dict[str, Any]:
-    """The fields that are set, the extras as an object: for people who edit the file."""
+    """The fields that are set, with the extras as an object, which is easier to edit."""
     found = value.as_fields()
     return {**found, "extra": value.extra_dejson} if "extra" in found else found

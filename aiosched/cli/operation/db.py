@@ -34,12 +34,12 @@ T = TypeVar("T")
 @app.command()
 def migrate(
     sql: Annotated[
-        bool, typer.Option("--sql", help="Only print the SQL that is outstanding, for psql and the database's owner.")
+        bool, typer.Option("--sql", help="Only print the outstanding SQL, for the database's owner to run with psql.")
     ] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Bring the tables to the state that this aiosched needs; an empty database gets them."""
+    """Migrate the tables to the schema of this aiosched; creates them in an empty database."""
     from aiosched.db.server.migrate import migrate as run_migrations
     from aiosched.db.server.migrate import outstanding
     from aiosched.db.server.schema_version import HEAD
@@ -63,7 +63,7 @@ def migrate(
 
 @app.command()
 def check(dsn: Dsn = None, output: Output = None) -> None:
-    """Exit 0 if the database answers, takes writes and has the right tables."""
+    """Exit 0 if the database answers, accepts writes and has the right tables."""
     from aiosched.db.server.schema_version import current_revision
 
     async def look(db: Database) -> tuple[str, str | None]:
@@ -99,7 +99,7 @@ def info(dsn: Dsn = None, output: Output = None) -> None:
 
 @app.command()
 def reset(yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
-    """Drop everything that aiosched has in the database and make it anew."""
+    """Drop everything that aiosched has in the database and create it again."""
     from aiosched.db.server import admin
     from aiosched.db.server.dsn import address_of
 
@@ -118,17 +118,17 @@ def reset(yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
 @app.command(cls=understanding({"--clean-before-timestamp": "--before"}))
 def clean(
     before: Annotated[
-        str, typer.Option("--before", metavar="T", help="Remove what ended before this.", show_default=False)
+        str, typer.Option("--before", metavar="T", help="Remove history that ended before this.", show_default=False)
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what it would remove.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be removed.")] = False,
     yes: Yes = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Remove old history, a little at a time: finished runs with their tasks, tries, values and logs, old requests.
+    """Remove old history in small batches: finished runs with their tasks, tries, values and logs, old requests.
 
-    Unfinished runs stay, and of each DAG the newest scheduled run and the newest version. Logs are those that lie
-    on this machine. Schedulers may go on meanwhile.
+    Unfinished runs stay, as do the newest scheduled run and the newest version of each DAG. Removes only logs on this
+    machine. Schedulers can continue meanwhile.
     """
     from aiosched.db.statements import retention
     from aiosched.executors.attempt.log_files import count_logs, remove_logs
@@ -143,7 +143,9 @@ def clean(
         raise UsageProblem(f"--before {before} is in the future; name a time that has passed.")
     found = with_database(dsn, lambda db: retention.count_old(db, limit, count_logs=partial(of_runs, count_logs)))
     if found.total and not dry_run:
-        confirm(f"Remove {counted(found.runs, 'run')} and what else ended before {limit.isoformat()}?", yes=yes)
+        confirm(
+            f"Remove {counted(found.runs, 'run')} and other history that ended before {limit.isoformat()}?", yes=yes
+        )
         with console(stderr=True).status("removing") as status:
             found = with_database(
                 dsn,
@@ -168,7 +170,7 @@ def shell(dsn: Dsn = None) -> None:
 
     async def work(where: str) -> int:
         command = admin.shell(where)
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is psql's
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for psql
         try:
             return await asyncio.to_thread(_call, command.argv, dict(command.environment))
         finally:
@@ -185,10 +187,10 @@ def backup(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Write the whole database to a file; schedulers may go on meanwhile.
+    """Write the whole database to a file; schedulers can continue meanwhile.
 
-    For `aiosched db restore`, and for pg_restore of the server's version, or, where no pg_dump of that version is
-    here, for psql.
+    The file is for `aiosched db restore`, and for pg_restore of the server's version; for psql if this machine has no
+    pg_dump of that version.
     """
     from aiosched.db.server import backups
 
@@ -205,13 +207,13 @@ def backup(
 
 @app.command()
 def restore(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="What `db backup` wrote.", show_default=False)],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file that `db backup` wrote.", show_default=False)],
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Load a backup into an empty database, all or nothing; a home without an embedded database gets one.
+    """Load a backup into an empty database, all or nothing; creates an embedded database if the home has none.
 
-    The backup may come from another version of PostgreSQL.
+    The backup can come from another version of PostgreSQL.
     """
     from aiosched.db.server import backups
     from aiosched.db.server.dsn import address_of
@@ -248,10 +250,10 @@ def make_key(output: Output = None) -> None:
 
 @app.command("rotate-keys")
 def rotate_keys(dsn: Dsn = None, output: Output = None) -> None:
-    """Encrypt all variables and connections again, with the newest key.
+    """Encrypt all variables and connections again with the newest key.
 
-    Beside an embedded database a new key is made first. Keys of the setting secrets.fernet_keys: put a new one in
-    front everywhere, restart, run this, then take the old ones out.
+    With an embedded database, a new key is created first. With the setting secrets.fernet_keys, first put a new key in
+    front everywhere and restart, then run this, then remove the old keys.
     """
     done = with_store(dsn, lambda store: store.rotate(requested_by=requester()))
     talk(f"encrypted {counted(done, 'secret')} again with the newest key")
@@ -275,5 +277,5 @@ def _with_address(settings: Settings, work: Callable[[str], Awaitable[T]], *, cr
 
 
 def _call(argv: tuple[str, ...], environment: dict[str, str]) -> int:
-    """Run a client on this terminal; its exit code."""
+    """Run a client program on this terminal; returns its exit code."""
     return subprocess.run(argv, env={**os.environ, **environment}, check=False).returncode

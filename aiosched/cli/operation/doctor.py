@@ -1,4 +1,4 @@
-"""`aiosched doctor`: everything that must be right, on one screen, and what to do where it is not."""
+"""`aiosched doctor`: everything that must be right, on one screen, and how to fix what is not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line. `fix` says what to do when it is an error."""
+    """One line of the report. `fix` says how to fix an error."""
 
     check: str
     status: Literal["ok", "error"]
@@ -56,8 +56,8 @@ def doctor(dsn: Dsn = None, output: Output = None) -> None:
 
 
 async def _examine(settings: Settings) -> AsyncIterator[Finding]:
-    """One finding after the other; what builds on a broken thing is left out."""
-    if settings.database.dsn is None or settings.core.dags_folder.is_dir():  # else files are parsed elsewhere
+    """Yield the findings; checks that depend on something broken are left out."""
+    if settings.database.dsn is None or settings.core.dags_folder.is_dir():  # otherwise files are parsed elsewhere
         yield _dags_folder(settings)
     if (low := low_disk(settings.logs_folder)) is not None:
         yield Finding("disk", "error", low, "free some, or lower logs.retention_days")
@@ -73,7 +73,7 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
 def _dags_folder(settings: Settings) -> Finding:
     folder = settings.core.dags_folder
     if not folder.is_dir():
-        return Finding("dags", "error", f"{shown_path(folder)} is no folder", "aiosched init NAME, or set --dags")
+        return Finding("dags", "error", f"{shown_path(folder)} is not a folder", "aiosched init NAME, or set --dags")
     return Finding("dags", "ok", shown_path(folder))
 
 
@@ -100,7 +100,7 @@ async def _schedulers(db: Database) -> Finding:
     rows = await list_schedulers(db)
     alive = [row for row in rows if row.alive]
     if not alive:
-        return Finding("schedulers", "error", "none is alive: nothing runs", "aiosched serve")
+        return Finding("schedulers", "error", "no scheduler is alive: nothing runs", "aiosched serve")
     if dead := [row.name for row in rows if not row.alive]:
         return Finding("schedulers", "error", f"no life sign of {', '.join(dead)}", "the others take over; look there")
     oldest = max(row.lease_age for row in alive)

@@ -30,7 +30,7 @@ _FILES: Final = (
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty folder.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.", show_default=False)],
     output: Output = None,
 ) -> None:
     """Create a folder with settings, a DAG and its test."""
@@ -52,7 +52,7 @@ def init(
 
 
 def settings_file() -> str:
-    """An `aiosched.toml` that changes nothing: every setting with its default, as a comment."""
+    """An `aiosched.toml` without effect: every setting with its default, as a comment."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -73,7 +73,7 @@ def _lines() -> Iterator[str]:
 
 
 def _toml(value: Any) -> str:
-    """A default as TOML writes it; nothing for what is unset, which TOML cannot say."""
+    """A default in TOML; empty for an unset one, which TOML cannot express."""
     match value:
         case None:
             return ""

@@ -51,7 +51,7 @@ def set_(
     name: Name,
     slots: Annotated[int, typer.Argument(min=-1, metavar="SLOTS", help="-1 is infinite, 0 lets nothing run.")],
     description: Annotated[
-        str | None, typer.Argument(metavar="DESCRIPTION", help="What the pool is for.", show_default=False)
+        str | None, typer.Argument(metavar="DESCRIPTION", help="The purpose of the pool.", show_default=False)
     ] = None,
     include_deferred: Annotated[
         bool | None,
@@ -60,7 +60,7 @@ def set_(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Make a pool or change it; doing it twice is doing it once."""
+    """Create or change a pool; idempotent."""
     from aiosched.db.people.pools import set_pool
 
     async def change(db: Database) -> PoolChange:
@@ -75,7 +75,7 @@ def set_(
 
 @app.command()
 def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
-    """Delete a pool that nothing runs in."""
+    """Delete a pool that no task uses."""
     from aiosched.db.people.pools import delete_pool
 
     confirm(f"Delete pool {name}?", yes=yes)

@@ -1,4 +1,4 @@
-"""`aiosched schedulers`: who is alive."""
+"""`aiosched schedulers`: list and check."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ _COLUMNS: Final[Columns[SchedulerRow]] = {
 
 @app.command("list")
 def list_(dsn: Dsn = None, output: Output = None) -> None:
-    """List schedulers: alive, age of the lease, partitions, slots. Shares of partitions differ by at most one."""
+    """List schedulers: alive, age of the lease, partitions, slots. The numbers of their partitions differ by at most
+    one."""
     from aiosched.db.queries.status import list_schedulers
 
     rows = with_database(dsn, list_schedulers)
-    show_list(rows, _COLUMNS, output, empty="no scheduler is running; start one: aiosched serve")
+    show_list(rows, _COLUMNS, output, empty="no scheduler is running; start one with: aiosched serve")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""JSON files of variables and connections, and what the two command groups share."""
+"""JSON files of variables and connections, shared by the two command groups."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ TargetFile = Annotated[
 
 Existing = Annotated[
     Literal["overwrite", "skip", "fail"],
-    typer.Option("--existing", "--action-on-existing-key", "-a", help="What to do with those that exist."),
+    typer.Option("--existing", "--action-on-existing-key", "-a", help="What to do with existing ones."),
 ]
 
 
 def with_store(dsn: str | None, work: Callable[[SecretStore], Awaitable[T]]) -> T:
-    """Run `work` on the secrets of the database that the settings name."""
+    """Run `work` on the secret store of the configured database."""
     import asyncio
 
     from aiosched.db.crypto.keyring import Keyring
@@ -55,7 +55,7 @@ def with_store(dsn: str | None, work: Callable[[SecretStore], Awaitable[T]]) -> 
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The JSON object in a file, or on the standard input for `-`. Raises UsageProblem."""
+    """Read the JSON object in a file, or on the standard input for `-`. Raises UsageProblem."""
     try:
         text = sys.stdin.read() if str(path) == STDIN else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -63,15 +63,15 @@ def read_document(path: Path) -> dict[str, Any]:
         raise UsageProblem(f"{path} cannot be read: {reason}.") from None
     document = read_json(text, str(path))
     if not isinstance(document, dict):
-        raise UsageProblem(f"{path} must hold a JSON object: names, and what belongs to each.")
+        raise UsageProblem(f"{path} must hold a JSON object that maps names to values.")
     return document
 
 
 def write_document(path: Path, document: Mapping[str, Any], noun: str, output: Format | None) -> None:
     """Write a JSON object to a new file that only its owner can read, or to the standard output for `-`.
 
-    On the standard output it is the data, in YAML with `-o yaml`; of a file, `-o` reports its name and how many of
-    `noun` it holds. Raises Refused for a file that exists.
+    On the standard output the document is the data, in YAML with `-o yaml`; for a file, `-o` reports its name and the
+    number of `noun` in it. Raises Refused if the file exists.
     """
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if str(path) == STDIN:
@@ -89,14 +89,15 @@ def write_document(path: Path, document: Mapping[str, Any], noun: str, output: F
 
 
 def refuse_secrets(names: Iterable[str], *, reveal: bool) -> None:
-    """A file without its secrets could not be imported; one with them takes a word. Raises Refused."""
+    """Raise Refused for a document with secrets: without them it could not be imported, with them it needs
+    `--reveal`."""
     if not reveal and (found := sorted(names)):
         some = ", ".join(found[:5]) + (" …" if len(found) > 5 else "")
-        raise Refused(f"The file would hold secrets in clear text ({some}). Add --reveal if that is meant.")
+        raise Refused(f"The file would hold secrets in clear text ({some}). Add --reveal if you want that.")
 
 
 def tell_imported(file: Path, changes: Mapping[str, Change], noun: str, output: Format | None) -> None:
-    """`imported 3 variables: 2 created, 1 unchanged`; for programs the change of each name."""
+    """`imported 3 variables: 2 created, 1 unchanged`; the change of each name in JSON and YAML."""
     counts = Counter(changes.values())
     detail = ", ".join(f"{number} {change}" for change, number in counts.items())
     talk(f"imported {counted(len(changes), noun)}" + (f": {detail}" if detail else ""))

@@ -1,4 +1,4 @@
-"""`aiosched tokens`: tokens of programs that use the REST API."""
+"""`aiosched tokens`: tokens for programs that use the REST API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aiosched.db.server.engine import Database
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Tokens of programs that use the REST API."
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Tokens for programs that use the REST API."
 )
 
 _COLUMNS: Final[Columns[Token]] = {
@@ -32,27 +32,27 @@ _COLUMNS: Final[Columns[Token]] = {
 
 @app.command("list")
 def list_(
-    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only those of one person.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only tokens of this user.")] = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """List tokens; the tokens themselves are not kept."""
+    """List tokens, without their secret values, which are not stored."""
     from aiosched.db.people.accounts import list_tokens
 
     rows = with_database(dsn, lambda db: list_tokens(db, owner))
-    show_list(rows, _COLUMNS, output, empty="no tokens; make one: aiosched tokens create NAME --label WHAT")
+    show_list(rows, _COLUMNS, output, empty="no tokens; create one with: aiosched tokens create NAME --label WHAT")
 
 
 @app.command()
 def create(
     name: Name,
-    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="What it is for.")] = "command line",
-    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="At most what its owner has.")] = "viewer",
+    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="The purpose of the token.")] = "command line",
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="At most the role of its owner.")] = "viewer",
     days: Annotated[float, typer.Option("--days", min=0, help="Days until it expires; 0: never.")] = 90.0,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Make a token for a person, and print it: it is shown this once."""
+    """Create a token for a user and print it; it is shown only this once."""
     from aiosched.db.people.accounts import create_token
     from aiosched.web.auth.passwords import hash_token, new_token
 
@@ -76,7 +76,7 @@ def revoke(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Let a token in no longer."""
+    """Revoke a token."""
     from aiosched.db.people.accounts import delete_token
 
     with_database(dsn, lambda db: delete_token(db, number, None))

@@ -1,4 +1,4 @@
-"""`aiosched users`: people who may log in to the web server."""
+"""`aiosched users`: users of the web server."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from aiosched.db.people.accounts import User
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="People who may log in to the web server."
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Users of the web server.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The person's name.", show_default=False)]
 RoleWord = Annotated[str, typer.Argument(metavar="ROLE", help="viewer, operator or admin.", show_default=False)]
@@ -34,9 +32,9 @@ _COLUMNS: Final[Columns[User]] = {
 
 
 def check_role(role: str) -> str:
-    """The role; raises UsageProblem naming the near one."""
+    """The role; raises UsageProblem with a suggestion."""
     if role not in ROLES:
-        raise UsageProblem(f"{role!r} is no role: there are {', '.join(ROLES)}.{did_you_mean(role, ROLES)}")
+        raise UsageProblem(f"{role!r} is not a role; roles are {', '.join(ROLES)}.{did_you_mean(role, ROLES)}")
     return role
 
 
@@ -49,11 +47,11 @@ def ask_password() -> str:
 
 @app.command("list")
 def list_(dsn: Dsn = None, output: Output = None) -> None:
-    """List people with their roles."""
+    """List users with their roles."""
     from aiosched.db.people.accounts import list_users
 
     rows = with_database(dsn, list_users)
-    show_list(rows, _COLUMNS, output, empty="no users; make one: aiosched users create NAME --role admin")
+    show_list(rows, _COLUMNS, output, empty="no users; create one with: aiosched users create NAME --role admin")
 
 
 @app.command()
@@ -63,7 +61,7 @@ def create(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Add a person. The password is asked for, or read from stdin."""
+    """Create a user. The password is prompted for, or read from stdin."""
     import re
 
     from aiosched.db.people.accounts import NAME_PATTERN, create_user
@@ -85,13 +83,13 @@ def create(
 
 @app.command()
 def role(name: Name, role: RoleWord, dsn: Dsn = None, output: Output = None) -> None:
-    """Give a person another role."""
+    """Change a user's role."""
     _change(name, dsn, output, f"{name} is {check_role(role)} now", role=role)
 
 
 @app.command()
 def password(name: Name, dsn: Dsn = None, output: Output = None) -> None:
-    """Set a person's password, and end their sessions."""
+    """Set a user's password, and end their sessions."""
     from aiosched.db.people.accounts import change_user
     from aiosched.web.auth.passwords import check_password, hash_password
 
@@ -108,19 +106,19 @@ def password(name: Name, dsn: Dsn = None, output: Output = None) -> None:
 
 @app.command()
 def disable(name: Name, dsn: Dsn = None, output: Output = None) -> None:
-    """Let a person, and their tokens, in no longer."""
+    """Disable a user and their tokens."""
     _change(name, dsn, output, f"{name} is disabled", is_disabled=True)
 
 
 @app.command()
 def enable(name: Name, dsn: Dsn = None, output: Output = None) -> None:
-    """Undo `disable`."""
+    """Enable a disabled user."""
     _change(name, dsn, output, f"{name} is enabled", is_disabled=False)
 
 
 @app.command()
 def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
-    """Remove a person and their tokens."""
+    """Delete a user and their tokens."""
     from aiosched.db.people.accounts import delete_user
 
     confirm(f"Delete the user {name} and their tokens?", yes=yes)

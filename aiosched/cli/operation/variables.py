@@ -1,6 +1,6 @@
 """`aiosched variables`: list, get, set, delete, import and export.
 
-A value is shown as it is, unless its key says that it is a secret: then only with `--reveal`.
+A value whose key suggests a secret is shown only with `--reveal`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def list_(dsn: Dsn = None, output: Output = None) -> None:
 def get(
     key: Key,
     default: Annotated[
-        str | None, typer.Option("--default", "-d", metavar="VALUE", help="What to show if there is none.")
+        str | None, typer.Option("--default", "-d", metavar="VALUE", help="The value to show if there is none.")
     ] = None,
     reveal: Reveal = False,
     dsn: Dsn = None,
@@ -81,14 +81,12 @@ def set_(
     value: Annotated[
         str, typer.Argument(metavar="VALUE", help="The value; - reads the standard input.", show_default=False)
     ],
-    description: Annotated[
-        str | None, typer.Option("--description", help="What it is for.", show_default=False)
-    ] = None,
+    description: Annotated[str | None, typer.Option("--description", help="The purpose.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", "-j", help="Refuse a value that is not JSON.")] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Make a variable or change it; doing it twice is doing it once."""
+    """Create or change a variable; idempotent."""
     from aiosched.db.people.secrets import VariableValue
 
     text = sys.stdin.read().removesuffix("\n") if value == "-" else value
@@ -138,7 +136,7 @@ def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Ou
 
 
 def _masked(key: str, text: str) -> str:
-    """The value for people: `***` for a secret, and in the place of secrets inside of JSON."""
+    """The value for people, with `***` for a secret and for secrets inside JSON."""
     from aiosched.core.values.masking import Redactor
 
     redactor = Redactor()

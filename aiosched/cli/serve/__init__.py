@@ -1,1 +1,1 @@
-"""`aiosched serve`: the process, what it shows, how it ends."""
+"""`aiosched serve`: the process, its output, and how it stops."""

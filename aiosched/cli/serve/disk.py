@@ -1,4 +1,4 @@
-"""What people are told of the disk that the logs lie on."""
+"""Messages about the disk of the logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_FREE: Final = 1 << 30  # bytes
 
 
 def logs_summary(settings: Settings) -> str:
-    """Where logs lie and how long they stay, with a warning when the disk runs low: for the banner."""
+    """For the banner: where logs are and how long they are kept, with a warning if the disk runs low."""
     days = settings.logs.retention_days
     folder = settings.logs.folder or settings.core.home / "logs"
     kept = f"kept for {days:g} days after a run" if days else "kept for ever"
@@ -24,7 +24,7 @@ def logs_summary(settings: Settings) -> str:
 
 
 def low_disk(folder: Path) -> str | None:
-    """How little is free on the disk of `folder` (which may not be there yet); None when it is enough."""
+    """A message if little is free on the disk of `folder` (which need not exist yet); None if it is enough."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     free = shutil.disk_usage(folder).free

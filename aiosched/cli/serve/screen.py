@@ -1,4 +1,4 @@
-"""What `serve` shows: the banner, a line for each run that starts and ends, or the same as JSON lines."""
+"""The output of `serve`: the banner, and a line for each start and end of a run; or the same as JSON lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Screen:
         self._json = chosen(output) in (Format.JSON, Format.YAML)
         self._width = 0
         self._gone = False
-        self._held: list[SchedulerEvent] | None = []  # runs that moved before the banner was complete
+        self._held: list[SchedulerEvent] | None = []  # runs that changed before the banner was complete
 
     def title(self) -> None:
         if not self._json:
@@ -38,7 +38,7 @@ class Screen:
             self._line(f"  {name:<10} {text}")
 
     def dags(self, folder: str, stats: ParserStats | None, *, watching: bool) -> None:
-        """What the first pass over the DAG files found; None while it is still at work."""
+        """The result of the first pass over the DAG files; None if it is not finished."""
         if stats is None:
             self.fact("dags", f"{folder}   still parsing, watching", folder=folder)
             return
@@ -48,7 +48,7 @@ class Screen:
         self.fact("dags", text + parsed, folder=folder, **asdict(stats))
 
     def ready(self, seconds: float) -> None:
-        """The end of the banner; runs are shown from here on."""
+        """End the banner; from here on runs are shown."""
         if self._json:
             self._object("ready", datetime.now(UTC), {"version": __version__, "seconds": round(seconds, 3)})
         else:
@@ -83,7 +83,7 @@ class Screen:
         self._write(json.dumps({"event": event, "at": instant, **data}, default=str))
 
     def _write(self, line: str) -> None:
-        """One line; a reader that has gone (`serve | head`) does not end the scheduler."""
+        """Write one line; a closed reader (`serve | head`) does not end the scheduler."""
         if self._gone:
             return
         try:

@@ -29,7 +29,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 T = TypeVar("T")
 
 ROLES: Final = ("scheduler", "web", "parser")
-_FIRST_PASS_SECONDS: Final = 5.0  # how long the banner waits for the first pass over the DAG files
+_FIRST_PASS_SECONDS: Final = 5.0  # seconds that the banner waits for the first pass over the DAG files
 
 
 @app.command()
@@ -40,10 +40,10 @@ def serve(
         str | None, typer.Option("--executor", metavar="KIND", help="local (processes) or inline (this process).")
     ] = None,
     slots: Annotated[
-        int | None, typer.Option("--slots", metavar="N", help="Plain functions that run at a time.")
+        int | None, typer.Option("--slots", metavar="N", help="Maximum number of concurrent plain functions.")
     ] = None,
     parallelism: Annotated[
-        int | None, typer.Option("--parallelism", metavar="N", help="Tasks that run at a time.")
+        int | None, typer.Option("--parallelism", metavar="N", help="Maximum number of concurrent tasks.")
     ] = None,
     grace: Annotated[
         float | None, typer.Option("--grace", metavar="SECONDS", help="Seconds that Ctrl-C waits for tasks.")
@@ -55,7 +55,7 @@ def serve(
         bool, typer.Option("--until-idle", help="Exit 0 once no run of the fleet is unfinished or due.")
     ] = False,
     run_duration: Annotated[
-        float | None, typer.Option("--run-duration", metavar="SECONDS", help="Stop after so many seconds.")
+        float | None, typer.Option("--run-duration", metavar="SECONDS", help="Stop after this many seconds.")
     ] = None,
     no_web: Annotated[bool, typer.Option("--no-web", help="Without the web server.")] = False,
     migrate: Annotated[
@@ -112,7 +112,7 @@ def serve(
 
 
 def read_roles(text: str | None) -> set[str]:
-    """The parts to run; raises UsageProblem naming the near one."""
+    """The parts to run; raises UsageProblem with a suggestion."""
     if text is None:
         return set(ROLES)
     roles = {word.strip() for word in text.split(",") if word.strip()}
@@ -128,13 +128,13 @@ def _check_folder(settings: Settings) -> None:
     folder = settings.core.dags_folder
     if not folder.is_dir():
         raise ConfigError(
-            f"There is no DAGs folder {shown_path(folder)}. Make a start with `aiosched init demo`, "
-            "or name yours with --dags or AIOSCHED_DAGS."
+            f"There is no DAGs folder {shown_path(folder)}. Start with `aiosched init demo`, "
+            "or name your folder with --dags or AIOSCHED_DAGS."
         )
 
 
 def _configure_logging(loaded: Loaded) -> None:
-    """On a terminal the screen tells what happens, so unless asked for more the log says what is wrong."""
+    """On a terminal the screen shows what happens, so by default the log has only warnings and errors."""
     import sys
 
     from aiosched.logs import configure_logging
@@ -154,7 +154,7 @@ def _loop_factory() -> Any:
 
 
 class _Service:
-    """One run of `serve`: start, show, wait for a reason to end, end."""
+    """One run of `serve`: start, show, wait for a reason to stop, stop."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class _Service:
         self.started = time.monotonic()
 
     async def run(self) -> int:
-        """Serve until asked to stop; the exit code."""
+        """Serve until asked to stop; returns the exit code."""
         self.requests.install()
         self.screen.title()
         if "scheduler" not in self.roles:
@@ -188,7 +188,7 @@ class _Service:
 
     @contextlib.asynccontextmanager
     async def _web_beside(self, dsn: str, scheduler: Scheduler | None = None) -> AsyncIterator[str | None]:
-        """The web server in a process of its own, as long as the block; its address, None without the role."""
+        """Run the web server in its own process during the block; yields its address, None without the role."""
         if "web" not in self.roles:
             yield None
             return
@@ -200,7 +200,7 @@ class _Service:
         process = WebProcess(self.settings, dsn, sock)
         await process.start()
         if scheduler is not None:
-            scheduler.on_close(process.stop)  # before the database goes
+            scheduler.on_close(process.stop)  # before the database stops
         try:
             yield ports.url_of(sock, web.host)
         finally:
@@ -213,13 +213,13 @@ class _Service:
                 None: "no login on loopback",
                 "none": "no login",
                 "password": "login by password",
-                "oidc": "login with a provider",
+                "oidc": "login with an identity provider",
             }[auth]
             self.screen.fact("web", f"{url}   {login}", url=url)
 
     @contextlib.asynccontextmanager
     async def _scheduler(self) -> AsyncIterator[Scheduler | None]:
-        """A started scheduler; None when asked to stop before it was ready."""
+        """A started scheduler; None if asked to stop before it was ready."""
         from aiosched.scheduler import Scheduler
 
         scheduler = Scheduler(
@@ -256,7 +256,7 @@ class _Service:
         self.screen.fact("logs", logs_summary(self.settings))
 
     async def _first_pass(self, scheduler: Scheduler) -> Parser | None:
-        """The parser once it has seen every file, None if that takes longer than a banner may wait."""
+        """The parser after its first pass, None if that takes longer than the banner may wait."""
 
         async def seen() -> Parser:
             while (parser := scheduler.parser) is None:  # noqa: ASYNC110  # it is made right after the start
@@ -275,7 +275,7 @@ class _Service:
         return None
 
     async def _serve(self, scheduler: Scheduler) -> int:
-        """Wait for a reason to end, then end; the exit code."""
+        """Wait for a reason to stop, then stop; the exit code."""
         idle = asyncio.ensure_future(scheduler.wait_idle() if self.until_idle else asyncio.Event().wait())
         left = None if self.run_duration is None else max(self.started + self.run_duration - time.monotonic(), 0.0)
         timer = asyncio.ensure_future(asyncio.sleep(left) if left is not None else asyncio.Event().wait())
@@ -283,7 +283,7 @@ class _Service:
         try:
             await asyncio.wait({idle, timer, asked, scheduler.failed}, return_when=asyncio.FIRST_COMPLETED)
             if scheduler.failed.done():
-                await scheduler.failed  # raises what made it impossible to go on
+                await scheduler.failed  # raises the error that stopped it
             reached = idle.done() and not asked.done()
             if reached:
                 await idle
@@ -351,11 +351,11 @@ class _Service:
         return 0
 
     async def _first(self, wanted: Awaitable[Any], *others: Awaitable[Any]) -> bool:
-        """Whether `wanted` is done first. The others are cancelled unless they are somebody's tasks."""
+        """Whether `wanted` is done first. The others are cancelled, except tasks that were passed in."""
         given = [wanted, *others]
         tasks = [asyncio.ensure_future(one) for one in given]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for one, task in zip(given, tasks, strict=True):
-            if one is not task:  # made here, from a coroutine
+            if one is not task:  # created here from a coroutine
                 task.cancel()
         return tasks[0].done()

@@ -1,6 +1,6 @@
-"""How `serve` ends: asked once it drains, asked twice it ends what runs, asked three times it exits.
+"""How `serve` stops: the first request drains, the second one ends running tasks, the third one exits.
 
-Source: docs/operations.md, "The command line". TERM counts like Ctrl-C.
+Source: docs/operations.md, "The command line". SIGTERM counts like Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from aiosched.cli.base.output import counted, duration, talk
 
-_SECOND_GRACE: Final = 5.0  # between TERM and KILL, after the second request
+_SECOND_GRACE: Final = 5.0  # seconds between TERM and KILL, after the second request
 _NAMED: Final = 5  # running tasks that the countdown names
 _TICK: Final = 1.0
 
@@ -24,7 +24,7 @@ RunningAttempt = tuple[str, str, str, float]  # DAG id, run id, task id, seconds
 
 
 class Stoppable(Protocol):
-    """What is needed of a scheduler to end it."""
+    """The part of a scheduler that is needed to stop it."""
 
     async def drain(self, grace: float) -> object: ...
     async def stop(self, grace: float) -> object: ...
@@ -41,13 +41,13 @@ class StopRequests:
     insisted: asyncio.Event = field(default_factory=asyncio.Event)
 
     def install(self) -> None:
-        """Listen to Ctrl-C and TERM on the running loop."""
+        """Handle Ctrl-C and SIGTERM on the running loop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.ask)
 
     def ask(self) -> None:
-        """One more request."""
+        """Count one more request."""
         self.count += 1
         if self.count == 1:
             self.asked.set()
@@ -58,9 +58,9 @@ class StopRequests:
 
 
 async def end(scheduler: Stoppable, requests: StopRequests, *, grace: float) -> bool:
-    """Drain for at most `grace` seconds, then stop; a second request meanwhile ends what runs at once.
+    """Drain for at most `grace` seconds, then stop; a second request ends running tasks at once.
 
-    True when everything that ran could finish by itself.
+    True if all running tasks finished by themselves.
     """
     draining = asyncio.ensure_future(scheduler.drain(grace))
     insisting = asyncio.ensure_future(requests.insisted.wait())
@@ -88,7 +88,7 @@ async def end(scheduler: Stoppable, requests: StopRequests, *, grace: float) -> 
 
 
 async def _count_down(scheduler: Stoppable, grace: float) -> None:
-    """Name what still runs: one rewritten line on a terminal, elsewhere a line when that changes."""
+    """Show what still runs: one updated line on a terminal, elsewhere a line for each change."""
     terminal = sys.stderr.isatty()
     ends = time.monotonic() + grace
     told: frozenset[tuple[str, str, str]] | None = None

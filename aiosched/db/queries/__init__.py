@@ -1,1 +1,1 @@
-"""What people and running tasks read. Read only."""
+"""Read-only queries for people and running tasks."""

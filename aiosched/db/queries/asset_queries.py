@@ -1,4 +1,4 @@
-"""What people and tasks read about assets and their events. No decisions live here."""
+"""Queries on assets and their events, for people and tasks. No decisions here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AssetRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """An event of an asset. The source is None for one that a person emitted."""
+    """An event of an asset. The source is None if a person emitted it."""
 
     id: int
     name: str
@@ -65,7 +65,7 @@ ASSETS: Final = """
 async def list_assets(
     db: Database, *, name: str | None = None, after: str | None = None, limit: int | None = None
 ) -> list[AssetRow]:
-    """Assets by name, inactive ones too, from the one behind `after` on; or only the one with that name."""
+    """Assets by name, including inactive ones, after the one named `after`; or only the one with that `name`."""
     async with db.acquire() as conn:
         rows = await conn.fetch(ASSETS, name, after, limit)
     return [
@@ -83,7 +83,7 @@ async def list_assets(
 
 
 async def get_asset(db: Database, name: str) -> AssetRow:
-    """One asset; raises NotFound naming near ones."""
+    """One asset; raises NotFound with suggestions."""
     if found := await list_assets(db, name=name):
         return found[0]
     async with db.acquire() as conn:
@@ -123,7 +123,7 @@ async def events_of(
 ) -> list[EventRow]:
     """The newest `limit` events of the asset with that name or URI, or that an alias led to; oldest first.
 
-    `before`: only those before the event of that timestamp and id.
+    `before`: only events before the one with that timestamp and id.
     """
     return [_event(row) for row in await conn.fetch(EVENTS_OF, name, uri, alias, limit, *(before or (None, None)))]
 
@@ -150,5 +150,5 @@ NAMES_AT: Final = "SELECT uri, min(name) AS name FROM asset WHERE uri = ANY($1::
 
 
 async def names_at(conn: DatabaseConnection, uris: Collection[str]) -> dict[str, str]:
-    """The names of the active assets at these URIs; URIs where there is none are absent."""
+    """The names of the active assets with these URIs; other URIs are absent."""
     return {row["uri"]: row["name"] for row in await conn.fetch(NAMES_AT, sorted(uris))}

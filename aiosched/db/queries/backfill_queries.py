@@ -1,4 +1,4 @@
-"""What people read of backfills. Read only."""
+"""Read-only queries on backfills, for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aiosched.errors import NotFound
 
 @dataclass(frozen=True, slots=True)
 class BackfillRow:
-    """A backfill and how many of its runs are where. Dates are inclusive, UTC."""
+    """A backfill and the number of its runs in each state. Dates are inclusive, UTC."""
 
     id: int
     dag_id: str

@@ -1,4 +1,4 @@
-"""The audit log: who asked for what, and what became of it. Read only."""
+"""The audit log: requests, requesters and outcomes. Read only."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def get_command(db: Database, number: int) -> CommandRow:
     return _row(row)
 
 
-# Index: ix_command_dag_id_id, backwards. Of a request on many instances its result says which they were.
+# Index: ix_command_dag_id_id, backwards. The result of a request on many instances says which they were.
 COMMANDS_ON_INSTANCE: Final = f"""
     SELECT * FROM (
         {_COLUMNS} WHERE dag_id = $1 AND verb IN ('clear', 'mark_tasks', 'mark_run', 'cancel_run', 'set_note')
@@ -88,7 +88,7 @@ COMMANDS_ON_INSTANCE: Final = f"""
 async def commands_on_instance(
     db: Database, dag_id: str, run_id: str, task_id: str, map_index: int, *, limit: int
 ) -> list[CommandRow]:
-    """The requests that touched a task instance or its whole run, newest first, of the newest 500 of its DAG."""
+    """The requests that affected a task instance or its whole run, newest first, among the newest 500 of its DAG."""
     async with db.acquire() as conn:
         rows = await conn.fetch(COMMANDS_ON_INSTANCE, dag_id, run_id, task_id, map_index, limit)
     return [_row(row) for row in rows]

@@ -1,4 +1,4 @@
-"""How long tasks took: averages over their latest successes. No decisions live here."""
+"""Average durations of tasks over their latest successes. No decisions here."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ AVERAGE_DURATIONS: Final = """
 async def average_durations(
     conn: DatabaseConnection, dag_ids: Sequence[str], *, runs: int = 20
 ) -> dict[tuple[str, str], timedelta]:
-    """How long each task took on average, by (DAG id, task id); tasks that never succeeded are absent.
+    """The average duration of each task by (DAG id, task id); tasks without a success are absent.
 
-    Counted are the successes of the latest `runs` finished runs of each DAG.
+    Counts the successes in the latest `runs` finished runs of each DAG.
     """
     rows = await conn.fetch(AVERAGE_DURATIONS, list(dag_ids), runs)
     return {(row["dag_id"], row["task_id"]): row["duration"] for row in rows}

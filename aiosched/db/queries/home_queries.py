@@ -1,4 +1,4 @@
-"""What the first page shows: recent runs, late DAGs, what needs attention. Read only, and never all of history."""
+"""Queries of the first page: recent runs, late DAGs, what needs attention. Read only, and bounded."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 from aiosched.db.server.engine import Database
 
-NEWEST: Final = 5_000  # runs that are read, newest first
+NEWEST: Final = 5_000  # maximum number of runs to read, newest first
 
 
 @dataclass(frozen=True, slots=True)
 class RecentRun:
-    """A run in time."""
+    """A run on the timeline."""
 
     dag_id: str
     run_id: str
@@ -34,7 +34,7 @@ class ComingRun:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """Something about a DAG that needs attention: `number` of what, since when."""
+    """Something about a DAG that needs attention: how many (`number`), and since when."""
 
     dag_id: str
     run_id: str | None
@@ -92,7 +92,7 @@ ACTIVE_RUNS: Final = """
 
 
 async def recent_runs(db: Database, since: datetime, until: datetime, *, limit: int) -> list[RecentRun]:
-    """Runs that were running at some time in [since, until), of the newest ones; latest start first."""
+    """Runs that were running at some time in [since, until), among the newest ones; latest start first."""
     async with db.acquire() as conn:
         return [RecentRun(**dict(row)) for row in await conn.fetch(RECENT, since, until, limit, NEWEST)]
 
@@ -104,13 +104,13 @@ async def coming_runs(db: Database, since: datetime, until: datetime, *, limit: 
 
 
 async def failed_since(db: Database, since: datetime) -> int:
-    """How many of the newest runs failed since then."""
+    """The number of failed runs since then, among the newest runs."""
     async with db.acquire() as conn:
         return int(await conn.fetchval(FAILED_SINCE, since, NEWEST))
 
 
 async def active_runs(db: Database) -> tuple[int, int]:
-    """How many runs are running and queued."""
+    """The numbers of running and of queued runs."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(ACTIVE_RUNS)
     return row["running"], row["queued"]
@@ -129,12 +129,12 @@ async def last_failed(db: Database, *, limit: int) -> list[Concern]:
 
 
 async def paused_with_runs(db: Database, *, limit: int) -> list[Concern]:
-    """DAGs that are paused while runs of theirs wait."""
+    """Paused DAGs with waiting runs."""
     async with db.acquire() as conn:
         return [Concern(**dict(row)) for row in await conn.fetch(PAUSED_WITH_RUNS, limit)]
 
 
 async def callbacks_given_up(db: Database, *, limit: int) -> list[Concern]:
-    """DAGs with callbacks that were lost too often."""
+    """DAGs with callbacks that were given up after too many losses."""
     async with db.acquire() as conn:
         return [Concern(**dict(row)) for row in await conn.fetch(GIVEN_UP, limit)]

@@ -1,7 +1,7 @@
-"""Statements for waiting until the whole fleet is idle: is anything left to do? No decisions live here.
+"""Statements that tell whether the whole fleet is idle.
 
-Each names one thing that is left, for people. Ask all of them in one snapshot: what one of them has
-just done may be what another has just begun.
+No decisions here. Each returns one thing that is left to do, for people. Run all of them in one snapshot: work can move
+from what one of them reads to what another one reads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNFINISHED: Final = """
 
 
 async def unfinished_work(conn: DatabaseConnection) -> str | None:
-    """A request, report, callback or run that is not finished; None when there is none."""
+    """A request, report, callback or run that is not finished; None without one."""
     waiting: str | None = await conn.fetchval(WAITING)
     if waiting is not None:
         return waiting
@@ -45,7 +45,7 @@ async def unfinished_work(conn: DatabaseConnection) -> str | None:
     return unfinished
 
 
-# The next run that the owner has stored decides, unless there is none, or the version is so new that the owner may not
+# The next run that the owner has stored decides, unless there is none or the version is so new that the owner may not
 # have read it. Index: ix_dag_partition.
 PERHAPS_DUE: Final = f"""
     SELECT {DAG_COLUMNS} FROM dag
@@ -61,7 +61,7 @@ PERHAPS_DUE: Final = f"""
 async def perhaps_due(
     conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, noticed_within: float
 ) -> list[DagRow]:
-    """The DAGs of these partitions whose schedule may have a run for `now`, for which it must be computed.
+    """The DAGs of these partitions whose schedule can have a run for `now`, so it must be computed.
 
     Owners notice a new version within `noticed_within` seconds.
     """

@@ -1,4 +1,4 @@
-"""What pages that are open need of changed runs: their rows again, and the states of their task instances."""
+"""Queries for open pages: the rows of changed runs, and the states of their task instances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiosched.db.server.engine import Database
 
 @dataclass(frozen=True, slots=True)
 class ChangedRun:
-    """The columns of a run that change."""
+    """The mutable columns of a run."""
 
     key: int
     dag_id: str
@@ -26,7 +26,7 @@ class ChangedRun:
 
 @dataclass(frozen=True, slots=True)
 class ChangedTask:
-    """The columns of a task instance that change and that pages show of many."""
+    """The mutable columns of a task instance that lists show."""
 
     task_index: int
     map_index: int
@@ -38,7 +38,7 @@ class ChangedTask:
 
 @dataclass(frozen=True, slots=True)
 class DoneRequest:
-    """A request that was answered."""
+    """An answered request."""
 
     id: int
     dag_id: str | None
@@ -58,7 +58,7 @@ REQUESTS: Final = "SELECT id, dag_id, verb, state FROM command WHERE id = ANY ($
 
 
 async def read_changed_runs(db: Database, keys: Collection[int]) -> list[ChangedRun]:
-    """The runs with these keys, in no order; those that are gone are left out."""
+    """The runs with these keys, unordered; deleted ones are absent."""
     async with db.acquire() as conn:
         return [ChangedRun(**dict(row)) for row in await conn.fetch(RUNS, list(keys))]
 
@@ -70,6 +70,6 @@ async def read_states(db: Database, run: int, *, limit: int) -> list[ChangedTask
 
 
 async def read_requests(db: Database, ids: Collection[int]) -> list[DoneRequest]:
-    """What was asked by these requests."""
+    """The requests with these numbers."""
     async with db.acquire() as conn:
         return [DoneRequest(**dict(row)) for row in await conn.fetch(REQUESTS, list(ids))]

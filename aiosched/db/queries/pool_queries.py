@@ -1,7 +1,7 @@
-"""Which task instances hold the slots of a pool, and which wait for them, for people. Read only.
+"""The task instances that hold slots of a pool and those that wait for them, for people.
 
-The row of a task instance does not name its pool: its DAG version does. So the versions of unfinished runs are read
-first (each once, however many runs it has), then the instances of those of their tasks that name the pool, by key.
+Read only. The pool of a task instance is not in its row but in its DAG version. So the versions of unfinished runs are
+read first (each once, however many runs it has), then the instances of those of their tasks that name the pool, by key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PoolMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PoolUser:
-    """A task instance that holds slots of a pool or waits for them; `since`: when it began to."""
+    """A task instance that holds slots of a pool or waits for them; `since` is when that began."""
 
     run: int
     dag_id: str
@@ -46,7 +46,7 @@ class PoolUser:
 
     @property
     def place(self) -> tuple[int, datetime, int, int, int]:
-        """Where it stands among those that wait: the order of core/slots/waiting.py, and keys between equals."""
+        """Its sort key among those that wait: the order of core/slots/waiting.py, then keys."""
         return -self.weight, self.logical_at, self.map_index, self.run, self.task_index
 
 
@@ -62,13 +62,13 @@ SPECS: Final = """
 async def pool_members(db: Database, pool: str) -> list[PoolMember]:
     """The tasks of unfinished runs' versions that name `pool`.
 
-    A version that cannot be read has none here: schedulers leave its runs alone, and say so.
+    A version that cannot be read is left out: schedulers do not run it, and report it.
     """
     async with db.acquire() as conn:
         rows = await conn.fetch(SPECS)
     found: list[PoolMember] = []
     for row in rows:
-        with contextlib.suppress(Exception):  # whatever is wrong with one, the others are shown
+        with contextlib.suppress(Exception):  # whatever is wrong with one version, show the others
             found += _members_of(row["id"], decode_spec(row["spec"]), pool)
     return found
 
@@ -97,9 +97,9 @@ USERS: Final = """
      ) AS ti
      WHERE r.state IN ('queued', 'running')
 """
-# Those that hold the longest first.
+# The longest holders first.
 HOLDERS: Final = f"SELECT * FROM ({USERS}) AS u ORDER BY since, run, task_index, map_index LIMIT $7"
-# In the order in which they are served; what is paused does not wait.
+# In the order of service; tasks of paused DAGs do not wait.
 WAITING: Final = f"""
     SELECT * FROM ({USERS}) AS u
      WHERE NOT EXISTS (SELECT FROM dag WHERE dag.dag_id = u.dag_id AND dag.is_paused)
@@ -112,7 +112,7 @@ WAITING: Final = f"""
 async def pool_holders(
     db: Database, members: Collection[PoolMember], *, include_deferred: bool, limit: int
 ) -> list[PoolUser]:
-    """Those that hold slots, the longest holders first. `include_deferred`: deferred tasks hold theirs."""
+    """The instances that hold slots, the longest holders first. `include_deferred`: deferred tasks keep their slots."""
     states = [*HOLDING_SLOT, TaskState.DEFERRED] if include_deferred else [*HOLDING_SLOT]
     async with db.acquire() as conn:
         rows = await conn.fetch(HOLDERS, *_columns(members), sorted(states), limit)
@@ -122,7 +122,7 @@ async def pool_holders(
 async def pool_waiting(
     db: Database, members: Collection[PoolMember], *, after: Place | None = None, limit: int
 ) -> list[PoolUser]:
-    """Those that wait, first to last, behind the place `after`."""
+    """The instances that wait, in order, after the sort key `after`."""
     async with db.acquire() as conn:
         rows = await conn.fetch(WAITING, *_columns(members), [TaskState.SCHEDULED], *(after or [None] * 5), limit)
     return [PoolUser(**dict(row)) for row in rows]

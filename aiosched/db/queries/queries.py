@@ -1,8 +1,7 @@
-"""What people read of DAGs, runs and tasks. Read only, paged, with SQLAlchemy Core.
+"""Queries on DAGs, runs and tasks, for people. Read only, paged, with SQLAlchemy Core.
 
-Every list takes `limit` and a key to continue from, so its cost does not depend on how much
-history there is. The scheduler reads nothing here; its statements stand in the neighbours,
-and the state of parsing and of the schedulers in status.py.
+Every list takes `limit` and a key to continue from, so its cost does not depend on the size of the history. The
+scheduler uses none of these. The state of parsing and of the schedulers is in status.py.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from aiosched.errors import NotFound, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class DagListRow:
-    """A DAG in a list. `next_run_after` is the instant at which its next scheduled run is due."""
+    """A DAG in a list. `next_run_after` is when its next scheduled run is due."""
 
     dag_id: str
     schedule: str | None
@@ -68,7 +67,7 @@ def _select_dags() -> Select[Any]:
     active = (
         select(func.count())
         .where(
-            dag_run.c.partition == dag.c.partition,  # the partial index of unfinished runs starts with it
+            dag_run.c.partition == dag.c.partition,  # the partial index of unfinished runs begins with it
             dag_run.c.dag_id == dag.c.dag_id,
             dag_run.c.state.in_(["queued", "running"]),
         )
@@ -115,10 +114,10 @@ async def list_dags(
     after: tuple[str, datetime | None] | None = None,
     limit: int = 100,
 ) -> list[DagListRow]:
-    """DAGs by id or in another order, from the one behind `after` (its id and next run) on.
+    """DAGs by id or in another `order`, after the one with the id and next run `after`.
 
-    `pattern` is a glob, `search` a part of id or description; stale ones only with `stale` or as `status`; those with
-    all of the `tags`.
+    `pattern` is a glob, `search` a part of id or description; stale DAGs only with `stale` or as `status`; `tags` must
+    all match.
     """
     query = _select_dags().limit(limit)
     due = func.coalesce(dag.c.next_dagrun_create_after, _NEVER)
@@ -151,19 +150,19 @@ _STATUS_FILTERS: Final = {
     "stale": and_(~dag.c.has_import_errors, dag.c.is_stale),
     "paused": and_(~dag.c.has_import_errors, ~dag.c.is_stale, dag.c.is_paused),
     "active": and_(~dag.c.has_import_errors, ~dag.c.is_stale, ~dag.c.is_paused),
-}  # as DagRow.status says it
+}  # as DagRow.status
 
 
 @dataclass(frozen=True, slots=True)
 class TagRow:
-    """A tag, and how many DAGs that are not stale have it."""
+    """A tag and the number of DAGs with it, stale ones excluded."""
 
     tag: str
     dags: int
 
 
 async def list_tags(db: Database, *, after: str | None = None, limit: int | None = None) -> list[TagRow]:
-    """The tags of DAGs that are not stale, by name, from the one behind `after` on."""
+    """The tags of DAGs that are not stale, by name, after the tag `after`."""
     tags = select(func.unnest(dag.c.tags).label("tag")).where(~dag.c.is_stale).subquery()
     query = select(tags.c.tag, func.count()).group_by(tags.c.tag).order_by(tags.c.tag).limit(limit)
     if after is not None:
@@ -172,7 +171,7 @@ async def list_tags(db: Database, *, after: str | None = None, limit: int | None
 
 
 async def get_dag(db: Database, dag_id: str) -> DagListRow:
-    """One DAG; raises NotFound naming near ids."""
+    """One DAG; raises NotFound with suggestions."""
     rows = await fetch(db, _select_dags().where(dag.c.dag_id == dag_id))
     if not rows:
         raise NotFound(f"There is no DAG {dag_id!r}.{await _near_dag(db, dag_id)}")
@@ -180,7 +179,7 @@ async def get_dag(db: Database, dag_id: str) -> DagListRow:
 
 
 async def matching_dags(db: Database, pattern: str) -> list[str]:
-    """The ids that the glob `pattern` (`*`, `?`) or the plain id names; raises NotFound when there is none."""
+    """The ids that match the glob `pattern` (`*`, `?`) or plain id; raises NotFound without any."""
     query = select(dag.c.dag_id).where(dag.c.dag_id.like(like(pattern), escape="\\")).order_by(dag.c.dag_id)
     found = [row.dag_id for row in await fetch(db, query)]
     if not found:
@@ -189,7 +188,7 @@ async def matching_dags(db: Database, pattern: str) -> list[str]:
 
 
 async def get_spec(db: Database, dag_id: str) -> DagSpec:
-    """The newest version of a DAG as parsing stored it. Raises NotFound, and Refused for one that cannot be read."""
+    """The newest version of a DAG as parsing stored it. Raises NotFound, and Refused if it cannot be read."""
     query = (
         select(dag_version.c.number, cast(dag_version.c.spec, Text).label("spec"))
         .join(dag, dag.c.version_id == dag_version.c.id)
@@ -248,7 +247,7 @@ class RunRow:
 
     @property
     def seconds(self) -> float | None:
-        """From start to end; None while it runs or waits."""
+        """The duration from start to end; None while it runs or waits."""
         return None if not (self.start_date and self.end_date) else (self.end_date - self.start_date).total_seconds()
 
 
@@ -294,9 +293,9 @@ async def list_runs(
 
 
 async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
-    """The run that a person means: `latest`, `latest-failed`, a run id or a logical date (UTC without a zone).
+    """The run named by `latest`, `latest-failed`, a run id or a logical date (UTC without a zone).
 
-    The latest run is the one created last. Raises NotFound naming the DAG, or the newest runs.
+    The latest run is the one created last. Raises NotFound with the DAG or the newest run.
     """
     if reference in ("latest", "latest-failed"):
         states = ("failed",) if reference == "latest-failed" else ()
@@ -312,7 +311,7 @@ async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
         return RunRow(**rows[0]._mapping)
     await get_dag(db, dag_id)
     newest = [run.run_id for run in await list_runs(db, dag_id=dag_id, limit=200)]
-    hint = did_you_mean(reference, newest) or (f" The newest is {newest[0]}." if newest else " It has no run yet.")
+    hint = did_you_mean(reference, newest) or (f" The newest is {newest[0]}." if newest else " It has no runs yet.")
     raise NotFound(f"DAG {dag_id!r} has no run {reference!r}.{hint}")
 
 
@@ -357,7 +356,7 @@ class TaskRow:
 
 
 async def get_version_spec(db: Database, version_key: int) -> DagSpec:
-    """The DAG version that a run is pinned to. Raises NotFound, and Refused for one that cannot be read."""
+    """The DAG version to which a run is pinned. Raises NotFound, and Refused if it cannot be read."""
     document = cast(dag_version.c.spec, Text).label("spec")
     query = select(dag_version.c.dag_id, dag_version.c.number, document).where(dag_version.c.id == version_key)
     rows = await fetch(db, query)
@@ -367,7 +366,7 @@ async def get_version_spec(db: Database, version_key: int) -> DagSpec:
 
 
 async def count_tasks(db: Database, run: RunRow) -> dict[str, int]:
-    """How many task instances of a run are in each state; `none` for those without one."""
+    """The number of task instances of a run in each state; `none` for those without a state."""
     query = (
         select(task_instance.c.state, func.count().label("number"))
         .where(task_instance.c.run_id == run.key)
@@ -386,7 +385,7 @@ async def list_run_tasks(
     after: tuple[int, int] | None = None,
     limit: int = 200,
 ) -> list[TaskRow]:
-    """Task instances of a run in the order of the DAG, behind (task index, map index) `after`.
+    """Task instances of a run in the order of the DAG, after (task index, map index) `after`.
 
     Raises NotFound for a `task_id` that the run's DAG version does not have.
     """

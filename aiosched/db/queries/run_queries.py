@@ -1,7 +1,7 @@
-"""What pages show of runs and task instances beyond single rows: filtered lists, the grid, the calendar, statistics.
+"""Queries for pages on runs and task instances: filtered lists, the grid, the calendar, statistics.
 
-Read only. Every list is keyed, so its cost does not depend on how much history there is; the grid and the bars read
-the task instances of the runs on the page by key.
+Read only. Every list is paged by key, so its cost does not depend on the size of the history; the grid and the bars
+read the task instances of the runs on the page by key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from aiosched.db.server.engine import Database
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs are meant; what is empty does not matter. `since` and `until` are about `run_after`."""
+    """Which runs are selected; empty fields do not filter. `since` and `until` filter by `run_after`."""
 
     dag_id: str | None = None
     states: Collection[str] = ()
@@ -53,7 +53,7 @@ async def find_runs(db: Database, wanted: RunFilter, *, before: int | None = Non
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How many instances of a task are in a state, in one run; None: no state yet."""
+    """The number of instances of a task in a state, in one run; None: no state yet."""
 
     run: int
     task_index: int
@@ -70,7 +70,7 @@ CELLS: Final = """
 
 
 async def read_cells(db: Database, runs: Collection[int]) -> list[Cell]:
-    """The states of all tasks in these runs, mapped instances counted."""
+    """The states of all tasks in these runs, with counts of mapped instances."""
     async with db.acquire() as conn:
         return [Cell(*row) for row in await conn.fetch(CELLS, list(runs))]
 
@@ -92,8 +92,8 @@ async def read_task_ids(db: Database, versions: Collection[int]) -> dict[int, tu
 # ---- statistics ----
 
 
-# PostgreSQL makes the document: for each of 3,000 runs an object in Python would cost several times as much.
-# Index: ix_dag_run_dag_id_id, once for each DAG.
+# PostgreSQL makes the document: creating 3,000 Python objects would cost several times as much. Index:
+# ix_dag_run_dag_id_id, once for each DAG.
 LAST_RUNS: Final = """
     SELECT json_build_object('items', json_agg(json_build_object(
                'dag_id', d.dag_id, 'last_runs', s.last_runs, 'success_rate', s.success_rate, 'p50', s.p50, 'p95', s.p95
@@ -115,9 +115,9 @@ LAST_RUNS: Final = """
 
 
 async def last_runs(db: Database, dag_ids: Collection[str], *, limit: int = 30) -> str:
-    """The last runs of each of these DAGs, oldest first, with their rate of success and usual seconds, as JSON.
+    """The last runs of each of these DAGs, oldest first, with their success rate and usual durations, as JSON.
 
-    `{"items": [...]}` with one entry a DAG, in the given order; `run_after` is RFC 3339 in UTC.
+    `{"items": [...]}` with one entry for each DAG, in the given order; `run_after` is RFC 3339 in UTC.
     """
     async with db.acquire() as conn:
         return str(await conn.fetchval(LAST_RUNS, list(dag_ids), limit))
@@ -125,7 +125,7 @@ async def last_runs(db: Database, dag_ids: Collection[str], *, limit: int = 30) 
 
 @dataclass(frozen=True, slots=True)
 class CalendarDay:
-    """How many runs of a day ended (or are) in a state."""
+    """The number of runs of a day that are in a state."""
 
     day: date
     state: str
@@ -145,7 +145,7 @@ DAYS: Final = """
 
 
 async def read_days(db: Database, dag_id: str, since: datetime, until: datetime) -> list[CalendarDay]:
-    """The runs of a DAG by day (UTC) of their logical date, or of their run-after where there is none."""
+    """The runs of a DAG by day (UTC) of their logical date, or of their run-after if they have none."""
     async with db.acquire() as conn:
         return [CalendarDay(*row) for row in await conn.fetch(DAYS, dag_id, since, until)]
 
@@ -155,7 +155,7 @@ async def read_days(db: Database, dag_id: str, since: datetime, until: datetime)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One try of a task instance in time."""
+    """The period of one try of a task instance."""
 
     task_index: int
     map_index: int
@@ -167,7 +167,7 @@ class Segment:
     end_date: datetime | None
 
 
-# Index: both primary keys. What is kept of a current try (its traceback) is not another one.
+# Index: both primary keys. The kept details of a current try (its traceback) are not another try.
 SEGMENTS: Final = """
     SELECT task_index, map_index, try_number, state, NULL::timestamptz AS scheduled_at, queued_at, start_date, end_date
       FROM task_try AS old
@@ -184,7 +184,7 @@ SEGMENTS: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """When a try waited for a trigger. `until` is None while it does, and where its end was the end of the try."""
+    """A period in which a try waited for a trigger. `until` is None while it waits, and if it ended with the try."""
 
     task_index: int
     map_index: int
@@ -201,7 +201,7 @@ STRETCHES: Final = """
 
 
 async def read_stretches(db: Database, run: int, *, limit: int) -> Sequence[Stretch]:
-    """When the tries of a run were deferred, in the order of the DAG."""
+    """The periods in which the tries of a run were deferred, in the order of the DAG."""
     async with db.acquire() as conn:
         return [Stretch(*row) for row in await conn.fetch(STRETCHES, run, limit)]
 

@@ -1,4 +1,4 @@
-"""What people read of parsing and of the schedulers: import errors, counts, which schedulers are alive. Read only."""
+"""The state of parsing and of the schedulers, for people: import errors, counts, live schedulers. Read only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aiosched.db.statements.ownership import read_fleet
 
 @dataclass(frozen=True, slots=True)
 class ImportErrorRow:
-    """Why a DAG file cannot be read. `file` is relative to the DAGs folder."""
+    """Why a DAG file cannot be imported. `file` is relative to the DAGs folder."""
 
     file: str
     error: str
@@ -32,17 +32,18 @@ class ImportErrorRow:
 
 @dataclass(frozen=True, slots=True)
 class ParsingSummary:
-    """How parsing stands: number of files, of files with errors, of DAGs that are not stale; the newest parse."""
+    """A summary of parsing: the numbers of files, of files with errors, and of DAGs that are not stale; the latest
+    parse."""
 
     files: int
     errors: int
     dags: int
     parsed_at: datetime | None
-    seconds: float  # the last parse of every file, added up
+    seconds: float  # the sum of every file's last parse
 
 
 async def list_import_errors(db: Database, *, after: str | None = None, limit: int = 100) -> list[ImportErrorRow]:
-    """Files whose last parse failed, by name, from the one behind `after` on."""
+    """Files whose last parse failed, by name, after the file `after`."""
     query = (
         select(
             dag_file.c.file,
@@ -64,7 +65,7 @@ async def list_import_errors(db: Database, *, after: str | None = None, limit: i
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """A DAG file as of its last parse; `seconds` is how long that took."""
+    """A DAG file and its last parse, which took `seconds`."""
 
     file: str
     dag_ids: tuple[str, ...]
@@ -77,7 +78,7 @@ class FileStatus:
 async def list_files(
     db: Database, *, failed: bool | None = None, after: str | None = None, limit: int = 100
 ) -> list[FileStatus]:
-    """DAG files by name, from the one behind `after` on; `failed`: only those whose last parse did or did not fail."""
+    """DAG files by name, after the file `after`; `failed`: only those whose last parse failed, or did not."""
     query = (
         select(
             dag_file.c.file,
@@ -121,7 +122,7 @@ async def parsing_summary(db: Database) -> ParsingSummary:
 class SchedulerRow:
     """One incarnation. `lease_age` is seconds since its last renewal, by the database's clock.
 
-    `alive`: its process holds its connection and its lease has not run out.
+    `alive`: its process is connected and its lease has not expired.
     """
 
     incarnation: int
@@ -155,7 +156,7 @@ SCHEDULERS: Final = """
 
 
 async def list_schedulers(db: Database) -> list[SchedulerRow]:
-    """All incarnations that are known, oldest first; dead ones until they have been taken over."""
+    """All known incarnations, oldest first; dead ones until they have been taken over."""
     async with db.acquire() as conn:
         view = await read_fleet(conn)
         rows = await conn.fetch(SCHEDULERS)

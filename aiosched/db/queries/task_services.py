@@ -1,6 +1,6 @@
-"""Statements behind the services of running tasks: runs and task instances of any DAG, as others ask for them.
+"""Statements behind the services of running tasks: runs and task instances of any DAG.
 
-No decisions live here.
+No decisions here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from aiosched.db.server.connection import DatabaseConnection
 
 @dataclass(frozen=True, slots=True)
 class DagDetails:
-    """A DAG that exists: whether it is paused, and its task and group ids (of its newest version)."""
+    """An existing DAG: whether it is paused, and the task and group ids of its newest version."""
 
     is_paused: bool
     task_ids: frozenset[str]
@@ -54,7 +54,7 @@ DAG_FACTS: Final = """
 
 
 async def dag_facts(conn: DatabaseConnection, dag_id: str) -> DagDetails | None:
-    """What is known of a DAG; None when there is none."""
+    """The details of a DAG; None if it does not exist."""
     row = await conn.fetchrow(DAG_FACTS, dag_id)
     return row and DagDetails(row["is_paused"], frozenset(row["task_ids"]), frozenset(row["group_ids"]))
 
@@ -72,7 +72,7 @@ async def run_by_key(conn: DatabaseConnection, key: int) -> AskedRun | None:
 
 
 async def who_asks(conn: DatabaseConnection, key: int) -> str:
-    """The run with this key as the audit log names it."""
+    """The name of the run with this key, for the audit log."""
     asking = await run_by_key(conn, key)
     return "a task" if asking is None else f"{asking.dag_id} {asking.run_id}"
 
@@ -87,7 +87,7 @@ FIND_RUNS: Final = f"""
 async def find_runs(
     conn: DatabaseConnection, dag_id: str, *, run_ids: Sequence[str] = (), logical_dates: Sequence[datetime] = ()
 ) -> list[AskedRun]:
-    """The runs of a DAG with one of these run ids or logical dates, in no order."""
+    """The runs of a DAG with one of these run ids or logical dates, unordered."""
     rows = await conn.fetch(FIND_RUNS, dag_id, list(run_ids), list(logical_dates))
     return [AskedRun(*row) for row in rows]
 
@@ -103,7 +103,7 @@ async def newest_run(conn: DatabaseConnection, dag_id: str) -> AskedRun | None:
 
 
 class EndedRun(NamedTuple):
-    """When a run was, and what it was about."""
+    """The times and the data interval of a run."""
 
     data_interval_start: datetime | None
     data_interval_end: datetime | None
@@ -126,7 +126,7 @@ async def previous_success(conn: DatabaseConnection, run: int) -> EndedRun | Non
     return None if row is None else EndedRun(*row)
 
 
-# Task names stand in the version that the run is pinned to. Index: primary keys.
+# Task names are in the version to which the run is pinned. Index: primary keys.
 TASK_STATES: Final = """
     SELECT v.spec -> 'tasks' -> ti.task_index::int ->> 'task_id' AS task_id, ti.map_index, ti.state
       FROM dag_run AS r

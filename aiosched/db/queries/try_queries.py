@@ -1,4 +1,4 @@
-"""The tries of a task instance with the code that each ran, for people. Read only."""
+"""The tries of a task instance with the code that each one ran, for people. Read only."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from aiosched.db.server.engine import Database
 
 @dataclass(frozen=True, slots=True)
 class TryRow:
-    """One try of a task instance. `details` is the traceback, kept for tries that were followed by another.
+    """One try of a task instance. `details` is the traceback, kept for tries that are followed by another one.
 
-    `version` is the number of the DAG version whose code it ran (None: no such version is stored), `source_hash` the
-    hash of that code (None: not known, as of DAGs that a process registered). Both None: it has run nothing yet.
+    `version` is the number of the DAG version whose code it ran (None: that version is not stored), `source_hash` the
+    hash of that code (None: unknown, as for registered DAGs). Both are None before it has run any code.
     """
 
     try_number: int
@@ -48,8 +48,8 @@ TRIES: Final = """
       FROM task_try WHERE run_id = $1 AND task_index = $2 AND map_index = $3 AND try_number > $4::bigint
      ORDER BY try_number LIMIT $5
 """
-# That of the run's version where nothing else is written down. Code that was not parsed when it ran is known by its
-# hash, once it is. Indexes: primary keys, uq_dag_version_dag_id_number.
+# The code of the run's version unless the row has another. Code that was not parsed yet when it ran is known by its
+# hash once it is. Indexes: primary keys, uq_dag_version_dag_id_number.
 CODE_OF_TRIES: Final = """
     SELECT t.try_number,
            CASE WHEN t.version_id IS NOT NULL THEN
@@ -68,7 +68,7 @@ CODE_OF_RUN: Final = """
 async def list_tries(
     db: Database, run: RunRow, task: TaskRow, *, after: int = 0, limit: int | None = None
 ) -> list[TryRow]:
-    """The tries of a task instance behind number `after`, oldest first; the last one of all is the current one."""
+    """The tries of a task instance after number `after`, oldest first; the last one of all is the current one."""
     place = (run.key, task.task_index, task.map_index)
     async with db.acquire() as conn:
         tries = [TryRow(**dict(row)) for row in await conn.fetch(TRIES, *place, after, limit)]

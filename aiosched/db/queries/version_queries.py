@@ -30,7 +30,7 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True)
 class VersionText:
-    """A version with the DAG itself: the source of its file, where it is known, and the serialized DAG.
+    """A version with the DAG itself: the source of its file, if known, and the serialized DAG.
 
     `sources` are the content hashes of the file and of all that it imports from the DAGs folder.
     """
@@ -65,7 +65,7 @@ async def list_versions(
 
 
 async def get_version(db: Database, dag_id: str, number: int | None = None) -> VersionText:
-    """A version of a DAG, by default the newest. Raises NotFound, and Refused for one that cannot be read."""
+    """A version of a DAG, by default the newest. Raises NotFound, and Refused if it cannot be read."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(VERSION, dag_id, number)
     if row is None:

@@ -1,4 +1,4 @@
-"""The resources of the REST API, one module a noun."""
+"""The resources of the REST API, one module for each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What people do to DAGs, runs and task instances. Each is a request to the DAG's owner, and stands in the audit log.
+"""What people do to DAGs, runs and task instances.
 
-An action answers when the owner has applied it; while no scheduler does, with 202 and the number of the request.
+Each is a request to the DAG's owner and is recorded in the audit log. An action answers once the owner has applied it;
+if none does in time, it answers 202 with the number of the request.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ class Done(BaseModel):
 
 
 class DagChange(BaseModel):
-    """What to change of a DAG."""
+    """What to change about a DAG."""
 
     is_paused: bool
     reason: Reason = None
 
 
 class NewRun(BaseModel):
-    """A run to make. Without a logical date it has no data interval."""
+    """A run to create. Without a logical date it has no data interval."""
 
     logical_date: AwareDatetime | None = None
     run_id: Annotated[Text | None, Field(max_length=250)] = None
@@ -67,10 +68,10 @@ class NewRun(BaseModel):
 
 
 class Selection(BaseModel):
-    """Which task instances are meant: of all runs and all tasks where none are named.
+    """Which task instances are selected; all runs and all tasks unless some are named.
 
-    Without `run_ids` the runs with a logical date from `from_date` to `to_date`, both inclusive; `pattern` is a regular
-    expression for task ids. `past` and `future` add the runs before and after those named, by logical date.
+    Without `run_ids`, the runs with a logical date from `from_date` to `to_date`, both inclusive; `pattern` is a
+    regular expression for task ids. `past` and `future` add the runs before and after those named, by logical date.
     """
 
     run_ids: Annotated[list[Text] | None, Field(max_length=1000)] = None
@@ -88,9 +89,10 @@ class Selection(BaseModel):
 
 
 class Clearing(Selection):
-    """Task instances that are to run again. `newest_version` moves their runs to the newest version before.
+    """Task instances that are to run again.
 
-    `prevent_running`: refused where some of them are running, which are stopped otherwise.
+    `newest_version` first moves their runs to the newest version. `prevent_running` refuses the request if some of them
+    are running; otherwise those are stopped.
     """
 
     prevent_running: bool = False
@@ -100,7 +102,7 @@ class Clearing(Selection):
 
 
 class Touched(BaseModel):
-    """A task instance as it was before."""
+    """A task instance and the state it had before."""
 
     run_id: str
     task_id: str
@@ -110,7 +112,8 @@ class Touched(BaseModel):
 
 
 class ClearAnswer(BaseModel):
-    """What is (or was) touched: how many instances, of which runs, how many in each state; the first 1,000 of them."""
+    """What is (or was) affected: the number of instances, their runs, the number in each state, and the first 1,000
+    instances."""
 
     count: int
     runs: list[str]
@@ -119,10 +122,10 @@ class ClearAnswer(BaseModel):
 
 
 class Mark(BaseModel):
-    """A state that a person gives a task instance.
+    """A state that a person sets for task instances.
 
-    `upstream` and `downstream` add the tasks before and behind it, `past` and `future` the runs before and after
-    that one, by logical date.
+    `upstream` and `downstream` add the tasks before and after it, `past` and `future` the runs before and after that
+    one, by logical date.
     """
 
     state: Literal["success", "failed", "skipped"]
@@ -138,7 +141,7 @@ class Mark(BaseModel):
 
 
 class RunMark(BaseModel):
-    """A state that a person gives a run, with all that is unfinished in it; `queued` lets it run again."""
+    """A state that a person sets for a run and for everything unfinished in it; `queued` lets it run again."""
 
     state: Literal["success", "failed", "queued"]
     reason: Reason = None
@@ -167,10 +170,10 @@ class Noted(BaseModel):
 async def change_dag(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, change: DagChange
 ) -> Response:
-    """Pause a DAG: it makes and starts nothing more, what runs goes on. Or undo that."""
+    """Pause or unpause a DAG. A paused DAG creates no runs and starts no tasks; what is running continues."""
     await queries.get_dag(request_client.db, dag_id)
-    wish = Pause() if change.is_paused else Unpause()
-    answer = await request_client.ask(wish, dag_id, by=person, reason=change.reason)
+    verb = Pause() if change.is_paused else Unpause()
+    answer = await request_client.ask(verb, dag_id, by=person, reason=change.reason)
     row = await queries.get_dag(request_client.db, dag_id)
     return answered(request, answer, lambda _: Dag.model_validate(row))
 
@@ -184,7 +187,7 @@ async def delete_dag(
     dag_id: Name,
     reason: Annotated[Reason, Query()] = None,
 ) -> Response:
-    """Remove a DAG's rows: its runs and their history. A file that still has it brings it back."""
+    """Delete a DAG with its runs and their history. If its file still exists, the DAG comes back without them."""
     await queries.get_dag(request_client.db, dag_id)
     answer = await request_client.ask(DeleteDag(), dag_id, by=person, reason=reason)
     return Response(status_code=204) if answer.result is not None else answered(request, answer, Done.model_validate)
@@ -196,16 +199,17 @@ async def delete_dag(
 @router.post("/dags/{dag_id}/runs", status_code=201, response_model=Run)
 @allow(Role.OPERATOR)
 async def trigger(
-    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, wish: NewRun
+    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, body: NewRun
 ) -> Response:
-    """Make a run. Refused while the DAG is paused (but for `unpause`), and when its params break their schema."""
+    """Trigger a run. Refused while the DAG is paused (unless `unpause` is set), and when params violate their
+    schema."""
     row = await queries.get_dag(request_client.db, dag_id)
-    if row.is_paused and not wish.unpause:
-        raise Refused(f"DAG {dag_id!r} is paused, so the run would wait: ask with `unpause`, or unpause it first.")
+    if row.is_paused and not body.unpause:
+        raise Refused(f"DAG {dag_id!r} is paused, so the run would wait: send `unpause`, or unpause it first.")
     spec = (await get_version(request_client.db, dag_id)).spec
-    _check_params(spec.params, wish.conf)
-    trigger = Trigger(**wish.model_dump(exclude={"reason"}), triggered_by="api")
-    answer = await request_client.ask(trigger, dag_id, by=person, reason=wish.reason)
+    _check_params(spec.params, body.conf)
+    trigger = Trigger(**body.model_dump(exclude={"reason"}), triggered_by="api")
+    answer = await request_client.ask(trigger, dag_id, by=person, reason=body.reason)
     if answer.result is None:
         return answered(request, answer, Done.model_validate)
     run = await queries.find_run(request_client.db, dag_id, answer.result["run_id"])
@@ -233,10 +237,10 @@ def _check_params(params: dict[str, ParamSpec], conf: dict[str, Any]) -> None:
 async def mark_run(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef, mark: RunMark
 ) -> Response:
-    """Set a run to success or failed with all that is unfinished in it, or queue it again."""
+    """Set a run and everything unfinished in it to success or failed, or queue it again."""
     row = await queries.find_run(request_client.db, dag_id, run)
-    wish = MarkRun(run_id=row.run_id, state=RunState(mark.state))
-    answer = await request_client.ask(wish, dag_id, by=person, reason=mark.reason)
+    verb = MarkRun(run_id=row.run_id, state=RunState(mark.state))
+    answer = await request_client.ask(verb, dag_id, by=person, reason=mark.reason)
     after = await details_of(request_client, await queries.find_run(request_client.db, dag_id, row.run_id))
     return answered(request, answer, lambda _: after)
 
@@ -251,10 +255,10 @@ async def cancel_run(
     run: RunRef,
     because: Because | None = None,
 ) -> Response:
-    """End a run: its running tasks are stopped, the others do not start, the run is failed."""
+    """Cancel a run: its running tasks are stopped, the others do not start, and the run fails."""
     row = await queries.find_run(request_client.db, dag_id, run)
-    wish = CancelRun(run_id=row.run_id)
-    answer = await request_client.ask(wish, dag_id, by=person, reason=because.reason if because else None)
+    verb = CancelRun(run_id=row.run_id)
+    answer = await request_client.ask(verb, dag_id, by=person, reason=because.reason if because else None)
     after = await details_of(request_client, await queries.find_run(request_client.db, dag_id, row.run_id))
     return answered(request, answer, lambda _: after)
 
@@ -264,7 +268,7 @@ async def cancel_run(
 async def note_run(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef, note: NoteText
 ) -> Response:
-    """Write a note about a run."""
+    """Set the note of a run."""
     row = await queries.find_run(request_client.db, dag_id, run)
     answer = await request_client.ask(SetNote(run_id=row.run_id, note=note.note), dag_id, by=person)
     return answered(request, answer, Noted.model_validate)
@@ -276,19 +280,19 @@ async def note_run(
 @router.post("/dags/{dag_id}/clear", response_model=ClearAnswer)
 @allow(Role.OPERATOR)
 async def clear(
-    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, wish: Clearing
+    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, body: Clearing
 ) -> Response:
-    """Let task instances run again; with `dry_run` only tell which."""
+    """Clear task instances so that they run again; `dry_run` only shows which."""
     await queries.get_dag(request_client.db, dag_id)
     names = {"run_ids", "from_date", "to_date", "task_ids", "reason"}
     clear = Clear(
-        **wish.model_dump(exclude=names),
-        run_ids=None if wish.run_ids is None else tuple(wish.run_ids),
-        first=wish.from_date,
-        final=wish.to_date,
-        task_ids=None if wish.task_ids is None else tuple(wish.task_ids),
+        **body.model_dump(exclude=names),
+        run_ids=None if body.run_ids is None else tuple(body.run_ids),
+        first=body.from_date,
+        final=body.to_date,
+        task_ids=None if body.task_ids is None else tuple(body.task_ids),
     )
-    return await _change(request, request_client, person, dag_id, clear, wish.reason)
+    return await _change(request, request_client, person, dag_id, clear, body.reason)
 
 
 async def _change(
@@ -296,13 +300,13 @@ async def _change(
     request_client: TheRequestClient,
     person: Person,
     dag_id: str,
-    wish: Clear | MarkTasks,
+    verb: Clear | MarkTasks,
     reason: str | None,
 ) -> Response:
-    if wish.dry_run:
-        seen = ClearAnswer.model_validate(await request_client.preview(wish, dag_id))
+    if verb.dry_run:
+        seen = ClearAnswer.model_validate(await request_client.preview(verb, dag_id))
         return JSONResponse(seen.model_dump(mode="json"))
-    answer = await request_client.ask(wish, dag_id, by=person, reason=reason)
+    answer = await request_client.ask(verb, dag_id, by=person, reason=reason)
     return answered(request, answer, ClearAnswer.model_validate)
 
 
@@ -319,16 +323,16 @@ async def mark_task(
 ) -> Response:
     """Set a task instance to success, failed or skipped; without `map_index` all instances of the task.
 
-    With `dry_run` only tell which.
+    `dry_run` only shows which.
     """
     row = await queries.find_run(request_client.db, dag_id, run)
-    wish = MarkTasks(
+    verb = MarkTasks(
         **mark.model_dump(exclude={"state", "reason"}),
         run_ids=(row.run_id,),
         task_ids=(task_id,),
         state=TaskState(mark.state),
     )
-    return await _change(request, request_client, person, dag_id, wish, mark.reason)
+    return await _change(request, request_client, person, dag_id, verb, mark.reason)
 
 
 @router.put("/dags/{dag_id}/runs/{run}/tasks/{task_id}/note", response_model=Noted)
@@ -343,8 +347,8 @@ async def note_task(
     note: NoteText,
     map_index: Annotated[int | None, Query(ge=-1, lt=2**31)] = None,
 ) -> Response:
-    """Write a note about a task instance."""
+    """Set the note of a task instance."""
     row = await queries.find_run(request_client.db, dag_id, run)
-    wish = SetNote(run_id=row.run_id, task_id=task_id, map_index=map_index, note=note.note)
-    answer = await request_client.ask(wish, dag_id, by=person)
+    verb = SetNote(run_id=row.run_id, task_id=task_id, map_index=map_index, note=note.note)
+    answer = await request_client.ask(verb, dag_id, by=person)
     return answered(request, answer, Noted.model_validate)

@@ -1,4 +1,4 @@
-"""Assets: who makes them, who waits for them, their events, and the lineage between DAGs."""
+"""Assets: their producers and consumers, their events, and the lineage between DAGs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(tags=["Assets"])
 
 
 class Asset(Resource):
-    """An asset, the DAGs that make it and that wait for it, and its newest event."""
+    """An asset, the DAGs that produce it, the DAGs that wait for it, and its newest event."""
 
     name: str
     uri: str
@@ -33,7 +33,7 @@ class Asset(Resource):
 
 
 class AssetEvent(Resource):
-    """An event of an asset; the source is null for one that a person emitted."""
+    """An event of an asset; the source is null if a person emitted it."""
 
     id: int
     name: str
@@ -69,7 +69,8 @@ class LineageNode(BaseModel):
 
 
 class Lineage(BaseModel):
-    """Who makes what for whom: edges go from DAGs to the assets they make, and from assets to the DAGs that wait."""
+    """Which DAGs feed which: edges go from a DAG to the assets it produces, and from an asset to the DAGs that wait for
+    it."""
 
     nodes: list[LineageNode]
     edges: list[tuple[str, str]]
@@ -86,7 +87,7 @@ async def list_assets(request_client: TheRequestClient, limit: Limit = 100, curs
 @router.get("/asset-lineage")
 @allow(Role.VIEWER)
 async def lineage(request_client: TheRequestClient) -> Lineage:
-    """The assets between DAGs, as a graph."""
+    """The graph of assets between DAGs."""
     nodes: dict[str, LineageNode] = {}
     edges: dict[tuple[str, str], None] = {}
     for row in await asset_queries.list_assets(request_client.db):
@@ -126,7 +127,7 @@ async def list_asset_events(
 async def emit(
     request: Request, request_client: TheRequestClient, person: Person, name: Name, event: NewEvent
 ) -> Response:
-    """Make an event: DAGs that wait for the asset run."""
-    wish = EmitAsset(name=name, extra=event.extra)
-    answer = await request_client.ask(wish, None, by=person, reason=event.reason)
+    """Emit an event, which triggers the DAGs that wait for the asset."""
+    emit_asset = EmitAsset(name=name, extra=event.extra)
+    answer = await request_client.ask(emit_asset, None, by=person, reason=event.reason)
     return answered(request, answer, Emitted.model_validate, status=201)

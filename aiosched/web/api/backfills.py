@@ -1,4 +1,4 @@
-"""Backfills: runs of past dates, made by the scheduler under their own limit."""
+"""Backfills: runs of past dates, created by the scheduler under a limit of their own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Number = Annotated[int, Path(ge=1, lt=2**63)]
 
 
 class Backfill(Resource):
-    """A backfill and how many of its runs are where. Dates are inclusive."""
+    """A backfill and the number of its runs in each state. Dates are inclusive."""
 
     id: int
     dag_id: str
@@ -42,7 +42,7 @@ class Backfill(Resource):
 
 
 class NewBackfill(BaseModel):
-    """Past dates to run, both inclusive. `rerun`: which runs that exist run again."""
+    """Past dates to run, both inclusive. `rerun` says which existing runs run again."""
 
     dag_id: Text
     from_date: AwareDatetime
@@ -56,14 +56,14 @@ class NewBackfill(BaseModel):
 
 
 class PlannedDate(BaseModel):
-    """What becomes of a date: a run is made, made again, or left alone."""
+    """What happens to a date: its run is created, run again, or left alone."""
 
     logical_date: str
     fate: str
 
 
 class BackfillAnswer(BaseModel):
-    """A new backfill (null for a dry run), and what becomes of each date."""
+    """A new backfill (null for a dry run), and what happens to each date."""
 
     id: int | None
     dates: list[PlannedDate]
@@ -93,16 +93,16 @@ async def get_backfill(request_client: TheRequestClient, number: Number) -> Back
 @router.post("/backfills", status_code=201, response_model=BackfillAnswer, responses=ACCEPTED)
 @allow(Role.OPERATOR)
 async def create_backfill(
-    request: Request, request_client: TheRequestClient, person: Person, wish: NewBackfill
+    request: Request, request_client: TheRequestClient, person: Person, body: NewBackfill
 ) -> Response:
-    """Make the runs of past dates; with `dry_run` only tell which."""
-    await queries.get_dag(request_client.db, wish.dag_id)
+    """Create the runs of past dates; `dry_run` only shows which."""
+    await queries.get_dag(request_client.db, body.dag_id)
     names = {"dag_id", "from_date", "to_date", "reason"}
-    create = BackfillCreate(**wish.model_dump(exclude=names), first=wish.from_date, final=wish.to_date)
+    create = BackfillCreate(**body.model_dump(exclude=names), first=body.from_date, final=body.to_date)
     if create.dry_run:
-        seen = BackfillAnswer.model_validate(await request_client.preview(create, wish.dag_id))
+        seen = BackfillAnswer.model_validate(await request_client.preview(create, body.dag_id))
         return JSONResponse(seen.model_dump(mode="json"))
-    answer = await request_client.ask(create, wish.dag_id, by=person, reason=wish.reason)
+    answer = await request_client.ask(create, body.dag_id, by=person, reason=body.reason)
     return answered(request, answer, BackfillAnswer.model_validate, status=201)
 
 
@@ -110,12 +110,12 @@ async def _change(
     request: Request,
     request_client: TheRequestClient,
     person: Person,
-    wish: BackfillPause | BackfillResume | BackfillCancel,
+    verb: BackfillPause | BackfillResume | BackfillCancel,
     because: Because | None,
 ) -> Response:
-    row = await backfill_queries.get_backfill(request_client.db, wish.id)
-    answer = await request_client.ask(wish, row.dag_id, by=person, reason=because.reason if because else None)
-    after = await backfill_queries.get_backfill(request_client.db, wish.id)
+    row = await backfill_queries.get_backfill(request_client.db, verb.id)
+    answer = await request_client.ask(verb, row.dag_id, by=person, reason=because.reason if because else None)
+    after = await backfill_queries.get_backfill(request_client.db, verb.id)
     return answered(request, answer, lambda _: Backfill.model_validate(after))
 
 
@@ -124,7 +124,7 @@ async def _change(
 async def pause(
     request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
 ) -> Response:
-    """Start no further runs of it."""
+    """Pause a backfill: it starts no further runs."""
     return await _change(request, request_client, person, BackfillPause(id=number), because)
 
 
@@ -133,7 +133,7 @@ async def pause(
 async def resume(
     request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
 ) -> Response:
-    """Undo `pause`."""
+    """Resume a paused backfill."""
     return await _change(request, request_client, person, BackfillResume(id=number), because)
 
 
@@ -142,5 +142,5 @@ async def resume(
 async def cancel(
     request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
 ) -> Response:
-    """End it: runs that are queued fail, those that run go on."""
+    """Cancel a backfill: its queued runs fail, its running runs continue."""
     return await _change(request, request_client, person, BackfillCancel(id=number), because)

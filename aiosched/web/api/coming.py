@@ -1,4 +1,4 @@
-"""The runs of a DAG that come, and the calendar of those that were."""
+"""The upcoming runs of a DAG, and the calendar of past ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMING_DAYS: Final = 92
 
 
 class Coming(BaseModel):
-    """A run to come; `note` says in words what a clock change does to it."""
+    """An upcoming run; `note` explains the effect of a clock change on it."""
 
     logical_date: Instant
     data_interval_start: Instant
@@ -37,7 +37,7 @@ class Coming(BaseModel):
 
 
 class ComingList(BaseModel):
-    """Runs to come, in order."""
+    """Upcoming runs, in order."""
 
     items: list[Coming]
 
@@ -47,7 +47,7 @@ class ComingList(BaseModel):
 async def next_runs(
     request_client: TheRequestClient, dag_id: Name, n: Annotated[int, Query(ge=1, le=1000)] = 5
 ) -> ComingList:
-    """The next scheduled runs, as `aiosched dags next` tells them."""
+    """The next scheduled runs, as `aiosched dags next` shows them."""
     spec = (await get_version(request_client.db, dag_id)).spec
     return ComingList(items=await _coming(request_client.db, spec, request_client.clock.now(), n))
 
@@ -68,7 +68,7 @@ async def _coming(db: Database, spec: DagSpec, now: datetime, n: int) -> list[Co
 
 
 class Day(BaseModel):
-    """The runs of one day (UTC) of the year, by state, and how many are to come."""
+    """The runs of one day (UTC) by state, and the number still to come."""
 
     date: date
     counts: dict[RunState, int]
@@ -87,7 +87,7 @@ class Calendar(BaseModel):
 async def calendar(
     request_client: TheRequestClient, dag_id: Name, year: Annotated[int | None, Query(ge=1970, le=9998)] = None
 ) -> Calendar:
-    """The runs of a year by day, and those to come in the next three months."""
+    """The runs of a year by day, and the upcoming ones of the next three months."""
     now = request_client.clock.now()
     year = year or now.year
     spec = (await get_version(request_client.db, dag_id)).spec
@@ -99,7 +99,7 @@ async def calendar(
     try:
         coming = await _coming(request_client.db, spec, now, _MOST_COMING)
     except DagError:
-        coming = []  # a timetable of an author's that fails has no runs to come
+        coming = []  # a custom timetable that fails has no upcoming runs
     for one in coming:
         if since <= one.logical_date < until and one.run_after < now + timedelta(days=_COMING_DAYS):
             key = one.logical_date.astimezone(UTC).date()

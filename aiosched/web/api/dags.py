@@ -1,4 +1,4 @@
-"""DAGs: what exists, whether it is paused, when it runs next."""
+"""DAGs: which exist, whether they are paused, when they run next."""
 
 from __future__ import annotations
 
@@ -50,13 +50,14 @@ class Dag(Resource):
 async def list_dags(
     request_client: TheRequestClient,
     pattern: Annotated[_Word | None, Query(description="a glob over DAG ids")] = None,
-    search: Annotated[_Word | None, Query(description="part of the id or the description, in any case")] = None,
-    stale: Annotated[bool, Query(description="with DAGs whose file is gone")] = False,
+    search: Annotated[_Word | None, Query(description="part of the id or description, ignoring case")] = None,
+    stale: Annotated[bool, Query(description="include DAGs whose file is gone")] = False,
     tag: Annotated[list[_Word] | None, Query(max_length=20, description="has all of these tags")] = None,
     status: Literal["active", "paused", "stale", "error"] | None = None,
     owner: Annotated[_Word | None, Query()] = None,
     order: Annotated[
-        DagOrder, Query(description="by id, also backwards, or by the next scheduled run; those without one come last")
+        DagOrder,
+        Query(description="by id, ascending or descending, or by the next scheduled run, DAGs without one last"),
     ] = "dag_id",
     limit: Limit = 100,
     cursor: Cursor = None,
@@ -86,7 +87,7 @@ async def get_dag(request_client: TheRequestClient, dag_id: Name) -> Dag:
 
 
 class Tag(Resource):
-    """A tag, and how many DAGs that are not stale have it."""
+    """A tag and the number of DAGs with it, stale ones excluded."""
 
     tag: str
     dags: int

@@ -15,6 +15,6 @@ router = APIRouter(include_in_schema=False)
 @router.get("/openapi.json")
 @allow(Role.VIEWER)
 async def openapi(request: Request) -> JSONResponse:
-    """What `python -m aiosched.web.openapi` writes, too."""
+    """The document that `python -m aiosched.web.openapi` writes."""
     document: dict[str, Any] = request.app.openapi()
     return JSONResponse(document)

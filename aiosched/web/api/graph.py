@@ -1,4 +1,4 @@
-"""The graph of a DAG's tasks: where each box stands, and what a run did with them."""
+"""The graph of a DAG's tasks: the place of each box, and its state in a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ router = APIRouter(tags=["DAGs"])
 
 
 class GraphNode(BaseModel):
-    """A box: a task, or a group (folded: it stands for all that is in it). `counts` are states in the asked run."""
+    """A box: a task or a group (a folded group stands for all its tasks). `counts` are its states in the requested
+    run."""
 
     id: str
     label: str
@@ -53,7 +54,7 @@ class GraphEdge(BaseModel):
 
 
 class DagGraph(BaseModel):
-    """The boxes (groups before what is in them), the lines, and the ids on the critical path of the asked run."""
+    """The boxes (groups before their members), the lines, and the ids on the critical path of the requested run."""
 
     version: int
     width: float
@@ -69,10 +70,12 @@ async def graph(
     request_client: TheRequestClient,
     dag_id: Name,
     version: Annotated[int | None, Query(ge=1, lt=2**31)] = None,
-    run: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]+$", description="overlay of this run")] = None,
+    run: Annotated[
+        str | None, Query(max_length=250, pattern=r"^[^\x00]+$", description="show the states of this run")
+    ] = None,
     fold: Annotated[list[str] | None, Query(max_length=500, description="groups to fold")] = None,
 ) -> DagGraph:
-    """The tasks of a DAG with their places; with `run` in the version of that run, with its states."""
+    """The graph of a DAG's tasks; with `run`, in the version and with the states of that run."""
     row = None if run is None else await queries.find_run(request_client.db, dag_id, run)
     found = await get_version(request_client.db, dag_id, version if row is None else row.version)
     spec = found.spec
@@ -144,7 +147,8 @@ def _graph(spec: DagSpec, layout: Layout, version: int, counts: Counts, path: li
 
 
 def critical_path(spec: DagSpec, segments: Sequence[Segment]) -> list[str]:
-    """The tasks that the end of a run waited for: from the one that ended last back to who it waited for, in order."""
+    """The tasks that determined the end of a run, in order: found from the one that ended last, back through its
+    dependencies."""
     ends: dict[int, datetime] = {}
     for segment in segments:
         if segment.end_date is not None and TaskState.of(segment.state) in FINISHED:

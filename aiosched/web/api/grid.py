@@ -1,4 +1,4 @@
-"""The grid: the last runs of a DAG across, its tasks and groups down."""
+"""The grid: the last runs of a DAG as columns, its tasks and groups as rows."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Row(BaseModel):
     kind: Literal["task", "group"]
     depth: int
     is_mapped: bool
-    task_index: int | None  # in the newest version, as news of runs name tasks; null for groups
+    task_index: int | None  # in the newest version, as changes name tasks; null for groups
 
 
 class Grid(BaseModel):
-    """Runs across (oldest first), tasks down.
+    """Columns are runs (oldest first), rows are tasks.
 
-    `cells` has for each run what each row is: a state, for several instances an object of counts by state,
-    null where the run does not have the task. `rows` are those of the newest version.
+    `cells` has the value of each row for each run: a state, an object of counts by state for several instances, or null
+    if the run does not have the task. `rows` are those of the newest version.
     """
 
     version: int
@@ -59,7 +59,7 @@ async def grid(
     limit: Annotated[int, Query(ge=1, le=365, description="runs")] = 30,
     cursor: Cursor = None,
 ) -> Grid:
-    """The last runs with the states of all their tasks. The cursor leads to older runs."""
+    """The last runs with the states of all their tasks. The cursor continues with older runs."""
     newest = await get_version(request_client.db, dag_id)
     spec = newest.spec
     before = decode_cursor(cursor, int)
@@ -78,7 +78,7 @@ async def grid(
 
 
 def grid_rows(spec: DagSpec) -> list[Row]:
-    """Tasks in the order of the DAG, each group before what it holds."""
+    """Tasks in the order of the DAG, each group before its members."""
     parents = {group.group_id: group.parent_id for group in spec.groups}
     around = groups_around(spec)
     members: dict[str | None, list[tuple[str, bool]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What became of a task instance: its rendered fields, and what happened to it when."""
+"""The history of a task instance, and its rendered fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_REQUESTS: Final = 200
 
 
 class Rendered(BaseModel):
-    """The template fields by name, as the task would see them now; secrets are hidden."""
+    """The template fields by name, as the task would see them now; secrets are masked."""
 
     fields: dict[str, Any]
 
@@ -34,9 +34,9 @@ class Rendered(BaseModel):
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered")
 @allow(Role.OPERATOR)
 async def rendered(request: Request, request_client: TheRequestClient, place: ThePlace) -> Rendered:
-    """The template fields of a task instance, rendered by a process that reads the DAG's file for it.
+    """The template fields of a task instance, rendered by a process that imports the DAG's file.
 
-    409 where the file is not on this machine, or the fields cannot be rendered.
+    409 if the file is not on this machine or the fields cannot be rendered.
     """
     dag = await queries.get_dag(request_client.db, place.run.dag_id)
     renderer = cast("Renderer", request.app.state.renderer)
@@ -44,7 +44,7 @@ async def rendered(request: Request, request_client: TheRequestClient, place: Th
 
 
 class TaskEvent(BaseModel):
-    """Something that happened: a try reached a state, or somebody asked for something (`by`, with their reason)."""
+    """Something that happened: a try reached a state, or somebody made a request (`by`, with a reason)."""
 
     at: Instant
     kind: Literal["state", "request"]
@@ -64,7 +64,7 @@ async def list_task_events(
     limit: Limit = 1000,
     cursor: Cursor = None,
 ) -> Page[TaskEvent]:
-    """The history of a task instance, in order: the instants of its tries, and the newest requests that touched it."""
+    """The history of a task instance, in order: the events of its tries, and the newest requests that affected it."""
     after = decode_cursor(cursor, tuple[datetime, int])
     tries = await list_tries(request_client.db, *place)
     run, task = place
@@ -84,7 +84,7 @@ async def list_task_events(
                 command=one.id,
             )
         )
-    placed: list[tuple[tuple[datetime, int], TaskEvent]] = []  # by instant, and by number where they share one
+    placed: list[tuple[tuple[datetime, int], TaskEvent]] = []  # by time, then by number
     for _, same in itertools.groupby(sorted(found, key=lambda event: event.at), key=lambda event: event.at):
         placed += [((event.at, number), event) for number, event in enumerate(same)]
     rest = [one for one in placed if after is None or one[0] > after]
@@ -93,7 +93,7 @@ async def list_task_events(
 
 
 def _states(task: TaskRow, tries: list[TryRow]) -> Iterator[TaskEvent]:
-    """The instants that the rows have, as events."""
+    """The timestamps of the rows, as events."""
     if task.scheduled_at is not None:
         yield _state(task.scheduled_at, task.try_number or None, "scheduled", None)
     for one in tries:
@@ -105,7 +105,7 @@ def _states(task: TaskRow, tries: list[TryRow]) -> Iterator[TaskEvent]:
             if at is not None:
                 yield _state(at, one.try_number, state, detail)
     if task.next_at is not None:
-        words = "goes on not before" if task.state == "up_for_reschedule" else "is tried again not before"
+        words = "continues no earlier than" if task.state == "up_for_reschedule" else "is retried no earlier than"
         yield TaskEvent(at=task.next_at, kind="state", try_number=task.try_number, words=words)
 
 

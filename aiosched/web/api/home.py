@@ -1,4 +1,4 @@
-"""The first page: health, what runs and waits, what needs somebody, and a timeline of past and coming runs."""
+"""The first page: health, what runs and waits, what needs attention, and a timeline of past and upcoming runs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from aiosched.web.views.health import Status
 
 router = APIRouter(tags=["Home"])
 
-_MOST: Final = 20  # entries of one kind that need somebody
+_MOST: Final = 20  # entries of one kind
 _LATE: Final = timedelta(seconds=60)
 
 Kind = Literal["scheduler", "import_error", "failed", "paused", "late", "pool", "callback"]
 
 
 class Counts(BaseModel):
-    """How much there is: task instances of all schedulers (as of their last renewals), runs, and what is late."""
+    """Totals: task instances of all schedulers (as of their last heartbeats), runs, and what is late."""
 
     running: int
     queued: int
@@ -43,7 +43,7 @@ class Counts(BaseModel):
 
 
 class Attention(BaseModel):
-    """Something that needs somebody."""
+    """Something that needs attention."""
 
     kind: Kind
     words: str
@@ -53,7 +53,7 @@ class Attention(BaseModel):
 
 
 class Summary(BaseModel):
-    """What the first page shows."""
+    """The content of the first page."""
 
     status: Status
     components: dict[str, PartStatus]
@@ -62,7 +62,7 @@ class Summary(BaseModel):
 
 
 class TimelineRun(Resource):
-    """A run in time; without an end it still runs."""
+    """A run on the timeline; one without an end is still running."""
 
     dag_id: str
     run_id: str
@@ -81,7 +81,7 @@ class TimelineComing(Resource):
 
 
 class Timeline(BaseModel):
-    """Runs of a stretch of time (latest start first), and those to come (in order)."""
+    """Runs within a period (latest start first), and upcoming ones (in order)."""
 
     since: Instant
     until: Instant
@@ -92,7 +92,7 @@ class Timeline(BaseModel):
 @router.get("/summary")
 @allow(Role.VIEWER)
 async def summary(request_client: TheRequestClient) -> Summary:
-    """How everything stands."""
+    """The state of the whole system."""
     db, now = request_client.db, request_client.clock.now()
     found = await health.examine(db)
     late = await home_queries.late_dags(db, now - _LATE, limit=_MOST)
@@ -139,7 +139,7 @@ async def _attention(
     for pool in await list_pools(db):
         waiting = sum((row.figures or {}).get("waiting", {}).get(pool.name, 0) for row in schedulers if row.alive)
         if waiting and pool.slots >= 0 and pool.used >= pool.slots:
-            words = f"pool {pool.name}: all {pool.slots} slots are held, {waiting} tasks wait"
+            words = f"pool {pool.name}: all {pool.slots} slots are occupied, {waiting} tasks wait"
             found.append(Attention(kind="pool", words=words))
     for one in await home_queries.callbacks_given_up(db, limit=_MOST):
         found.append(_about(one, "callback", f"{one.number} callbacks of {one.dag_id} could not be delivered"))
@@ -162,7 +162,7 @@ async def timeline(
     until: Annotated[AwareDatetime | None, Query(description="default: in six hours")] = None,
     limit: Annotated[int, Query(ge=1, le=2000)] = 500,
 ) -> Timeline:
-    """Runs of a stretch of time, and those to come in it."""
+    """Runs within a period, and the upcoming ones in it."""
     now = request_client.clock.now()
     first, final = since or now - timedelta(hours=6), until or now + timedelta(hours=6)
     runs = await home_queries.recent_runs(request_client.db, first, final, limit=limit)

@@ -1,4 +1,4 @@
-"""The logs of a task instance: whole or in parts, where errors begin, where lines are."""
+"""The logs of a task instance: whole or in parts, the positions of errors, lines and words."""
 
 from __future__ import annotations
 
@@ -31,22 +31,23 @@ _LOG_TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 
 
 class ErrorLines(BaseModel):
-    """Where errors begin in a log, in bytes and in lines from 0; at most 1,000."""
+    """Where errors begin in a log: byte offsets, and line numbers from 0; at most 1,000."""
 
     offsets: list[int]
     lines: list[int]
 
 
 class FoundLine(BaseModel):
-    """The number of a line, from 0 and as in `LogBlocks`; null when none has the words."""
+    """The number of a line, from 0 as in `LogBlocks`; null if no line matches."""
 
     line: int | None
 
 
 class LogBlocks(BaseModel):
-    """Where the lines of a log are: `[offset, line, size, lines]` a block, of whole lines, in bytes and from 0.
+    """Where the lines of a log are: one `[offset, line, size, lines]` for each block of whole lines, counted from 0.
 
-    `size` is that of the log now; `next` the offset of the blocks that are not in this answer, null when none are.
+    `size` is the current size of the log in bytes; `next` is the offset of the first block that is not in this answer,
+    or null.
     """
 
     size: int
@@ -71,15 +72,15 @@ async def read_log(
     request_client: TheRequestClient,
     place: ThePlace,
     try_number: TryNumber,
-    offset: Annotated[int | None, Query(ge=0, lt=2**50, description="from this byte on")] = None,
-    limit: Annotated[int | None, Query(ge=1, le=2**24, description="so many bytes at most")] = None,
-    tail: Annotated[int | None, Query(ge=1, le=2**24, description="the last so many bytes")] = None,
+    offset: Annotated[int | None, Query(ge=0, lt=2**50, description="first byte")] = None,
+    limit: Annotated[int | None, Query(ge=1, le=2**24, description="maximum number of bytes")] = None,
+    tail: Annotated[int | None, Query(ge=1, le=2**24, description="only this many bytes from the end")] = None,
     range: Annotated[str | None, Header(max_length=100)] = None,
 ) -> StreamingResponse:
-    """The log of a try, as bytes of UTF-8 text; a try that said nothing has an empty one.
+    """The log of a try, as bytes of UTF-8 text; it is empty if the try printed nothing.
 
-    A part is asked for by `Range`, or by `offset`, `limit` and `tail`. `X-Log-Size` is the size now, `X-Log-Complete`
-    says whether it can still grow.
+    `Range`, or `offset`, `limit` and `tail`, select a part. `X-Log-Size` is the current size, `X-Log-Complete` says
+    whether the log is complete.
     """
     path = logs_of(request_client, place) / f"attempt={try_number}.log"
     size = await asyncio.to_thread(_size, path)
@@ -115,11 +116,11 @@ async def search_log(
     request_client: TheRequestClient,
     place: ThePlace,
     try_number: TryNumber,
-    words: Annotated[str, Query(min_length=1, max_length=200, description="what the line holds, whatever its case")],
-    after: Annotated[int, Query(ge=-1, lt=2**50, description="behind this line; -1: from the first")] = -1,
-    before: Annotated[int | None, Query(ge=0, lt=2**50, description="the last one before this line instead")] = None,
+    words: Annotated[str, Query(min_length=1, max_length=200, description="text to find, ignoring case")],
+    after: Annotated[int, Query(ge=-1, lt=2**50, description="after this line; -1: from the first")] = -1,
+    before: Annotated[int | None, Query(ge=0, lt=2**50, description="the last match before this line instead")] = None,
 ) -> FoundLine:
-    """The next line of a log with these words, so that a long log is searched without being sent."""
+    """The next line of a log that contains these words, so that a long log can be searched without being sent."""
     path = logs_of(request_client, place) / f"attempt={try_number}.log"
     return FoundLine(line=await asyncio.to_thread(find_text, path, words, after=after, before=before))
 
@@ -130,12 +131,12 @@ async def find_blocks(
     request_client: TheRequestClient,
     place: ThePlace,
     try_number: TryNumber,
-    offset: Annotated[int, Query(ge=0, lt=2**50, description="from this block on")] = 0,
-    line: Annotated[int, Query(ge=0, lt=2**50, description="the number of its first line")] = 0,
+    offset: Annotated[int, Query(ge=0, lt=2**50, description="offset of the first block")] = 0,
+    line: Annotated[int, Query(ge=0, lt=2**50, description="number of that block's first line")] = 0,
 ) -> LogBlocks:
-    """Where the lines of a log are, in blocks of about 128 kB, for pages that show any part of it."""
+    """Where the lines of a log are, in blocks of about 128 kB, so that a page can show any part of it."""
     path = logs_of(request_client, place) / f"attempt={try_number}.log"
-    is_over = _is_over(place, try_number)  # before reading: what is written until then is in the answer
+    is_over = _is_over(place, try_number)  # before reading, so that the answer contains all that was written until then
     found = await asyncio.to_thread(index_log, path, offset=offset, line=line, limit=_MOST_BLOCKS)
     end = found[-1].offset + found[-1].size if found else offset
     blocks = [[block.offset, block.line, block.size, block.lines] for block in found]
@@ -148,11 +149,13 @@ def _is_over(place: Place, try_number: int) -> bool:
 
 
 def _part(size: int, offset: int | None, limit: int | None, tail: int | None, range: str | None) -> tuple[int, int]:
-    """The bytes that are asked for, as a half-open interval inside the log."""
+    """The requested bytes, as a half-open interval inside the log."""
     if range is not None:
         match = _RANGE.match(range.strip())
         if match is None or match[0] == "bytes=-":
-            raise Problem(416, "bad-range", "Ask for one range, such as bytes=0-65535.", headers=_size_header(size))
+            raise Problem(
+                416, "bad-range", "Request a single range, such as bytes=0-65535.", headers=_size_header(size)
+            )
         if match[1] is None:
             return max(size - int(match[2]), 0), size
         start = int(match[1])

@@ -1,4 +1,4 @@
-"""Runs: lists, one run, its task instances, and its tries in time."""
+"""Runs: lists, one run, its task instances, and its Gantt chart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_SEGMENTS: Final = 20_000
 
 
 class Run(Resource):
-    """A run. `key` is its number in the database, `reason` why it failed; `seconds` from start to end."""
+    """A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration."""
 
     key: int
     dag_id: str
@@ -45,7 +45,7 @@ class Run(Resource):
 
 
 class RunDetails(Run):
-    """A run with how many of its task instances are in each state."""
+    """A run with the number of its task instances in each state."""
 
     tasks: dict[str, int]
 
@@ -72,14 +72,14 @@ class TaskInstance(Resource):
 
 
 class Stretch(Resource):
-    """When a try waited for a trigger; `until` is null while it does."""
+    """A period in which a try waited for a trigger; `until` is null while it still waits."""
 
     since: Instant
     until: Instant | None
 
 
 class Segment(Resource):
-    """One try in time; `deferred` is within it, in order."""
+    """The period of one try; `deferred` are the periods within it, in order."""
 
     try_number: int
     state: str | None
@@ -99,7 +99,7 @@ class Bar(BaseModel):
 
 
 class Gantt(BaseModel):
-    """A run in time. `complete` is false where it has more tries, or more deferred stretches, than are shown."""
+    """The Gantt chart of a run. `complete` is false if it has more tries or deferred periods than are shown."""
 
     items: list[Bar]
     complete: bool
@@ -166,7 +166,7 @@ async def list_tasks(
 @router.get("/dags/{dag_id}/runs/{run}/gantt")
 @allow(Role.VIEWER)
 async def gantt(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> Gantt:
-    """Every try of every task instance, for a picture of the run in time."""
+    """Every try of every task instance, for a Gantt chart."""
     row = await queries.find_run(request_client.db, dag_id, run)
     segments = await run_queries.read_segments(request_client.db, row.key, limit=MOST_SEGMENTS + 1)
     task_ids = (await run_queries.read_task_ids(request_client.db, [row.version_key]))[row.version_key]

@@ -1,4 +1,4 @@
-"""The last runs of DAGs as bars, and what they say."""
+"""The last runs of DAGs as bars, and their statistics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RunBar(BaseModel):
 
 
 class Statistics(BaseModel):
-    """The last runs of a DAG (at most 30, oldest first), and what they say: rate of success, usual durations in s."""
+    """The last runs of a DAG (at most 30, oldest first), their success rate, and their usual durations in seconds."""
 
     dag_id: str
     last_runs: list[RunBar]
@@ -47,6 +47,6 @@ class StatisticsList(BaseModel):
 async def statistics(
     request_client: TheRequestClient, dag_id: Annotated[list[Text], Query(min_length=1, max_length=200)]
 ) -> Response:
-    """The last runs of DAGs, as bars and figures."""
+    """The last runs of DAGs and their statistics."""
     document = await run_queries.last_runs(request_client.db, list(dict.fromkeys(dag_id)))
     return Response(document, media_type="application/json")

@@ -1,4 +1,4 @@
-"""A task instance: its facts, tries, and what it pushed."""
+"""A task instance: its details, tries and XComs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_VALUE: Final = 100_000  # characters of an XCom in a list
 
 
 class TaskDetails(TaskInstance):
-    """A task instance with what its DAG version says of the task, and the tries that left a log here."""
+    """A task instance with the task's definition in its DAG version, and the tries whose logs are on this machine."""
 
     dag_id: str
     run_id: str
@@ -40,7 +40,8 @@ class TaskDetails(TaskInstance):
 class Try(Resource):
     """One try. `details` is the traceback.
 
-    `version` is the DAG version whose code it ran (null: none that is stored), `source_hash` the hash of that code.
+    `version` is the DAG version whose code it ran (null: that version is not stored), `source_hash` the hash of that
+    code.
     """
 
     try_number: int
@@ -58,7 +59,7 @@ class Try(Resource):
 
 
 class XCom(Resource):
-    """A value that a task pushed: its size in bytes, and its JSON, cut at 100,000 characters in lists."""
+    """A value that a task pushed: its size in bytes, and its JSON, which lists cut at 100,000 characters."""
 
     key: str
     size: int
@@ -67,7 +68,7 @@ class XCom(Resource):
 
 
 class Place(NamedTuple):
-    """A task instance and the run that it belongs to."""
+    """A task instance and its run."""
 
     run: RunRow
     task: TaskRow
@@ -76,7 +77,7 @@ class Place(NamedTuple):
 async def find_place(
     request_client: TheRequestClient, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
 ) -> Place:
-    """The task instance that an address names. Raises NotFound."""
+    """The task instance of an address. Raises NotFound."""
     db = request_client.db
     row = await queries.find_run(db, dag_id, run)
     after = None if map_index < 0 else (await _index(db, row, task_id), map_index - 1)
@@ -129,7 +130,7 @@ async def list_attempts(
     limit: Limit = 1000,
     cursor: Cursor = None,
 ) -> Page[Try]:
-    """The tries of a task instance, oldest first; the last one is the current one."""
+    """The tries of a task instance, oldest first; the last is the current one."""
     after = decode_cursor(cursor, int)
     rows = await try_queries.list_tries(request_client.db, *place, after=after or 0, limit=limit + 1)
     return page_of(Try, rows, limit, lambda row: row.try_number)
@@ -143,7 +144,7 @@ async def list_xcoms(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[XCom]:
-    """What a task instance pushed, by key."""
+    """The XComs of a task instance, by key."""
     after = decode_cursor(cursor, str)
     rows = await xcom_queries.list_xcoms(
         request_client.db, _instance(place), longest=_LONGEST_VALUE, after=after, limit=limit + 1
@@ -154,7 +155,7 @@ async def list_xcoms(
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/xcom/{key}")
 @allow(Role.VIEWER)
 async def get_xcom(request_client: TheRequestClient, place: ThePlace, key: Name) -> XCom:
-    """One value, whole."""
+    """One XCom, in full."""
     rows = await xcom_queries.list_xcoms(request_client.db, _instance(place), longest=2**30, key=key, limit=1)
     if not rows:
         raise NotFound(f"{place.task.name} pushed nothing under {key!r}.")
@@ -162,7 +163,7 @@ async def get_xcom(request_client: TheRequestClient, place: ThePlace, key: Name)
 
 
 def logs_of(request_client: TheRequestClient, place: Place) -> Path:
-    """The folder with the logs of its tries."""
+    """The logs of a task instance's tries."""
     run, task = place
     return log_folder(
         request_client.settings.logs_folder,

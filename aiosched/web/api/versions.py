@@ -1,4 +1,4 @@
-"""Versions of a DAG: what it consisted of, its source, and what changed between two of them."""
+"""Versions of a DAG: their tasks, their source, and the differences between two of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Number = Annotated[int, Path(ge=1, lt=2**31)]
 
 
 class Version(Resource):
-    """A version in a list. `source_hash` is of the file with all that it imports (null: not known)."""
+    """A version in a list. `source_hash` covers the file and all that it imports (null: unknown)."""
 
     number: int
     created_at: Instant
@@ -36,7 +36,7 @@ class Version(Resource):
 class VersionDetails(Version):
     """A version with its source (null for DAGs of an application) and the serialized DAG.
 
-    `sources` are the content hashes of the file and of all that it imports from the DAGs folder (null: not known).
+    `sources` are the content hashes of the file and of all that it imports from the DAGs folder (null: unknown).
     """
 
     source: str | None
@@ -45,15 +45,15 @@ class VersionDetails(Version):
 
 
 class Difference(BaseModel):
-    """What changed from one version to another, as unified diffs; empty where nothing did."""
+    """The differences between two versions as unified diffs; empty without differences."""
 
     source: str
     spec: str
-    modules: list[str]  # that the file imports from the DAGs folder, and that are others, more or less
+    modules: list[str]  # imported from the DAGs folder, and changed, added or removed
 
 
 class Task(BaseModel):
-    """A task of a DAG, with its direct neighbours."""
+    """A task of a DAG, with its direct upstream and downstream tasks."""
 
     task_id: str
     task_index: int
@@ -76,7 +76,7 @@ class Task(BaseModel):
 
 
 class Tasks(BaseModel):
-    """All tasks of a DAG, in its order."""
+    """All tasks of a DAG, in the DAG's order."""
 
     items: list[Task]
 
@@ -95,7 +95,7 @@ async def list_versions(
 @router.get("/dags/{dag_id}/versions/{number}", dependencies=[RARELY])
 @allow(Role.VIEWER)
 async def one_version(request_client: TheRequestClient, dag_id: Name, number: Number) -> VersionDetails:
-    """One version with its source and its serialized DAG."""
+    """One version with its source and serialized DAG."""
     found = await get_version(request_client.db, dag_id, number)
     facts = Version.model_validate(found).model_dump()
     spec = msgspec.to_builtins(found.spec)
@@ -123,7 +123,7 @@ async def list_dag_tasks(request_client: TheRequestClient, dag_id: Name) -> Task
 
 
 def tasks_of(spec: DagSpec) -> list[Task]:
-    """The tasks of a version as the API shows them."""
+    """The API's view of the tasks of a version."""
     downstream: dict[str, list[str]] = {task.task_id: [] for task in spec.tasks}
     for task in spec.tasks:
         for up in task.upstream:

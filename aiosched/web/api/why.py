@@ -1,4 +1,4 @@
-"""Why a DAG, a run or a task instance does not run: every gate, who holds what is missing, and what helps."""
+"""Why a DAG, a run or a task instance does not run: every gate, who holds what is missing, and the remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ router = APIRouter(tags=["Why"])
 
 
 class WhyHolder(Resource):
-    """Who has, or is to deliver, what is missing. `label` names it in words; `usual_seconds` is a median."""
+    """Who holds what is missing, or will provide it. `label` is for people; `usual_seconds` is a median."""
 
     dag_id: str
     run_id: str
@@ -29,7 +29,7 @@ class WhyHolder(Resource):
 
 
 class WhyGate(Resource):
-    """One question on the way to running, and its answer."""
+    """One condition for running, and whether it holds."""
 
     name: str
     verdict: Verdict
@@ -40,7 +40,7 @@ class WhyGate(Resource):
 
 
 class Why(Resource):
-    """The whole answer; `gates` in the order in which they are decided. A missing `rank` is an unknown one."""
+    """The whole explanation; `gates` in the order in which they are checked. A null `rank` is unknown."""
 
     subject: str
     state: str
@@ -49,24 +49,24 @@ class Why(Resource):
     since: Instant | None
     waiting_seconds: float | None
     gates: list[WhyGate]
-    rank: int | None = Field(description="its place among all that wait for slots of its pool")
+    rank: int | None = Field(description="its place among all tasks that wait for slots of its pool")
     likely_free_at: Instant | None
     earliest_start: Instant | None
     commands: list[str]
-    notes: list[str] = Field(description="what was not looked at, in words, where there is too much of it")
+    notes: list[str] = Field(description="what was left out because there is too much of it")
 
 
 @router.get("/dags/{dag_id}/why")
 @allow(Role.VIEWER)
 async def why_dag(request_client: TheRequestClient, dag_id: Name) -> Why:
-    """Why a DAG gets no run now."""
+    """Why a DAG gets no new run now."""
     return Why.model_validate(await why(request_client.db, dag_id, now=request_client.clock.now()))
 
 
 @router.get("/dags/{dag_id}/runs/{run}/why")
 @allow(Role.VIEWER)
 async def why_run(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> Why:
-    """Why a run has not started, or what it waits for; how it failed, if it did."""
+    """Why a run has not started, what it waits for, or how it failed."""
     return Why.model_validate(await why(request_client.db, dag_id, run, now=request_client.clock.now()))
 
 
@@ -75,7 +75,7 @@ async def why_run(request_client: TheRequestClient, dag_id: Name, run: RunRef) -
 async def why_task(
     request_client: TheRequestClient, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
 ) -> Why:
-    """Why a task instance does not run; how it ended, if it did. Of a mapped task, -1 is the one that tells most."""
+    """Why a task instance does not run, or how it ended. For a mapped task, -1 is the most informative instance."""
     return Why.model_validate(
         await why(request_client.db, dag_id, run, task_id, map_index, now=request_client.clock.now())
     )

@@ -1,1 +1,1 @@
-"""Who asks, and what they may do: logins, sessions, tokens, roles."""
+"""Authentication and authorisation: logins, sessions, tokens, roles."""

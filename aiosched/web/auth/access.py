@@ -1,8 +1,7 @@
-"""Who may do what: roles, the person behind a request, and the check that denies by default.
+"""Who may do what: roles, the user behind a request, and the check that denies by default.
 
-A route says which role it needs with `@allow(Role.VIEWER)`; one that says nothing is closed to
-everybody. How a request proves who sends it is the business of an `Authenticator` (accounts.py,
-or `Loopback` here).
+A route says which role it needs with `@allow(Role.VIEWER)`; a route without it is closed to everybody. How a request is
+authenticated is up to an `Authenticator` (accounts.py, or `Loopback` here).
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ _NEEDED: Final = "__aiosched_role__"
 
 
 class Role(enum.IntEnum):
-    """What people may do; each role may do what those below it may."""
+    """What users may do; each role includes those below it."""
 
     PUBLIC = 0  # health, the login itself, the UI's own files
-    VIEWER = 1  # look at everything but secrets
+    VIEWER = 1  # read everything but secrets
     OPERATOR = 2  # trigger, pause, clear, mark, backfill, emit
     ADMIN = 3  # pools, variables, connections, users, tokens
 
     @classmethod
     def of(cls, name: str) -> Role:
-        """The role with that name in small letters, as settings and rows have it."""
+        """The role with this lower-case name, as used in settings and rows."""
         return cls[name.upper()]
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who sent a request. `name` goes into the audit log as `api:<name>`."""
+    """The sender of a request. The audit log has `name` as `api:<name>`."""
 
     name: str
     role: Role
@@ -48,13 +47,13 @@ class Principal:
 
 
 class Authenticator(Protocol):
-    """Says who sent a request: None when it does not prove anything. Raises Problem for a broken proof."""
+    """Finds the sender of a request: None without credentials. Raises Problem for invalid ones."""
 
     async def __call__(self, request: Request) -> Principal | None: ...
 
 
 class Loopback:
-    """No login: whoever reaches the loopback address of this machine is its administrator."""
+    """No login: whoever reaches the loopback address of this machine is an administrator."""
 
     async def __call__(self, request: Request) -> Principal | None:
         return Principal("local", Role.ADMIN)
@@ -71,12 +70,12 @@ def allow(role: Role) -> Callable[[F], F]:
 
 
 def needed_role(endpoint: Callable[..., Any]) -> Role | None:
-    """The role that an endpoint is open to; None: nobody."""
+    """The lowest role that may use an endpoint; None: nobody may."""
     return getattr(endpoint, _NEEDED, None)
 
 
 async def authorise(request: Request) -> Principal:
-    """The person behind a request that may pass; the dependency of every route. Raises Problem 401 or 403."""
+    """The user behind an allowed request; the dependency of every route. Raises Problem 401 or 403."""
     needed = needed_role(request.scope["endpoint"])
     if needed is None:
         raise Problem(403, "closed", "This address is open to nobody.")

@@ -1,7 +1,7 @@
 """Logging in: by password and session cookie for people, by token for programs.
 
-Lives here: who is behind a request, the login itself and its rate limit. Does not live here: hashes
-(passwords.py), cookies (sessions.py), rows (db/people/accounts.py).
+Here: who is behind a request, the login itself and its rate limit. Elsewhere: hashes (passwords.py), cookies
+(sessions.py), rows (db/people/accounts.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from aiosched.web.server.problems import Problem
 logger = logging.getLogger(__name__)
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_REMEMBERED_SECONDS: Final = 5.0  # how long a person's row is believed
+_REMEMBERED_SECONDS: Final = 5.0  # seconds that a user's row is cached
 
 
 class Accounts:
@@ -44,7 +44,7 @@ class Accounts:
         self._attempts = LoginAttempts()
 
     async def start(self) -> None:
-        """Make the first user, `admin`: with the password of the settings, or one that the log tells once."""
+        """Create the first user, `admin`, with the password of the settings or a random one, which is logged once."""
         password = self._settings.admin_password
         if not password and self._settings.auth != "password":
             return
@@ -54,11 +54,11 @@ class Accounts:
         check_password(chosen)
         try:
             await accounts.create_user(self._db, "admin", "admin", await hash_password(chosen))
-        except Refused:  # another web server of this database was quicker
+        except Refused:  # another web server of this database was faster
             return
         if not password:
             logger.warning(
-                "the first user is admin, with the password %s; aiosched users password admin sets yours", chosen
+                "the first user is admin, with the password %s; change it with aiosched users password admin", chosen
             )
 
     async def __call__(self, request: Request) -> Principal | None:
@@ -74,30 +74,31 @@ class Accounts:
         if request.method not in _SAFE:
             signer = await self._sign()
             if not signer.is_csrf(session, request.headers.get(CSRF_HEADER, "")):
-                raise Problem(403, "csrf", f"Send the token that GET /api/v1/me tells as {CSRF_HEADER}.")
+                raise Problem(403, "csrf", f"Send the token that GET /api/v1/me returns as {CSRF_HEADER}.")
         return Principal(login.name, Role.of(login.role))
 
     async def log_in(self, request: Request, name: str, password: str) -> tuple[Principal, WebSession]:
-        """Check a password and begin a session. Raises Problem 401, or 429 after too many failures."""
+        """Check a password and start a session. Raises Problem 401, or 429 after too many failures."""
         where = request.client.host if request.client else "?"
         wait = self._attempts.wait(name, where)
         if wait:
             raise Problem(
-                429, "too-many-logins", f"Too many failures: wait {wait} s.", headers={"Retry-After": str(wait)}
+                429, "too-many-logins", f"Too many failed logins: wait {wait} s.", headers={"Retry-After": str(wait)}
             )
-        self._attempts.count(name, where)  # before the slow check, so that many at once do not slip through
+        self._attempts.count(name, where)  # before the slow check, so that concurrent logins cannot evade the limit
         login = await accounts.read_login(self._db, name) if "\0" not in name else None
         is_right = await verify_password(password, None if login is None else login.password)
         if login is None or login.is_disabled or not is_right:
-            raise Problem(401, "wrong-login", "This name and password do not belong together.")
+            raise Problem(401, "wrong-login", "Wrong name or password.")
         self._attempts.forgive(name, where)
         return self._begin(login)
 
     async def admit(self, identity: Identity) -> WebSession:
-        """Begin a session for whom the provider vouches for. Raises Refused; Problem 403 for a disabled person."""
+        """Start a session for a user whom the identity provider has authenticated. Raises Refused; Problem 403 for a
+        disabled user."""
         login = await accounts.admit(self._db, identity.name, identity.role)
         if login.is_disabled:
-            raise Problem(403, "not-invited", f"{identity.name} may not log in here any more.")
+            raise Problem(403, "not-invited", f"{identity.name} has been disabled.")
         return self._begin(login)[1]
 
     def _begin(self, login: accounts.Login) -> tuple[Principal, WebSession]:
@@ -107,7 +108,7 @@ class Accounts:
         return Principal(login.name, Role.of(login.role)), session
 
     async def give_flow(self, request: Request, response: Response, flow: Flow) -> None:
-        """Let the browser remember the login that it has begun with the provider."""
+        """Set the cookie of a login that has begun at the identity provider."""
         response.set_cookie(
             FLOW_COOKIE,
             (await self._sign()).seal_flow(flow),
@@ -119,16 +120,16 @@ class Accounts:
         )
 
     async def flow(self, request: Request) -> Flow | None:
-        """The login that the browser has begun; None for none, one that is over, or a forged one."""
+        """The login that the browser has begun; None without one, or if it has expired or is forged."""
         cookie = request.cookies.get(FLOW_COOKIE)
         return None if cookie is None else (await self._sign()).open_flow(cookie, time.time())
 
     def take_flow(self, request: Request, response: Response) -> None:
-        """Let the browser forget it."""
+        """Delete the cookie of the begun login."""
         response.delete_cookie(FLOW_COOKIE, path=_path(request), httponly=True, samesite="lax")
 
     async def give_cookie(self, request: Request, response: Response, session: WebSession) -> None:
-        """Let the browser keep the session."""
+        """Set the session cookie."""
         response.set_cookie(
             COOKIE,
             (await self._sign()).seal(session),
@@ -140,16 +141,16 @@ class Accounts:
         )
 
     def take_cookie(self, request: Request, response: Response) -> None:
-        """Let the browser forget the session."""
+        """Delete the session cookie."""
         response.delete_cookie(COOKIE, path=_path(request), httponly=True, samesite="lax")
 
     async def session(self, request: Request) -> WebSession | None:
-        """The session that a request brings; None for none or one that is over."""
+        """The session of a request; None without one or for an expired one."""
         cookie = request.cookies.get(COOKIE)
         return None if cookie is None else (await self._sign()).open(cookie, time.time())
 
     async def csrf(self, session: WebSession) -> str:
-        """What requests that change something must bring."""
+        """The token that requests that change something must send."""
         return (await self._sign()).csrf(session)
 
     async def _by_token(self, authorization: str) -> Principal:
@@ -180,7 +181,7 @@ class _Failures:
 
 
 class LoginAttempts:
-    """Failed logins by name and by address: the first few are free, then each doubles the wait."""
+    """Failed logins by name and by address: a few cost nothing, then each doubles the wait."""
 
     FREE: Final = 5
     LONGEST: Final = 900.0
@@ -190,26 +191,26 @@ class LoginAttempts:
         self._failures: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
 
     def wait(self, name: str, where: str) -> int:
-        """Whole seconds until the next attempt is looked at; 0: now."""
+        """Whole seconds until the next attempt is allowed; 0: now."""
         now = time.monotonic()
         waits = [f.until - now for key in _keys(name, where) if (f := self._failures.get(key)) is not None]
         return max(0, int(max(waits, default=0.0) + 0.999))
 
     def count(self, name: str, where: str) -> None:
-        """An attempt begins; it counts as failed until `forgive`."""
+        """Count an attempt; it counts as failed until `forgive`."""
         now = time.monotonic()
         for key in _keys(name, where):
             failures = self._failures.setdefault(key, _Failures())
             self._failures.move_to_end(key)
             failures.count += 1
-            over = failures.count - self.FREE * (1 if key[0] == "name" else 4)  # many people share an address
+            over = failures.count - self.FREE * (1 if key[0] == "name" else 4)  # many users share an address
             if over >= 0:
                 failures.until = now + min(2.0**over, self.LONGEST)
         while len(self._failures) > self.REMEMBERED:
             self._failures.popitem(last=False)
 
     def forgive(self, name: str, where: str) -> None:
-        """The attempt was right."""
+        """The attempt succeeded."""
         for key in _keys(name, where):
             self._failures.pop(key, None)
 

@@ -1,9 +1,9 @@
-"""Logging in with a provider: OpenID Connect, authorization code flow with PKCE (`aiosched[oidc]`).
+"""Logging in with an identity provider: OpenID Connect, authorization code flow with PKCE (`aiosched[oidc]`).
 
-A browser that begins gets a short signed cookie with the state, the nonce and the PKCE verifier, so any web server can
-end what another began. What comes back is believed only with that cookie, a code that the provider exchanges for an ID
-token, and a token that is signed with the provider's keys, meant for us, fresh, and has the nonce. The role comes from
-a claim at each login; the person's row has no password.
+A browser that begins a login gets a short signed cookie with the state, the nonce and the PKCE verifier, so that any
+web server can finish what another began. The answer is accepted only with that cookie, a code that the provider
+exchanges for an ID token, and an ID token that is signed with the provider's keys, issued for us, fresh, and has the
+nonce. The role comes from a claim at each login; the user's row has no password.
 
 Source: OpenID Connect Core 1.0, section 3.1; RFC 7636; RFC 9700.
 """
@@ -33,7 +33,7 @@ ROLES: Final = ("admin", "operator", "viewer")  # best first
 COOKIE: Final = "aiosched_login"
 FLOW_SECONDS: Final = 600
 _KEPT_SECONDS: Final = 3600.0
-_AGAIN_SECONDS: Final = 30.0  # before keys are fetched anew for one that is unknown
+_AGAIN_SECONDS: Final = 30.0  # before the keys are fetched again because of an unknown one
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 _LEEWAY: Final = 60
 _PATH: Final = re.compile(r"^[A-Za-z0-9_.~%:@!$&'()*+,;=-][A-Za-z0-9_.~%:@!$&'()*+,;=/?-]*$")
@@ -50,7 +50,7 @@ class Flow(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def begin(cls, back: str) -> Flow:
-        """A new one; `back` is dropped where it could lead elsewhere."""
+        """A new flow; `back` is dropped if it could lead to another site."""
         fits = len(back) <= 500 and _PATH.match(back) and "//" not in back and "%5c" not in back.lower()
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         return cls(state, nonce, verifier, int(time.time()) + FLOW_SECONDS, back if fits else "")
@@ -63,7 +63,7 @@ class Flow(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who logged in, and as what."""
+    """Who logged in, and the role."""
 
     name: str
     role: str
@@ -79,7 +79,7 @@ def check_provider(settings: WebSettings) -> Mapping[str, frozenset[str]]:
 
 
 class Provider:
-    """What speaks with the provider; `transport` is httpx2's, for tests. Raises ConfigError as `check_provider`."""
+    """The client of the provider; `transport` is httpx2's, for tests. Raises ConfigError as `check_provider` does."""
 
     def __init__(self, settings: WebSettings, *, transport: Any = None) -> None:
         self._roles = check_provider(settings)
@@ -97,7 +97,7 @@ class Provider:
         await self._http.aclose()
 
     async def address(self, flow: Flow, redirect_uri: str) -> str:
-        """Where the browser logs in."""
+        """The address at the provider where the browser logs in."""
         asked = {
             "response_type": "code",
             "client_id": self._client,
@@ -112,9 +112,10 @@ class Provider:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
 
     async def identify(self, flow: Flow, state: str, code: str, redirect_uri: str) -> Identity:
-        """Who came back with `state` and `code`. Raises Problem for what is not believed, and for who may not enter."""
+        """The user who returns with `state` and `code`. Raises Problem for an invalid answer, and for a user without
+        access."""
         if not hmac.compare_digest(flow.state.encode(), state.encode("utf-8", "surrogatepass")):
-            raise Problem(400, "login-expired", "This login was begun elsewhere: begin again.")
+            raise Problem(400, "login-expired", "This login was started elsewhere: log in again.")
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -133,10 +134,12 @@ class Provider:
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         name = claims.get(self._settings.oidc_name_claim)
         if self._settings.oidc_name_claim == "email" and claims.get("email_verified") is False:
-            raise Problem(403, "not-invited", "The provider has not verified this address.")
+            raise Problem(403, "not-invited", "The identity provider has not verified this address.")
         if not isinstance(name, str) or not re.match(NAME_PATTERN, name) or name.endswith("\n"):
             claim = self._settings.oidc_name_claim
-            raise Problem(403, "not-invited", f"The provider tells no usable name as {claim!r} (web.oidc_name_claim).")
+            raise Problem(
+                403, "not-invited", f"The identity provider sends no usable name as {claim!r} (web.oidc_name_claim)."
+            )
         told: Any = claims
         for part in self._settings.oidc_role_claim.split("."):
             told = told.get(part) if isinstance(told, Mapping) else None
@@ -172,7 +175,7 @@ class Provider:
         claims: Mapping[str, Any] = decoded.claims
         audience = claims["aud"]
         if isinstance(audience, list) and len(audience) > 1 and claims.get("azp") != self._client:
-            raise _unbelieved("its ID token was made for somebody else")
+            raise _unbelieved("its ID token was issued for somebody else")
         return claims
 
     async def _described(self) -> dict[str, Any]:
@@ -182,7 +185,7 @@ class Provider:
                 raise _unbelieved(f"it calls itself {found.get('issuer')!r}, not {self._issuer!r}")
             missing = {"authorization_endpoint", "token_endpoint", "jwks_uri"} - found.keys()
             if missing:
-                raise _unbelieved(f"it does not tell its {', '.join(sorted(missing))}")
+                raise _unbelieved(f"it has no {', '.join(sorted(missing))}")
             self._metadata = time.monotonic() + _KEPT_SECONDS, found
         return self._metadata[1]
 
@@ -217,8 +220,8 @@ def _mapping(text: str) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def _unbelieved(why: str) -> Problem:
-    return Problem(502, "provider", f"The provider of logins did not do its part: {why[:300]}.")
+    return Problem(502, "provider", f"The identity provider did not answer as expected: {why[:300]}.")
 
 
 def _unreachable(error: Exception) -> Problem:
-    return Problem(502, "provider", f"The provider of logins cannot be reached: {type(error).__name__}.")
+    return Problem(502, "provider", f"The identity provider cannot be reached: {type(error).__name__}.")

@@ -16,14 +16,14 @@ from typing import Final
 from aiosched.errors import Refused
 
 SHORTEST: Final = 8
-TOKEN_PREFIX: Final = "aios_"  # makes a token that leaked easy to find
+TOKEN_PREFIX: Final = "aios_"  # makes a leaked token easy to find
 
 _LOG2_COST, _BLOCK, _PARALLEL = 15, 8, 1
 _MEMORY: Final = 2**27
 
 
 def check_password(password: str) -> None:
-    """Raise Refused for a password that is too easy to guess, or cannot be hashed."""
+    """Raise Refused for a password that is too short, too long or not printable."""
     if len(password) < SHORTEST:
         raise Refused(f"A password needs at least {SHORTEST} characters.")
     if len(password) > 1000 or not password.isprintable():
@@ -39,7 +39,7 @@ async def hash_password(password: str) -> str:
 
 
 async def verify_password(password: str, stored: str | None) -> bool:
-    """Whether `password` is the stored one. Takes as long when there is none, so that names cannot be probed."""
+    """Whether `password` is the stored one. Takes the same time without one, so that names cannot be probed."""
     _, cost, block, parallel, salt, digest = (stored or _NOBODY).split("$")
     found = await asyncio.to_thread(_scrypt, password, base64.b64decode(salt), int(cost), int(block), int(parallel))
     return hmac.compare_digest(found, base64.b64decode(digest)) and stored is not None
@@ -59,5 +59,5 @@ def new_token() -> str:
 
 
 def hash_token(token: str) -> str:
-    """What is stored of a token."""
+    """The stored hash of a token."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,9 +1,9 @@
-"""Sessions of people: a signed cookie, and a token against requests that other sites forge.
+"""Sessions of users: a signed cookie, and a token against forged requests of other sites.
 
-The cookie says who logged in and until when, signed with a key that all web servers share, so any of
-them can answer. It ends early when the person's password or role changes. It is `HttpOnly`,
-`SameSite=Lax`, and `Secure` where the page came by https. A request that changes something must bring the
-session's CSRF token in `X-CSRF-Token`; `GET /me` tells it to the page.
+The cookie says who logged in and until when, signed with a key that all web servers share, so that any of them can
+answer. It ends early if the user's password or role changes. It is `HttpOnly`, `SameSite=Lax`, and `Secure` if the page
+was loaded by https. A request that changes something must send the session's CSRF token in `X-CSRF-Token`; `GET /me`
+returns it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIGNATURES: Final[dict[str, Any]] = {"key_derivation": "hmac", "digest_method":
 
 
 class WebSession(msgspec.Struct, frozen=True, array_like=True):
-    """Who logged in, until which second since 1970, and how often sessions of this person had been ended then."""
+    """Who logged in, until which second since 1970, and how often this user's sessions had been ended by then."""
 
     name: str
     expires: int
@@ -47,22 +47,22 @@ class Signer:
         return self._seal("session", session)
 
     def open(self, cookie: str, now: float) -> WebSession | None:
-        """The session in a cookie; None for one that is forged, broken or over."""
+        """The session in a cookie; None for a forged, broken or expired one."""
         return self._open("session", cookie, now, WebSession)
 
     def seal_flow(self, flow: Flow) -> str:
-        """The same for a login with a provider that has begun."""
+        """As `seal`, for a login that has begun at an identity provider."""
         return self._seal("flow", flow)
 
     def open_flow(self, cookie: str, now: float) -> Flow | None:
         return self._open("flow", cookie, now, Flow)
 
     def csrf(self, session: WebSession) -> str:
-        """The token that goes with a session."""
+        """The CSRF token of a session."""
         return self._csrf().get_signature(msgspec.json.encode(session)).decode()
 
     def is_csrf(self, session: WebSession, token: str) -> bool:
-        """Whether `token` goes with the session."""
+        """Whether `token` belongs to the session."""
         return self._csrf().verify_signature(msgspec.json.encode(session), token.encode("utf-8", "surrogatepass"))
 
     def _seal(self, purpose: str, value: msgspec.Struct) -> str:

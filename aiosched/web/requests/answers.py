@@ -1,4 +1,4 @@
-"""What an action answers: its result, or 202 with the number of the request while no scheduler has applied it."""
+"""What an action answers: its result, or 202 with the number of the request if no scheduler has applied it yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiosched.db.statements.inbox import OwnerAnswer
 
 
 class Waiting(BaseModel):
-    """A request that is stored and waits for a scheduler: look at it under `/commands/{command}`."""
+    """A request that is stored and waits for a scheduler: see `/commands/{command}`."""
 
     command: int
 
@@ -26,7 +26,7 @@ ACCEPTED: dict[int | str, dict[str, Any]] = {
 def answered(
     request: Request, answer: OwnerAnswer, make: Callable[[dict[str, Any]], BaseModel], *, status: int = 200
 ) -> Response:
-    """The response to an action: `make` turns the owner's answer into the model of the resource."""
+    """The response to an action: `make` converts the owner's answer into the model of the resource."""
     if answer.result is None:
         base = request.scope.get("root_path", "").rstrip("/")
         headers = {"Location": f"{base}/api/v1/commands/{answer.command}"}

@@ -1,8 +1,7 @@
-"""What the API works with: the database, the settings, and the way to ask the owner of a DAG for something.
+"""The API's access to the database, the settings, and the owners of DAGs.
 
-A request of a person becomes a row of the command inbox, so it is done by whichever scheduler
-owns the DAG, survives a crash, and stands in the audit log; a preview is only read.
-Source: docs/architecture.md, "Who writes what".
+A request becomes a row of the command inbox, so it is applied by whichever scheduler owns the DAG, survives a crash,
+and is in the audit log; a preview only reads. Source: docs/architecture.md, "Who writes what".
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ class RequestClient:
     async def ask(
         self, request: requests.Request, dag_id: str | None, *, by: Principal, reason: str | None = None
     ) -> OwnerAnswer:
-        """Ask the owner of `dag_id` (None: of an asset); wait a few seconds for the answer.
+        """Send a request to the owner of `dag_id` (None: of an asset) and wait a few seconds for the answer.
 
-        Raises NotFound, Refused or InternalError with the owner's words.
+        Raises NotFound, Refused or InternalError with the owner's message.
         """
         return await ask_owner(
             self.db, request, dag_id, requested_by=by.requested_by, timeout=ANSWER_SECONDS, reason=reason
         )
 
     async def preview(self, request: requests.TaskChange | requests.BackfillCreate, dag_id: str) -> dict[str, Any]:
-        """What a request would touch, read from the rows. Raises NotFound and Refused as its owner does."""
+        """What a request would affect, read from the rows. Raises NotFound and Refused as its owner does."""
         return await preview(self.db, dag_id, request, now=self.clock.now())
 
 

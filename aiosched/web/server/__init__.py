@@ -1,1 +1,1 @@
-"""HTTP: the socket, checks of every request, errors, ETags, the exposition of metrics."""
+"""HTTP: the socket, checks of every request, errors, ETags, the Prometheus exposition."""

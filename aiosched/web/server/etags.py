@@ -1,7 +1,6 @@
-"""Answers that change rarely: a weak ETag of the body, and 304 for who has it already.
+"""Answers that change rarely: a weak ETag of the body, and 304 for clients that have it already.
 
-An endpoint says so with `dependencies=[RARELY]`; its answers may then be kept by browsers, which ask each time
-whether they still hold.
+An endpoint says so with `dependencies=[RARELY]`; browsers may then cache its answers, and revalidate them each time.
 """
 
 from __future__ import annotations
@@ -21,11 +20,13 @@ def _mark(request: Request) -> None:
 
 
 RARELY: Final[Any] = Depends(_mark)
-RESPONSES: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "What `If-None-Match` names still holds"}}
+RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    304: {"description": "The cached answer named by `If-None-Match` is still valid"}
+}
 
 
 class Etags:
-    """ASGI middleware: tags whole bodies of endpoints with `RARELY` that answer 200."""
+    """ASGI middleware: adds ETags to the 200 answers of endpoints with `RARELY`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -39,7 +40,7 @@ class Etags:
         async def tagged(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start" and message["status"] == 200 and _is_marked(scope):
-                start = message  # until the body says what it is
+                start = message  # until the body is known
                 return
             if start is not None:
                 begun, start = start, None
@@ -56,7 +57,7 @@ def _is_marked(scope: Scope) -> bool:
 
 
 def _tag(start: Message, body: Message, known: str) -> Message:
-    """Give `start` its tag; the body to send, which is empty where the client has it."""
+    """Add the ETag to `start`; returns the body to send, which is empty if the client has it."""
     tag = f'W/"{hashlib.blake2b(body.get("body", b""), digest_size=16).hexdigest()}"'
     headers = MutableHeaders(scope=start)
     headers["ETag"] = tag

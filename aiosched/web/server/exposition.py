@@ -1,8 +1,8 @@
-"""The metrics as Prometheus reads them: those of every scheduler of the fleet, and those of the database.
+"""The metrics for Prometheus: those of every scheduler of the fleet, and those of the database.
 
-A scheduler's own figures come with each renewal of its lease (a third of `scheduler.lease`), so whichever web
-server is asked, it answers for the whole fleet; the label `scheduler` tells them apart. Base units, prefix
-`aiosched_`. Source: docs/operations.md, "Metrics".
+A scheduler stores its metrics with each heartbeat (every third of `scheduler.lease`), so any web server can answer for
+the whole fleet; the label `scheduler` tells them apart. Base units, prefix `aiosched_`. Source: docs/operations.md,
+"Metrics".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HISTOGRAMS: Final = {
 
 
 async def exposition(db: Database) -> bytes:
-    """The text of `/metrics`; raises DatabaseError and its kinds when there is nothing to read."""
+    """The text of `/metrics`; raises DatabaseError and its subclasses if the database cannot be read."""
     schedulers = await list_schedulers(db)
     pools = await list_pools(db)
     parsing = await parsing_summary(db)
@@ -44,7 +44,7 @@ async def exposition(db: Database) -> bytes:
 
 
 class _Found(Collector):
-    """Metrics that are made already."""
+    """Collects metrics that have been computed already."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics

@@ -1,10 +1,10 @@
-"""What every request and answer goes through: headers for browsers, and refusals that need no route.
+"""Middleware for every request and answer: security headers, and refusals that need no route.
 
 - No page may load, frame or talk to anything but this server (Content-Security-Policy).
-- Without a login only names of this machine are answered, so that no site can reach the API by a name of
-  its own (DNS rebinding).
-- A browser that sends a changing request for another site is refused (Sec-Fetch-Site, Origin).
-- Bodies are limited.
+- Without a login, only host names of this machine are answered, so that no site can reach the API through a name of its
+own (DNS rebinding).
+- A changing request that a browser sends for another site is refused (Sec-Fetch-Site, Origin).
+- The size of bodies is limited.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HEADERS: Final = {
 
 
 class Guard:
-    """ASGI middleware. `hosts`: the names that are answered; None: every one."""
+    """ASGI middleware. `hosts`: the host names that are answered; None: all."""
 
     def __init__(self, app: ASGIApp, *, only_loopback: bool, hosts: Collection[str] = ()) -> None:
         self._app = app

@@ -1,6 +1,6 @@
-"""The address of the web server: a port that is free, and the rule that what others reach needs a login.
+"""The address of the web server: a free port, and the rule that an address which others can reach needs a login.
 
-Light, because the scheduler's process needs no more of this room than this.
+It has few imports, because the scheduler's process needs only this module of the room.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PORTS_TRIED: Final = 50
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches `host`. A name counts when it is `localhost`."""
+    """Whether only this machine reaches `host`. The only name that counts is `localhost`."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -25,9 +25,9 @@ def is_loopback(host: str) -> bool:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket on `port` or the next free one behind it; port 0: any.
+    """A listening socket on `port` or the next free port after it; port 0: any.
 
-    Raises ConfigError for an address that is not this machine's, and when no port is free.
+    Raises ConfigError for an address that is not this machine's, and if no port is free.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
@@ -51,16 +51,16 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(sock: socket.socket, host: str) -> str:
-    """The address to type into a browser."""
+    """The address to open in a browser."""
     shown = f"[{host.strip('[]')}]" if ":" in host else host
     return f"http://{shown}:{sock.getsockname()[1]}"
 
 
 def check_exposure(settings: WebSettings) -> None:
-    """Raise ConfigError for an address that other machines reach, without a word about logging in."""
+    """Raise ConfigError if other machines can reach the address and `web.auth` is not set."""
     if settings.auth is None and not is_loopback(settings.host):
         raise ConfigError(
             f"web.host = {settings.host!r} can be reached from other machines, and web.auth is not set. Set it to "
             "'password' (AIOSCHED__WEB__AUTH=password) and make a user with `aiosched users create NAME --role admin`, "
-            "to 'oidc' for a provider of logins, or to 'none' if something in front of this server sees to the login."
+            "to 'oidc' for an identity provider, or to 'none' if something in front of this server handles the login."
         )

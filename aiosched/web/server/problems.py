@@ -1,7 +1,7 @@
-"""Errors as people and programs read them: `application/problem+json` (RFC 9457) with stable codes.
+"""Errors as `application/problem+json` (RFC 9457) with stable codes.
 
-`code` is what programs may rely on; `detail` is for people and names the remedy. Every error of
-the tree in `aiosched.errors` has its status here, so endpoints raise what the rest of aiosched raises.
+Programs can rely on `code`; `detail` is for people and names the remedy. Each error class of `aiosched.errors` has its
+status here, so endpoints raise the same errors as the rest of aiosched.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _STATUS: Final[Sequence[tuple[type[AioschedError], int, str]]] = (
 
 
 class Field(BaseModel):
-    """One thing that is wrong with a request."""
+    """One field that is wrong in a request."""
 
     where: str
     message: str
 
 
 class ProblemDetails(BaseModel):
-    """The body of every error. `code` is stable; `fields` says what is wrong where, for unusable requests."""
+    """The body of every error. `code` is stable; `fields` says what is wrong with which field of an invalid request."""
 
     type: str = "about:blank"
     title: str
@@ -62,7 +62,7 @@ class ProblemDetails(BaseModel):
 
 
 class Problem(Exception):
-    """An error with its status, stable code and words for people."""
+    """An error with its status, stable code and message."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Problem(Exception):
 
 
 def problem_of(error: Exception) -> Problem:
-    """What to answer for an exception of ours."""
+    """The problem that answers one of our exceptions."""
     for kind, status, code in _STATUS:
         if isinstance(error, kind):
             return Problem(status, code, str(error), headers={"Retry-After": "2"} if status == 503 else None)
@@ -101,7 +101,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": Proble
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` answer every error as a problem."""
+    """Make `app` answer every error as a problem."""
 
     async def ours(_: Request, error: Exception) -> JSONResponse:
         return error.response() if isinstance(error, Problem) else problem_of(error).response()

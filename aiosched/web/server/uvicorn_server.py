@@ -1,4 +1,4 @@
-"""Uvicorn on a socket that is bound already, without touching the process's signals."""
+"""Uvicorn on a bound socket, without signal handlers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLOSING_SECONDS: Final = 3
 
 
 class _QuietServer(uvicorn.Server):
-    """A server that leaves signals to whoever runs the process."""
+    """A server that leaves signals to the process that runs it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -39,7 +39,7 @@ async def run(app: FastAPI, sock: socket.socket, stop: asyncio.Event) -> None:
     try:
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        app.state.hub.close()  # its streams never end by themselves
+        app.state.hub.close()  # streams never end by themselves
         server.should_exit = True
         stopping.cancel()
         await serving

@@ -1,1 +1,1 @@
-"""What pages need beyond rows: positions of boxes, blocks of logs, live changes, health."""
+"""What pages need beyond rows: layouts of graphs, indexes of logs, live changes, health."""

@@ -1,4 +1,4 @@
-"""How the parts stand, honestly: what is read decides, and a part that cannot be read is not healthy.
+"""The health of each part. It is always read, never assumed: a part that cannot be read is not healthy.
 
 Source: docs/operations.md, "Health".
 """
@@ -20,17 +20,17 @@ from aiosched.errors import DatabaseError
 
 
 class Status(StrEnum):
-    """Of one part, and of all of them: the worst."""
+    """The status of one part; that of the whole is the worst one."""
 
     HEALTHY = "healthy"
-    DEGRADED = "degraded"  # it works, and something is to be looked at
+    DEGRADED = "degraded"  # it works, but something needs attention
     UNHEALTHY = "unhealthy"
-    UNKNOWN = "unknown"  # what it stands on is unhealthy
+    UNKNOWN = "unknown"  # what it depends on is unhealthy
 
 
 @dataclass(frozen=True, slots=True)
 class HealthPart:
-    """One part: its status, what is the case, and what to do where it is not healthy."""
+    """One part: its status, the facts, and the remedy if it is not healthy."""
 
     status: Status
     detail: str
@@ -39,7 +39,7 @@ class HealthPart:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """All parts by name, and the schedulers that are known (empty when the database cannot be read)."""
+    """All parts by name, and the known schedulers (empty if the database cannot be read)."""
 
     parts: dict[str, HealthPart]
     schedulers: Sequence[SchedulerRow] = ()
@@ -51,7 +51,7 @@ class Health:
 
 
 async def examine(db: Database) -> Health:
-    """Look at the database, the schema, the schedulers, their executors and parsing."""
+    """Check the database, the schema, the schedulers, their executors and parsing."""
     began = time.perf_counter()
     try:
         await check_schema(db)
@@ -59,8 +59,8 @@ async def examine(db: Database) -> Health:
         schedulers = await list_schedulers(db)
         parsing = await parsing_summary(db)
     except (DatabaseError, asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError, OSError, TimeoutError) as error:
-        broken = HealthPart(Status.UNHEALTHY, str(error), "see that PostgreSQL runs, and aiosched db check")
-        unknown = HealthPart(Status.UNKNOWN, "the database has to answer first")
+        broken = HealthPart(Status.UNHEALTHY, str(error), "check that PostgreSQL runs, and run aiosched db check")
+        unknown = HealthPart(Status.UNKNOWN, "the database must answer first")
         return Health({"database": broken, "schedulers": unknown, "executors": unknown, "parser": unknown})
     return Health(
         {
@@ -76,7 +76,7 @@ async def examine(db: Database) -> Health:
 def _schedulers(rows: Sequence[SchedulerRow]) -> HealthPart:
     alive = [row for row in rows if row.alive]
     if not alive:
-        return HealthPart(Status.UNHEALTHY, "none is alive: nothing runs", "aiosched serve")
+        return HealthPart(Status.UNHEALTHY, "no scheduler is alive: nothing runs", "aiosched serve")
     if dead := sorted(row.name for row in rows if not row.alive):
         return HealthPart(
             Status.DEGRADED, f"no life sign of {', '.join(dead)}", "the others take over; look at that machine"
@@ -88,7 +88,7 @@ def _schedulers(rows: Sequence[SchedulerRow]) -> HealthPart:
 def _executors(rows: Sequence[SchedulerRow]) -> HealthPart:
     alive = [row for row in rows if row.alive]
     if not alive:
-        return HealthPart(Status.UNKNOWN, "a scheduler has to run first")
+        return HealthPart(Status.UNKNOWN, "a scheduler must run first")
     kinds = ", ".join(sorted({row.executor for row in alive}))
     return HealthPart(Status.HEALTHY, f"{kinds}: {sum(row.slots for row in alive)} slots")
 

@@ -1,9 +1,9 @@
-"""Where the boxes of a DAG's graph stand: layers from left to right, groups as boxes in boxes, edges as lines.
+"""The layout of a DAG's graph: layers from left to right, groups as nested boxes, edges as lines.
 
-Pure. Each container (the DAG, and every unfolded group) is laid out by itself: its children are put into
-layers by the longest path, ordered in them so that few edges cross, and moved towards their neighbours. A group
-is then one box of its parent, as large as its content. An edge that skips layers runs through points between
-the boxes of those layers. A folded group is one box, and stands for all edges of what is in it.
+Pure. Each container (the DAG, and every unfolded group) is laid out by itself: its children are put into layers by the
+longest path, ordered within them so that few edges cross, and moved towards their neighbours. A group then is one box
+of its parent, as large as its content. An edge that skips layers runs through points between the boxes of those layers.
+A folded group is one box and has the edges of all its members.
 
 Sizes are CSS pixels. 1,000 tasks take a fraction of a second.
 """
@@ -19,16 +19,16 @@ NODE_HEIGHT: Final = 34.0
 _LAYER_GAP: Final = 56.0
 _NODE_GAP: Final = 14.0
 _PADDING: Final = 16.0
-_HEADER: Final = 26.0  # of an unfolded group, for its name
+_HEADER: Final = 26.0  # space for the name of an unfolded group
 _CHARACTER: Final = 7.4
 _NARROWEST, _WIDEST = 90.0, 280.0
 _SWEEPS: Final = 6
-_MOST_POINTS: Final = 6_000  # of edges that skip layers; beyond, they run straight
+_MOST_POINTS: Final = 6_000  # routed points of edges that skip layers; with more, such edges are straight lines
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A task or a group with its place. `parent` is the unfolded group around it, None for the DAG."""
+    """A task or a group with its position. `parent` is the unfolded group around it, None for the DAG."""
 
     id: str
     is_group: bool
@@ -42,7 +42,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An edge between two boxes, from the right side of the one to the left side of the other."""
+    """An edge between two boxes, from the right side of one to the left side of the other."""
 
     source: str
     target: str
@@ -51,7 +51,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All boxes (groups before what is in them), all lines, and the size of the whole."""
+    """All boxes (groups before their members), all lines, and the total size."""
 
     boxes: tuple[Box, ...]
     lines: tuple[Line, ...]
@@ -61,7 +61,7 @@ class Layout:
 
 @dataclass(slots=True)
 class _Content:
-    """A container's children, their places in it, and the points of its edges."""
+    """A container's children, their positions in it, and the points of its edges."""
 
     places: dict[str, tuple[float, float]] = field(default_factory=dict)
     points: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
@@ -77,9 +77,10 @@ def lay_out(
     labels: Mapping[str, str] | None = None,
     folded: Collection[str] = (),
 ) -> Layout:
-    """Place `tasks` (id to group) and `groups` (id to parent). `labels` are what boxes show; ids where absent.
+    """Lay out `tasks` (id to group) and `groups` (id to parent).
 
-    `edges` are pairs of task ids without cycles. Groups that are folded, or stand in one that is, hide what they hold.
+    `labels` are the texts of boxes, by default their ids. `edges` are pairs of task ids without cycles. Groups that are
+    `folded`, or inside one that is, hide their members.
     """
     labels = labels or {}
     hidden_in = _hiding(groups, frozenset(folded))
@@ -113,7 +114,7 @@ def lay_out(
 
 
 def _hiding(groups: Mapping[str, str | None], folded: frozenset[str]) -> dict[str, str | None]:
-    """For each group the outermost folded one that it is or stands in."""
+    """For each group, the outermost folded group that hides it, which can be the group itself."""
     found: dict[str, str | None] = {}
     for group in groups:
         chain, each = [], group
@@ -144,7 +145,7 @@ def _ancestors(each: str, parent: Mapping[str, str | None]) -> list[str | None]:
 def _lift(
     pairs: Iterable[tuple[str, str]], parent: Mapping[str, str | None]
 ) -> dict[str | None, dict[tuple[str, str], None]]:
-    """The edges between the children of each container: those of the tasks, seen from their common container."""
+    """The edges between the children of each container: each edge of tasks belongs to their lowest common container."""
     lifted: dict[str | None, dict[tuple[str, str], None]] = defaultdict(dict)
     around = {each: _ancestors(each, parent) for each in parent}
     for source, target in pairs:
@@ -215,11 +216,11 @@ def _arrange(
 
 
 def _without_cycles(members: Sequence[str], edges: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The edges that go forward: tasks of two groups may depend on each other both ways."""
+    """The edges without those that close a cycle: tasks of two groups can depend on each other in both directions."""
     after: dict[str, list[str]] = defaultdict(list)
     for source, target in edges:
         after[source].append(target)
-    state: dict[str, int] = {}  # 1: on the way, 2: done
+    state: dict[str, int] = {}  # 1: in progress, 2: done
     kept: list[tuple[str, str]] = []
     for root in members:
         if root in state:
@@ -241,7 +242,7 @@ def _without_cycles(members: Sequence[str], edges: Iterable[tuple[str, str]]) ->
 
 
 def _layers(members: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """The layer of each by the longest way to it; then sources move right, next to what needs them."""
+    """The layer of each child by the longest path to it; then sources move right, next to what depends on them."""
     before, after = _neighbours(edges)
     missing = {each: len(before[each]) for each in members}
     ready = [each for each in members if not missing[each]]
@@ -262,7 +263,8 @@ def _layers(members: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[st
 
 
 def _chains(edges: Sequence[tuple[str, str]], layer: Mapping[str, int]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """For each edge the points between its ends, one a layer that it skips; none at all when they are too many."""
+    """For each edge the points between its ends, one for each skipped layer; no points at all if there were too
+    many."""
     skipped = sum(layer[target] - layer[source] - 1 for source, target in edges)
     if skipped > _MOST_POINTS:
         return {}
@@ -282,7 +284,7 @@ def _neighbours(links: Iterable[tuple[str, str]]) -> tuple[dict[str, list[str]],
 
 
 def _order(columns: list[list[str]], before: Mapping[str, list[str]], after: Mapping[str, list[str]]) -> None:
-    """Sort each column by the mean position of its neighbours, to and fro."""
+    """Sort each column by the mean position of its neighbours, alternating left to right and right to left."""
     for sweep in range(_SWEEPS):
         forward = sweep % 2 == 0
         neighbours = before if forward else after
@@ -300,7 +302,7 @@ def _settle(
     before: Mapping[str, list[str]],
     after: Mapping[str, list[str]],
 ) -> dict[str, float]:
-    """The centre of each: near the mean of its neighbours, in order, without touching."""
+    """The centre of each child: near the mean of its neighbours, in order, without overlaps."""
     centres: dict[str, float] = {}
     for column in columns:
         total = sum(heights[each] for each in column) + _NODE_GAP * (len(column) - 1)
@@ -312,17 +314,17 @@ def _settle(
         forward = sweep % 2 == 0
         neighbours = before if forward else after
         for column in columns if forward else reversed(columns):
-            wished = [_mean((centres[n] for n in neighbours.get(each, ())), centres[each]) for each in column]
-            centres.update(zip(column, _apart(column, wished, heights), strict=True))
+            wanted = [_mean((centres[n] for n in neighbours.get(each, ())), centres[each]) for each in column]
+            centres.update(zip(column, _apart(column, wanted, heights), strict=True))
     return centres
 
 
-def _apart(column: Sequence[str], wished: Sequence[float], heights: Mapping[str, float]) -> list[float]:
-    """Centres in order with room between them, as near to the wished ones as blocks that touch can be."""
+def _apart(column: Sequence[str], wanted: Sequence[float], heights: Mapping[str, float]) -> list[float]:
+    """Ordered centres with space between them, as near as possible to the wanted ones."""
     blocks: list[tuple[float, float, int]] = []  # (start of the block, its height, members), merged while they touch
-    for each, wish in zip(column, wished, strict=True):
+    for each, wanted_centre in zip(column, wanted, strict=True):
         height = heights[each] + _NODE_GAP
-        start, size, count = wish - height / 2, height, 1
+        start, size, count = wanted_centre - height / 2, height, 1
         while blocks and blocks[-1][0] + blocks[-1][1] > start:
             other, other_size, other_count = blocks.pop()
             start = (other * other_count + (start - other_size) * count) / (other_count + count)

@@ -1,13 +1,14 @@
-"""News for open pages: one hub a process listens to the database, and tells every browser by small patches.
+"""Live changes for open pages: one hub in each process listens to the database and sends small patches to every
+browser.
 
-A patch is a JSON object with `kind` and a number. Kinds: `run` (its columns that change), `task`
-(instances of a run that somebody watches), `dag`, `pool`, `asset`, `command`, `scheduler`: something about one of
-these has changed, read it again where it is shown. The last patches are kept, so that a browser that was away
-for a moment goes on with the number it has; when that is too long ago it is told `reset`.
+A patch is a JSON object with `kind` and a number. Kinds: `run` (its changed columns), `task` (instances of a run that
+somebody watches), `dag`, `pool`, `asset`, `command`, `scheduler`: something about one of these has changed, read it
+again if it is shown. The last patches are kept, so that a browser that was disconnected for a moment continues after
+its last number; if that is too old, it gets `reset`.
 
-Schedulers tell of their runs only while somebody looks (db/statements/run_changes.py). Who has died cannot tell of it:
-the hub looks at the fleet every now and then, and tells when somebody came, left, drains or is dead, and when
-partitions moved. Patches are made from rows, so a message that is lost or doubled makes no wrong picture.
+Schedulers publish changes of runs only while somebody watches (db/statements/run_changes.py). A dead scheduler
+publishes nothing, so the hub polls the fleet, and sends a patch if a scheduler joined, left, drains or is dead, or if
+partitions moved. Patches are made from rows, so a lost or duplicate message never shows a wrong state.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ from aiosched.db.statements import inbox, ownership, run_changes
 
 logger = logging.getLogger(__name__)
 
-_KEPT: Final = 2_000  # patches that are kept for those who come back
-_QUEUED: Final = 500  # patches that a slow browser may be behind
+_KEPT: Final = 2_000  # patches that are kept for browsers that reconnect
+_QUEUED: Final = 500  # patches that may queue up for a slow browser
 _FLOCK_SECONDS: Final = 0.4
 _WATCH_AGAIN: Final = 20.0
-_LOOK_AGAIN: Final = 2.0  # seconds between looks at the fleet
+_LOOK_AGAIN: Final = 2.0  # seconds between polls of the fleet
 _HEARTBEAT: Final = 15.0
 _AGAIN_SECONDS: Final = 2.0
 _MOST_TASKS: Final = 20_000  # instances of a watched run that are compared
-_MOST_PATCHED: Final = 500  # changed instances in one patch; more: read the run again
+_MOST_PATCHED: Final = 500  # changed instances in one patch; for more, the browser reads the run again
 _KINDS: Final = {"dags": "dag", "pools": "pool", "assets": "asset"}  # of NOTIFYs to schedulers
 
 
 @dataclass(slots=True)
 class News:
-    """What was heard and not yet told."""
+    """Changes that were received and not yet sent."""
 
     runs: set[int] = field(default_factory=set)
     any_run: bool = False
@@ -57,7 +58,7 @@ class News:
 
 
 class Subscriber:
-    """One open page: its queue of messages, None for "begin again", and the runs that it watches."""
+    """One open page: its queue of messages (None means "reset") and the runs that it watches."""
 
     def __init__(self, runs: frozenset[int]) -> None:
         self.runs = runs
@@ -66,7 +67,7 @@ class Subscriber:
     def put(self, message: bytes) -> None:
         try:
             self.messages.put_nowait(message)
-        except asyncio.QueueFull:  # too slow: it reads everything again
+        except asyncio.QueueFull:  # too slow: it has to read everything again
             while not self.messages.empty():
                 self.messages.get_nowait()
             self.messages.put_nowait(None)
@@ -77,8 +78,8 @@ class Hub:
 
     def __init__(self, db: Database, *, longest: float = math.inf) -> None:
         self._db = db
-        self._longest = longest  # seconds that one stream may last; the browser comes back with its number
-        self._epoch = secrets.token_hex(4)  # numbers of another process mean nothing here
+        self._longest = longest  # seconds that one stream may last; then the browser reconnects with its number
+        self._epoch = secrets.token_hex(4)  # identifies the process, as numbers of another one mean nothing here
         self._number = 0
         self._kept: deque[tuple[int, int | None, bytes]] = deque(maxlen=_KEPT)  # number, watched run, message
         self._subscribers: set[Subscriber] = set()
@@ -86,18 +87,18 @@ class Hub:
         self._heard = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         self._states: dict[int, dict[tuple[int, int], live_queries.ChangedTask]] = {}
-        self._fleet: tuple[object, ...] | None = None  # as it was told last
+        self._fleet: tuple[object, ...] | None = None  # as last sent
         self._closed = asyncio.Event()
-        self.listening = asyncio.Event()  # while news of the database are heard
+        self.listening = asyncio.Event()  # while listening to the database
 
     def close(self) -> None:
-        """End every stream; the server can stop then."""
+        """End every stream, so that the server can stop."""
         self._closed.set()
         if self._work is not None:
             self._work.cancel()
 
     async def stream(self, runs: frozenset[int], last: str | None) -> AsyncIterator[bytes]:
-        """The messages for one browser, as server-sent events, until it goes or the hub is closed."""
+        """The messages for one browser, as server-sent events, until it disconnects or the hub is closed."""
         subscriber = Subscriber(runs)
         self._subscribers.add(subscriber)
         if self._work is None or self._work.done():
@@ -114,7 +115,7 @@ class Hub:
             self._subscribers.discard(subscriber)
 
     async def _next(self, subscriber: Subscriber) -> bytes | None:
-        """The next message, a heartbeat when there is none for long, None at the end."""
+        """The next message, a heartbeat after a long silence, or None at the end."""
         waiting = asyncio.ensure_future(subscriber.messages.get())
         closed = asyncio.ensure_future(self._closed.wait())
         try:
@@ -129,7 +130,7 @@ class Hub:
             closed.cancel()
 
     def _missed(self, last: str | None, runs: frozenset[int]) -> list[bytes]:
-        """What a browser that saw `last` has missed."""
+        """The messages after number `last`."""
         if last is None:
             return []
         epoch, _, number = last.partition("-")
@@ -146,7 +147,7 @@ class Hub:
     # -- hearing ----------------------------------------------------------------------------
 
     async def _listen(self) -> None:
-        """Hear the database and tell the browsers, as long as there are any."""
+        """Listen to the database and send changes, as long as there are subscribers."""
         while self._subscribers:
             try:
                 await self._listen_once()
@@ -228,17 +229,17 @@ class Hub:
             await self._publish_tasks(run_key)
 
     async def _publish_fleet(self, conn: DatabaseConnection) -> None:
-        """Tell when the fleet is not as it was at the last look."""
+        """Send a patch if the fleet has changed since the last poll."""
         view = await ownership.read_fleet(conn)
         before, self._fleet = self._fleet, (view.peers, view.leases)
         if before is not None and before != self._fleet:
             self._tell({"kind": "scheduler"})
 
     async def _publish_tasks(self, run: int) -> None:
-        """Tell those who watch a run which of its instances have changed since they were told last.
+        """Send the instances of watched runs that have changed since the last patch.
 
-        `counts` are all instances of each task that has changes, by state, as they are now: a page that shows nothing
-        finer needs to read nothing.
+        `counts` has the current number of instances in each state for each task with changes, so that a page that shows
+        no single instances needs to read nothing.
         """
         rows = await live_queries.read_states(self._db, run, limit=_MOST_TASKS)
         now = {(row.task_index, row.map_index): row for row in rows}

@@ -1,9 +1,8 @@
-"""What is where in a log: its lines in blocks, where errors begin, which line holds some words.
+"""The index of a log: its lines in blocks, where errors begin, and which lines contain a text.
 
-A block holds whole lines, about `BLOCK` bytes of them; a line that is longer than that is cut. The index of a log of
-200 MB has 1,600 blocks and is made in one pass in constant memory. A log that grows is indexed on from its last block.
-A page shows any part of a long log by asking for a few blocks; what is searched for is found here, so that the log
-itself does not travel.
+A block holds whole lines, about `BLOCK` bytes of them; a longer line is split. The index of a log of 200 MB has 1,600
+blocks and is made in one pass with constant memory. The index of a growing log continues from its last block. A page
+shows any part of a long log by requesting a few blocks, and searches here, so that the log itself need not be sent.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ _ESCAPE: Final = re.compile(r"\x1b(?:\[[\d;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a log: its first byte, the number of its first line (from 0), how many bytes and lines it has."""
+    """A part of a log: the offset of its first byte, the number of its first line (from 0), its numbers of bytes and
+    lines."""
 
     offset: int
     line: int
@@ -36,12 +36,12 @@ class Block:
 
 
 def index_log(path: Path, *, offset: int = 0, line: int = 0, limit: int) -> list[Block]:
-    """At most `limit` blocks from byte `offset` on, which begins line `line`; [] for a log that does not exist."""
+    """At most `limit` blocks from byte `offset`, where line `line` begins; [] for a log that does not exist."""
     return [block for block, _ in islice(_blocks(path, offset, line), limit)]
 
 
 def find_errors(path: Path, *, limit: int) -> list[tuple[int, int]]:
-    """The first byte and the line (from 0) of each error; a message, its traceback and what it raised are one."""
+    """The byte offset and the line (from 0) of each error; a message, its traceback and its exception count as one."""
     found: list[tuple[int, int]] = []
     directly_before, raising = False, False
     for block, text in _blocks(path):
@@ -62,9 +62,10 @@ def find_errors(path: Path, *, limit: int) -> list[tuple[int, int]]:
 
 
 def find_text(path: Path, words: str, *, after: int = -1, before: int | None = None) -> int | None:
-    """The first line behind line `after` that holds `words`, whatever their case; with `before` the last one before it.
+    """The first line after line `after` that contains `words`, ignoring case; with `before`, the last one before it.
 
-    A line is what a terminal would show of it: without colours, and without what a carriage return writes over.
+    A line is compared as a terminal would show it: without colours, and without text overwritten after a carriage
+    return.
     """
     wanted, last = words.lower(), None
     for block, part in _blocks(path):
@@ -88,7 +89,7 @@ def find_text(path: Path, words: str, *, after: int = -1, before: int | None = N
 
 
 def _lines(text: bytes) -> Iterator[bytes]:
-    """Its lines with their ends: only a newline ends one."""
+    """The lines with their ends: only a newline ends a line."""
     start = 0
     while end := text.find(b"\n", start) + 1:
         yield text[start:end]
@@ -98,7 +99,7 @@ def _lines(text: bytes) -> Iterator[bytes]:
 
 
 def _blocks(path: Path, offset: int = 0, line: int = 0) -> Iterator[tuple[Block, bytes]]:
-    """The blocks of a log from byte `offset` on, which begins line `line`, with what is in them."""
+    """The blocks of a log from byte `offset`, where line `line` begins, with their content."""
     try:
         with path.open("rb") as file:
             file.seek(min(offset, os.fstat(file.fileno()).st_size))

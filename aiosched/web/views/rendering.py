@@ -1,7 +1,7 @@
 """The template fields of a task instance, rendered by a child process.
 
-The web process never imports DAG files: what `aiosched tasks render` says is asked of a process of its own, in a
-session of its own, which is killed with all it started when it takes too long. A few run at a time, the others wait.
+The web process never imports DAG files: it runs `aiosched tasks render` in a session of its own, which is killed with
+all that it started if it takes too long. A few run at a time, others wait.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from aiosched.errors import NotFound
 from aiosched.web.server.problems import Problem
 
 _AT_A_TIME: Final = 2
-_START_SECONDS: Final = 15.0  # for the process itself, beside the import of the file
+_START_SECONDS: Final = 15.0  # seconds for starting the process, in addition to the import of the file
 _MOST_OUTPUT: Final = 2**22
 
 
 class Renderer:
-    """One for each web application. `command`: what is started, by default this Python's aiosched."""
+    """One for each web application. `command`: the command to run, by default this Python's aiosched."""
 
     def __init__(self, db: Database, settings: Settings, command: tuple[str, ...] | None = None) -> None:
         self._db, self._settings = db, settings
@@ -36,7 +36,7 @@ class Renderer:
         self.limit = _START_SECONDS + settings.core.dagbag_import_timeout
 
     async def render(self, dag: DagListRow, run: RunRow, task: TaskRow) -> dict[str, Any]:
-        """The fields by name. Raises Problem where they cannot be had: 409, and 504 when it takes too long."""
+        """The fields by name. Raises Problem 409 if they cannot be rendered, and 504 if it takes too long."""
         self._check_file(dag)
         options = ["-o", "json"]
         if task.map_index >= 0:
@@ -57,7 +57,9 @@ class Renderer:
             raise Problem(409, "no-file", detail)
         folder = self._settings.core.dags_folder.absolute()
         path = folder / dag.file
-        if not any(one.is_file() for one in (path, *path.parents)):  # a member of a zip has it among its parents
+        if not any(
+            one.is_file() for one in (path, *path.parents)
+        ):  # a member of a zip file has the folder among its parents
             raise Problem(
                 409,
                 "no-file",
@@ -92,7 +94,7 @@ class Renderer:
 
     def _environment(self) -> dict[str, str]:
         found = {
-            "AIOSCHED_DSN": self._db.dsn,  # not an argument: everybody on the machine can read those
+            "AIOSCHED_DSN": self._db.dsn,  # not as an argument, which everybody on the machine can read
             "AIOSCHED_HOME": str(self._settings.core.home.absolute()),
             "AIOSCHED_DAGS": str(self._settings.core.dags_folder.absolute()),
             "NO_COLOR": "1",
@@ -103,7 +105,7 @@ class Renderer:
 
 
 async def _read(stream: asyncio.StreamReader) -> bytes:
-    """All of it, of which the first part is kept."""
+    """Read to the end, and return the first part."""
     kept = bytearray()
     while chunk := await stream.read(2**16):
         kept += chunk[: max(_MOST_OUTPUT - len(kept), 0)]

@@ -1,7 +1,7 @@
-"""How fast schedulers are: rates and quantiles from the figures that each tells with its lease.
+"""Rates and quantiles of schedulers, from the metrics that each stores with its heartbeat.
 
-The figures count from the start of a scheduler. Whoever asks twice learns of the time between: a web server keeps
-what it has seen in the last minutes, and answers for the time since the oldest of that, or since the start.
+These count from the start of a scheduler, so a rate needs two samples: a web server keeps the samples of the last
+minutes, and answers for the time since the oldest of them, or since the scheduler's start.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Final
 from aiosched.db.queries.status import SchedulerRow
 
 WINDOW: Final = timedelta(minutes=2)
-_SHORTEST: Final = timedelta(seconds=4)  # what is younger says too little
+_SHORTEST: Final = timedelta(seconds=4)  # younger samples say too little
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What a histogram says: how many values, and which of them half and 99 % are below. Seconds."""
+    """A summary of a histogram: the number of values, their median and 99th percentile in seconds."""
 
     count: int
     p50: float | None
@@ -29,7 +29,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerRates:
-    """A scheduler in the last `seconds`: commits and ended attempts a second, and how late it was."""
+    """The rates of a scheduler in the last `seconds`: commits and ended attempts a second, and its delays."""
 
     seconds: float
     commits_per_second: float
@@ -48,13 +48,13 @@ class _Sample:
 
 
 class FleetRates:
-    """Remembers samples of each incarnation."""
+    """Keeps samples of each incarnation."""
 
     def __init__(self) -> None:
         self._samples: dict[int, deque[_Sample]] = {}
 
     def look(self, rows: Sequence[SchedulerRow], now: datetime) -> dict[int, SchedulerRates]:
-        """By incarnation; those that have told nothing yet are absent."""
+        """The rates by incarnation; without those that have stored no metrics yet."""
         found: dict[int, SchedulerRates] = {}
         for row in rows:
             if not row.figures:
@@ -89,7 +89,7 @@ def _rates_between(first: _Sample, last: _Sample) -> SchedulerRates:
     )
 
 
-_Counts = tuple[Sequence[float], list[int]]  # bounds, and how many values up to each and beyond the last
+_Counts = tuple[Sequence[float], list[int]]  # bounds, the number of values up to each, and the number beyond the last
 
 
 def _between(first: _Sample, last: _Sample, name: str) -> _Counts:
@@ -106,9 +106,9 @@ def _spread(counts: _Counts) -> Spread:
 
 
 def quantile(bounds: Sequence[float], buckets: Sequence[int], share: float) -> float | None:
-    """The value that `share` of all are below, by a straight line inside its bucket; None without values.
+    """The value that a `share` of all values are below, interpolated linearly in its bucket; None without values.
 
-    What lies beyond the last bound counts as that bound.
+    Values beyond the last bound count as that bound.
     """
     wanted = share * sum(buckets)
     if not wanted:

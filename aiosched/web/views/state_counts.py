@@ -1,4 +1,4 @@
-"""How many instances of tasks and groups are in which state, in runs."""
+"""The numbers of instances in each state, for the tasks and groups of runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aiosched.db.queries import run_queries
 from aiosched.db.queries.queries import RunRow
 from aiosched.db.server.engine import Database
 
-Counts = dict[str, Counter[str]]  # by task id (or group id): how many are in each state
+Counts = dict[str, Counter[str]]  # by task id or group id: the number in each state
 
 
 async def read_counts(db: Database, runs: Sequence[RunRow]) -> dict[int, Counts]:
@@ -26,7 +26,7 @@ async def read_counts(db: Database, runs: Sequence[RunRow]) -> dict[int, Counts]
 
 
 def groups_around(spec: DagSpec) -> dict[str, list[str]]:
-    """The groups that each task is in, the innermost first."""
+    """The groups of each task, the innermost first."""
     parents = {group.group_id: group.parent_id for group in spec.groups}
     found: dict[str, list[str]] = {}
     for task in spec.tasks:
@@ -39,7 +39,7 @@ def groups_around(spec: DagSpec) -> dict[str, list[str]]:
 
 
 def with_groups(counts: Mapping[str, Counter[str]], around: Mapping[str, Sequence[str]]) -> Counts:
-    """The counts of tasks, and of each group the sum of what is in it."""
+    """The counts of tasks, and for each group the sum of its tasks."""
     found: Counts = defaultdict(Counter, counts)
     for task_id, states in counts.items():
         for group in around.get(task_id, ()):

@@ -1,6 +1,6 @@
-"""The web UI's files: one page for every address that is not the API's, and the modules it loads.
+"""The web UI's files: one page for every address outside the API, and the modules that it loads.
 
-The page's `<base>` names the prefix that the application is mounted under, so every address in it is relative.
+The page's `<base>` is the prefix under which the application is mounted, so every address in it is relative.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/ui/{path:path}")
 @allow(Role.PUBLIC)
 async def file(request: Request, path: str) -> Response:
-    """A module, style sheet or picture of the UI. Asked for again with its ETag, it is not sent again."""
+    """A module, style sheet or picture of the UI. A request with its ETag is answered by 304."""
     wanted = (FOLDER / path).resolve()
     if not wanted.is_relative_to(FOLDER) or not wanted.is_file():
         raise Problem(404, "not-found", f"The UI has no file {path!r}.")
@@ -41,7 +41,7 @@ async def file(request: Request, path: str) -> Response:
 @router.get("/{path:path}")
 @allow(Role.PUBLIC)
 async def page(request: Request, path: str) -> Response:
-    """The UI, whatever page of it the address means; unknown addresses of the API are no pages."""
+    """The UI's page for any address; an unknown address of the API is an error."""
     if path.startswith("api/"):
         raise Problem(404, "not-found", f"The API has no address /{path}; see /api/v1/openapi.json.")
     base = html.escape(request.scope.get("root_path", "").rstrip("/") + "/", quote=True)

@@ -2,7 +2,7 @@
 
 export interface components {
   schemas: {
-    /** @description An asset, the DAGs that make it and that wait for it, and its newest event. */
+    /** @description An asset, the DAGs that produce it, the DAGs that wait for it, and its newest event. */
     Asset: {
       consumers: string[];
       extra: {
@@ -14,7 +14,7 @@ export interface components {
       producers: string[];
       uri: string;
     };
-    /** @description An event of an asset; the source is null for one that a person emitted. */
+    /** @description An event of an asset; the source is null if a person emitted it. */
     AssetEvent: {
       alias: string | null;
       dag_id: string | null;
@@ -28,7 +28,7 @@ export interface components {
       task_id: string | null;
       timestamp: string;
     };
-    /** @description Something that needs somebody. */
+    /** @description Something that needs attention. */
     Attention: {
       dag_id?: string | null;
       /** @enum {string} */
@@ -37,7 +37,7 @@ export interface components {
       since?: string | null;
       words: string;
     };
-    /** @description A backfill and how many of its runs are where. Dates are inclusive. */
+    /** @description A backfill and the number of its runs in each state. Dates are inclusive. */
     Backfill: {
       backwards: boolean;
       completed_at: string | null;
@@ -55,7 +55,7 @@ export interface components {
       to_date: string;
       total: number;
     };
-    /** @description A new backfill (null for a dry run), and what becomes of each date. */
+    /** @description A new backfill (null for a dry run), and what happens to each date. */
     BackfillAnswer: {
       dates: components["schemas"]["PlannedDate"][];
       id: number | null;
@@ -66,9 +66,9 @@ export interface components {
       task_id: string;
       tries: components["schemas"]["Segment"][];
     };
-    /** @description Why somebody asks for something. */
+    /** @description The reason for a request. */
     Because: {
-      /** @description why, for the audit log */
+      /** @description the reason, for the audit log */
       reason?: string | null;
     };
     /** @description The days of a year that have runs, in order. */
@@ -76,7 +76,10 @@ export interface components {
       days: components["schemas"]["Day"][];
       year: number;
     };
-    /** @description What is (or was) touched: how many instances, of which runs, how many in each state; the first 1,000 of them. */
+    /**
+     * @description What is (or was) affected: the number of instances, their runs, the number in each state, and the first 1,000
+     *     instances.
+     */
     ClearAnswer: {
       count: number;
       instances: components["schemas"]["Touched"][];
@@ -86,9 +89,10 @@ export interface components {
       };
     };
     /**
-     * @description Task instances that are to run again. `newest_version` moves their runs to the newest version before.
+     * @description Task instances that are to run again.
      *
-     *     `prevent_running`: refused where some of them are running, which are stopped otherwise.
+     *     `newest_version` first moves their runs to the newest version. `prevent_running` refuses the request if some of them
+     *     are running; otherwise those are stopped.
      */
     Clearing: {
       /** @default false */
@@ -110,7 +114,7 @@ export interface components {
       pattern?: string | null;
       /** @default false */
       prevent_running: boolean;
-      /** @description why, for the audit log */
+      /** @description the reason, for the audit log */
       reason?: string | null;
       run_ids?: string[] | null;
       task_ids?: string[] | null;
@@ -118,7 +122,7 @@ export interface components {
       /** @default false */
       upstream: boolean;
     };
-    /** @description A run to come; `note` says in words what a clock change does to it. */
+    /** @description An upcoming run; `note` explains the effect of a clock change on it. */
     Coming: {
       data_interval_end: string;
       data_interval_start: string;
@@ -126,11 +130,11 @@ export interface components {
       note: string | null;
       run_after: string;
     };
-    /** @description Runs to come, in order. */
+    /** @description Upcoming runs, in order. */
     ComingList: {
       items: components["schemas"]["Coming"][];
     };
-    /** @description A request of somebody, and what became of it. */
+    /** @description A request and its outcome. */
     Command: {
       applied_at: string | null;
       args: {
@@ -148,28 +152,14 @@ export interface components {
       state: "waiting" | "applied" | "refused";
       verb: string;
     };
-    /** @description A connection as far as it is no secret. */
+    /** @description A connection without its secrets. */
     Connection: {
       conn_id: string;
       conn_type: string;
       created_at: string;
       description: string | null;
     };
-    /** @description A connection to store, whole. */
-    ConnectionWish: {
-      conn_type: string;
-      description?: string | null;
-      /** @default {} */
-      extra: {
-        [key: string]: unknown;
-      };
-      host?: string | null;
-      login?: string | null;
-      password?: string | null;
-      port?: number | null;
-      schema?: string | null;
-    };
-    /** @description How much there is: task instances of all schedulers (as of their last renewals), runs, and what is late. */
+    /** @description Totals: task instances of all schedulers (as of their last heartbeats), runs, and what is late. */
     Counts: {
       deferred: number;
       failed_runs_24h: number;
@@ -181,7 +171,7 @@ export interface components {
       running_runs: number;
       scheduled: number;
     };
-    /** @description A name and its password. */
+    /** @description A user's name and password. */
     Credentials: {
       name: string;
       password: string;
@@ -208,13 +198,13 @@ export interface components {
       tags: string[];
       version: number | null;
     };
-    /** @description What to change of a DAG. */
+    /** @description What to change about a DAG. */
     DagChange: {
       is_paused: boolean;
-      /** @description why, for the audit log */
+      /** @description the reason, for the audit log */
       reason?: string | null;
     };
-    /** @description A DAG file as of its last parse: how long that took in seconds, and whether it failed (see `/import-errors`). */
+    /** @description A DAG file and its last parse: the duration in seconds, and whether it failed (see `/import-errors`). */
     DagFile: {
       dag_ids: string[];
       file: string;
@@ -223,7 +213,7 @@ export interface components {
       seconds: number | null;
       warnings: string[];
     };
-    /** @description The boxes (groups before what is in them), the lines, and the ids on the critical path of the asked run. */
+    /** @description The boxes (groups before their members), the lines, and the ids on the critical path of the requested run. */
     DagGraph: {
       critical_path: string[];
       edges: components["schemas"]["GraphEdge"][];
@@ -232,7 +222,7 @@ export interface components {
       version: number;
       width: number;
     };
-    /** @description The runs of one day (UTC) of the year, by state, and how many are to come. */
+    /** @description The runs of one day (UTC) by state, and the number still to come. */
     Day: {
       /** @default 0 */
       coming: number;
@@ -242,7 +232,7 @@ export interface components {
       /** Format: date */
       date: string;
     };
-    /** @description What changed from one version to another, as unified diffs; empty where nothing did. */
+    /** @description The differences between two versions as unified diffs; empty without differences. */
     Difference: {
       modules: string[];
       source: string;
@@ -253,21 +243,21 @@ export interface components {
       at: string;
       name: string;
     };
-    /** @description Where errors begin in a log, in bytes and in lines from 0; at most 1,000. */
+    /** @description Where errors begin in a log: byte offsets, and line numbers from 0; at most 1,000. */
     ErrorLines: {
       lines: number[];
       offsets: number[];
     };
-    /** @description One thing that is wrong with a request. */
+    /** @description One field that is wrong in a request. */
     Field: {
       message: string;
       where: string;
     };
-    /** @description The number of a line, from 0 and as in `LogBlocks`; null when none has the words. */
+    /** @description The number of a line, from 0 as in `LogBlocks`; null if no line matches. */
     FoundLine: {
       line: number | null;
     };
-    /** @description A run in time. `complete` is false where it has more tries, or more deferred stretches, than are shown. */
+    /** @description The Gantt chart of a run. `complete` is false if it has more tries or deferred periods than are shown. */
     Gantt: {
       complete: boolean;
       items: components["schemas"]["Bar"][];
@@ -279,7 +269,10 @@ export interface components {
       source: string;
       target: string;
     };
-    /** @description A box: a task, or a group (folded: it stands for all that is in it). `counts` are states in the asked run. */
+    /**
+     * @description A box: a task or a group (a folded group stands for all its tasks). `counts` are its states in the requested
+     *     run.
+     */
     GraphNode: {
       counts?: {
         [key: string]: number;
@@ -299,10 +292,10 @@ export interface components {
       y: number;
     };
     /**
-     * @description Runs across (oldest first), tasks down.
+     * @description Columns are runs (oldest first), rows are tasks.
      *
-     *     `cells` has for each run what each row is: a state, for several instances an object of counts by state,
-     *     null where the run does not have the task. `rows` are those of the newest version.
+     *     `cells` has the value of each row for each run: a state, an object of counts by state for several instances, or null
+     *     if the run does not have the task. `rows` are those of the newest version.
      */
     Grid: {
       cells: (
@@ -317,7 +310,7 @@ export interface components {
       runs: components["schemas"]["Run"][];
       version: number;
     };
-    /** @description How everything stands. */
+    /** @description The status of the whole system. */
     HealthReport: {
       components: {
         [key: string]: components["schemas"]["PartStatus"];
@@ -325,7 +318,7 @@ export interface components {
       schedulers: components["schemas"]["SchedulerStatus"][];
       status: components["schemas"]["Status"];
     };
-    /** @description Why a DAG file cannot be read: one line, the code around it, the traceback. */
+    /** @description Why a DAG file cannot be imported: a summary, the code around the line, the traceback. */
     ImportProblem: {
       code_frame: string | null;
       dag_ids: string[];
@@ -335,7 +328,10 @@ export interface components {
       parsed_at: string | null;
       traceback: string | null;
     };
-    /** @description Who makes what for whom: edges go from DAGs to the assets they make, and from assets to the DAGs that wait. */
+    /**
+     * @description Which DAGs feed which: edges go from a DAG to the assets it produces, and from an asset to the DAGs that wait for
+     *     it.
+     */
     Lineage: {
       edges: [string, string][];
       nodes: components["schemas"]["LineageNode"][];
@@ -348,9 +344,10 @@ export interface components {
       label: string;
     };
     /**
-     * @description Where the lines of a log are: `[offset, line, size, lines]` a block, of whole lines, in bytes and from 0.
+     * @description Where the lines of a log are: one `[offset, line, size, lines]` for each block of whole lines, counted from 0.
      *
-     *     `size` is that of the log now; `next` the offset of the blocks that are not in this answer, null when none are.
+     *     `size` is the current size of the log in bytes; `next` is the offset of the first block that is not in this answer,
+     *     or null.
      */
     LogBlocks: {
       blocks: number[][];
@@ -358,21 +355,21 @@ export interface components {
       next: number | null;
       size: number;
     };
-    /** @description How one logs in; with `oidc` by going to /api/v1/login/oidc, where users with a password may use that, too. */
+    /** @description How to log in; `oidc` means by going to /api/v1/login/oidc, and users who have a password can use it, too. */
     LoginMethod: {
       /** @enum {string} */
       login: "none" | "password" | "oidc";
     };
-    /** @description A new token: `token` is shown this once. */
+    /** @description A new token: `token` is shown only this once. */
     MadeToken: {
       facts: components["schemas"]["Token"];
       token: string;
     };
     /**
-     * @description A state that a person gives a task instance.
+     * @description A state that a person sets for task instances.
      *
-     *     `upstream` and `downstream` add the tasks before and behind it, `past` and `future` the runs before and after
-     *     that one, by logical date.
+     *     `upstream` and `downstream` add the tasks before and after it, `past` and `future` the runs before and after that
+     *     one, by logical date.
      */
     Mark: {
       /** @default false */
@@ -388,14 +385,14 @@ export interface components {
       only_running: boolean;
       /** @default false */
       past: boolean;
-      /** @description why, for the audit log */
+      /** @description the reason, for the audit log */
       reason?: string | null;
       /** @enum {string} */
       state: "success" | "failed" | "skipped";
       /** @default false */
       upstream: boolean;
     };
-    /** @description Who sends the requests. `csrf` goes into `X-CSRF-Token` of requests that change something. */
+    /** @description The current user. Requests that change something send `csrf` in `X-CSRF-Token`. */
     Me: {
       csrf?: string | null;
       /** @enum {string} */
@@ -404,11 +401,11 @@ export interface components {
       /** @enum {string} */
       role: "viewer" | "operator" | "admin";
     };
-    /** @description Every scheduler that has told figures. */
+    /** @description Every scheduler that has published metrics. */
     MetricsSummary: {
       schedulers: components["schemas"]["SchedulerTempo"][];
     };
-    /** @description Past dates to run, both inclusive. `rerun`: which runs that exist run again. */
+    /** @description Past dates to run, both inclusive. `rerun` says which existing runs run again. */
     NewBackfill: {
       /** @default false */
       backwards: boolean;
@@ -423,12 +420,26 @@ export interface components {
       from_date: string;
       /** @default 10 */
       max_active_runs: number;
-      /** @description why, for the audit log */
+      /** @description the reason, for the audit log */
       reason?: string | null;
       /** @default missing */
       rerun: components["schemas"]["Rerun"];
       /** Format: date-time */
       to_date: string;
+    };
+    /** @description A connection to store; it replaces the whole connection. */
+    NewConnection: {
+      conn_type: string;
+      description?: string | null;
+      /** @default {} */
+      extra: {
+        [key: string]: unknown;
+      };
+      host?: string | null;
+      login?: string | null;
+      password?: string | null;
+      port?: number | null;
+      schema?: string | null;
     };
     /** @description An event to emit, as a task would. */
     NewEvent: {
@@ -436,24 +447,24 @@ export interface components {
       extra: {
         [key: string]: unknown;
       };
-      /** @description why, for the audit log */
+      /** @description the reason, for the audit log */
       reason?: string | null;
     };
-    /** @description A run to make. Without a logical date it has no data interval. */
+    /** @description A run to create. Without a logical date it has no data interval. */
     NewRun: {
       /** @default {} */
       conf: {
         [key: string]: unknown;
       };
       logical_date?: string | null;
-      /** @description why, for the audit log */
+      /** @description the reason, for the audit log */
       reason?: string | null;
       run_after?: string | null;
       run_id?: string | null;
       /** @default false */
       unpause: boolean;
     };
-    /** @description A token to make, for oneself. `days` until it expires; null: never. */
+    /** @description A token to create for oneself. `days` until it expires; null: never. */
     NewToken: {
       /** @default 90 */
       days: number | null;
@@ -464,7 +475,7 @@ export interface components {
        */
       role: "viewer" | "operator" | "admin";
     };
-    /** @description A person to add. */
+    /** @description A user to create. */
     NewUser: {
       name: string;
       password: string;
@@ -558,18 +569,18 @@ export interface components {
       items: components["schemas"]["XCom"][];
       next_cursor?: string | null;
     };
-    /** @description One part of the system. */
+    /** @description The status of one part of the system. */
     PartStatus: {
       detail: string;
       fix?: string | null;
       status: components["schemas"]["Status"];
     };
-    /** @description What becomes of a date: a run is made, made again, or left alone. */
+    /** @description What happens to a date: its run is created, run again, or left alone. */
     PlannedDate: {
       fate: string;
       logical_date: string;
     };
-    /** @description A pool. `slots` -1 is without limit (then `open` is null), 0 lets nothing run. */
+    /** @description A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run. */
     Pool: {
       description: string | null;
       include_deferred: boolean;
@@ -578,14 +589,14 @@ export interface components {
       slots: number;
       used: number;
     };
-    /** @description A pool as it should be; what is null stays as it is. */
-    PoolWish: {
+    /** @description The values to set; null leaves a value unchanged. */
+    PoolUpdate: {
       description?: string | null;
       include_deferred?: boolean | null;
       reason?: string | null;
       slots: number;
     };
-    /** @description The body of every error. `code` is stable; `fields` says what is wrong where, for unusable requests. */
+    /** @description The body of every error. `code` is stable; `fields` says what is wrong with which field of an invalid request. */
     ProblemDetails: {
       code: string;
       detail: string;
@@ -596,16 +607,16 @@ export interface components {
       type: string;
     };
     /**
-     * @description Who holds slots (longest first, at most 200) and who waits, in the order in which they are served.
+     * @description The tasks that hold slots (longest first, at most 200), and those that wait (in the order of service).
      *
-     *     The order is that of each scheduler; limits of a DAG may let somebody pass. Holders stand on the first page only.
+     *     The order is that of each scheduler; limits of a DAG can let a task overtake. Only the first page has the holders.
      */
     Queue: {
       holders: components["schemas"]["SlotUser"][];
       items: components["schemas"]["SlotUser"][];
       next_cursor: string | null;
     };
-    /** @description The template fields by name, as the task would see them now; secrets are hidden. */
+    /** @description The template fields by name, as the task would see them now; secrets are masked. */
     Rendered: {
       fields: {
         [key: string]: unknown;
@@ -626,7 +637,7 @@ export interface components {
       label: string;
       task_index: number | null;
     };
-    /** @description A run. `key` is its number in the database, `reason` why it failed; `seconds` from start to end. */
+    /** @description A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration. */
     Run: {
       conf: {
         [key: string]: unknown;
@@ -656,7 +667,7 @@ export interface components {
       seconds: number | null;
       state: components["schemas"]["RunState"];
     };
-    /** @description A run with how many of its task instances are in each state. */
+    /** @description A run with the number of its task instances in each state. */
     RunDetails: {
       conf: {
         [key: string]: unknown;
@@ -682,9 +693,9 @@ export interface components {
       triggered_by: string;
       version: number;
     };
-    /** @description A state that a person gives a run, with all that is unfinished in it; `queued` lets it run again. */
+    /** @description A state that a person sets for a run and for everything unfinished in it; `queued` lets it run again. */
     RunMark: {
-      /** @description why, for the audit log */
+      /** @description the reason, for the audit log */
       reason?: string | null;
       /** @enum {string} */
       state: "success" | "failed" | "queued";
@@ -700,9 +711,10 @@ export interface components {
      */
     RunType: "scheduled" | "manual" | "backfill" | "asset_triggered";
     /**
-     * @description One scheduler of the fleet. `lease_age` in seconds; `figures` are its own, as of the last renewal.
+     * @description One scheduler of the fleet.
      *
-     *     `owned` are the numbers of its partitions, `partitions` how many.
+     *     `lease_age` in seconds; `figures` are its metrics as of the last heartbeat. `owned` are the numbers of its
+     *     partitions, `partitions` is their count.
      */
     Scheduler: {
       executor: string;
@@ -732,10 +744,10 @@ export interface components {
       status: string;
     };
     /**
-     * @description How fast a scheduler was in the last `seconds`: since this server looked first, at most some minutes ago.
+     * @description How fast a scheduler was in the last `seconds`: since this server's first sample, a few minutes ago at most.
      *
      *     `task_lag`: from a task's last dependency to its start. `schedule_delay`: from the instant at which a run may start
-     *     to its start. `commit`: time of a commit. `loop_lag`: how late its event loop came.
+     *     to its start. `commit`: duration of a commit. `loop_lag`: lag of its event loop.
      */
     SchedulerTempo: {
       alive: boolean;
@@ -754,7 +766,7 @@ export interface components {
     Schedulers: {
       items: components["schemas"]["Scheduler"][];
     };
-    /** @description One try in time; `deferred` is within it, in order. */
+    /** @description The period of one try; `deferred` are the periods within it, in order. */
     Segment: {
       deferred?: components["schemas"]["Stretch"][];
       end_date: string | null;
@@ -764,7 +776,7 @@ export interface components {
       state: string | null;
       try_number: number;
     };
-    /** @description A setting of the web server's process; secrets are hidden. */
+    /** @description A setting of the web server's process; secrets are masked. */
     Setting: {
       default: unknown;
       description: string | null;
@@ -775,7 +787,7 @@ export interface components {
     SettingsList: {
       items: components["schemas"]["Setting"][];
     };
-    /** @description A task instance that holds slots of a pool, or waits for them: since when, and for how many seconds. */
+    /** @description A task instance that holds slots of a pool or waits for them, since when and for how many seconds. */
     SlotUser: {
       dag_id: string;
       map_index: number;
@@ -787,13 +799,13 @@ export interface components {
       task_id: string;
       weight: number;
     };
-    /** @description How many values there were, and what half and 99 % of them were below, in seconds (null without any). */
+    /** @description The number of values, their median and their 99th percentile in seconds (null without values). */
     Spread: {
       count: number;
       p50: number | null;
       p99: number | null;
     };
-    /** @description The last runs of a DAG (at most 30, oldest first), and what they say: rate of success, usual durations in s. */
+    /** @description The last runs of a DAG (at most 30, oldest first), their success rate, and their usual durations in seconds. */
     Statistics: {
       dag_id: string;
       last_runs: components["schemas"]["RunBar"][];
@@ -806,22 +818,22 @@ export interface components {
       items: components["schemas"]["Statistics"][];
     };
     /**
-     * @description Of one part, and of all of them: the worst.
+     * @description The status of one part; that of the whole is the worst one.
      * @enum {string}
      */
     Status: "healthy" | "degraded" | "unhealthy" | "unknown";
-    /** @description What storing did. */
+    /** @description The result of storing. */
     Stored: {
       /** @enum {string} */
       change: "created" | "changed" | "unchanged" | "skipped";
       name: string;
     };
-    /** @description When a try waited for a trigger; `until` is null while it does. */
+    /** @description A period in which a try waited for a trigger; `until` is null while it still waits. */
     Stretch: {
       since: string;
       until: string | null;
     };
-    /** @description What the first page shows. */
+    /** @description The content of the first page. */
     Summary: {
       attention: components["schemas"]["Attention"][];
       components: {
@@ -830,12 +842,12 @@ export interface components {
       counts: components["schemas"]["Counts"];
       status: components["schemas"]["Status"];
     };
-    /** @description A tag, and how many DAGs that are not stale have it. */
+    /** @description A tag and the number of DAGs with it, stale ones excluded. */
     Tag: {
       dags: number;
       tag: string;
     };
-    /** @description A task of a DAG, with its direct neighbours. */
+    /** @description A task of a DAG, with its direct upstream and downstream tasks. */
     Task: {
       depends_on_past: boolean;
       doc: string | null;
@@ -856,7 +868,7 @@ export interface components {
       trigger_rule: string;
       upstream: string[];
     };
-    /** @description A task instance with what its DAG version says of the task, and the tries that left a log here. */
+    /** @description A task instance with the task's definition in its DAG version, and the tries whose logs are on this machine. */
     TaskDetails: {
       dag_id: string;
       definition: components["schemas"]["Task"];
@@ -883,7 +895,7 @@ export interface components {
       };
       try_number: number;
     };
-    /** @description Something that happened: a try reached a state, or somebody asked for something (`by`, with their reason). */
+    /** @description Something that happened: a try reached a state, or somebody made a request (`by`, with a reason). */
     TaskEvent: {
       at: string;
       by?: string | null;
@@ -933,11 +945,11 @@ export interface components {
       | "failed"
       | "upstream_failed"
       | "removed";
-    /** @description All tasks of a DAG, in its order. */
+    /** @description All tasks of a DAG, in the DAG's order. */
     Tasks: {
       items: components["schemas"]["Task"][];
     };
-    /** @description Runs of a stretch of time (latest start first), and those to come (in order). */
+    /** @description Runs within a period (latest start first), and upcoming ones (in order). */
     Timeline: {
       coming: components["schemas"]["TimelineComing"][];
       runs: components["schemas"]["TimelineRun"][];
@@ -950,7 +962,7 @@ export interface components {
       logical_date: string | null;
       run_after: string;
     };
-    /** @description A run in time; without an end it still runs. */
+    /** @description A run on the timeline; one without an end is still running. */
     TimelineRun: {
       dag_id: string;
       end_date: string | null;
@@ -959,7 +971,7 @@ export interface components {
       start_date: string | null;
       state: components["schemas"]["RunState"];
     };
-    /** @description A token, without the token itself. */
+    /** @description A token, without its secret value. */
     Token: {
       created_at: string;
       expires_at: string | null;
@@ -970,7 +982,7 @@ export interface components {
       /** @enum {string} */
       role: "viewer" | "operator" | "admin";
     };
-    /** @description A task instance as it was before. */
+    /** @description A task instance and the state it had before. */
     Touched: {
       map_index: number;
       run_id: string;
@@ -981,7 +993,8 @@ export interface components {
     /**
      * @description One try. `details` is the traceback.
      *
-     *     `version` is the DAG version whose code it ran (null: none that is stored), `source_hash` the hash of that code.
+     *     `version` is the DAG version whose code it ran (null: that version is not stored), `source_hash` the hash of that
+     *     code.
      */
     Try: {
       details: string | null;
@@ -997,7 +1010,7 @@ export interface components {
       try_number: number;
       version: number | null;
     };
-    /** @description A person who may log in. */
+    /** @description A user who can log in. */
     User: {
       created_at: string;
       has_password: boolean;
@@ -1006,7 +1019,7 @@ export interface components {
       /** @enum {string} */
       role: "viewer" | "operator" | "admin";
     };
-    /** @description What to change; what is null stays. Any change ends the person's sessions. */
+    /** @description What to change; null leaves a value unchanged. Any change ends the user's sessions. */
     UserChange: {
       is_disabled?: boolean | null;
       password?: string | null;
@@ -1018,8 +1031,8 @@ export interface components {
       description: string | null;
       key: string;
     };
-    /** @description A value to store; a description of null keeps the one that is there. */
-    VariableWish: {
+    /** @description A value to store; a null description keeps the existing one. */
+    VariableUpdate: {
       description?: string | null;
       value: string;
     };
@@ -1028,7 +1041,7 @@ export interface components {
      * @enum {string}
      */
     Verdict: "ok" | "wait" | "never" | "not-reached" | "unknown";
-    /** @description A version in a list. `source_hash` is of the file with all that it imports (null: not known). */
+    /** @description A version in a list. `source_hash` covers the file and all that it imports (null: unknown). */
     Version: {
       content_hash: string;
       created_at: string;
@@ -1039,7 +1052,7 @@ export interface components {
     /**
      * @description A version with its source (null for DAGs of an application) and the serialized DAG.
      *
-     *     `sources` are the content hashes of the file and of all that it imports from the DAGs folder (null: not known).
+     *     `sources` are the content hashes of the file and of all that it imports from the DAGs folder (null: unknown).
      */
     VersionDetails: {
       content_hash: string;
@@ -1055,20 +1068,20 @@ export interface components {
         [key: string]: unknown;
       };
     };
-    /** @description A request that is stored and waits for a scheduler: look at it under `/commands/{command}`. */
+    /** @description A request that is stored and waits for a scheduler: see `/commands/{command}`. */
     Waiting: {
       command: number;
     };
-    /** @description The whole answer; `gates` in the order in which they are decided. A missing `rank` is an unknown one. */
+    /** @description The whole explanation; `gates` in the order in which they are checked. A null `rank` is unknown. */
     Why: {
       at: string;
       commands: string[];
       earliest_start: string | null;
       gates: components["schemas"]["WhyGate"][];
       likely_free_at: string | null;
-      /** @description what was not looked at, in words, where there is too much of it */
+      /** @description what was left out because there is too much of it */
       notes: string[];
-      /** @description its place among all that wait for slots of its pool */
+      /** @description its place among all tasks that wait for slots of its pool */
       rank: number | null;
       since: string | null;
       state: string;
@@ -1076,7 +1089,7 @@ export interface components {
       summary: string;
       waiting_seconds: number | null;
     };
-    /** @description One question on the way to running, and its answer. */
+    /** @description One condition for running, and whether it holds. */
     WhyGate: {
       commands: string[];
       detail: string;
@@ -1085,7 +1098,7 @@ export interface components {
       opens_at: string | null;
       verdict: components["schemas"]["Verdict"];
     };
-    /** @description Who has, or is to deliver, what is missing. `label` names it in words; `usual_seconds` is a median. */
+    /** @description Who holds what is missing, or will provide it. `label` is for people; `usual_seconds` is a median. */
     WhyHolder: {
       dag_id: string;
       label: string;
@@ -1097,7 +1110,7 @@ export interface components {
       task_id: string | null;
       usual_seconds: number | null;
     };
-    /** @description A value that a task pushed: its size in bytes, and its JSON, cut at 100,000 characters in lists. */
+    /** @description A value that a task pushed: its size in bytes, and its JSON, which lists cut at 100,000 characters. */
     XCom: {
       created_at: string;
       key: string;

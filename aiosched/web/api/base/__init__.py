@@ -1,1 +1,1 @@
-"""What all resources share: models and pages."""
+"""What all resources share: models and paging."""

@@ -1,4 +1,4 @@
-"""What every resource's models share: instants in RFC 3339 UTC, read from rows by attribute."""
+"""The base of every resource's models: instants in RFC 3339 UTC, values read from rows by attribute."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Instant = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_us
 
 
 class Resource(BaseModel):
-    """A thing as the API shows it; built from a row of the same field names by `Resource.model_validate(row)`."""
+    """The API's view of a row; built from a row with the same field names by `Resource.model_validate(row)`."""
 
     model_config = ConfigDict(from_attributes=True)
 
 
 class PartStatus(Resource):
-    """One part of the system."""
+    """The status of one part of the system."""
 
     status: Status
     detail: str
     fix: str | None = None
 
 
-# What addresses may hold: text without NUL, which PostgreSQL cannot store.
+# Text in addresses: without NUL, which PostgreSQL cannot store.
 _TEXT: Final = r"^[^\x00]+$"
 Name = Annotated[str, Path(max_length=250, pattern=_TEXT)]
 RunRef = Annotated[
@@ -43,18 +43,18 @@ MapIndex = Annotated[int, Query(ge=-1, lt=2**31, description="-1 for a task that
 Text = Annotated[str, StringConstraints(min_length=1, max_length=250, pattern=_TEXT)]
 Reason = Annotated[
     Text | None,
-    Field(max_length=500, description="why, for the audit log"),
+    Field(max_length=500, description="the reason, for the audit log"),
 ]
 
 
 class Because(BaseModel):
-    """Why somebody asks for something."""
+    """The reason for a request."""
 
     reason: Reason = None
 
 
 def _storable(value: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what PostgreSQL cannot store in JSON: NUL and lone surrogates, in keys and values of any depth."""
+    """Refuse what PostgreSQL cannot store in JSON: NUL and lone surrogates, in keys and values at any depth."""
     waiting: list[Any] = [value]
     while waiting:
         each = waiting.pop()
@@ -65,7 +65,7 @@ def _storable(value: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(each, str) and ("\0" in each or any("\ud800" <= c <= "\udfff" for c in each)):
             raise ValueError("has text that cannot be stored: a NUL character, or half of a surrogate pair")
         elif isinstance(each, float) and not math.isfinite(each):
-            raise ValueError("has a number that JSON does not know")
+            raise ValueError("has a number that JSON cannot represent")
     return value
 
 

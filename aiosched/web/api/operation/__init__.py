@@ -1,1 +1,1 @@
-"""Resources for operators: system, pools, metrics, probes, the stream of changes."""
+"""Resources for operators: system, pools, metrics, probes, the stream of live changes."""

@@ -1,4 +1,4 @@
-"""What the schedulers' figures say, for people; the figures themselves are at `/metrics`."""
+"""A summary of the schedulers' metrics for people; the metrics themselves are at `/metrics`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ router = APIRouter(tags=["System"])
 
 
 class Spread(Resource):
-    """How many values there were, and what half and 99 % of them were below, in seconds (null without any)."""
+    """The number of values, their median and their 99th percentile in seconds (null without values)."""
 
     count: int
     p50: float | None
@@ -25,10 +25,10 @@ class Spread(Resource):
 
 
 class SchedulerTempo(Resource):
-    """How fast a scheduler was in the last `seconds`: since this server looked first, at most some minutes ago.
+    """How fast a scheduler was in the last `seconds`: since this server's first sample, a few minutes ago at most.
 
     `task_lag`: from a task's last dependency to its start. `schedule_delay`: from the instant at which a run may start
-    to its start. `commit`: time of a commit. `loop_lag`: how late its event loop came.
+    to its start. `commit`: duration of a commit. `loop_lag`: lag of its event loop.
     """
 
     incarnation: int
@@ -45,7 +45,7 @@ class SchedulerTempo(Resource):
 
 
 class MetricsSummary(BaseModel):
-    """Every scheduler that has told figures."""
+    """Every scheduler that has published metrics."""
 
     schedulers: list[SchedulerTempo]
 
@@ -53,7 +53,7 @@ class MetricsSummary(BaseModel):
 @router.get("/metrics/summary")
 @allow(Role.VIEWER)
 async def metrics_summary(request: Request, request_client: TheRequestClient) -> MetricsSummary:
-    """How fast and how late each scheduler is."""
+    """The throughput and the delays of each scheduler."""
     rows = await list_schedulers(request_client.db)
     rates = cast("FleetRates", request.app.state.rates).look(rows, request_client.clock.now())
     found = [

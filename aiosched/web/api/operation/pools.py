@@ -1,4 +1,4 @@
-"""Pools: their slots, who holds them and who waits."""
+"""Pools: their slots, and which tasks hold them or wait for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PoolName = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00]+
 
 
 class Pool(Resource):
-    """A pool. `slots` -1 is without limit (then `open` is null), 0 lets nothing run."""
+    """A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run."""
 
     name: str
     slots: int
@@ -35,8 +35,8 @@ class Pool(Resource):
     description: str | None
 
 
-class PoolWish(BaseModel):
-    """A pool as it should be; what is null stays as it is."""
+class PoolUpdate(BaseModel):
+    """The values to set; null leaves a value unchanged."""
 
     slots: Annotated[int, Field(ge=-1, lt=2**31)]
     include_deferred: bool | None = None
@@ -61,7 +61,7 @@ async def get_pool(request_client: TheRequestClient, name: PoolName) -> Pool:
 
 
 class SlotUser(Resource):
-    """A task instance that holds slots of a pool, or waits for them: since when, and for how many seconds."""
+    """A task instance that holds slots of a pool or waits for them, since when and for how many seconds."""
 
     dag_id: str
     run_id: str
@@ -75,9 +75,9 @@ class SlotUser(Resource):
 
 
 class Queue(BaseModel):
-    """Who holds slots (longest first, at most 200) and who waits, in the order in which they are served.
+    """The tasks that hold slots (longest first, at most 200), and those that wait (in the order of service).
 
-    The order is that of each scheduler; limits of a DAG may let somebody pass. Holders stand on the first page only.
+    The order is that of each scheduler; limits of a DAG can let a task overtake. Only the first page has the holders.
     """
 
     holders: list[SlotUser]
@@ -90,7 +90,7 @@ class Queue(BaseModel):
 async def pool_queue(
     request_client: TheRequestClient, name: PoolName, limit: Limit = 100, cursor: Cursor = None
 ) -> Queue:
-    """Who holds the slots of a pool, and who waits for them."""
+    """The tasks that hold slots of a pool, and those that wait for them."""
     after = decode_cursor(cursor, tuple[int, datetime, int, int, int])
     pool = await pools.get_pool(request_client.db, name)
     members = await pool_queries.pool_members(request_client.db, name)
@@ -115,16 +115,16 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
 
 @router.put("/pools/{name}")
 @allow(Role.ADMIN)
-async def set_pool(request_client: TheRequestClient, person: Person, name: PoolName, wish: PoolWish) -> Pool:
-    """Make a pool or change it; doing it twice is doing it once."""
+async def set_pool(request_client: TheRequestClient, person: Person, name: PoolName, body: PoolUpdate) -> Pool:
+    """Create or change a pool; idempotent."""
     change = await pools.set_pool(
         request_client.db,
         name,
-        wish.slots,
-        include_deferred=wish.include_deferred,
-        description=wish.description,
+        body.slots,
+        include_deferred=body.include_deferred,
+        description=body.description,
         requested_by=person.requested_by,
-        reason=wish.reason,
+        reason=body.reason,
     )
     return Pool.model_validate(change.after)
 
@@ -132,6 +132,6 @@ async def set_pool(request_client: TheRequestClient, person: Person, name: PoolN
 @router.delete("/pools/{name}", status_code=204)
 @allow(Role.ADMIN)
 async def delete_pool(request_client: TheRequestClient, person: Person, name: PoolName) -> Response:
-    """Remove a pool that nobody uses."""
+    """Delete a pool that no task uses."""
     await pools.delete_pool(request_client.db, name, requested_by=person.requested_by)
     return Response(status_code=204)

@@ -1,4 +1,5 @@
-"""`/livez`, `/readyz`, `/health` and `/metrics`: open to everybody who reaches the port, with honest status codes."""
+"""`/livez`, `/readyz`, `/health` and `/metrics`: open to everybody who reaches the port; the status code tells the
+result."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class SchedulerStatus(Resource):
 
 
 class HealthReport(BaseModel):
-    """How everything stands."""
+    """The status of the whole system."""
 
     status: Status
     components: dict[str, PartStatus]
@@ -40,7 +41,7 @@ class HealthReport(BaseModel):
 @router.get("/livez")
 @allow(Role.PUBLIC)
 async def livez() -> dict[str, str]:
-    """The event loop turns: whoever answers this is alive."""
+    """The event loop responds: a process that answers is alive."""
     return {"status": "alive"}
 
 
@@ -50,7 +51,7 @@ async def livez() -> dict[str, str]:
 @allow(Role.PUBLIC)
 async def readyz(
     request_client: TheRequestClient,
-    scheduler: Annotated[bool, Query(description="whether a living scheduler is needed, too")] = True,
+    scheduler: Annotated[bool, Query(description="whether a live scheduler is required, too")] = True,
 ) -> Response:
     """The database is reachable, its schema is current, and a scheduler holds its lease; else 503."""
     found = await health.examine(request_client.db)
@@ -66,7 +67,7 @@ async def readyz(
 )
 @allow(Role.PUBLIC)
 async def whole_health(request_client: TheRequestClient) -> Response:
-    """Every component and scheduler; 503 when one of them is unhealthy."""
+    """The status of every component and scheduler; 503 if one of them is unhealthy."""
     found = await health.examine(request_client.db)
     return _answer(found, 503 if found.status is Status.UNHEALTHY else 200)
 

@@ -1,4 +1,4 @@
-"""The stream of news: one for each open browser page, as server-sent events."""
+"""The stream of live changes: one for each open browser page, as server-sent events."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ router = APIRouter(tags=["Live"])
 async def stream(
     request: Request,
     topic: Annotated[
-        list[str] | None, Query(max_length=20, description="`run:<key>`: the task instances of that run, too")
+        list[str] | None, Query(max_length=20, description="`run:<key>`: include changes of that run's task instances")
     ] = None,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
-    after: Annotated[str | None, Query(max_length=100, description="like Last-Event-ID, which wins")] = None,
+    after: Annotated[str | None, Query(max_length=100, description="as Last-Event-ID, which takes precedence")] = None,
 ) -> StreamingResponse:
-    """Patches as they happen; goes on behind `Last-Event-ID`, or begins with the event `reset` when that is too old."""
+    """Patches as they happen, continued after `Last-Event-ID`; begins with the event `reset` if that is too old."""
     hub = cast("Hub", request.app.state.hub)
     messages = hub.stream(frozenset(map(_run, topic or ())), last_event_id or after)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -1,4 +1,4 @@
-"""How the system stands: import errors, files, schedulers, requests (the audit log), settings."""
+"""The state of the system: import errors, files, schedulers, requests (the audit log), settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = APIRouter(tags=["System"])
 
 
 class ImportProblem(Resource):
-    """Why a DAG file cannot be read: one line, the code around it, the traceback."""
+    """Why a DAG file cannot be imported: a summary, the code around the line, the traceback."""
 
     file: str
     error: str
@@ -31,7 +31,7 @@ class ImportProblem(Resource):
 
 
 class DagFile(Resource):
-    """A DAG file as of its last parse: how long that took in seconds, and whether it failed (see `/import-errors`)."""
+    """A DAG file and its last parse: the duration in seconds, and whether it failed (see `/import-errors`)."""
 
     file: str
     dag_ids: list[str]
@@ -42,9 +42,10 @@ class DagFile(Resource):
 
 
 class Scheduler(Resource):
-    """One scheduler of the fleet. `lease_age` in seconds; `figures` are its own, as of the last renewal.
+    """One scheduler of the fleet.
 
-    `owned` are the numbers of its partitions, `partitions` how many.
+    `lease_age` in seconds; `figures` are its metrics as of the last heartbeat. `owned` are the numbers of its
+    partitions, `partitions` is their count.
     """
 
     incarnation: int
@@ -69,7 +70,7 @@ class Schedulers(BaseModel):
 
 
 class Command(Resource):
-    """A request of somebody, and what became of it."""
+    """A request and its outcome."""
 
     id: int
     dag_id: str | None
@@ -84,7 +85,7 @@ class Command(Resource):
 
 
 class Setting(BaseModel):
-    """A setting of the web server's process; secrets are hidden."""
+    """A setting of the web server's process; secrets are masked."""
 
     key: str
     value: Any
@@ -113,7 +114,9 @@ async def list_import_errors(
 @allow(Role.VIEWER)
 async def list_files(
     request_client: TheRequestClient,
-    failed: Annotated[bool | None, Query(description="only those whose last parse failed, or did not")] = None,
+    failed: Annotated[
+        bool | None, Query(description="only files whose last parse failed, or only those whose last parse succeeded")
+    ] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[DagFile]:
@@ -126,7 +129,7 @@ async def list_files(
 @router.get("/schedulers")
 @allow(Role.VIEWER)
 async def list_schedulers(request_client: TheRequestClient) -> Schedulers:
-    """Who is alive, with which partitions."""
+    """The schedulers and their partitions."""
     return Schedulers(items=[Scheduler.model_validate(row) for row in await status.list_schedulers(request_client.db)])
 
 
@@ -151,7 +154,7 @@ async def list_commands(
 @router.get("/commands/{number}")
 @allow(Role.VIEWER)
 async def get_command(request_client: TheRequestClient, number: Annotated[int, Path(ge=1, lt=2**63)]) -> Command:
-    """One request: where a 202 leads to."""
+    """One request; a 202 refers to it."""
     return Command.model_validate(await command_queries.get_command(request_client.db, number))
 
 

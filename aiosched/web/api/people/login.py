@@ -1,4 +1,4 @@
-"""Who one is, logging in and out."""
+"""The current user, logging in and out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ router = APIRouter(tags=["Login"])
 
 
 class Me(BaseModel):
-    """Who sends the requests. `csrf` goes into `X-CSRF-Token` of requests that change something."""
+    """The current user. Requests that change something send `csrf` in `X-CSRF-Token`."""
 
     name: str
     role: Literal["viewer", "operator", "admin"]
@@ -29,7 +29,7 @@ class Me(BaseModel):
 
 
 class Credentials(BaseModel):
-    """A name and its password."""
+    """A user's name and password."""
 
     name: Annotated[str, Field(max_length=200)]
     password: Annotated[str, Field(max_length=1000)]
@@ -38,7 +38,7 @@ class Credentials(BaseModel):
 @router.get("/me")
 @allow(Role.VIEWER)
 async def me(request: Request, person: Person) -> Me:
-    """Who one is, and may do."""
+    """The current user and role."""
     accounts = request.app.state.authenticator
     csrf = None
     if isinstance(accounts, Accounts) and (session := await accounts.session(request)) is not None:
@@ -48,7 +48,7 @@ async def me(request: Request, person: Person) -> Me:
 
 
 class LoginMethod(BaseModel):
-    """How one logs in; with `oidc` by going to /api/v1/login/oidc, where users with a password may use that, too."""
+    """How to log in; `oidc` means by going to /api/v1/login/oidc, and users who have a password can use it, too."""
 
     login: Literal["none", "password", "oidc"]
 
@@ -56,7 +56,7 @@ class LoginMethod(BaseModel):
 @router.get("/login")
 @allow(Role.PUBLIC)
 async def login_method(request: Request) -> LoginMethod:
-    """How one logs in here: not at all, by password, or with a provider."""
+    """How to log in: not at all, with a password, or with an identity provider."""
     return LoginMethod.model_validate({"login": _method(request)})
 
 
@@ -65,7 +65,7 @@ async def login_method(request: Request) -> LoginMethod:
 async def begin_oidc(
     request: Request, back: Annotated[str, Query(max_length=500, description="the page to return to")] = ""
 ) -> Response:
-    """Go to the provider of logins."""
+    """Redirect to the identity provider."""
     accounts, provider = _accounts(request), _provider(request)
     flow = Flow.begin(back)
     try:
@@ -84,16 +84,16 @@ async def end_oidc(
     code: Annotated[str, Query(max_length=4000)] = "",
     error: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
-    """Come back from the provider of logins: a session begins."""
+    """Return from the identity provider: starts a session."""
     accounts, provider = _accounts(request), _provider(request)
     flow = await accounts.flow(request)
     try:
         if flow is None:
             raise Problem(
-                400, "login-expired", "This login has taken too long, or was begun in another browser: begin again."
+                400, "login-expired", "This login has taken too long, or was started in another browser: log in again."
             )
         if error:
-            raise Problem(403, "not-invited", f"The provider of logins says {error!r}.")
+            raise Problem(403, "not-invited", f"The identity provider says {error!r}.")
         session = await accounts.admit(await provider.identify(flow, state, code, _callback(request)))
     except Problem as problem:
         return _refused(request, problem)
@@ -104,8 +104,8 @@ async def end_oidc(
 
 
 def _refused(request: Request, problem: Problem) -> Response:
-    """A browser goes to the page that says so in words of its own; the code alone stands in the address."""
-    logger.warning("a login with the provider failed: %s", problem.detail)
+    """Redirect a browser to the login page, which shows its own message for the code in the address."""
+    logger.warning("a login with the identity provider failed: %s", problem.detail)
     if "text/html" not in request.headers.get("accept", ""):
         raise problem
     return Response(status_code=303, headers={"Location": f"{_base(request)}/?refused={problem.code}"})
@@ -128,14 +128,14 @@ def _method(request: Request) -> str:
 def _provider(request: Request) -> Provider:
     provider: Provider | None = request.app.state.provider
     if provider is None:
-        raise Problem(409, "no-login", "This server has no provider of logins (web.auth).")
+        raise Problem(409, "no-login", "This server has no identity provider (web.auth).")
     return provider
 
 
 @router.post("/login", response_model=Me)
 @allow(Role.PUBLIC)
 async def log_in(request: Request, credentials: Credentials) -> Response:
-    """Begin a session: the answer sets its cookie."""
+    """Start a session: the answer sets its cookie."""
     accounts = _accounts(request)
     person, session = await accounts.log_in(request, credentials.name, credentials.password)
     csrf = await accounts.csrf(session)

@@ -1,4 +1,4 @@
-"""Variables and connections. Their secrets go in and never come out: what is listed are names, types, descriptions."""
+"""Variables and connections. Secrets can be written but never read: lists show names, types and descriptions."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Variable(Resource):
     created_at: Instant
 
 
-class VariableWish(BaseModel):
-    """A value to store; a description of null keeps the one that is there."""
+class VariableUpdate(BaseModel):
+    """A value to store; a null description keeps the existing one."""
 
     value: Annotated[str, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")]
     description: Line = None
 
 
 class Connection(Resource):
-    """A connection as far as it is no secret."""
+    """A connection without its secrets."""
 
     conn_id: str
     conn_type: str
@@ -47,8 +47,8 @@ class Connection(Resource):
     created_at: Instant
 
 
-class ConnectionWish(BaseModel):
-    """A connection to store, whole."""
+class NewConnection(BaseModel):
+    """A connection to store; it replaces the whole connection."""
 
     conn_type: Annotated[str, Field(min_length=1, max_length=250, pattern=_PRINTABLE)]
     host: Line = None
@@ -61,7 +61,7 @@ class ConnectionWish(BaseModel):
 
 
 class Stored(BaseModel):
-    """What storing did."""
+    """The result of storing."""
 
     name: str
     change: Literal["created", "changed", "unchanged", "skipped"]
@@ -82,9 +82,9 @@ async def list_variables(request_client: TheRequestClient, limit: Limit = 100, c
 
 @router.put("/variables/{key}")
 @allow(Role.ADMIN)
-async def set_variable(request_client: TheRequestClient, person: Person, key: Key, wish: VariableWish) -> Stored:
+async def set_variable(request_client: TheRequestClient, person: Person, key: Key, body: VariableUpdate) -> Stored:
     """Store a variable."""
-    values = {key: VariableValue(wish.value, wish.description)}
+    values = {key: VariableValue(body.value, body.description)}
     changes = await _store(request_client).set_variables(values, requested_by=person.requested_by)
     return Stored.model_validate({"name": key, "change": changes[key].value})
 
@@ -92,7 +92,7 @@ async def set_variable(request_client: TheRequestClient, person: Person, key: Ke
 @router.delete("/variables/{key}", status_code=204)
 @allow(Role.ADMIN)
 async def delete_variable(request_client: TheRequestClient, person: Person, key: Key) -> Response:
-    """Remove a variable."""
+    """Delete a variable."""
     await _store(request_client).delete_variable(key, requested_by=person.requested_by)
     return Response(status_code=204)
 
@@ -110,11 +110,9 @@ async def list_connections(
 
 @router.put("/connections/{conn_id}")
 @allow(Role.ADMIN)
-async def set_connection(
-    request_client: TheRequestClient, person: Person, conn_id: Key, wish: ConnectionWish
-) -> Stored:
-    """Store a connection; what it held before is gone."""
-    given: dict[str, Any] = wish.model_dump(by_alias=True, exclude_none=True)
+async def set_connection(request_client: TheRequestClient, person: Person, conn_id: Key, body: NewConnection) -> Stored:
+    """Store a connection; replaces what it held before."""
+    given: dict[str, Any] = body.model_dump(by_alias=True, exclude_none=True)
     given["extra"] = given["extra"] or None
     value = ConnectionValue.from_fields(conn_id, given)
     changes = await _store(request_client).set_connections([value], requested_by=person.requested_by)
@@ -124,6 +122,6 @@ async def set_connection(
 @router.delete("/connections/{conn_id}", status_code=204)
 @allow(Role.ADMIN)
 async def delete_connection(request_client: TheRequestClient, person: Person, conn_id: Key) -> Response:
-    """Remove a connection."""
+    """Delete a connection."""
     await _store(request_client).delete_connection(conn_id, requested_by=person.requested_by)
     return Response(status_code=204)

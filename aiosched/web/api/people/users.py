@@ -1,4 +1,4 @@
-"""People who may log in, and tokens of programs. A token is shown once, when it is made."""
+"""Users, and tokens for programs. A token is shown once, when it is created."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Name = Annotated[str, Path(pattern=accounts.NAME_PATTERN)]
 
 
 class User(Resource):
-    """A person who may log in."""
+    """A user who can log in."""
 
     name: str
     role: RoleName
@@ -34,7 +34,7 @@ class User(Resource):
 
 
 class NewUser(BaseModel):
-    """A person to add."""
+    """A user to create."""
 
     name: Annotated[str, Field(pattern=accounts.NAME_PATTERN)]
     role: RoleName
@@ -42,7 +42,7 @@ class NewUser(BaseModel):
 
 
 class UserChange(BaseModel):
-    """What to change; what is null stays. Any change ends the person's sessions."""
+    """What to change; null leaves a value unchanged. Any change ends the user's sessions."""
 
     role: RoleName | None = None
     is_disabled: bool | None = None
@@ -50,7 +50,7 @@ class UserChange(BaseModel):
 
 
 class Token(Resource):
-    """A token, without the token itself."""
+    """A token, without its secret value."""
 
     id: int
     owner: str
@@ -62,7 +62,7 @@ class Token(Resource):
 
 
 class NewToken(BaseModel):
-    """A token to make, for oneself. `days` until it expires; null: never."""
+    """A token to create for oneself. `days` until it expires; null: never."""
 
     label: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
     role: RoleName = "viewer"
@@ -70,7 +70,7 @@ class NewToken(BaseModel):
 
 
 class MadeToken(BaseModel):
-    """A new token: `token` is shown this once."""
+    """A new token: `token` is shown only this once."""
 
     token: str
     facts: Token
@@ -79,7 +79,7 @@ class MadeToken(BaseModel):
 @router.get("/users")
 @allow(Role.ADMIN)
 async def list_users(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
-    """People by name."""
+    """Users by name."""
     after = decode_cursor(cursor, str)
     rows = await accounts.list_users(request_client.db, after=after or "", limit=limit + 1)
     return page_of(User, rows, limit, lambda row: row.name)
@@ -87,17 +87,17 @@ async def list_users(request_client: TheRequestClient, limit: Limit = 100, curso
 
 @router.post("/users", status_code=201)
 @allow(Role.ADMIN)
-async def create_user(request_client: TheRequestClient, wish: NewUser) -> User:
-    """Add a person."""
-    check_password(wish.password)
-    made = await accounts.create_user(request_client.db, wish.name, wish.role, await hash_password(wish.password))
+async def create_user(request_client: TheRequestClient, body: NewUser) -> User:
+    """Create a user."""
+    check_password(body.password)
+    made = await accounts.create_user(request_client.db, body.name, body.role, await hash_password(body.password))
     return User.model_validate(made)
 
 
 @router.patch("/users/{name}")
 @allow(Role.ADMIN)
 async def change_user(request_client: TheRequestClient, name: Name, change: UserChange) -> User:
-    """Change role or password, disable or enable."""
+    """Change a user's role or password, disable or enable the user."""
     digest = None
     if change.password is not None:
         check_password(change.password)
@@ -111,7 +111,7 @@ async def change_user(request_client: TheRequestClient, name: Name, change: User
 @router.delete("/users/{name}", status_code=204)
 @allow(Role.ADMIN)
 async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
-    """Remove a person and their tokens."""
+    """Delete a user and their tokens."""
     await accounts.delete_user(request_client.db, name)
     return Response(status_code=204)
 
@@ -121,7 +121,7 @@ async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
 async def list_tokens(
     request_client: TheRequestClient,
     person: Person,
-    everybody: Annotated[bool, Query(description="tokens of all people; for administrators")] = False,
+    everybody: Annotated[bool, Query(description="tokens of all users; for administrators")] = False,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[Token]:
@@ -134,14 +134,14 @@ async def list_tokens(
 
 @router.post("/tokens", status_code=201)
 @allow(Role.VIEWER)
-async def create_token(request_client: TheRequestClient, person: Person, wish: NewToken) -> MadeToken:
-    """Make a token for oneself, with a role that one has."""
-    if Role.of(wish.role) > person.role:
-        raise Refused(f"{person.name} is {person.role.name.lower()}: a token cannot be more.")
-    expires_at = None if wish.days is None else datetime.now(UTC) + timedelta(days=wish.days)
+async def create_token(request_client: TheRequestClient, person: Person, body: NewToken) -> MadeToken:
+    """Create a token for oneself, with one's own role or a lower one."""
+    if Role.of(body.role) > person.role:
+        raise Refused(f"{person.name} is {person.role.name.lower()}: a token cannot have a higher role.")
+    expires_at = None if body.days is None else datetime.now(UTC) + timedelta(days=body.days)
     token = new_token()
     made = await accounts.create_token(
-        request_client.db, person.name, wish.label, hash_token(token), wish.role, expires_at
+        request_client.db, person.name, body.label, hash_token(token), body.role, expires_at
     )
     return MadeToken(token=token, facts=Token.model_validate(made))
 
@@ -151,6 +151,6 @@ async def create_token(request_client: TheRequestClient, person: Person, wish: N
 async def delete_token(
     request_client: TheRequestClient, person: Person, token: Annotated[int, Path(ge=1, lt=2**63)]
 ) -> Response:
-    """Revoke a token: one's own, or as an administrator anybody's."""
+    """Revoke a token: one's own, or any token as an administrator."""
     await accounts.delete_token(request_client.db, token, None if person.role >= Role.ADMIN else person.name)
     return Response(status_code=204)

@@ -7,7 +7,7 @@ import { Notice } from "../parts/basics.js";
 const REFUSED = {
   "not-invited":
     "Your organisation knows you, but here you have no role, or you may no longer log in: ask an administrator.",
-  "login-expired": "That login took too long, or was begun in another window: begin again.",
+  "login-expired": "That login took too long, or was started in another window: log in again.",
 };
 
 export function Login() {

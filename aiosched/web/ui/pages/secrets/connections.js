@@ -126,7 +126,7 @@ function ConnectionDialog({ connection, onClose, onDone }) {
   `;
 }
 
-/** @returns {Api["ConnectionWish"]} */
+/** @returns {Api["NewConnection"]} */
 const bodyOf = (draft, extra) => ({
   conn_type: draft.conn_type,
   host: draft.host || null,
