@@ -78,7 +78,7 @@ def inherits_orphans() -> bool:
     return _inherits
 
 
-def look_at(pid: int) -> Process | None:
+def read_process(pid: int) -> Process | None:
     """A process; None when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  hundreds at a time
@@ -100,7 +100,7 @@ def children_of(pid: int) -> list[int]:
     except FileNotFoundError:  # it is gone, or the kernel was built without these files
         if _lists_children():
             return found
-        return [each.pid for each in map(look_at, _all_pids()) if each is not None and each.parent == pid]
+        return [each.pid for each in map(read_process, _all_pids()) if each is not None and each.parent == pid]
     except OSError:
         pass
     return found
@@ -138,7 +138,7 @@ def carrying(variable: str, accept: Callable[[str], bool], among: Iterable[int] 
 
 def new_mark() -> str:
     """A value of MARK that no other process has, and this one never again: namespace, process, start, number."""
-    me = look_at(os.getpid())
+    me = read_process(os.getpid())
     started = round(me.started / TICK) if me is not None else time.time_ns()
     return f"{_namespace()}.{os.getpid()}.{started}.{next(_numbers)}"
 
@@ -151,7 +151,7 @@ def owner_is_gone(mark: str) -> bool:
         return False
     if namespace != _namespace():
         return False
-    owner = look_at(pid)
+    owner = read_process(pid)
     return owner is None or owner.has_ended or round(owner.started / TICK) != started
 
 
@@ -192,7 +192,7 @@ def end(find: Callable[[], Iterable[int]], patience: float = _PATIENCE) -> Ended
     seen: dict[int, str] = {}
     refused: dict[int, str] = {}
     deadline, looks = time.monotonic() + patience, 0
-    while found := [each for each in map(look_at, find()) if each is not None and not each.has_ended]:
+    while found := [each for each in map(read_process, find()) if each is not None and not each.has_ended]:
         if all(each.pid in refused for each in found) or time.monotonic() > deadline:
             refused |= {each.pid: seen[each.pid] for each in found if each.pid in seen}
             break
@@ -218,7 +218,7 @@ def end_children(before: float | None = None) -> EndedProcesses:
     me = os.getpid()
 
     def roots() -> list[int]:
-        there = [each for each in map(look_at, children_of(me)) if each is not None]
+        there = [each for each in map(read_process, children_of(me)) if each is not None]
         return [
             each.pid
             for each in there
@@ -238,7 +238,7 @@ def end_children(before: float | None = None) -> EndedProcesses:
 def reap(but: Collection[int]) -> None:
     """Wait for the children of this process that have ended, but for these."""
     for pid in children_of(os.getpid()):
-        if pid not in but and (each := look_at(pid)) is not None and each.has_ended:
+        if pid not in but and (each := read_process(pid)) is not None and each.has_ended:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 

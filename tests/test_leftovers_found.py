@@ -28,7 +28,7 @@ def marked(mark: str) -> list[int]:
 
 
 def lives(pid: int) -> bool:
-    each = leftovers.look_at(pid)
+    each = leftovers.read_process(pid)
     return each is not None and not each.has_ended
 
 
@@ -103,7 +103,7 @@ time.sleep(0.05)
 between = leftovers.boot_time()
 time.sleep(0.05)
 subprocess.run(["bash", "-c", "(setsid sleep 1001 > /dev/null 2>&1 &)"])
-names = lambda: [leftovers.look_at(pid).name for pid in leftovers.children_of(os.getpid())]
+names = lambda: [leftovers.read_process(pid).name for pid in leftovers.children_of(os.getpid())]
 print(len(names()), leftovers.end_children(before=between).ended == (f"sleep (pid {old.pid})",), len(names()))
 print(len(leftovers.end_children().ended), names())
 old.returncode = 0

@@ -17,7 +17,7 @@ from authoring_builders import context_of, run_task
 from aiosched import DAG, BashOperator
 from aiosched.authoring.operators import subprocesses
 from aiosched.errors import CommandFailed, SkipTask
-from aiosched.leftovers import look_at
+from aiosched.leftovers import read_process
 
 
 def bash(command: str, **options: Any) -> BashOperator:
@@ -151,7 +151,7 @@ def test_a_command_ends_when_nobody_holds_its_output_and_what_is_left_then_ends_
     holding = "(setsid bash -c 'sleep 0.2; echo late' &)"
 
     assert run(output(f"{silent}; {holding}; until [ -s {pid} ]; do sleep 0.01; done; echo early")) == "late"
-    left = look_at(int(pid.read_text()))
+    left = read_process(int(pid.read_text()))
     assert left is None or left.has_ended
 
 
@@ -170,7 +170,7 @@ async def test_what_a_command_left_behind_ends_with_it_and_is_named(
         with pytest.raises(CommandFailed):
             await output(command, env=env)
 
-    left = look_at(int(pid.read_text()))
+    left = read_process(int(pid.read_text()))
     assert left is None or left.has_ended
     assert f"ended what the command left behind: sleep (pid {pid.read_text().strip()})" in caplog.text
 

@@ -86,21 +86,21 @@ class TestOnABoard:
         assert seen(board) == {"a": "none"}
         assert board.run.state is RunState.RUNNING  # no deadlock (6.5)
 
-        board.look_back(before(("a", S.RUNNING)))
+        board.set_past(before(("a", S.RUNNING)))
         board.evaluate(NOW)
         assert seen(board) == {"a": "none"}
         assert board.waits_for_past(0) == "has not succeeded in the previous run (depends_on_past)"
 
-        board.look_back(before(("a", S.SUCCESS)))
+        board.set_past(before(("a", S.SUCCESS)))
         board.evaluate(NOW)
         assert seen(board) == {"a": "scheduled"}
 
     def test_a_previous_run_in_memory_is_followed(self) -> None:
         earlier = begun(patient("a"), patient("b", "a"))
-        earlier.look_back(Past())
+        earlier.set_past(Past())
         earlier.evaluate(NOW)
         later = begun(patient("a"), patient("b", "a"))
-        later.look_back(Past(earlier, DAY_1))
+        later.set_past(Past(earlier, DAY_1))
         later.evaluate(NOW)
         assert seen(later)["a"] == "none"
 
@@ -119,9 +119,9 @@ class TestOnABoard:
     def test_downstreams_of_the_previous_run_wake_who_waits_for_them(self) -> None:
         tasks = (task("a", wait_for_downstream=True), task("b", "a"))
         earlier, later = begun(*tasks), begun(*tasks)
-        earlier.look_back(Past())
+        earlier.set_past(Past())
         earlier.evaluate(NOW)
-        later.look_back(Past(earlier, DAY_1))
+        later.set_past(Past(earlier, DAY_1))
         finish(earlier, "a")
         later.past_changed(["a"])
         later.evaluate(NOW)
@@ -135,7 +135,7 @@ class TestOnABoard:
 
     def test_failures_upstream_settle_a_task_that_waits_for_the_past(self) -> None:
         board = begun(task("up"), patient("a", "up"))
-        board.look_back(before(("a", S.FAILED)))
+        board.set_past(before(("a", S.FAILED)))
 
         finish(board, "up", ending=FAILED)
 
@@ -151,12 +151,12 @@ class TestOnABoard:
     ) -> None:
         """Section 6.4."""
         board = begun(task("up"), patient("a", "up", wait_for_past_depends_before_skipping=waits))
-        board.look_back(before(("a", S.RUNNING)))
+        board.set_past(before(("a", S.RUNNING)))
         found = []
 
         finish(board, "up", ending=ending)
         found.append(seen(board)["a"])
-        board.look_back(before(("a", S.SUCCESS)))
+        board.set_past(before(("a", S.SUCCESS)))
         board.evaluate(NOW)
         found.append(seen(board)["a"])
 
@@ -168,7 +168,7 @@ class TestOnABoard:
         waiting: dict[str, Any] = {"depends_on_past": True, "wait_for_past_depends_before_skipping": True}
         mid = task("mid", "cond", **waiting if mid_waits else {})
         board = begun(task("cond"), mid, task("far", "mid", trigger_rule="all_done", **waiting))
-        board.look_back(before(("mid", S.RUNNING), ("far", S.RUNNING)))
+        board.set_past(before(("mid", S.RUNNING), ("far", S.RUNNING)))
 
         finish(board, "cond", ending=SkipDecision(skipped=("mid", "far")))
         assert seen(board) == {"cond": "success", "mid": "none" if mid_waits else "skipped", "far": "none"}
@@ -177,18 +177,18 @@ class TestOnABoard:
             again = board_of(board.graph, board.run, [*board])
             again.recall(branch, msgspec.json.decode(value.value))
             board = again
-        board.look_back(before(("mid", S.SUCCESS), ("far", S.SUCCESS)))
+        board.set_past(before(("mid", S.SUCCESS), ("far", S.SUCCESS)))
         board.evaluate(NOW)
 
         assert seen(board) == {"cond": "success", "mid": "skipped", "far": "skipped"}  # and far does not run
 
     def test_a_mapped_task_waits_unexpanded_and_for_all_indexes(self) -> None:
         board = begun(task("p"), mapped("m", "p", inputs=over("p"), depends_on_past=True))
-        board.look_back(before(("m", S.SUCCESS), ("m", S.FAILED)))
+        board.set_past(before(("m", S.SUCCESS), ("m", S.FAILED)))
 
         finish(board, "p", value=2)
         assert seen(board)["m"] == "none"
-        board.look_back(before(("m", S.SUCCESS), ("m", S.SUCCESS)))
+        board.set_past(before(("m", S.SUCCESS), ("m", S.SUCCESS)))
         board.evaluate(NOW)
 
         assert (seen(board)["m[0]"], seen(board)["m[1]"]) == ("scheduled", "scheduled")

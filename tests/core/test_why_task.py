@@ -265,7 +265,7 @@ class TestDependencies:
 
     def test_the_run_before(self) -> None:
         board = started(task("load", depends_on_past=True))
-        board.look_back(Past(StoredRun([("load", TaskState.FAILED)])))
+        board.set_past(Past(StoredRun([("load", TaskState.FAILED)])))
 
         gate = gate_of(ask(board), "previous run")
 

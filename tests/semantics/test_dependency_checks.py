@@ -60,7 +60,7 @@ CHECKS: dict[str, Row] = {
 
 def with_past(**fields: Any) -> str:
     board = board_of(task("a", **fields))
-    board.look_back(FAILED_BEFORE)
+    board.set_past(FAILED_BEFORE)
     return evaluated(board)
 
 
@@ -98,7 +98,7 @@ def test_one_check_alone_keeps_a_task_from_running(
 
 OBSTACLES: dict[str, tuple[dict[str, Any], Callable[[Board], None]]] = {
     "retry period": ({"retries": 3}, lambda board: set_next(board, NOW)),
-    "past": ({"depends_on_past": True}, lambda board: board.look_back(FAILED_BEFORE)),
+    "past": ({"depends_on_past": True}, lambda board: board.set_past(FAILED_BEFORE)),
     "rule": ({}, lambda board: None),
 }
 

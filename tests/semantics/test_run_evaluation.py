@@ -153,7 +153,7 @@ def test_a_run_is_deadlocked_only_when_nothing_can_happen(
         of(board, "another").state = state
         of(board, "another").next_at = LATER
         board = type(board)(board.graph, board.run, list(board), info=board.info)
-    board.look_back(Past(StoredRun([("another", S.FAILED)]), NOW))
+    board.set_past(Past(StoredRun([("another", S.FAILED)]), NOW))
 
     begin(board)
 

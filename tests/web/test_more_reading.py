@@ -272,8 +272,8 @@ def row(told: dict[str, Any] | None) -> SchedulerRow:
 def test_figures_become_rates_since_the_start_and_then_since_the_last_look() -> None:
     rates = FleetRates()
 
-    first = rates.look([row(figures(200, [10, 0, 0]))], NOON)[1]
-    second = rates.look([row(figures(300, [10, 10, 0]))], NOON + timedelta(seconds=10))[1]
+    first = rates.rates_of([row(figures(200, [10, 0, 0]))], NOON)[1]
+    second = rates.rates_of([row(figures(300, [10, 10, 0]))], NOON + timedelta(seconds=10))[1]
 
     assert (first.seconds, first.commits_per_second, first.tasks_per_commit) == (100, 2, 2)
     assert (second.seconds, second.commits_per_second, second.tasks_per_second) == (10, 10, 20)
@@ -283,10 +283,10 @@ def test_figures_become_rates_since_the_start_and_then_since_the_last_look() -> 
 
 def test_who_has_told_nothing_or_is_gone_has_no_tempo() -> None:
     rates = FleetRates()
-    rates.look([row(figures(1, [1, 0, 0]))], NOON)
+    rates.rates_of([row(figures(1, [1, 0, 0]))], NOON)
 
-    assert rates.look([replace(row(None), incarnation=2)], NOON) == {}
-    assert rates.look([], NOON) == {}
+    assert rates.rates_of([replace(row(None), incarnation=2)], NOON) == {}
+    assert rates.rates_of([], NOON) == {}
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ async def open_database(settings: Settings, *, check: bool = True) -> AsyncItera
     from aiosched.db.server.engine import Database
 
     async with address(settings) as dsn, await Database.open(dsn, settings=settings.database, check=check) as db:
-        with _told_plainly(db.dsn):
+        with _as_our_errors(db.dsn):
             yield db
 
 
@@ -82,7 +82,7 @@ async def address(settings: Settings, *, create: bool = False, keep: bool = Fals
 
 
 @contextlib.contextmanager
-def _told_plainly(dsn: str) -> Iterator[None]:
+def _as_our_errors(dsn: str) -> Iterator[None]:
     """An error of PostgreSQL as our DatabaseError; also one wrapped by SQLAlchemy."""
     import asyncpg
     from sqlalchemy.exc import DBAPIError
@@ -114,7 +114,7 @@ async def ask(
     return answer.result
 
 
-async def look(db: Database, request: TaskChange | BackfillCreate, dag_id: str) -> dict[str, Any]:
+async def preview(db: Database, request: TaskChange | BackfillCreate, dag_id: str) -> dict[str, Any]:
     """What a request to clear, mark or backfill would affect. Raises NotFound and Refused as its owner does."""
     from aiosched.clock import SystemClock
     from aiosched.scheduler.requests.preview import preview

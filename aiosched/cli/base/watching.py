@@ -60,14 +60,14 @@ def _progress(run: RunRow) -> Any:
     if not screen.is_terminal:
         last = ""
 
-        def tell(run: RunRow, counts: Mapping[str, int]) -> None:
+        def show_line(run: RunRow, counts: Mapping[str, int]) -> None:
             nonlocal last
             line = f"{run.dag_id} {run.run_id} {run.state}: {_counted(counts)}"
             if line != last:
                 talk(line)
             last = line
 
-        yield tell
+        yield show_line
         return
     from rich.live import Live
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -11,7 +11,7 @@ import typer
 
 from aiosched.cli.base.options import Conf, DagId, Dsn, Limit, Output, Param, Reason, read_conf, read_instant
 from aiosched.cli.base.output import Columns, Format, chosen, counted, report, show_list, show_one, talk
-from aiosched.cli.base.session import ask, look, say_it_waits, with_database
+from aiosched.cli.base.session import ask, preview, say_it_waits, with_database
 from aiosched.cli.base.spellings import understanding
 from aiosched.core.creation.backfills import Rerun
 from aiosched.core.requests.requests import BackfillCancel, BackfillCreate, BackfillPause, BackfillResume
@@ -88,7 +88,7 @@ def create(
 
         await get_dag(db, dag_id)
         if dry_run:
-            return await look(db, request, dag_id), None
+            return await preview(db, request, dag_id), None
         answer = await ask(db, request, dag_id, reason=reason)
         if answer is None or not watch:
             return answer, None

@@ -11,7 +11,7 @@ import typer
 
 from aiosched.cli.base.options import DagId, Dsn, Output, Reason, RunRef, TaskId, Yes, confirm, read_instant
 from aiosched.cli.base.output import Columns, Format, chosen, counted, show_list, show_one, talk
-from aiosched.cli.base.session import ask, look, say_it_waits, with_database
+from aiosched.cli.base.session import ask, preview, say_it_waits, with_database
 from aiosched.core.requests.requests import Clear, MarkRun, MarkTasks
 from aiosched.core.values.states import RunState, TaskState
 
@@ -198,15 +198,15 @@ def _change(
 ) -> None:
     """Preview, ask for confirmation if needed, then change."""
 
-    async def look_at(db: Database) -> tuple[Clear | MarkTasks, dict[str, Any]]:
+    async def read(db: Database) -> tuple[Clear | MarkTasks, dict[str, Any]]:
         from aiosched.db.queries.queries import find_run, get_dag
 
         await get_dag(db, dag_id)
         ids = None if runs is None else tuple([(await find_run(db, dag_id, run)).run_id for run in runs])
         meant = msgspec.structs.replace(request, run_ids=ids)
-        return meant, await look(db, meant, dag_id)
+        return meant, await preview(db, meant, dag_id)
 
-    meant, seen = with_database(dsn, look_at)
+    meant, seen = with_database(dsn, read)
     if not seen["count"] and not request.newest_version:
         talk("nothing matches")
         _show(seen, output)

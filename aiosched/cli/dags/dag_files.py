@@ -269,7 +269,7 @@ def check(
     found = [_checked(parsed) for parsed in asyncio.run(check_paths(wanted, settings))]
     show_list(found, _CHECK_COLUMNS, output, empty="no DAG files here")
     if chosen(output) in (Format.TABLE, Format.PLAIN):
-        _tell_details(found)
+        _report_details(found)
     if wrong := sum(1 for checked in found if checked.error):
         talk(f"{wrong} of {len(found)} files have errors")
         raise typer.Exit(1)
@@ -280,7 +280,7 @@ def _checked(parsed: ParsedFile) -> Checked:
     return Checked(parsed.name, ids, parsed.seconds, parsed.warnings, parsed.error)
 
 
-def _tell_details(found: list[Checked]) -> None:
+def _report_details(found: list[Checked]) -> None:
     for checked in found:
         for warning in checked.warnings:
             talk(f"warning: {checked.file}: {warning}")

@@ -23,7 +23,7 @@ from aiosched.cli.operation.secret_files import (
     TargetFile,
     read_document,
     refuse_secrets,
-    tell_imported,
+    report_imported,
     with_store,
     write_document,
 )
@@ -174,7 +174,7 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None,
     ]
     choice = Choice(existing)
     changes = with_store(dsn, lambda store: store.set_connections(values, existing=choice, requested_by=requester()))
-    tell_imported(file, changes, "connection", output)
+    report_imported(file, changes, "connection", output)
 
 
 @app.command()

@@ -66,10 +66,10 @@ def check(dsn: Dsn = None, output: Output = None) -> None:
     """Exit 0 if the database answers, accepts writes and has the right tables."""
     from aiosched.db.server.schema_version import current_revision
 
-    async def look(db: Database) -> tuple[str, str | None]:
+    async def check_server(db: Database) -> tuple[str, str | None]:
         return db.where, await current_revision(db)
 
-    where, revision = with_database(dsn, look)
+    where, revision = with_database(dsn, check_server)
     talk(f"ok: PostgreSQL at {where} answers, the schema is current")
     report({"ok": True, "revision": revision}, output)
 

@@ -69,7 +69,7 @@ def set_(
         )
 
     done = with_database(dsn, change)
-    talk(_told(done))
+    talk(_summary(done))
     show_one(_fields(done.after), output, data={"before": done.before, "after": done.after, "changed": done.changed})
 
 
@@ -88,7 +88,7 @@ def _fields(pool: Pool) -> Mapping[str, Any]:
     return {title.lower(): read(pool) for title, read in _COLUMNS.items()}
 
 
-def _told(change: PoolChange) -> str:
+def _summary(change: PoolChange) -> str:
     after = change.after
     if change.before is None:
         return f"created pool {after.name} with {_slots(after.slots)} slots"

@@ -96,7 +96,7 @@ def refuse_secrets(names: Iterable[str], *, reveal: bool) -> None:
         raise Refused(f"The file would hold secrets in clear text ({some}). Add --reveal if you want that.")
 
 
-def tell_imported(file: Path, changes: Mapping[str, Change], noun: str, output: Format | None) -> None:
+def report_imported(file: Path, changes: Mapping[str, Change], noun: str, output: Format | None) -> None:
     """`imported 3 variables: 2 created, 1 unchanged`; the change of each name in JSON and YAML."""
     counts = Counter(changes.values())
     detail = ", ".join(f"{number} {change}" for change, number in counts.items())

@@ -21,7 +21,7 @@ from aiosched.cli.operation.secret_files import (
     TargetFile,
     read_document,
     refuse_secrets,
-    tell_imported,
+    report_imported,
     with_store,
     write_document,
 )
@@ -120,7 +120,7 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None,
     values = {key: _value(document) for key, document in read_document(file).items()}
     choice = Choice(existing)
     changes = with_store(dsn, lambda store: store.set_variables(values, existing=choice, requested_by=requester()))
-    tell_imported(file, changes, "variable", output)
+    report_imported(file, changes, "variable", output)
 
 
 @app.command()

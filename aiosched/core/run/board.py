@@ -107,7 +107,7 @@ class Board(ManualChanges, Expansion):
         """What is known of the runs before; None: not needed, or not known yet."""
         return self._past
 
-    def look_back(self, past: Past | None) -> None:
+    def set_past(self, past: Past | None) -> None:
         """Set the runs before this one; until then tasks that depend on them wait."""
         self._past = past
         if self.graph.lookback is not None:

@@ -26,7 +26,7 @@ class PreviousRunIndex:
     def add(self, board: Board, past: Past, before: int | None) -> None:
         """Give `board` its past. `before` is the key of its previous run, None if there is none."""
         self.forget(board)
-        board.look_back(past)
+        board.set_past(past)
         if before is not None:
             self._before[board] = before
             self._of.setdefault(before, {})[board] = None
@@ -37,7 +37,7 @@ class PreviousRunIndex:
 
     def forget(self, board: Board) -> None:
         """Remove a board and its past: it is no longer held, or its past is outdated."""
-        board.look_back(None)
+        board.set_past(None)
         before = self._before.pop(board, None)
         if before is not None:
             followers = self._of[before]
@@ -77,7 +77,7 @@ class PreviousRunIndex:
         for follower in followers:
             past = follower.past
             if past is not None and past.previous is not board:
-                follower.look_back(dataclasses.replace(past, previous=board))
+                follower.set_past(dataclasses.replace(past, previous=board))
             elif changed:
                 follower.past_changed(changed)
             else:

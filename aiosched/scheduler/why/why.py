@@ -320,7 +320,7 @@ class _Reader:
         (await rehydrate(self.conn, [run], self.cache)).get(run.key, NOTHING).apply_to(board)
         if graph.lookback is not None:
             for _, past, _ in await read_past(self.cache, self.conn, [board]):
-                board.look_back(past)
+                board.set_past(past)
         return board
 
     # -- a task instance --------------------------------------------------------------------

@@ -39,7 +39,7 @@ _KEPT: Final = 2_000  # patches that are kept for browsers that reconnect
 _QUEUED: Final = 500  # patches that may queue up for a slow browser
 _FLOCK_SECONDS: Final = 0.4
 _WATCH_AGAIN: Final = 20.0
-_LOOK_AGAIN: Final = 2.0  # seconds between polls of the fleet
+_POLL_INTERVAL: Final = 2.0  # seconds between polls of the fleet
 _HEARTBEAT: Final = 15.0
 _AGAIN_SECONDS: Final = 2.0
 _MOST_TASKS: Final = 20_000  # instances of a watched run that are compared
@@ -156,7 +156,7 @@ class Hub:
                     raise
                 logger.warning("live news: %s", error)
                 await asyncio.sleep(_AGAIN_SECONDS)
-                self._tell({"kind": "reset"})
+                self._send({"kind": "reset"})
         self._states.clear()
         self._fleet = None
 
@@ -168,7 +168,7 @@ class Hub:
             await conn.add_listener(request_answers.APPLIED_CHANNEL, self._receive_answers)
             conn.add_termination_listener(lambda *_: self._heard.set())
             loop = asyncio.get_running_loop()
-            watch_at = look_at = loop.time()
+            watch_at = poll_at = loop.time()
             while self._subscribers:
                 if conn.is_closed():
                     raise ConnectionResetError("the connection that listens was closed")
@@ -176,13 +176,13 @@ class Hub:
                     await run_changes.watch(conn)
                     watch_at = loop.time() + _WATCH_AGAIN
                     self.listening.set()
-                if loop.time() >= look_at:
+                if loop.time() >= poll_at:
                     await self._publish_fleet(conn)
-                    look_at = loop.time() + _LOOK_AGAIN
+                    poll_at = loop.time() + _POLL_INTERVAL
                 self._heard.clear()
                 await self._publish_news()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_AGAIN):
+                    async with asyncio.timeout(_POLL_INTERVAL):
                         await self._heard.wait()
                 await asyncio.sleep(_FLOCK_SECONDS)
         finally:
@@ -212,16 +212,16 @@ class Hub:
     async def _publish_news(self) -> None:
         news, self._news = self._news, News()
         for kind in sorted(news.kinds):
-            self._tell({"kind": kind})
+            self._send({"kind": kind})
         if news.requests:
             for request in await live_queries.read_requests(self._db, news.requests):
-                self._tell({"kind": "command", **msgspec.to_builtins(request)})
+                self._send({"kind": "command", **msgspec.to_builtins(request)})
         if news.any_run:
-            self._tell({"kind": "reset"})
+            self._send({"kind": "reset"})
             self._states.clear()
         elif news.runs:
             for run in await live_queries.read_changed_runs(self._db, news.runs):
-                self._tell({"kind": "run", **msgspec.to_builtins(run)})
+                self._send({"kind": "run", **msgspec.to_builtins(run)})
         watched = {run for subscriber in self._subscribers for run in subscriber.runs}
         for gone in self._states.keys() - watched:
             del self._states[gone]
@@ -233,7 +233,7 @@ class Hub:
         view = await ownership.read_fleet(conn)
         before, self._fleet = self._fleet, (view.peers, view.leases)
         if before is not None and before != self._fleet:
-            self._tell({"kind": "scheduler"})
+            self._send({"kind": "scheduler"})
 
     async def _publish_tasks(self, run: int) -> None:
         """Send the instances of watched runs that have changed since the last patch.
@@ -259,9 +259,9 @@ class Hub:
             patch["many"] = True
         else:
             patch["tasks"] = [msgspec.to_builtins(now[key]) for key in changed]
-        self._tell(patch, run=run)
+        self._send(patch, run=run)
 
-    def _tell(self, patch: dict[str, Any], *, run: int | None = None) -> None:
+    def _send(self, patch: dict[str, Any], *, run: int | None = None) -> None:
         self._number += 1
         number, data = f"{self._epoch}-{self._number}", msgspec.json.encode(patch).decode()
         message = f"id: {number}\ndata: {data}\n\n".encode()

@@ -53,7 +53,7 @@ class FleetRates:
     def __init__(self) -> None:
         self._samples: dict[int, deque[_Sample]] = {}
 
-    def look(self, rows: Sequence[SchedulerRow], now: datetime) -> dict[int, SchedulerRates]:
+    def rates_of(self, rows: Sequence[SchedulerRow], now: datetime) -> dict[int, SchedulerRates]:
         """The rates by incarnation; without those that have stored no metrics yet."""
         found: dict[int, SchedulerRates] = {}
         for row in rows:

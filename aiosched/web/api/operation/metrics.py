@@ -55,7 +55,7 @@ class MetricsSummary(BaseModel):
 async def metrics_summary(request: Request, request_client: TheRequestClient) -> MetricsSummary:
     """The throughput and the delays of each scheduler."""
     rows = await list_schedulers(request_client.db)
-    rates = cast("FleetRates", request.app.state.rates).look(rows, request_client.clock.now())
+    rates = cast("FleetRates", request.app.state.rates).rates_of(rows, request_client.clock.now())
     found = [
         SchedulerTempo.model_validate(
             {"incarnation": row.incarnation, "name": row.name, "alive": row.alive}
