@@ -132,6 +132,7 @@ class SchedulerSettings(_Section):
     max_dagruns_to_create_per_loop: int = Field(
         default=100, ge=1, description="maximum number of runs created in one transaction"
     )
+    max_backfill_runs: int = Field(default=10_000, ge=1, description="maximum number of runs of one backfill")
     allowed_run_id_pattern: Annotated[str, AfterValidator(_regex)] = Field(
         default=r"^[A-Za-z0-9_.~:+-]+$", description="regular expression for custom run ids"
     )

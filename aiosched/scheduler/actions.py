@@ -280,7 +280,13 @@ class Actions:
 
 async def _answer(scheduler: _Asking, request: Request, dag_id: str | None, reason: str | None) -> dict[str, Any]:
     if is_preview(request):
-        return await preview(scheduler.db, str(dag_id), request, now=scheduler.clock.now())
+        return await preview(
+            scheduler.db,
+            str(dag_id),
+            request,
+            now=scheduler.clock.now(),
+            max_backfill_runs=scheduler.settings.scheduler.max_backfill_runs,
+        )
     number, result = await ask_owner(
         scheduler.db, request, dag_id, requested_by="embedded", timeout=_ANSWER_SECONDS, reason=reason
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from aiosched.config.sections import SchedulerSettings
 from aiosched.core.creation.backfills import Fate
 from aiosched.core.creation.run_creation import check_run_type, check_schedule
 from aiosched.core.graph.spec import DagSpec
@@ -307,7 +308,7 @@ class People(WorldView):
             conf=dict(conf or {}),
             dry_run=dry_run,
         )
-        planned = dates_of(dag.version.spec, request, now)
+        planned = list(dates_of(dag.version.spec, request, now, most=SchedulerSettings().max_backfill_runs))
         there = {run.logical_date: run for run in self.runs(dag_id) if run.logical_date is not None}
         dates = fates_of(dag.version.spec, request, planned, {date: run.state for date, run in there.items()})
         if request.dry_run:

@@ -119,7 +119,8 @@ async def preview(db: Database, request: TaskChange | BackfillCreate, dag_id: st
     from aiosched.clock import SystemClock
     from aiosched.scheduler.requests.preview import preview
 
-    return await preview(db, dag_id, request, now=SystemClock().now())
+    most = load().settings.scheduler.max_backfill_runs
+    return await preview(db, dag_id, request, now=SystemClock().now(), max_backfill_runs=most)
 
 
 async def somebody_is_alive(db: Database) -> bool:

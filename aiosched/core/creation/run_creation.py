@@ -10,7 +10,7 @@ Source: the semantics reference, sections 10.1, 11.1, 13, 14, 29.1 and 34.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -332,12 +332,12 @@ def runs_to_start(
 
 
 def backfill_runs(
-    spec: DagSpec, first: datetime, final: datetime, *, now: datetime, backwards: bool = False
-) -> list[NextRun]:
-    """The runs of a backfill over [first, final], in the order in which they start.
+    spec: DagSpec, first: datetime, final: datetime, *, now: datetime, most: int, backwards: bool = False
+) -> Iterator[NextRun]:
+    """The runs of a backfill over [first, final], computed one by one, by logical date.
 
-    Raises Refused for a range that has none: reversed, in the future, or of a schedule
-    that is not periodic; for a DAG that forbids backfills; and for `backwards` with a task that depends on its past.
+    Raises Refused for a range that has none (reversed, in the future, or of a schedule that is not periodic) or more
+    than `most`; for a DAG that forbids backfills; and for `backwards` with a task that depends on its past.
 
     Source: the semantics reference, section 29.1.
     """
@@ -356,13 +356,19 @@ def backfill_runs(
     if backwards and past is not None:
         raise Refused(f"Task {past!r} of {name} depends on its past; it cannot be backfilled backwards.")
     anchor = restriction_of(spec).earliest
-    runs = list(scheduled_between(spec.timetable, first, final, now=now, anchor=anchor))
-    if not runs:
+    number = 0
+    for number, run in enumerate(scheduled_between(spec.timetable, first, final, now=now, anchor=anchor), start=1):
+        if number > most:
+            raise Refused(
+                f"{name} has more than {most:,} dates between {stamp(first)} and {stamp(final)}, of which "
+                f"{stamp(run.logical_date)} is the next; backfill fewer at a time, or raise scheduler.max_backfill_runs."
+            )
+        yield run
+    if not number:
         raise Refused(
             f"{name} has no complete data interval that starts between {stamp(first)} and {stamp(final)}; "
             f"see `aiosched dags next {spec.dag_id}`."
         )
-    return runs[::-1] if backwards else runs
 
 
 # What makes a schedule unacceptable

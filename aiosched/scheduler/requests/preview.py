@@ -27,17 +27,19 @@ def is_preview(request: Request) -> TypeGuard[TaskChange | BackfillCreate]:
     return isinstance(request, (TaskChange, BackfillCreate)) and request.dry_run
 
 
-async def preview(db: Database, dag_id: str, request: TaskChange | BackfillCreate, *, now: datetime) -> dict[str, Any]:
+async def preview(
+    db: Database, dag_id: str, request: TaskChange | BackfillCreate, *, now: datetime, max_backfill_runs: int
+) -> dict[str, Any]:
     """What the owner would answer to the request now. Raises NotFound and Refused as the owner does."""
     async with db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
         try:
-            return await _read(conn, dag_id, request, now)
+            return await _read(conn, dag_id, request, now, max_backfill_runs)
         except DagError as error:  # an invalid task, pattern or conf, which the owner refuses, too
             raise Refused(str(error)) from None
 
 
 async def _read(
-    conn: DatabaseConnection, dag_id: str, request: TaskChange | BackfillCreate, now: datetime
+    conn: DatabaseConnection, dag_id: str, request: TaskChange | BackfillCreate, now: datetime, most: int
 ) -> dict[str, Any]:
     cache = StateCache()
     row = await get_dag_row(conn, dag_id)
@@ -45,7 +47,7 @@ async def _read(
         raise NotFound(f"There is no DAG {dag_id!r}; see `aiosched dags list`.")
     await ensure_versions(cache, conn, {row.version_id})
     if isinstance(request, BackfillCreate):
-        dates, _ = await plan_dates(conn, cache.versions[row.version_id][0].spec, request, now)
+        dates, _ = await plan_dates(conn, cache.versions[row.version_id][0].spec, request, now, most=most)
         return {"id": None, "dates": shown(dates)}
     return await touched_by(conn, cache, dag_id, row.version_id, request)
 

@@ -12,7 +12,7 @@ All runs of a backfill are created at once, queued, and start under its own limi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,7 @@ from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.runs.new_runs import Creation, hold, store
 from aiosched.scheduler.runs.stored_runs import clear_whole_runs, settle
 from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.session.slices import in_slices
 from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
 
@@ -42,7 +43,8 @@ async def create_backfill(
     """Plan the dates; unless it is a dry run, store the backfill, all its runs and the answer in one transaction."""
     now = session.env.clock.now()
     async with session.env.db.acquire() as conn:
-        dates, existing = await plan_dates(conn, dag.version.spec, request, now)
+        most = session.env.settings.scheduler.max_backfill_runs
+        dates, existing = await plan_dates(conn, dag.version.spec, request, now, most=most)
     if request.dry_run:  # sent by an older aiosched; newer ones read the preview themselves
         return {"id": None, "dates": shown(dates)}
     document = msgspec.json.encode(request.conf).decode()
@@ -74,31 +76,36 @@ async def create_backfill(
 
 
 async def plan_dates(
-    conn: DatabaseConnection, spec: DagSpec, request: BackfillCreate, now: datetime
+    conn: DatabaseConnection, spec: DagSpec, request: BackfillCreate, now: datetime, *, most: int
 ) -> tuple[list[BackfillDate], dict[datetime, ExistingRun]]:
     """The dates of a backfill with their fates, and the runs that exist. Raises Refused or ParamError."""
-    runs = dates_of(spec, request, now)
+    runs = await in_slices(dates_of(spec, request, now, most=most), "the dates of this backfill")
     existing = await backfills.existing_runs(conn, spec.dag_id, [run.logical_date for run in runs])
     return fates_of(spec, request, runs, {date: run.state for date, run in existing.items()}), existing
 
 
-def dates_of(spec: DagSpec, request: BackfillCreate, now: datetime) -> list[NextRun]:
-    """The dates of a backfill in the order in which they run.
+def dates_of(spec: DagSpec, request: BackfillCreate, now: datetime, *, most: int) -> Iterator[NextRun]:
+    """The dates of a backfill in order, computed one by one.
 
-    Raises Refused, also for a limit that would let nothing run, or ParamError for its conf.
+    Raises Refused, also for more than `most` dates and for a limit that would let nothing run, or ParamError for its
+    conf.
     """
     if request.max_active_runs < 1:
         raise Refused(f"A backfill with max_active_runs={request.max_active_runs} would never run; give it 1 or more.")
     resolve_params(spec.params, request.conf)
-    return backfill_runs(spec, request.first, request.final, now=now, backwards=request.backwards)
+    yield from backfill_runs(spec, request.first, request.final, now=now, most=most, backwards=request.backwards)
 
 
 def fates_of(
     spec: DagSpec, request: BackfillCreate, runs: Sequence[NextRun], existing: Mapping[datetime, RunState]
 ) -> list[BackfillDate]:
-    """The fate of each date; `existing` are the states of the runs that exist. Raises Refused."""
+    """The fate of each date, in the order in which they run; `existing` are the states of the runs that exist.
+
+    Raises Refused.
+    """
     past = any(task.depends_on_past for task in spec.tasks)
-    return plan_backfill(runs, existing, request.rerun, depends_on_past=past)
+    ordered = runs[::-1] if request.backwards else runs
+    return plan_backfill(ordered, existing, request.rerun, depends_on_past=past)
 
 
 def shown(dates: Iterable[BackfillDate]) -> list[dict[str, Any]]:

@@ -41,7 +41,8 @@ class RequestClient:
 
     async def preview(self, request: requests.TaskChange | requests.BackfillCreate, dag_id: str) -> dict[str, Any]:
         """What a request would affect, read from the rows. Raises NotFound and Refused as its owner does."""
-        return await preview(self.db, dag_id, request, now=self.clock.now())
+        most = self.settings.scheduler.max_backfill_runs
+        return await preview(self.db, dag_id, request, now=self.clock.now(), max_backfill_runs=most)
 
 
 def _request_client(request: Request) -> RequestClient:

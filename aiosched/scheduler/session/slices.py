@@ -1,0 +1,40 @@
+"""Long computations in slices, so that the event loop serves others in between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from aiosched.errors import Refused
+
+T = TypeVar("T")
+
+_SLICE_SECONDS: Final = 0.005
+_ITEMS_PER_CHECK: Final = 16
+BUDGET_SECONDS: Final = 10.0  # of computing for one request
+
+
+async def in_slices(
+    items: Iterable[T], what: str, *, budget: float = BUDGET_SECONDS, seconds: Callable[[], float] = time.perf_counter
+) -> list[T]:
+    """The items of a lazy iterable; the event loop runs after every 5 ms of computing them.
+
+    Raises Refused, which names `what` was computed, if it took more than `budget` seconds without the pauses.
+    """
+    found: list[T] = []
+    spent, since = 0.0, seconds()
+    for item in items:
+        found.append(item)
+        if len(found) % _ITEMS_PER_CHECK:
+            continue
+        used = seconds() - since
+        if used < _SLICE_SECONDS:
+            continue
+        spent += used
+        if spent > budget:
+            raise Refused(f"Computing {what} took longer than {budget:g} s; ask for less at a time.")
+        await asyncio.sleep(0)
+        since = seconds()
+    return found
