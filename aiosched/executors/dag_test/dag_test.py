@@ -139,7 +139,7 @@ async def run_dag_test(
     )
     chosen = tasks_of_run(spec, planned) if only_task is None else (graph.index[only_task],)
     board = Board(graph, run, new_instances(graph, chosen), info=info)
-    board.look_back(Past())  # nothing before
+    board.set_past(Past())  # nothing before
     played = await _Player(dag, board, mocked, clock, pause).play()
     if only_task is not None and any(task.state in FAILURES for task in played.tasks):  # it need not be a leaf
         return replace(played, state=RunState.FAILED)
