@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from aiosched.clock import Clock
+from aiosched.config import Settings
 from aiosched.core.creation.backfills import Rerun
 from aiosched.core.requests.requests import (
     BackfillCancel,
@@ -44,6 +45,7 @@ _ANSWER_SECONDS: Final = 30.0
 
 class _Asking(Runs, Protocol):
     clock: Clock
+    settings: Settings
 
     @property
     def db(self) -> Database: ...

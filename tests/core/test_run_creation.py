@@ -360,11 +360,19 @@ def test_no_limit_is_ever_exceeded_and_no_place_stays_empty(
 def test_a_backfill_has_the_complete_intervals_of_its_range() -> None:
     dag = a_dag(start_date=day(5))
 
-    runs = backfill_runs(dag, day(3), day(6), now=day(10))
+    runs = list(backfill_runs(dag, day(3), day(6), now=day(10), most=4))
 
     assert [run.interval for run in runs] == [days(3, 4), days(4, 5), days(5, 6), days(6, 7)]
-    assert backfill_runs(dag, day(3), day(6), now=day(10), backwards=True) == runs[::-1]
-    assert backfill_runs(dag, day(3), day(6), now=day(7)) == runs[:3]  # the last one ends now, not before
+    assert list(backfill_runs(dag, day(3), day(6), now=day(7), most=4)) == runs[:3]  # the last one ends now, not before
+
+
+def test_a_backfill_computes_no_more_dates_than_it_may_have() -> None:
+    dag = a_dag(timetable=CronDataIntervalTimetable("* * * * *", "UTC"))
+    dates = backfill_runs(dag, datetime(2006, 1, 1, tzinfo=UTC), day(1), now=day(10), most=3)  # of ten million
+
+    assert [next(dates).logical_date.minute for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(Refused, match=r"more than 3 dates .* backfill up to 2006-01-01 00:02:00 UTC first, or raise"):
+        next(dates)
 
 
 @pytest.mark.parametrize(
@@ -379,15 +387,15 @@ def test_a_backfill_has_the_complete_intervals_of_its_range() -> None:
 )
 def test_a_backfill_without_dates_is_refused(dag: DagSpec, first: int, final: int, message: str) -> None:
     with pytest.raises(Refused, match=message):
-        backfill_runs(dag, day(first), day(final), now=day(10))
+        list(backfill_runs(dag, day(first), day(final), now=day(10), most=100))
 
 
 def test_a_dag_whose_tasks_depend_on_the_past_is_not_backfilled_backwards() -> None:
     dag = a_dag(a_task("load", depends_on_past=True))
 
-    assert backfill_runs(dag, day(1), day(2), now=day(10))
+    assert list(backfill_runs(dag, day(1), day(2), now=day(10), most=100))
     with pytest.raises(Refused, match="Task 'load' of DAG 'sales' depends on its past"):
-        backfill_runs(dag, day(1), day(2), now=day(10), backwards=True)
+        list(backfill_runs(dag, day(1), day(2), now=day(10), most=100, backwards=True))
 
 
 # What makes a schedule unacceptable

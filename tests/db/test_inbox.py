@@ -11,6 +11,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements.inbox import READ_RESULT, CommandResult
+from aiosched.errors import NotFound, Refused, StaleRows
 from tests.db.waiting import until_true
 
 
@@ -53,9 +54,40 @@ async def test_a_request_is_answered_once(db: Database) -> None:
     async with db.acquire() as conn:
         command = await ask(conn)
         await inbox.answer_commands(conn, [(command, CommandResult("applied", {"n": 1}))], incarnation=1)
-        await inbox.answer_commands(conn, [(command, CommandResult("refused", {"n": 2}))], incarnation=2)
+        with pytest.raises(StaleRows, match=f"withdrawn while it was applied: one of {command}"):
+            await inbox.answer_commands(conn, [(command, CommandResult("refused", {"n": 2}))], incarnation=2)
 
     assert await inbox.wait_applied(db, command, timeout=5) == CommandResult("applied", {"n": 1})
+
+
+async def test_a_request_that_waits_is_withdrawn_and_never_applied(db: Database) -> None:
+    async with db.acquire() as conn:
+        command = await ask(conn)
+        waiting = asyncio.create_task(inbox.wait_applied(db, command, timeout=20))
+        await until_true(conn, f"SELECT count(*) > 0 FROM pg_stat_activity WHERE query = '{READ_RESULT}'")
+
+        await inbox.withdraw_command(conn, command, by="ann", reason="a typo")
+
+        answer = await waiting
+        assert answer is not None
+        assert str(answer.error) == "withdrawn by ann: a typo"
+        assert await inbox.waiting_commands(conn, range(64), limit=10) == []
+        with pytest.raises(Refused, match=f"Request {command} was refused already; see `aiosched requests show"):
+            await inbox.withdraw_command(conn, command, by="ann")
+        with pytest.raises(NotFound, match="There is no request 99; see `aiosched requests list`"):
+            await inbox.withdraw_command(conn, 99, by="ann")
+
+
+async def test_attempts_to_apply_requests_are_counted_while_they_wait(db: Database) -> None:
+    async with db.acquire() as conn:
+        first, second = await ask(conn), await ask(conn)
+        await inbox.answer_commands(conn, [(second, CommandResult("applied", {}))], incarnation=1)
+
+        await inbox.count_attempts(conn, {first: 2, second: 3})
+
+        (waiting,) = await inbox.waiting_commands(conn, range(64), limit=10)
+        assert (waiting.id, waiting.attempts) == (first, 2)
+        assert await conn.fetchval("SELECT attempts FROM command WHERE id = $1", second) == 0
 
 
 async def test_who_waits_hears_of_the_answer(db: Database) -> None:

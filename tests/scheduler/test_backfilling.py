@@ -212,6 +212,11 @@ async def test_a_dry_run_creates_nothing(dsn: str, late: FakeClock) -> None:
         ({}, {"rerun": "some"}, "'rerun' is 'some'; give missing, failed or all"),
         ({}, {"from": "2026-01-03"}, "has no time zone; add one"),
         ({}, {"conf": {"n": "much"}}, "'n'"),
+        (
+            {"schedule": "* * * * *"},
+            {"from": "2006-01-01T00:00:00+00:00"},
+            "more than 10,000 dates .*2006-01-07",
+        ),
     ],
     ids=str,
 )

@@ -195,15 +195,26 @@ async def _add_command(
     assert request is None, "nobody asks twice in a simulated fleet"
     number = t.store.number("command")
     row = {"id": number, "partition": partition, "dag_id": dag_id, "verb": verb, "args": args, "requested_by": by}
-    t.put("command", number, row | {"state": "waiting", "result": None, "applied_by": None})
+    t.put("command", number, row | {"state": "waiting", "attempts": 0, "result": None, "applied_by": None})
     return answer("id", [[number]], "INSERT 0")
 
 
 @handles(inbox.WAITING_COMMANDS)
 async def _waiting_commands(t: Transaction, partitions: list[int], limit: int) -> Answer:
-    columns = "id dag_id verb args requested_by"
+    columns = "id dag_id verb args requested_by attempts"
     rows = [row for _, row in t.rows("command") if row["state"] == "waiting" and row["partition"] in partitions]
     return answer(columns, [pick(row, columns) for row in rows[:limit]])
+
+
+@handles(inbox.COUNT_ATTEMPTS)
+async def _count_attempts(t: Transaction, ids: Any, attempts: Any) -> Answer:
+    count = 0
+    for number, begun in zip(ids, attempts, strict=True):
+        row = await t.lock("command", number, NO_KEY_UPDATE, lambda row: row["state"] == "waiting")
+        if row is not None:
+            t.put("command", number, {**row, "attempts": begun})
+            count += 1
+    return changed("UPDATE", count)
 
 
 @handles(inbox.ANSWER_COMMANDS)

@@ -356,15 +356,16 @@ def backfill_runs(
     if backwards and past is not None:
         raise Refused(f"Task {past!r} of {name} depends on its past; it cannot be backfilled backwards.")
     anchor = restriction_of(spec).earliest
-    number = 0
-    for number, run in enumerate(scheduled_between(spec.timetable, first, final, now=now, anchor=anchor), start=1):
-        if number > most:
+    last: NextRun | None = None
+    for number, run in enumerate(scheduled_between(spec.timetable, first, final, now=now, anchor=anchor)):
+        if last is not None and number == most:
             raise Refused(
-                f"{name} has more than {most:,} dates between {stamp(first)} and {stamp(final)}, of which "
-                f"{stamp(run.logical_date)} is the next; backfill fewer at a time, or raise scheduler.max_backfill_runs."
+                f"{name} has more than {most:,} dates between {stamp(first)} and {stamp(final)}; "
+                f"backfill up to {stamp(last.logical_date)} first, or raise scheduler.max_backfill_runs."
             )
         yield run
-    if not number:
+        last = run
+    if last is None:
         raise Refused(
             f"{name} has no complete data interval that starts between {stamp(first)} and {stamp(final)}; "
             f"see `aiosched dags next {spec.dag_id}`."

@@ -373,6 +373,7 @@ command = Table(
     instant("applied_at"),
     created_at(),
     Column("request_id", Uuid),  # of a caller that may have to ask twice, else NULL
+    Column("attempts", SmallInteger, nullable=False, server_default=text("0")),  # to apply it
     CheckConstraint(one_of("state", ("waiting", "applied", "refused")), name="state"),
     Index("ix_command_waiting", "partition", "id", postgresql_where=text("state = 'waiting'")),
     Index(None, "dag_id", "id"),

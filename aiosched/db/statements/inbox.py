@@ -24,7 +24,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.server.request_answers import APPLIED_CHANNEL
-from aiosched.errors import AioschedError, InternalError, NotFound, Refused
+from aiosched.errors import AioschedError, InternalError, NotFound, Refused, StaleRows
 
 logger = logging.getLogger(__name__)
 
@@ -37,13 +37,17 @@ _IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A request that waits. `args` depends on the verb, see `aiosched.core.requests`."""
+    """A request that waits. `args` depends on the verb, see `aiosched.core.requests`.
+
+    `attempts` is how often an owner has begun to apply it and did not finish.
+    """
 
     id: int
     dag_id: str | None
     verb: str
     args: dict[str, Any]
     requested_by: str
+    attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,7 @@ async def find_command(conn: DatabaseConnection, request: UUID) -> int | None:
 
 # Index: ix_command_waiting (partial). In the order in which they were made.
 WAITING_COMMANDS: Final = """
-    SELECT id, dag_id, verb, args, requested_by
+    SELECT id, dag_id, verb, args, requested_by, attempts
       FROM command
      WHERE state = 'waiting' AND partition = ANY($1::smallint[])
      ORDER BY id LIMIT $2
@@ -145,9 +149,29 @@ async def waiting_commands(conn: DatabaseConnection, partitions: Sequence[int], 
     """The oldest requests to the owner of `partitions`."""
     rows = await conn.fetch(WAITING_COMMANDS, list(partitions), limit)
     return [
-        Command(row["id"], row["dag_id"], row["verb"], msgspec.json.decode(row["args"]), row["requested_by"])
+        Command(
+            row["id"],
+            row["dag_id"],
+            row["verb"],
+            msgspec.json.decode(row["args"]),
+            row["requested_by"],
+            row["attempts"],
+        )
         for row in rows
     ]
+
+
+# Guard: still waiting.
+COUNT_ATTEMPTS: Final = """
+    UPDATE command AS c SET attempts = a.attempts
+      FROM unnest($1::bigint[], $2::smallint[]) AS a (id, attempts)
+     WHERE c.id = a.id AND c.state = 'waiting'
+"""
+
+
+async def count_attempts(conn: DatabaseConnection, attempts: Mapping[int, int]) -> None:
+    """Store how often each request (by number) has been begun; committed before it is applied."""
+    await conn.execute(COUNT_ATTEMPTS, list(attempts), list(attempts.values()))
 
 
 # Guard: still waiting, so that a request is answered once.
@@ -162,14 +186,42 @@ ANSWER_COMMANDS: Final = """
 async def answer_commands(
     conn: DatabaseConnection, answers: Sequence[tuple[int, CommandResult]], *, incarnation: int
 ) -> None:
-    """Store what became of requests, in the transaction that applies them."""
-    await conn.execute(
+    """Store what became of requests, in the transaction that applies them.
+
+    Raises StaleRows, which rolls that transaction back, if one of them no longer waits: somebody has withdrawn it.
+    """
+    status = await conn.execute(
         ANSWER_COMMANDS,
         [command_id for command_id, _ in answers],
         [answer.state for _, answer in answers],
         [msgspec.json.encode(answer.result).decode() for _, answer in answers],
         incarnation,
     )
+    if status != f"UPDATE {len(answers)}":
+        numbers = ", ".join(str(command_id) for command_id, _ in answers)
+        raise StaleRows(f"A request was withdrawn while it was applied: one of {numbers}")
+
+
+# Guard: still waiting. Index: the primary key.
+WITHDRAW_COMMAND: Final = """
+    UPDATE command SET state = 'refused', result = $2::json, applied_at = now()
+     WHERE id = $1 AND state = 'waiting' RETURNING id
+"""
+
+
+async def withdraw_command(conn: DatabaseConnection, command_id: int, *, by: str, reason: str | None = None) -> None:
+    """Take back a request that waits, so that no owner applies it. Call it outside a transaction.
+
+    Raises NotFound, and Refused for a request that was answered already.
+    """
+    error = f"withdrawn by {by}" + (f": {reason}" if reason else "")
+    result = {"error": error, "exit_code": Refused.exit_code, "withdrawn_by": by}
+    if await conn.fetchval(WITHDRAW_COMMAND, command_id, msgspec.json.encode(result).decode()) is None:
+        answer = await read_answer(conn, command_id)
+        if answer is None:
+            raise NotFound(f"There is no request {command_id}; see `aiosched requests list`.")
+        raise Refused(f"Request {command_id} was {answer.state} already; see `aiosched requests show {command_id}`.")
+    await announce_applied(conn, [command_id])
 
 
 async def announce_applied(conn: DatabaseConnection, ids: Sequence[int]) -> None:

@@ -10,16 +10,17 @@
     clear, mark_tasks, mark_run: see clearing.py; backfill_…: see backfills.py; set_note: see notes.py
 
 A verb is either applied, or refused with {"error": …}; core/requests defines its arguments. The answer is stored in
-the transaction that stores the verb's effects (an idempotent verb may be answered right after it), so no crash can
-apply a request twice or answer it without effect. Any other exception in a verb is a bug in aiosched: it is logged,
+the transaction that stores the verb's effects, so no crash can apply a request twice or answer it without effect, and
+a request that is withdrawn has none. Any other exception in a verb is a bug in aiosched: it is logged,
 answered as such, and everything is read again, since it is not known how far the verb got.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -45,10 +46,15 @@ from aiosched.scheduler.runs.due_runs import requested_run
 from aiosched.scheduler.runs.new_runs import create
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
+from aiosched.scheduler.state.request_attempts import MOST_ATTEMPTS
 
 logger = logging.getLogger(__name__)
 
 _COMMANDS_PER_PASS: Final = 200
+_POISONOUS: Final = (
+    f"{MOST_ATTEMPTS} schedulers died or stalled while they applied it, so no other one tries. "
+    "Please report it with the request and the schedulers' logs."
+)
 
 
 async def apply_commands(session: Session) -> int:
@@ -64,26 +70,52 @@ async def apply_commands(session: Session) -> int:
         return 0
     done: list[int] = []
     met_bug = False
-    for command in commands:
-        answer = await _apply(session, command)
-        if answer is not None:
-            async with session.env.command_journal.transaction() as transaction:
-                await transaction.store_answer(command.id, answer)
-        state = "applied" if answer is None else answer.state
-        logger.info("%s %s by %s", command.verb, state, command.requested_by, extra={"dag_id": command.dag_id})
-        done.append(command.id)
-        if met_bug := answer is not None and answer.is_bug:
+    for together in _passes(commands):
+        async with _counted(session, together):
+            for command in together:
+                answer = await _apply(session, command)
+                if answer is not None:
+                    async with session.env.command_journal.transaction() as transaction:
+                        await transaction.store_answer(command.id, answer)
+                state = "applied" if answer is None else answer.state
+                logger.info("%s %s by %s", command.verb, state, command.requested_by, extra={"dag_id": command.dag_id})
+                done.append(command.id)
+                if met_bug := answer is not None and answer.is_bug:
+                    break
+        if met_bug:
             break
     async with session.env.db.acquire() as conn:
         await inbox.announce_applied(conn, done)
+    session.env.requests.forget(done)
     if met_bug:
         raise StaleRows(f"The request {command.verb!r} hit a bug in aiosched")
     session.wakeups.wake_all()
     return len(done)
 
 
+def _passes(commands: Sequence[Command]) -> list[Sequence[Command]]:
+    """All requests at once, unless an owner did not survive one of them: then each by itself, to find out which."""
+    return [[command] for command in commands] if any(command.attempts for command in commands) else [commands]
+
+
+@contextlib.asynccontextmanager
+async def _counted(session: Session, commands: Sequence[Command]) -> AsyncIterator[None]:
+    """Store that these requests are begun; if this process ends in the block, its successor knows."""
+    attempts = session.env.requests
+    begun = attempts.begin(command for command in commands if not attempts.is_poisonous(command))
+    async with session.env.db.acquire() as conn:
+        await inbox.count_attempts(conn, begun)
+    try:
+        yield
+    finally:
+        attempts.survive(begun)
+
+
 async def _apply(session: Session, command: Command) -> CommandResult | None:
     """Apply a request; returns the answer to store, or None if the verb stores it itself."""
+    if session.env.requests.is_poisonous(command):
+        logger.error("the request %s by %s is refused: %s", command.verb, command.requested_by, _POISONOUS)
+        return CommandResult("refused", {"error": f"{command.verb}: {_POISONOUS}", "exit_code": Refused.exit_code})
     try:
         request = decode(command.verb, command.args)
         if isinstance(request, EmitAsset):
@@ -146,20 +178,20 @@ async def _check_file(session: Session, dag: OwnedDag) -> None:
     check_manual_run(row.dag_id, is_stale=row.is_stale, has_import_errors=row.has_import_errors, import_error=reason)
 
 
-async def _pause(session: Session, dag: OwnedDag, _: Pause, __: int) -> dict[str, Any]:
-    await _set_paused(session, dag, True)
-    return {}
+async def _pause(session: Session, dag: OwnedDag, _: Pause, number: int) -> None:
+    await _set_paused(session, dag, True, answering=number)
 
 
-async def _unpause(session: Session, dag: OwnedDag, _: Unpause, __: int) -> dict[str, Any]:
-    await _set_paused(session, dag, False)
-    return {}
+async def _unpause(session: Session, dag: OwnedDag, _: Unpause, number: int) -> None:
+    await _set_paused(session, dag, False, answering=number)
 
 
-async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool) -> None:
-    if dag.row.is_paused == is_paused:
-        return
+async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool, *, answering: int | None = None) -> None:
     async with session.env.command_journal.transaction() as transaction:
+        if answering is not None:
+            await transaction.answer(answering, {})
+        if dag.row.is_paused == is_paused:
+            return
         await runs.set_paused(transaction.conn, dag.row.dag_id, is_paused)
         positions = await schedule_positions(transaction.conn, [dag.version.spec])
     session.cache.put_dag(set_paused(dag, is_paused), dag.version)

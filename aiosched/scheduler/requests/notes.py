@@ -7,7 +7,7 @@ A note replaces the previous one; an empty note removes it. Clearing a run keeps
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.requests.requests import SetNote
@@ -22,7 +22,7 @@ from aiosched.scheduler.state.version_reading import ensure_versions
 LONGEST_NOTE: Final = 1000  # characters
 
 
-async def set_note(session: Session, dag: OwnedDag, request: SetNote, _: int) -> dict[str, Any]:
+async def set_note(session: Session, dag: OwnedDag, request: SetNote, number: int) -> None:
     """Put a note on a run, or on one of its task instances."""
     run_id, task_id, note = request.run_id, request.task_id, read_note(request.note)
     async with session.env.command_journal.transaction() as transaction:
@@ -30,15 +30,17 @@ async def set_note(session: Session, dag: OwnedDag, request: SetNote, _: int) ->
         found = await runs_by_id(conn, dag.row.dag_id, [run_id])
         if not found:
             raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
-        answer = {"run_id": run_id, "task_id": task_id, "map_index": None, "note": note}
+        map_index = None
         if task_id is None:
             await notes.set_run_note(conn, found[0].key, note)
-            return answer
-        await ensure_versions(session.cache, conn, {found[0].version_id})
-        graph = session.cache.versions[found[0].version_id][1]
-        place = await _place(conn, graph, found[0], task_id, request.map_index)
-        await notes.set_task_note(conn, place, note)
-        return answer | {"map_index": place[2]}
+        else:
+            await ensure_versions(session.cache, conn, {found[0].version_id})
+            graph = session.cache.versions[found[0].version_id][1]
+            place = await _place(conn, graph, found[0], task_id, request.map_index)
+            await notes.set_task_note(conn, place, note)
+            map_index = place[2]
+        answer = {"run_id": run_id, "task_id": task_id, "map_index": map_index, "note": note}
+        await transaction.answer(number, answer)
 
 
 def read_note(text: str | None) -> str | None:

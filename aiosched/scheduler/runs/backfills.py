@@ -120,21 +120,21 @@ def creation_of(dag: OwnedDag, date: BackfillDate, backfill: int, conf: Mapping[
     return Creation(dag, planned, tasks, "backfill", dict(conf), starts=False, backfill=(backfill, date.order or 0))
 
 
-async def pause_backfill(session: Session, dag: OwnedDag, request: BackfillPause, _: int) -> dict[str, Any]:
-    return await _set_paused(session, dag, request.id, True)
+async def pause_backfill(session: Session, dag: OwnedDag, request: BackfillPause, command: int) -> None:
+    await _set_paused(session, dag, request.id, True, command)
 
 
-async def resume_backfill(session: Session, dag: OwnedDag, request: BackfillResume, _: int) -> dict[str, Any]:
-    return await _set_paused(session, dag, request.id, False)
+async def resume_backfill(session: Session, dag: OwnedDag, request: BackfillResume, command: int) -> None:
+    await _set_paused(session, dag, request.id, False, command)
 
 
-async def _set_paused(session: Session, dag: OwnedDag, number: int, is_paused: bool) -> dict[str, Any]:
+async def _set_paused(session: Session, dag: OwnedDag, number: int, is_paused: bool, command: int) -> None:
     backfill = find_backfill(dag, number)
     async with session.env.command_journal.transaction() as transaction:
         await backfills.pause_backfill(transaction.conn, backfill.id, is_paused)
+        await transaction.answer(command, {})
     backfill.is_paused = is_paused
     session.cache.work.to_start[dag.row.dag_id] = None
-    return {}
 
 
 async def cancel_backfill(session: Session, dag: OwnedDag, request: BackfillCancel, command: int) -> None:

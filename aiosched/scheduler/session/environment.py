@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiosched.clock import Clock
 from aiosched.config import Settings
@@ -14,6 +14,7 @@ from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.session.events import Listener
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.metrics import Metrics
+from aiosched.scheduler.state.request_attempts import RequestAttempts
 
 
 @dataclass(slots=True)
@@ -41,3 +42,4 @@ class SchedulerEnvironment:
     metrics: Metrics
     holds_lease: Callable[[], bool]
     observers: Observers
+    requests: RequestAttempts = field(default_factory=RequestAttempts)

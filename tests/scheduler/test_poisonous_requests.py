@@ -1,0 +1,155 @@
+"""A request on which its owner dies or stalls ends at most three schedulers, and holds up no other request."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
+from aiosched.errors import NotFound, Refused
+from aiosched.scheduler.requests import commands
+from tests.scheduler.harness import dag, running
+
+Verb = Callable[..., Awaitable[dict[str, Any]]]
+
+
+async def leave(db: Database, verb: str, dag_id: str, attempts: int = 0) -> int:
+    """A request that waits in the inbox, and was begun so often already."""
+    async with db.acquire() as conn:
+        number = await inbox.add_command(conn, verb=verb, dag_id=dag_id, args={}, requested_by="ann")
+        await inbox.count_attempts(conn, {number: attempts})
+    return number
+
+
+async def answer_of(db: Database, number: int) -> inbox.CommandResult:
+    answer = await inbox.wait_applied(db, number, timeout=30.0)
+    assert answer is not None
+    return answer
+
+
+def replace_verb(monkeypatch: pytest.MonkeyPatch, name: str, verb: Verb) -> None:
+    monkeypatch.setattr(commands, "VERBS", MappingProxyType({**commands.VERBS, name: verb}))
+
+
+async def test_the_fourth_owner_refuses_it_and_applies_the_others(dsn: str, clock: FakeClock, db: Database) -> None:
+    before, poisonous, behind = [await leave(db, "pause", name, n) for name, n in (("a", 0), ("b", 3), ("c", 2))]
+
+    async with running(dsn, clock, dag("a"), dag("b"), dag("c")):
+        assert (await answer_of(db, before)).state == "applied"
+        assert (await answer_of(db, behind)).state == "applied"
+        refused = (await answer_of(db, poisonous)).error
+
+    assert isinstance(refused, Refused)
+    assert "pause: 3 schedulers died or stalled while they applied it, so no other one tries" in str(refused)
+
+
+async def test_what_waits_behind_a_suspect_is_not_counted_with_it(
+    dsn: str, clock: FakeClock, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspect, behind = await leave(db, "pause", "a", 1), await leave(db, "unpause", "b", 0)
+    seen: dict[int, int] = {}
+
+    async def look(session: Any, *_: Any) -> dict[str, Any]:
+        async with session.env.db.acquire() as conn:
+            seen.update({one.id: one.attempts for one in await inbox.waiting_commands(conn, range(64), limit=10)})
+        return {}
+
+    replace_verb(monkeypatch, "pause", look)
+    async with running(dsn, clock, dag("a"), dag("b")):
+        await answer_of(db, behind)
+
+    assert seen == {suspect: 2, behind: 0}
+
+
+async def test_errors_that_the_owner_survives_do_not_count(
+    dsn: str, clock: FakeClock, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = iter(range(5))
+
+    async def fail(*_: Any) -> dict[str, Any]:
+        if next(failures, None) is not None:
+            raise ConnectionResetError("the database is away for a moment")
+        return {}
+
+    replace_verb(monkeypatch, "pause", fail)
+    number = await leave(db, "pause", "a")
+    async with running(dsn, clock, dag("a"), settle=False):
+        assert (await answer_of(db, number)).state == "applied"
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT attempts FROM command WHERE id = $1", number) == 1
+
+
+DIES = """
+import asyncio, os, sys
+from types import MappingProxyType
+from aiosched import Scheduler
+from aiosched.scheduler.requests import commands
+
+async def die(*_):
+    os.kill(os.getpid(), 9)
+
+async def main():
+    commands.VERBS = MappingProxyType({**commands.VERBS, "pause": die})
+    async with Scheduler(dsn=sys.argv[1], parse=False):
+        await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+async def test_it_kills_three_processes_and_no_more(dsn: str, clock: FakeClock, db: Database) -> None:
+    async with running(dsn, clock, dag("a"), dag("b")):
+        pass
+    number = await leave(db, "pause", "a")
+    environ = {**os.environ, "AIOSCHED__SCHEDULER__LEASE": "2"}
+
+    for _ in range(3):
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", DIES, dsn, env=environ)
+        assert await process.wait() == -signal.SIGKILL
+
+    async with running(dsn, clock):
+        assert "3 schedulers died or stalled" in str((await answer_of(db, number)).error)
+
+
+async def test_a_withdrawn_request_is_not_applied(dsn: str, clock: FakeClock, db: Database) -> None:
+    number = await leave(db, "pause", "a")
+    async with db.acquire() as conn:
+        await inbox.withdraw_command(conn, number, by="ann")
+
+    async with running(dsn, clock, dag("a")) as it:
+        await it.settled()
+        (row,) = await it.fetch("SELECT is_paused FROM dag WHERE dag_id = 'a'")
+
+    assert not row["is_paused"]
+
+
+async def test_a_request_that_is_withdrawn_while_it_is_applied_has_no_effect(
+    dsn: str, clock: FakeClock, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = commands.VERBS["set_note"]
+
+    async def withdrawn_meanwhile(session: Any, dag: Any, request: Any, number: int) -> Any:
+        async with db.acquire() as conn:
+            await inbox.withdraw_command(conn, number, by="ann")
+        return await original(session, dag, request, number)
+
+    async with running(dsn, clock, dag("a")) as it:
+        await it.trigger("a", "r")
+        replace_verb(monkeypatch, "set_note", withdrawn_meanwhile)
+
+        with pytest.raises((Refused, NotFound), match="withdrawn by ann"):
+            await it.request("set_note", "a", {"run_id": "r", "note": "hello"})
+
+        await it.settled()
+        (row,) = await it.fetch("SELECT note FROM dag_run")
+        assert row["note"] is None
+        await it.assert_consistent()
