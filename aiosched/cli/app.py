@@ -39,6 +39,7 @@ _VISIBLE: Final = {
     "connections": _entry("operation.connections", "List, add, test and delete connections.", _OPERATE),
     "users": _entry("operation.users", "List, add and change users who can log in.", _OPERATE),
     "tokens": _entry("operation.tokens", "List, create and revoke API tokens.", _OPERATE),
+    "requests": _entry("operation.requests", "List requests and their outcomes, withdraw one that waits.", _OPERATE),
     "schedulers": _entry("operation.schedulers", "List schedulers and check that they are alive.", _OPERATE),
     "db": _entry("operation.db", "Migrate, check, back up and open the database.", _OPERATE),
     "config": _entry("operation.config", "Show settings and where they come from.", _OPERATE),
@@ -54,8 +55,20 @@ def _hidden(name: str, *arguments: str) -> Entry:
 _ALIASES: Final = {
     **{
         name.removesuffix("s"): _hidden(name)
-        for name in ("dags", "runs", "tasks", "assets", "pools", "variables", "connections", "users", "tokens")
+        for name in (
+            "dags",
+            "runs",
+            "tasks",
+            "assets",
+            "pools",
+            "variables",
+            "connections",
+            "users",
+            "tokens",
+            "requests",
+        )
     },
+    "request": _hidden("requests"),
     "backfills": _hidden("backfill"),
     "scheduler": _hidden("serve", "--no-web"),
     "dag-processor": _hidden("serve", "--role", "parser"),

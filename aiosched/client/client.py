@@ -377,6 +377,10 @@ class Client:
         """One request; `Waits` has its number."""
         return await self._get(Command, _path("commands", str(number)))
 
+    async def withdraw(self, number: int, *, reason: str | None = None) -> Command:
+        """Withdraw a request that waits, so that no scheduler applies it. Raises Refused if it was answered already."""
+        return await self._send(Command, "POST", _path("commands", str(number), "withdraw"), {"reason": reason})
+
     # -- asking -----------------------------------------------------------------------------
 
     async def _get(self, model: type[M], path: str, params: Mapping[str, Any] | None = None) -> M:

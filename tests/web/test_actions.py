@@ -163,6 +163,22 @@ async def test_without_a_scheduler_a_request_waits_and_says_where(
     assert answer.headers["location"] == f"/api/v1/commands/{answer.json()['command']}"
 
 
+async def test_a_request_that_waits_can_be_withdrawn_once(
+    db: Database, api: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiosched.web.requests.request_client.ANSWER_SECONDS", 0.0)
+    await add_dag(db, "sales")
+    number = (await api.patch("dags/sales", json={"is_paused": True})).json()["command"]
+
+    withdrawn = await api.post(f"commands/{number}/withdraw", json={"reason": "a mistake"})
+
+    assert withdrawn.status_code == 200
+    assert (withdrawn.json()["state"], withdrawn.json()["attempts"]) == ("refused", 0)
+    assert withdrawn.json()["result"]["error"] == "withdrawn by api:local: a mistake"
+    assert (await api.post(f"commands/{number}/withdraw")).status_code == 409
+    assert (await api.post("commands/99/withdraw")).status_code == 404
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [

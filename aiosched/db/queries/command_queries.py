@@ -14,7 +14,7 @@ from aiosched.errors import NotFound
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """A request. `state` is waiting, applied or refused."""
+    """A request. `state` is waiting, applied or refused; `attempts` is how often an owner has begun to apply it."""
 
     id: int
     dag_id: str | None
@@ -27,10 +27,12 @@ class CommandRow:
     applied_by: int | None
     applied_at: datetime | None
     created_at: datetime
+    attempts: int
 
 
 _COLUMNS: Final = """
-    SELECT id, dag_id, verb, args, requested_by, reason, state, result, applied_by, applied_at, created_at FROM command
+    SELECT id, dag_id, verb, args, requested_by, reason, state, result, applied_by, applied_at, created_at, attempts
+      FROM command
 """
 # Index: the primary key, backwards; with a DAG ix_command_dag_id_id.
 COMMANDS: Final = f"""
@@ -63,7 +65,7 @@ async def get_command(db: Database, number: int) -> CommandRow:
     async with db.acquire() as conn:
         row = await conn.fetchrow(COMMAND, number)
     if row is None:
-        raise NotFound(f"There is no request {number}.")
+        raise NotFound(f"There is no request {number}; see `aiosched requests list`.")
     return _row(row)
 
 

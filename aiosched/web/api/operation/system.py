@@ -9,13 +9,16 @@ from pydantic import BaseModel
 
 from aiosched.config import setting_fields, shown
 from aiosched.db.queries import command_queries, status
-from aiosched.web.api.base.models import Instant, Resource
+from aiosched.db.statements import inbox
+from aiosched.web.api.base.models import Because, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 
 router = APIRouter(tags=["System"])
+
+Number = Annotated[int, Path(ge=1, lt=2**63)]
 
 
 class ImportProblem(Resource):
@@ -70,7 +73,7 @@ class Schedulers(BaseModel):
 
 
 class Command(Resource):
-    """A request and its outcome."""
+    """A request and its outcome; `attempts` is how often a scheduler has begun to apply it."""
 
     id: int
     dag_id: str | None
@@ -82,6 +85,7 @@ class Command(Resource):
     result: dict[str, Any] | None
     applied_at: Instant | None
     created_at: Instant
+    attempts: int
 
 
 class Setting(BaseModel):
@@ -153,8 +157,20 @@ async def list_commands(
 
 @router.get("/commands/{number}")
 @allow(Role.VIEWER)
-async def get_command(request_client: TheRequestClient, number: Annotated[int, Path(ge=1, lt=2**63)]) -> Command:
+async def get_command(request_client: TheRequestClient, number: Number) -> Command:
     """One request; a 202 refers to it."""
+    return Command.model_validate(await command_queries.get_command(request_client.db, number))
+
+
+@router.post("/commands/{number}/withdraw")
+@allow(Role.OPERATOR)
+async def withdraw_command(
+    request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
+) -> Command:
+    """Withdraw a request that waits, so that no scheduler applies it. Refused if it was answered already."""
+    reason = because.reason if because else None
+    async with request_client.db.acquire() as conn:
+        await inbox.withdraw_command(conn, number, by=person.requested_by, reason=reason)
     return Command.model_validate(await command_queries.get_command(request_client.db, number))
 
 
