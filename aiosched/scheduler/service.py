@@ -105,6 +105,9 @@ class Scheduler(Actions):
         self.metrics = Metrics()
         registered = {dag.dag_id: dag for dag in dags}
         self.executor: Executor = choose_executor(executor or "inline", self.settings, registered)
+        self.on_stuck: Callable[[str], None] | None = (
+            None  # called from a thread when the event loop does not come back
+        )
         self.parser: Parser | None = None
         self.database_summary = ""
         self._dags = tuple(dags)
@@ -312,8 +315,9 @@ class Scheduler(Actions):
         heartbeat = Heartbeat(self._figures, self.metrics.loop_lag)
         windows = windows_of(members_of(self.executor).values())
         lease = Lease(
-            self.db, identity, seconds=settings.lease, on_view=self._receive_view, heartbeat=heartbeat, windows=windows
-        )
+            self.db, identity, seconds=settings.lease, on_view=self._receive_view, heartbeat=heartbeat, windows=windows,
+            on_stuck=self.on_stuck,
+        )  # fmt: skip
         number = await lease.start()
         self._lease = lease
         keyring = Keyring.of(self.settings)

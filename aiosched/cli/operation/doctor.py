@@ -101,6 +101,9 @@ async def _schedulers(db: Database) -> Finding:
     alive = [row for row in rows if row.alive]
     if not alive:
         return Finding("schedulers", "error", "no scheduler is alive: nothing runs", "aiosched serve")
+    if stalled := [row.name for row in alive if row.stalled]:
+        fix = "its log names the line that blocks it; restart it if it does not recover"
+        return Finding("schedulers", "error", f"the event loop of {', '.join(stalled)} is blocked", fix)
     if dead := [row.name for row in rows if not row.alive]:
         return Finding("schedulers", "error", f"no life sign of {', '.join(dead)}", "the others take over; look there")
     oldest = max(row.lease_age for row in alive)

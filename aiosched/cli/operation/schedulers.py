@@ -50,14 +50,14 @@ def check(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Exit 0 if a scheduler is alive, else 1; for health checks of containers."""
+    """Exit 0 if a scheduler is alive and its event loop responds, else 1; for health checks of containers."""
     from aiosched.db.queries.status import list_schedulers
 
     host = socket.gethostname()
     everybody = with_database(dsn, list_schedulers)
     rows = [row for row in everybody if not local or row.hostname == host]
     owned = sum(row.partitions for row in everybody if row.alive)
-    alive = [row for row in rows if row.alive]
+    alive = [row for row in rows if row.alive and not row.stalled]
     where = f" on {host}" if local else ""
     if output is not None:
         show_list(rows, _COLUMNS, output, empty="")
@@ -66,5 +66,8 @@ def check(
         if rows
         else f"no scheduler{where} is running"
     )
+    for row in rows:
+        if row.stalled:
+            talk(f"the event loop of {row.name} has been blocked for {row.stalled:.0f} s; its log names the line")
     if not alive:
         raise typer.Exit(1)

@@ -17,6 +17,7 @@ from aiosched.cli.base.session import address, load, shown_path
 from aiosched.cli.serve.disk import logs_summary
 from aiosched.cli.serve.screen import Screen
 from aiosched.cli.serve.stopping import StopRequests, end
+from aiosched.cli.serve.supervisor import end_process, supervised
 from aiosched.errors import ConfigError, TimedOut, did_you_mean
 
 if TYPE_CHECKING:
@@ -184,7 +185,8 @@ class _Service:
                 self._show_web(url)
                 if not self.requests.asked.is_set():
                     self.screen.ready(time.monotonic() - self.started)
-                return await self._serve(scheduler)
+                async with supervised():
+                    return await self._serve(scheduler)
 
     @contextlib.asynccontextmanager
     async def _web_beside(self, dsn: str, scheduler: Scheduler | None = None) -> AsyncIterator[str | None]:
@@ -230,6 +232,7 @@ class _Service:
             parse="parser" in self.roles,
             listener=self.screen.run,
         )
+        scheduler.on_stuck = end_process
         starting = asyncio.ensure_future(scheduler.start())
         if not await self._first(starting, self.requests.asked.wait()):
             starting.cancel()

@@ -141,10 +141,17 @@ class SchedulerRow:
     owned: tuple[int, ...] = ()  # the partitions
 
     @property
+    def stalled(self) -> float:
+        """For how many seconds its event loop had been blocked at its last renewal; 0.0 unless that is long."""
+        return float((self.figures or {}).get("stalled", 0.0)) if self.alive else 0.0
+
+    @property
     def status(self) -> str:
-        """One word for people: alive, draining or dead."""
+        """One word for people: alive, stalled, draining or dead."""
         if not self.alive:
             return "dead"
+        if self.stalled:
+            return "stalled"
         return "draining" if self.draining else "alive"
 
 

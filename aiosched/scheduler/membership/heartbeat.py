@@ -3,7 +3,8 @@
 The lease thread calls `check` about once a second. Each check schedules a beat on the main loop. The beat
 measures its own delay and takes a snapshot of the figures, which is stored in the scheduler's row with the
 next renewal of its lease. A beat that does not run means that the loop is blocked: the line that the main
-thread is executing is then logged, once. Source: docs/architecture.md, "Ownership and fencing" (stall detector).
+thread is executing is then logged, once, and after some seconds the row says for how long (`stalled`).
+Source: docs/architecture.md, "Ownership and fencing" (stall detector).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from aiosched.scheduler.state.metrics import Histogram
 logger = logging.getLogger(__name__)
 
 _STALL_SECONDS: Final = 1.0
+_PUBLISHED_STALL: Final = 3.0  # seconds after which others are told
 _OURS: Final = str(Path(__file__).parents[2])
 
 
@@ -43,12 +45,26 @@ class Heartbeat:
         self._figures_failed = False  # the last beat could not take the figures
         self._blocked: list[Any] = []
         self._snapshot: str | None = None  # JSON of the figures at the last beat
+        self._stall_published = False
         self.has_news = False  # the snapshot changed in a way that should be visible within seconds
 
     def take_snapshot(self) -> str | None:
-        """JSON of the figures at the last beat, to be stored by the caller."""
+        """JSON of the figures at the last beat, to be stored by the caller.
+
+        `stalled` is the number of seconds for which the event loop has been blocked, if that is long.
+        """
         self.has_news = False
-        return self._snapshot
+        stalled = self.stalled()
+        self._stall_published = stalled >= _PUBLISHED_STALL
+        if not self._stall_published:
+            return self._snapshot
+        figures = msgspec.json.decode(self._snapshot or "{}")
+        return msgspec.json.encode(figures | {"stalled": round(stalled, 1)}).decode()
+
+    def stalled(self) -> float:
+        """For how many seconds the event loop has not run a scheduled beat; 0.0 if none is outstanding."""
+        sent = self._sent
+        return 0.0 if sent is None else time.monotonic() - sent
 
     def check(self) -> None:
         """Called periodically by another thread."""
@@ -58,10 +74,11 @@ class Heartbeat:
             with contextlib.suppress(RuntimeError):  # the loop is closed already
                 self._loop.call_soon_threadsafe(self._beat)
             return
-        stalled = time.monotonic() - self._sent
+        stalled = self.stalled()
         if stalled >= _STALL_SECONDS and not self._reported:
             self._reported = True
-            logger.warning("the event loop is blocked for %.1f s by %s", stalled, self._where())
+            logger.warning("the event loop is blocked for %.1f s by %s", stalled, self.where())
+        self.has_news = self.has_news or (stalled >= _PUBLISHED_STALL and not self._stall_published)
 
     def _beat(self) -> None:
         sent, self._sent = self._sent, None
@@ -71,14 +88,16 @@ class Heartbeat:
             figures = self._figures()
             self._snapshot = msgspec.json.encode(figures).decode()
             blocked = [room.get("blocked", []) for room in figures.get("executor", {}).values()]
-            self.has_news, self._blocked = self.has_news or blocked != self._blocked, blocked
+            self.has_news = self.has_news or blocked != self._blocked or self._stall_published
+            self._blocked = blocked
             self._figures_failed = False
         except Exception:
             if not self._figures_failed:  # log it once, not with every beat
                 logger.exception("the figures of this scheduler cannot be collected; the last ones stay published")
             self._figures_failed = True
 
-    def _where(self) -> str:
+    def where(self) -> str:
+        """What the thread of the event loop executes now."""
         frame = sys._current_frames().get(self._thread)
         return "a thread that has ended" if frame is None else place_of(frame)
 

@@ -1,7 +1,8 @@
 """The lease of one scheduler, kept on a thread of its own.
 
-User code that blocks the main loop must not cost the lease, so it is renewed on a
-thread with its own loop and connection. That connection also holds the session advisory
+User code that blocks the main loop for some seconds must not cost the lease, so it is renewed
+on a thread with its own loop and connection. A main loop that makes no progress for as long as
+the lease lasts ends it: others can do the work. That connection also holds the session advisory
 lock by which peers notice within a second that the process died. Once a second the thread
 reads the state of the fleet and passes it to the main loop.
 
@@ -80,6 +81,7 @@ class Lease:
         on_view: Callable[[FleetView | None], None],
         heartbeat: Heartbeat | None = None,
         windows: Iterable[LeaseDeadline] = (),
+        on_stuck: Callable[[str], None] | None = None,
     ) -> None:
         self._db = db
         self._identity = identity
@@ -87,6 +89,7 @@ class Lease:
         self._on_view = on_view  # on the main loop; None: the lease is lost
         self._windows = tuple(windows)  # of executors whose processes must not outlive the lease
         self._heartbeat = heartbeat
+        self._on_stuck = on_stuck  # on this thread: the main loop is still blocked long after the lease has ended
         self._main = asyncio.get_running_loop()
         self._stop = threading.Event()
         self._poll_requested = asyncio.Event()  # belongs to the thread's loop
@@ -164,6 +167,7 @@ class Lease:
                     pause, retry = retry, min(2 * retry, _POLL_SECONDS)
                 if not self.trusted():
                     self._call_main_loop(self._on_view, None)
+                    await self._watch_stuck_loop()
                     return
                 await self._rest(pause)
             if self._leave and self._conn is not None and self._incarnation is not None:
@@ -202,6 +206,8 @@ class Lease:
             self._trust(now)
             self._renewed = now
             self._call_main_loop(self._set_started, self._incarnation)
+        elif self._is_stuck():
+            pass  # the lease ends, unless the main loop comes back before
         elif now - self._renewed >= self._seconds / 3 or (self._heartbeat is not None and self._heartbeat.has_news):
             figures = None if self._heartbeat is None else self._heartbeat.take_snapshot()
             if not await ownership.renew(self._conn, self._incarnation, self._seconds, figures=figures):
@@ -213,6 +219,29 @@ class Lease:
             raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
         self._call_main_loop(self._on_view, self._suspicions.confirm(view))
         return _RECONNECT_SECONDS if self._suspicions else _POLL_SECONDS
+
+    def _is_stuck(self) -> bool:
+        """Whether the main loop has made no progress for as long as the lease lasts."""
+        return self._heartbeat is not None and self._heartbeat.stalled() >= self._seconds
+
+    async def _watch_stuck_loop(self) -> None:
+        """After the end of the lease: call `on_stuck` if the main loop is still blocked a lease later.
+
+        The connection is held, and with it the lock that keeps peers from taking over, until the lease has expired:
+        before that, workers may still run attempts, which the blocked loop cannot stop.
+        """
+        lost = time.monotonic()
+        while self._heartbeat is not None and self._is_stuck() and not self._stop.is_set():
+            now = time.monotonic()
+            if now >= self._renewed + self._seconds:
+                self._drop_connection()
+            if now >= lost + self._seconds:
+                where = self._heartbeat.where()
+                logger.error("the event loop has been blocked for %.0f s by %s", self._heartbeat.stalled(), where)
+                if self._on_stuck is not None:
+                    self._on_stuck(where)
+                return
+            await self._rest(_POLL_SECONDS)
 
     def _drop_connection(self) -> None:
         conn, self._conn = self._conn, None

@@ -77,6 +77,14 @@ def _schedulers(rows: Sequence[SchedulerRow]) -> HealthPart:
     alive = [row for row in rows if row.alive]
     if not alive:
         return HealthPart(Status.UNHEALTHY, "no scheduler is alive: nothing runs", "aiosched serve")
+    stalled = [f"{row.name} ({row.stalled:.0f} s)" for row in alive if row.stalled]
+    if stalled:
+        status = Status.UNHEALTHY if len(stalled) == len(alive) else Status.DEGRADED
+        return HealthPart(
+            status,
+            f"the event loop is blocked: {', '.join(stalled)}",
+            "the scheduler's log names the line that blocks it; restart it if it does not recover",
+        )
     if dead := sorted(row.name for row in rows if not row.alive):
         return HealthPart(
             Status.DEGRADED, f"no life sign of {', '.join(dead)}", "the others take over; look at that machine"
