@@ -245,6 +245,7 @@ class LocalExecutor:
 
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None:
         """Some attempts of a worker have ended."""
+        head = next(iter(link.attempts), None)
         reports = [report for report in ended.reports if self._leave(link, report.key, ended)]
         self._failed_starts = 0
         if ended.retire is not None or self._fresh:
@@ -254,14 +255,22 @@ class LocalExecutor:
             if not link.attempts:
                 self.dismiss(link)
         elif not link.is_async and reports:
-            if link.attempts:
+            if not link.attempts:
+                self._queue.idle(link)
+            elif link.ready and head not in link.attempts:
                 link.head_since = self._loop.time()
                 self._began(link, next(iter(link.attempts.values())))
-            else:
-                self._queue.idle(link)
         for report in reports:
             self._finish(report)
         self._queue.pump()
+
+    def attempt_unsendable(self, link: WorkerLink, attempt: Attempt, reason: str) -> None:
+        """A worker cannot be sent an attempt: it fails, and holds up no other one."""
+        if attempt.trigger is not None:
+            self._loop.call_soon(self._triggers.cancel, attempt.key, reason)
+            return
+        self._note(attempt, reason, None)
+        self.attempts_ended(link, Ended([self._report_of(attempt.key, Outcome.FAILED, reason)]))
 
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None:
         """A trigger has fired or failed."""

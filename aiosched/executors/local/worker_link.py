@@ -39,6 +39,7 @@ class LinkListener(Protocol):
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None: ...
     def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None: ...
+    def attempt_unsendable(self, link: WorkerLink, attempt: Attempt, reason: str) -> None: ...
     def link_lost(self, link: WorkerLink) -> None: ...
 
 
@@ -130,11 +131,19 @@ class WorkerLink(asyncio.Protocol):
 
     def answer(self, number: int, pairs: Sequence[list[tuple[int, str]]], error: str | None = None) -> None:
         """Answer the worker's question `number`."""
-        self._write(Answer(number, list(pairs), error))
+        try:
+            data = frame(Answer(number, list(pairs), error))
+        except Exception as problem:
+            data = frame(Answer(number, [], f"the answer {_unsendable(problem)}"))
+        self._write(data)
 
     def reply(self, reply: Reply) -> None:
         """Answer a call of a service."""
-        self._write(reply)
+        try:
+            data = frame(reply)
+        except Exception as problem:
+            data = frame(Reply(reply.number, "", f"the answer {_unsendable(problem)}"))
+        self._write(data)
 
     def close(self) -> None:
         """Close the socket: the worker ends as soon as it is idle."""
@@ -188,21 +197,43 @@ class WorkerLink(asyncio.Protocol):
             return
         if self._waiting:
             attempts, self._waiting = self._waiting, []
-            self._write(
-                RunAttempts(attempts, self.claim_pipe.issue(len(attempts)) if self.claim_pipe is not None else 0)
-            )
+            self._send_attempts(attempts)
         while self._cancelled:
-            self._write(Cancel(self._cancelled.pop()))
-        for message in self._unsent:
-            self._write(message)
-        self._unsent.clear()
+            self._write(frame(Cancel(self._cancelled.pop())))
+        unsent, self._unsent = self._unsent, []
+        for message in unsent:
+            self._send_soon(message)
+
+    def _send_attempts(self, attempts: list[Attempt]) -> None:
+        """Send attempts as one message, or each by itself if that cannot be made; one that cannot be sent ends."""
+        try:
+            data = frame(RunAttempts(attempts, 0 if self.claim_pipe is None else self.claim_pipe.next_ticket))
+        except Exception as error:
+            if len(attempts) == 1:
+                self._listener.attempt_unsendable(self, attempts[0], _unsendable(error))
+                return
+            for attempt in attempts:
+                self._send_attempts([attempt])
+            return
+        if self.claim_pipe is not None:
+            self.claim_pipe.issue(len(attempts))
+        self._write(data)
 
     def _send_soon(self, message: Watch | Unwatch) -> None:
         if self._transport is None:
             self._unsent.append(message)
-        else:
-            self._write(message)
+            return
+        try:
+            data = frame(message)
+        except Exception as error:
+            self._listener.attempt_unsendable(self, self.triggers[message.number], _unsendable(error))
+            return
+        self._write(data)
 
-    def _write(self, message: RunAttempts | Cancel | Watch | Unwatch | Answer | Reply) -> None:
+    def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(frame(message))
+            self._transport.write(data)
+
+
+def _unsendable(error: Exception) -> str:
+    return f"cannot be sent to a worker process: {type(error).__name__}: {error}"

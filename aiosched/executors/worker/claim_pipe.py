@@ -28,9 +28,14 @@ class ClaimPipe:
         self._last = 0
         self._open = True
 
+    @property
+    def next_ticket(self) -> int:
+        """The number of the first ticket that `issue` writes."""
+        return self._last + 1
+
     def issue(self, count: int) -> int:
         """Write `count` tickets and return the number of the first."""
-        first = self._last + 1
+        first = self.next_ticket
         self._last += count
         os.write(self._write, b"".join(map(_TICKET.pack, range(first, first + count))))
         return first
