@@ -34,13 +34,10 @@ class Colour(Enum):
 def function() -> None: ...
 
 
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=5,
 )
 rules = st.sampled_from([rule.value for rule in TriggerRule if rule is not TriggerRule.ALL_DONE_SETUP_SUCCESS])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import threading
 import uuid
 from datetime import UTC, datetime
@@ -62,11 +63,24 @@ def test_plain_data_comes_back_as_it_went(value: Any) -> None:
         (b"ab", "YWI="),
         (Point([1]), {"x": [1]}),
         (Model(when=datetime(2026, 1, 1, tzinfo=UTC)), {"when": "2026-01-01T00:00:00Z"}),
-        (2**70, 2**70),
+        (2**64 - 1, 2**64 - 1),
     ],
 )  # fmt: skip
 def test_richer_values_come_back_as_plain_ones(value: Any, back: Any) -> None:
     assert json.loads(encode_xcom("k", value, LIMIT)) == back
+
+
+def test_a_value_out_of_bounds_is_refused_with_its_place() -> None:
+    deep: Any = 1
+    for _ in range(70):
+        deep = [deep]
+
+    with pytest.raises(
+        UnusableResult, match=re.escape("k['a'][1] is an integer of more than 64 bits: give it as text.")
+    ):
+        encode_xcom("k", {"a": [1, 2**70]}, LIMIT)
+    with pytest.raises(UnusableResult, match="is nested more than 64 levels deep: give it as text"):
+        encode_xcom("k", Point(deep), LIMIT)
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,27 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
+from aiosched.core.values.json_bounds import find_problem
+
 
 def strict_json(value: Any) -> Any:
     """`value` if JSON can hold it; raises TypeError naming what it cannot."""
+    try:
+        plain = _plain(value)
+    except RecursionError:
+        raise TypeError("the value is nested too deeply, or contains itself") from None
+    if (problem := find_problem(plain, "the value")) is not None:
+        raise TypeError(str(problem))
+    return plain
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, date | datetime):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(key): strict_json(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [strict_json(item) for item in value]
+        return [_plain(item) for item in value]
     if is_json(value):
         return value
     raise TypeError(f"{value!r} is a {type(value).__name__} that JSON cannot hold")

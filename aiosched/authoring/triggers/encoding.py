@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from aiosched.authoring.triggers.base import BaseTrigger
+from aiosched.core.values.json_bounds import find_problem, is_bounded
 from aiosched.core.values.messages import Deferral
 from aiosched.errors import AioschedError, TaskDeferred
 
@@ -31,8 +32,15 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
 
 
 def dump(value: Any, what: str = "value") -> str:
-    """`value` as JSON text; raises TypeError naming the part of `what` that JSON cannot hold."""
-    return json.dumps(_plain(value, what), allow_nan=False)
+    """`value` as JSON text; raises TypeError naming the part of `what` that it cannot hold."""
+    try:
+        plain = _plain(value, what)
+        text = json.dumps(plain, allow_nan=False)
+    except RecursionError:
+        raise TypeError(f"{what} is nested too deeply, or contains itself: give plain data.") from None
+    if not is_bounded(text.encode()):
+        raise TypeError(f"{find_problem(plain, what)}.")
+    return text
 
 
 def load(text: str) -> Any:

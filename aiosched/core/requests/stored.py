@@ -31,6 +31,7 @@ from aiosched.core.requests.requests import (
     Trigger,
     Unpause,
 )
+from aiosched.core.values.json_bounds import find_problem
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import DagError, Refused
 
@@ -118,13 +119,17 @@ _ARGUMENTS: Final = MappingProxyType({verb: _arguments(kind) for verb, kind in R
 
 
 def encode(request: Request) -> tuple[str, dict[str, Any]]:
-    """The verb of a request and its arguments for a JSON object; what has its default is left out."""
+    """The verb of a request and its arguments for a JSON object; what has its default is left out.
+
+    Raises Refused, with exit code 2, for a JSON object out of bounds.
+    """
     verb = verb_of(type(request))
     args: dict[str, Any] = {}
     for argument in _ARGUMENTS[verb]:
         value = getattr(request, argument.field)
         if argument.is_needed or value != argument.default:
             args[argument.name] = value.isoformat() if isinstance(value, datetime) else value
+            _check_bounds(verb, argument, value)
     return verb, args
 
 
@@ -155,9 +160,19 @@ def read_argument(kind: type[Request], field: str, value: object) -> Any:
 
 def _read(verb: str, argument: _Argument, value: Any) -> Any:
     try:
-        return argument.kind.read(value)
+        found = argument.kind.read(value)
     except (TypeError, ValueError, DagError):
         raise _unusable(verb, argument, f"is {str(value)[:80]!r}") from None
+    _check_bounds(verb, argument, found)
+    return found
+
+
+def _check_bounds(verb: str, argument: _Argument, value: Any) -> None:
+    """Raise Refused for a JSON object that cannot be stored, or that a worker cannot be sent."""
+    if isinstance(value, dict) and (problem := find_problem(value, argument.name)) is not None:
+        error = Refused(f"{verb}: {problem}.")
+        error.exit_code = 2
+        raise error
 
 
 def _unusable(verb: str, argument: _Argument, problem: str) -> Refused:

@@ -27,6 +27,7 @@ from aiosched.db.crypto.sealing import ANY_SECRET
 from aiosched.db.people.pools import AUDIT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.statements.inbox import MOST_CHARACTERS
 from aiosched.db.statements.triggers import renew_deferrals
 from aiosched.errors import NotFound, Refused, did_you_mean
 
@@ -148,8 +149,9 @@ class SecretStore:
 
         `request` is the id of a request for one variable, and needs `requested_by`.
         """
-        for key in values:
+        for key, value in values.items():
             _check_key(key)
+            _check_size(key, value.value)
         changes: dict[str, Change] = {}
         async with self.db.transaction() as conn:
             await self._check_keyring(conn)
@@ -289,6 +291,11 @@ def _connection(conn_id: str, text: str) -> ConnectionValue:
 def _check_key(key: str) -> None:
     if not 1 <= len(key) <= 250 or not key.isprintable():
         raise Refused("A variable's key has 1 to 250 printable characters.")
+
+
+def _check_size(key: str, value: str) -> None:
+    if len(value) > MOST_CHARACTERS:
+        raise Refused(f"The value of {key!r} has {len(value):,} characters, allowed are {MOST_CHARACTERS:,}.")
 
 
 def _check_existing(before: Collection[str], existing: Existing, kind: str) -> None:

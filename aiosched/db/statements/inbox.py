@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 NOTIFY_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partition>…"
 
 _ERRORS: Final[Mapping[int, type[AioschedError]]] = {kind.exit_code: kind for kind in (NotFound, InternalError)}
+MOST_CHARACTERS: Final = 1_000_000  # of the arguments of a request, as JSON
 _POLL_SECONDS: Final = 1.0
 _IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 19 digits
 
@@ -121,6 +122,11 @@ async def add_command(
     except UnicodeEncodeError as error:
         problem = "text with characters that are not Unicode (lone surrogates): replace them"
         raise Refused(f"The request {verb!r} has {problem}.") from error
+    if len(document) > MOST_CHARACTERS:
+        raise Refused(
+            f"The request {verb!r} has {len(document):,} characters, allowed are {MOST_CHARACTERS:,}: "
+            "store the data elsewhere and pass a reference."
+        )
     command_id: int = await conn.fetchval(ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason, request)
     await notify(conn, "commands", () if partition is None else (partition,))
     return command_id

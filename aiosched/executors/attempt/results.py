@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from aiosched.core.values.json_bounds import find_problem, is_bounded
 from aiosched.core.values.messages import XComValue
 from aiosched.errors import AioschedError
 
@@ -71,7 +72,7 @@ def collect_xcoms(
 
 
 def encode_xcom(key: str, value: Any, limit: int) -> str:
-    """`value` as JSON text of at most `limit` bytes; raises UnusableResult naming the place that JSON cannot hold."""
+    """`value` as JSON text of at most `limit` bytes; raises UnusableResult naming the place that it cannot hold."""
     try:
         encoded = _encode(value)
     except Exception as error:
@@ -84,6 +85,8 @@ def encode_xcom(key: str, value: Any, limit: int) -> str:
             f"The XCom {key!r} has {len(encoded):,} bytes, allowed are {limit:,}. "
             "Store the data elsewhere and push a reference, or raise core.max_xcom_bytes."
         )
+    if not is_bounded(encoded):
+        raise UnusableResult(f"{find_problem(msgspec.json.decode(encoded), key)}.")
     return encoded.decode()
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 
+from aiosched.core.values.json_bounds import find_problem
 from aiosched.web.views.health import Status
 
 
@@ -54,18 +54,9 @@ class Because(BaseModel):
 
 
 def _storable(value: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what PostgreSQL cannot store in JSON: NUL and lone surrogates, in keys and values at any depth."""
-    waiting: list[Any] = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            waiting += (*each.keys(), *each.values())
-        elif isinstance(each, list):
-            waiting += each
-        elif isinstance(each, str) and ("\0" in each or any("\ud800" <= c <= "\udfff" for c in each)):
-            raise ValueError("has text that cannot be stored: a NUL character, or half of a surrogate pair")
-        elif isinstance(each, float) and not math.isfinite(each):
-            raise ValueError("has a number that JSON cannot represent")
+    """Refuse a JSON object out of bounds; the error names the place."""
+    if (problem := find_problem(value, "it")) is not None:
+        raise ValueError(str(problem))
     return value
 
 

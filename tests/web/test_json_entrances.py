@@ -1,0 +1,104 @@
+"""A JSON value out of bounds is refused at every entrance, with the place, and harms nobody."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from aiosched.authoring import DAG, task
+from aiosched.config import Settings, WebSettings
+from aiosched.errors import Refused
+from aiosched.scheduler import Scheduler
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+BAD = [
+    pytest.param({"n": 2**64}, "['n'] is an integer of more than 64 bits", id="large"),
+    pytest.param({"n": nested(400)}, "is nested more than 64 levels deep", id="deep"),
+    pytest.param({"n": "a\0b"}, "['n'] has a NUL character", id="NUL"),
+    pytest.param({"n": "\ud800"}, "['n'] has half of a surrogate pair", id="surrogate"),
+]
+
+
+@pytest.fixture
+async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
+    @task
+    async def one() -> None: ...
+
+    with DAG("sales", schedule="0 0 1 1 *", catchup=False) as dag:
+        one()
+    async with Scheduler(dsn=dsn, dags=[dag], settings=Settings(web=WebSettings(auth="none"))) as scheduler:
+        yield scheduler
+
+
+@pytest.fixture
+async def live(scheduler: Scheduler) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(app=scheduler.web_app(), raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost/api/v1/") as client:
+        yield client
+
+
+@pytest.mark.parametrize(("value", "problem"), BAD)
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("dags/sales/runs", {"conf": ...}),
+        (
+            "backfills",
+            {"dag_id": "sales", "from_date": "2020-01-01T00:00Z", "to_date": "2021-01-01T00:00Z", "conf": ...},
+        ),
+        ("assets/orders/events", {"extra": ...}),
+    ],
+    ids=["trigger", "backfill", "emit"],
+)
+async def test_the_api_refuses_it(
+    live: httpx2.AsyncClient, path: str, body: dict[str, Any], value: dict[str, Any], problem: str
+) -> None:
+    document = json.dumps({name: value if item is ... else item for name, item in body.items()})
+
+    answer = await live.post(path, content=document, headers={"content-type": "application/json"})
+
+    assert answer.status_code == 422
+    assert problem in answer.text.replace('\\"', '"')
+
+
+@pytest.mark.parametrize(("value", "problem"), BAD)
+async def test_an_application_is_refused_it(scheduler: Scheduler, value: dict[str, Any], problem: str) -> None:
+    with pytest.raises(Refused) as raised:
+        await scheduler.trigger("sales", conf=value)
+
+    assert problem in str(raised.value)
+    assert str(raised.value).startswith("trigger: conf")
+
+
+async def test_an_argument_of_megabytes_is_refused(scheduler: Scheduler) -> None:
+    with pytest.raises(Refused, match=r"The request 'trigger' has 1,0.. characters|allowed are 1,000,000"):
+        await scheduler.trigger("sales", conf={"n": "x" * 1_000_001})
+
+
+async def test_a_request_that_is_in_the_inbox_already_is_refused_by_the_owner(scheduler: Scheduler) -> None:
+    async with scheduler.db.acquire() as conn:
+        document = json.dumps({"conf": {"n": 2**70}})
+        number = await conn.fetchval(
+            "INSERT INTO command (partition, dag_id, verb, args, requested_by)"
+            " SELECT partition, dag_id, 'trigger', $1, 'a hand' FROM dag WHERE dag_id = 'sales' RETURNING id",
+            document,
+        )
+
+    run = await scheduler.trigger("sales")
+    assert await run.wait() == "success"
+
+    async with scheduler.db.acquire() as conn:
+        row = await conn.fetchrow("SELECT state, result FROM command WHERE id = $1", number)
+    assert row["state"] == "refused"
+    assert "integer of more than 64 bits" in row["result"]
