@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-
+from aiosched.core.values.json_bounds import shown_json
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
 
@@ -98,6 +97,6 @@ async def commands_on_instance(
 
 def _row(row: Any) -> CommandRow:
     values = dict(row)
-    args = msgspec.json.decode(values["args"])
-    result = None if values["result"] is None else msgspec.json.decode(values["result"])
+    args = shown_json(values["args"])
+    result = None if values["result"] is None else shown_json(values["result"])
     return CommandRow(**{**values, "args": args, "result": result})

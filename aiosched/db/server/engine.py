@@ -17,6 +17,7 @@ from uuid import uuid4
 import asyncpg
 
 from aiosched.config import DatabaseSettings
+from aiosched.core.values.json_bounds import shown_json
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.dsn import address_of, normalize
 from aiosched.db.server.failures import check_server_version, explained
@@ -177,6 +178,7 @@ class Database:
                 pool_size=2,
                 max_overflow=self.settings.pool_size,
                 connect_args=_UNPREPARED if self.settings.pgbouncer else {},
+                json_deserializer=shown_json,
             )
         return self._engine
 
