@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -253,9 +253,14 @@ def _ignore_rules(folder: Path, prefix: str, names: set[str]) -> IgnoreRules | F
             continue
         try:
             text = (folder / name).read_text(encoding="utf-8")
-            pathspec.GitIgnoreSpec.from_lines(text.splitlines())
+            _compile(text.splitlines())
         except (OSError, ValueError) as error:
             where = printable(prefix + name)
             return FileProblem(where, f"{where} cannot be used, so nothing is ignored by it: {error}")
         lines += text.splitlines()
-    return IgnoreRules(prefix, pathspec.GitIgnoreSpec.from_lines(lines)) if lines else None
+    return IgnoreRules(prefix, _compile(lines)) if lines else None
+
+
+def _compile(lines: Sequence[str]) -> pathspec.GitIgnoreSpec:
+    """The patterns of ignore files, matched in linear time."""
+    return pathspec.GitIgnoreSpec.from_lines(lines, backend="re2")

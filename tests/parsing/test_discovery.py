@@ -149,3 +149,12 @@ def test_a_name_that_is_not_utf8_becomes_printable(tmp_path: Path) -> None:
 def test_a_folder_that_does_not_exist_is_the_callers_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         listed(tmp_path / "nowhere")
+
+
+def test_no_ignore_pattern_takes_more_than_linear_time(tmp_path: Path) -> None:
+    (tmp_path / ".aioschedignore").write_text("*a*a*a*a*a*a*a*a*a*a*a*a*b\n")
+    (tmp_path / ("a" * 200 + ".py")).write_text("from aiosched import dag")
+
+    found = listed(tmp_path)  # with backtracking this would not end
+
+    assert len(found.files) == 1

@@ -224,7 +224,7 @@ async def test_a_new_try_begins_without_the_values_of_the_old_one(dsn: str, cloc
     [
         ({"run_ids": ["r", "other"]}, NotFound, "DAG 'd' has no run 'other'"),
         ({"run_ids": ["r"], "task_ids": ["ab"]}, Refused, "no task or task group 'ab'"),
-        ({"run_ids": ["r"], "pattern": "("}, Refused, "'\\(' is not a regular expression"),
+        ({"run_ids": ["r"], "pattern": "("}, Refused, "'\\(' cannot be used: missing"),
         ({"from": "yesterday"}, Refused, "unusable arguments"),
     ],
     ids=str,

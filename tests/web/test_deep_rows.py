@@ -45,7 +45,8 @@ async def odd(request: pytest.FixtureRequest, db: Database) -> str:
     [
         "runs", "dags/sales/runs/r", "commands", "commands/1", "dags/sales/runs/r/tasks", "dags/sales/grid", "summary",
         "dags/sales/runs/r/tasks/{task}/xcom", "dags/sales/runs/r/tasks/{task}/xcom/k", "assets", "assets/orders",
-        "assets/orders/events", "dags/sales/runs/r/tasks/{task}/events", "dags/sales/runs/r/tasks/{task}", "dag-statistics?dag_id=sales", "timeline",
+        "assets/orders/events", "dags/sales/runs/r/tasks/{task}/events", "dags/sales/runs/r/tasks/{task}", "timeline",
+        "dag-statistics?dag_id=sales",
     ],
 )  # fmt: skip
 async def test_every_page_answers(api: httpx2.AsyncClient, db: Database, odd: str, path: str) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from types import MappingProxyType
 from typing import Any, Final
 
 from aiosched.core.graph.spec import ParamSpec
+from aiosched.core.values.patterns import PatternError, searcher
 from aiosched.errors import ParamError
 
 Check = Callable[[Any, Any, Mapping[str, Any]], str | None]  # value, keyword's argument, schema -> what is wrong
@@ -67,12 +68,22 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
     for kind in [wanted] if isinstance(wanted, str) else wanted or ():
         if kind not in _TYPES:
             raise ParamError(f"Param {name!r}: there is no type {kind!r}. Use one of: {', '.join(sorted(_TYPES))}.")
-    if "pattern" in schema:
+    if isinstance(pattern := schema.get("pattern"), str):
         try:
-            re.compile(schema["pattern"])
-        except re.error as error:
-            message = f"Param {name!r}: the pattern {schema['pattern']!r} is no regular expression: {error}."
-            raise ParamError(message) from None
+            searcher(pattern)
+        except PatternError as error:
+            raise ParamError(f"Param {name!r}: the pattern {pattern!r:.200} cannot be used: {error}.") from None
+    for inner in _inner_schemas(schema):
+        check_schema(name, inner)
+
+
+def _inner_schemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The schemas of parts of the value, and alternatives for it."""
+    found = [*(schema.get("properties") or {}).values()]
+    found += [schema.get(keyword) for keyword in ("items", "additionalProperties", "not")]
+    for keyword in ("anyOf", "allOf", "oneOf"):
+        found += schema.get(keyword) or ()
+    yield from (inner for inner in found if isinstance(inner, Mapping))
 
 
 def _is_number(value: Any) -> bool:
@@ -174,16 +185,9 @@ _FORMATS: Final[Mapping[str, tuple[Callable[[str], bool], str]]] = MappingProxyT
         "time": (_parses(time.fromisoformat), "06:00:00"),
         "email": (lambda value: bool(re.fullmatch(r"[^@\s]+@[^@\s]+", value)), "someone@example.org"),
         "uri": (lambda value: bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*:\S+$", value)), "https://example.org"),
-        "regex": (_parses(lambda value: _compiled(value)), "a regular expression"),
+        "regex": (_parses(searcher), "a regular expression"),
     }
 )
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise ValueError(pattern) from error
 
 
 def _format(value: Any, name: str, schema: Mapping[str, Any]) -> str | None:
@@ -258,7 +262,7 @@ _CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
         "multipleOf": _bound(_is_number, _is_multiple, "is not a multiple of"),
         "minLength": _bound(_is_text, lambda value, limit: len(value) >= limit, "is shorter than"),
         "maxLength": _bound(_is_text, lambda value, limit: len(value) <= limit, "is longer than"),
-        "pattern": _bound(_is_text, lambda value, pattern: bool(re.search(pattern, value)), "does not match"),
+        "pattern": _bound(_is_text, lambda value, pattern: searcher(pattern)(value), "does not match"),
         "format": _format,
         "minItems": _bound(_is_list, lambda value, limit: len(value) >= limit, "has fewer items than"),
         "maxItems": _bound(_is_list, lambda value, limit: len(value) <= limit, "has more items than"),

@@ -6,13 +6,13 @@ Source: the semantics reference, section 28.1.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import Instance
 from aiosched.core.run.upstream_counts import UpstreamCounts
+from aiosched.core.values.patterns import PatternError, searcher
 from aiosched.core.values.states import FAILURES, TaskState
 from aiosched.errors import DagError
 
@@ -41,9 +41,9 @@ def select_tasks(
         found.update(graph.members.get(name) or graph.resolve(name))
     if pattern is not None:
         try:
-            matches = re.compile(pattern).search
-        except re.error as error:
-            raise DagError(f"The pattern {pattern!r} is not a regular expression: {error}.") from None
+            matches = searcher(pattern)
+        except PatternError as error:
+            raise DagError(f"The pattern {pattern!r:.200} cannot be used: {error}.") from None
         found.update(index for index, task_id in enumerate(graph.task_ids) if matches(task_id))
     wanted = set(found)
     for index in found:
