@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView, Peer, read_fleet
 from aiosched.scheduler.partitions.ownership import PartitionPlan, apply_view, give_back, make_plan
 from tests.scheduler.harness import (
@@ -298,6 +300,39 @@ async def test_a_look_from_before_a_partition_was_given_back_does_not_bring_it_b
 
             assert len(owned(it)) == PARTITIONS - 1
         await it.until(lambda: len(owned(it)) == PARTITIONS, "the partition to be taken again")
+
+
+async def test_partitions_that_others_hold_locked_are_left_for_the_next_regular_look(
+    dsn: str, clock: FakeClock, db: Database
+) -> None:
+    async with running(dsn, clock) as it:
+        async with it.session.locks.ownership:
+            await give_back(it.session, 3)
+            async with db.acquire() as conn, conn.transaction():
+                view = await read_fleet(conn)
+                await conn.execute("SELECT FROM partition_lease FOR UPDATE")
+
+                assert not await apply_view(it.session, view)  # nothing has changed: no reason to look again at once
+
+            assert await apply_view(it.session, view)
+        await it.until(lambda: len(owned(it)) == PARTITIONS, "the partitions to be taken again")
+
+
+async def test_a_row_that_a_dead_scheduler_still_holds_locked_holds_up_nobody(
+    dsn: str, clock: FakeClock, db: Database
+) -> None:
+    async with running(dsn, clock) as it:
+        async with db.acquire() as conn, it.db.acquire() as other:
+            dead = await conn.fetchval(
+                "INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)"
+                " VALUES ('dead', 'h', 1, '0', 'none', 1, now() - interval '1 minute') RETURNING incarnation"
+            )
+            async with conn.transaction():
+                await conn.execute("SELECT FROM scheduler WHERE incarnation = $1 FOR KEY SHARE", dead)
+
+                assert not await ownership.take_over(other, dead, process_gone=False)
+
+        await it.until(lambda: it.scheduler.metrics.takeovers == 1, "the take-over")
 
 
 # -- the lease --------------------------------------------------------------------------------

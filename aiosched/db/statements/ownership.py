@@ -142,6 +142,7 @@ FENCE: Final = f"""
      WHERE s.incarnation = $1 AND (s.lease_expires_at < now() OR ($2 AND {_PROCESS_GONE}))
        FOR UPDATE OF s
 """
+SHORT_LOCK_TIMEOUT: Final = "SET LOCAL lock_timeout = '500ms'"
 FREE_PARTITIONS: Final = """
     UPDATE partition_lease SET incarnation = NULL, since = now() WHERE incarnation = $1
 """
@@ -150,14 +151,19 @@ FREE_PARTITIONS: Final = """
 async def take_over(conn: DatabaseConnection, dead: int, *, process_gone: bool) -> bool:
     """Fence a dead scheduler and free its partitions, in one transaction; False if a peer did it, or it is not dead.
 
-    Its lease must have run out; with `process_gone` it is enough that its advisory lock is missing.
+    Its lease must have run out; with `process_gone` it is enough that its advisory lock is missing. False, too, while a
+    transaction of the dead one still holds its row: the caller has other work, and tries again.
     """
-    async with conn.transaction():
-        if await conn.fetchval(FENCE, dead, process_gone) is None:
-            return False
-        await conn.execute(FREE_PARTITIONS, dead)
-        await withdraw_demands(conn, dead)
-        await conn.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
+    try:
+        async with conn.transaction():
+            await conn.execute(SHORT_LOCK_TIMEOUT)
+            if await conn.fetchval(FENCE, dead, process_gone) is None:
+                return False
+            await conn.execute(FREE_PARTITIONS, dead)
+            await withdraw_demands(conn, dead)
+            await conn.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
+    except asyncpg.LockNotAvailableError:
+        return False
     return True
 
 

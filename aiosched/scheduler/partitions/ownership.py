@@ -57,8 +57,9 @@ def make_plan(view: FleetView, me: int) -> PartitionPlan:
 
 
 async def apply_view(session: Session, view: FleetView) -> bool:
-    """Carry out the plan for a view; returns whether there was something to do, so that the fleet should be read again.
+    """Carry out the plan for a view; returns whether that changed something, so that the fleet should be read again.
 
+    What other schedulers hold locked is left for the next regular view.
     Clears `locks.loaded` before loading partitions; the caller sets it once their waiting requests are applied.
     Call it with `locks.ownership` held.
     """
@@ -68,7 +69,7 @@ async def apply_view(session: Session, view: FleetView) -> bool:
     membership.has_peers = len(view.peers) > 1
     gained = set[int]()
     announced = any(peer.draining for peer in view.peers if peer.incarnation == me)
-    busy = bool(plan.remove_dead or plan.acquire) or (membership.draining and not announced)
+    changed = membership.draining and not announced
     if membership.draining and not announced:
         async with env.db.acquire() as conn:
             await ownership.set_draining(conn, me)
@@ -77,10 +78,12 @@ async def apply_view(session: Session, view: FleetView) -> bool:
         async with env.db.acquire() as conn:
             if await ownership.take_over(conn, dead, process_gone=dead in gone):
                 env.metrics.takeovers += 1
+                changed = True
                 logger.info("took over from scheduler %d", dead)
     if plan.acquire and not membership.draining:
         async with env.db.acquire() as conn:
             gained = await ownership.acquire(conn, me, plan.acquire)
+            changed |= bool(gained)
     given_back = {p: at for p, at in membership.given_back.items() if view.at <= at and p not in gained}
     membership.given_back = given_back
     shown = {partition for partition, owner in view.leases.items() if owner == me}
@@ -96,8 +99,8 @@ async def apply_view(session: Session, view: FleetView) -> bool:
         await lose_attempts_of(session, suspects)
     if plan.surplus and not session.context.unsent:  # attempts that are not handed out yet must not leave
         supported = all(peer.protocol >= REMOTE_ATTEMPTS_PROTOCOL for peer in view.peers if not peer.dead)
-        busy |= await give_back(session, plan.surplus, busy_ones=supported)
-    return busy
+        changed |= await give_back(session, plan.surplus, busy_ones=supported)
+    return changed
 
 
 def _end_orphans() -> None:
