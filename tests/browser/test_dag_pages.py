@@ -41,7 +41,8 @@ async def test_home_shows_health_figures_what_needs_attention_and_the_timeline(s
         for words in ("tasks running", "tasks queued", "scheduled or deferred", "DAGs are late"):
             await expect(page.get_by_label("Now").get_by_text(words, exact=True)).to_be_visible()
         await expect(page.locator(".timeline .run").first).to_be_visible()
-        await expect(page.locator(".timeline .coming").first).to_have_attribute("title", re.compile("hourly: to come"))
+        upcoming = page.locator(".timeline .coming").first
+        await expect(upcoming).to_have_attribute("title", re.compile("hourly: scheduled for"))
         await tab.check_access()
         await tab.picture(f"home-{theme}")
     await page.get_by_role("listitem").filter(has_text="stages failed").get_by_role("link").click()
@@ -61,7 +62,7 @@ async def test_the_list_of_dags_filters_by_the_address_and_switches_dags_on(serv
     switch = page.get_by_role("switch", name="yearly")
     await expect(switch).not_to_be_checked()
     await switch.check()
-    await expect(page.get_by_text("yearly runs again.")).to_be_visible()
+    await expect(page.get_by_text("yearly is unpaused.")).to_be_visible()
     assert not (await service.api("GET", "dags/yearly"))["is_paused"]
     await switch.uncheck()
     await expect(page.get_by_text("yearly is paused")).to_be_visible()
@@ -128,7 +129,7 @@ async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_
     await tab.picture("trigger")
 
     await form.get_by_label("days").fill("a week")
-    await expect(form.get_by_text("is no number: a week")).to_be_visible()
+    await expect(form.get_by_text("is not a number: a week")).to_be_visible()
     await expect(form.get_by_role("button", name="Trigger", exact=True)).to_be_disabled()
     await form.get_by_label("days").fill("400")
     await form.get_by_label("unit").select_option(label="fahrenheit")
@@ -156,9 +157,9 @@ async def test_a_paused_dag_with_a_waiting_run_says_so(service: Service, tab: Ta
         " WHERE dag_id = 'yearly'"
     )
     page = await tab.open("/dags/yearly")
-    await expect(page.get_by_text("This DAG is paused, and 1 run waits")).to_be_visible()
+    await expect(page.get_by_text("This DAG is paused and 1 run is waiting")).to_be_visible()
     await page.goto(f"{tab.url}/dags?q=yearly")
-    await expect(page.get_by_text("paused, 1 run waits")).to_be_visible()
+    await expect(page.get_by_text("paused, 1 run waiting")).to_be_visible()
     await page.goto(tab.url)
     await expect(page.get_by_text("yearly is paused while a run waits")).to_be_visible()
     await service.execute("DELETE FROM dag_run WHERE dag_id = 'yearly'")
@@ -232,7 +233,7 @@ async def test_clearing_a_selection_of_the_grid_shows_what_it_touches_first(serv
     await tab.check_access()
     await tab.picture("clear")
     await dialog.get_by_role("button", name="Clear 2").click()
-    await expect(page.get_by_text("Cleared: they run again.")).to_be_visible()
+    await expect(page.get_by_text("Cleared: the instances will run again.")).to_be_visible()
     commands = await service.api("GET", "commands", params={"dag_id": "stages", "verb": "clear", "state": "applied"})
     assert commands["items"][0]["args"]["task_ids"] == ["fail", "never"]
 
@@ -258,7 +259,7 @@ async def test_a_graph_of_a_thousand_boxes_is_painted_and_zoomed_at_once(
     tab: Tab, record_property: pytest.RecordProperty
 ) -> None:
     page = await tab.open("/dags/vast?tab=graph&run=day-002")
-    await expect(page.get_by_role("application")).to_have_attribute("aria-label", re.compile("1000 boxes"))
+    await expect(page.get_by_role("application")).to_have_attribute("aria-label", re.compile("1000 nodes"))
     paint = await tab.measured("aiosched.graph")
     assert paint["detail"]["nodes"] == 1_000
     step = await page.evaluate(STEP, [".graphbox", "wheel"])
@@ -290,10 +291,10 @@ async def test_the_graph_folds_groups_and_follows_its_lines_by_keys(service: Ser
 
 VIEWS = {
     "gantt": "day-100",
-    "calendar": "to come",
+    "calendar": "upcoming",
     "runs": "day-100",
     "code": "large.py",
-    "details": "Runs at a time",
+    "details": "Max active runs",
 }
 
 
@@ -344,4 +345,4 @@ async def test_the_keyboard_leads_through_the_pages_and_lists_itself(tab: Tab) -
     await page.keyboard.press("d")
     await expect(page).to_have_url(re.compile("/dags$"))
     await page.keyboard.press("?")
-    await expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("search the DAGs")
+    await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("search DAGs")

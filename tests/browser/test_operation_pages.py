@@ -102,7 +102,7 @@ async def test_a_dag_is_deleted_with_its_history(service: Service, tab: Tab) -> 
 
     await page.get_by_role("button", name="Delete …").click()
     dialog = page.get_by_role("dialog", name="Delete short_lived")
-    await expect(dialog).to_contain_text("All its runs, task instances, versions and values go")
+    await expect(dialog).to_contain_text("All its runs, task instances, versions and values are deleted")
     await expect(dialog.locator("code")).to_have_text("aiosched dags delete short_lived --yes")
     await tab.check_access()
     await dialog.get_by_role("button", name="Delete").click()
@@ -117,10 +117,10 @@ async def test_the_audit_tells_who_asked_for_what_and_is_filtered(service: Servi
 
     row = page.get_by_role("row").filter(has_text="making").first
     await expect(row).to_contain_text("applied")
-    await row.get_by_text("with").click()
+    await row.get_by_text("Details", exact=True).click()
     await expect(row).to_contain_text('"run_id": "')
     await page.get_by_role("button", name="refused").click()
-    await expect(page.get_by_text("No request is like this")).to_be_visible()
+    await expect(page.get_by_text("No matching requests")).to_be_visible()
 
 
 async def test_every_file_tells_how_its_parsing_went(service: Service, tab: Tab) -> None:
@@ -128,12 +128,12 @@ async def test_every_file_tells_how_its_parsing_went(service: Service, tab: Tab)
     await page.get_by_role("link", name="Files").click()
 
     row = page.get_by_role("row").filter(has_text="stages.py")
-    await expect(row).to_contain_text("read")
+    await expect(row).to_contain_text("parsed")
     await expect(row).to_contain_text(re.compile(r"\d m?s"))
     await tab.check_access()
     await tab.picture("files")
     await page.get_by_role("button", name="with errors").click()
-    await expect(page.get_by_text("No file is like this")).to_be_visible()
+    await expect(page.get_by_text("No matching files")).to_be_visible()
     await page.get_by_role("button", name="with errors").click()
     await row.get_by_role("link", name="yearly").click()
     await expect(page).to_have_url(re.compile("/dags/yearly$"))
@@ -146,8 +146,8 @@ async def test_a_backfill_is_looked_at_made_paused_and_ends(service: Service, ta
     await dialog.get_by_label("From (UTC)").fill("2026-02-01")
     await dialog.get_by_label("To, inclusive (UTC)").fill("2026-02-03")
 
-    await dialog.get_by_role("button", name="Show what it would do").click()
-    await expect(dialog.get_by_text("a run is made")).to_have_count(3)
+    await dialog.get_by_role("button", name="Preview").click()
+    await expect(dialog.get_by_text("a run will be created")).to_have_count(3)
     await tab.check_access()
     await tab.picture("backfill-dialog")
     await dialog.get_by_role("button", name="Run 3 dates").click()
@@ -155,7 +155,7 @@ async def test_a_backfill_is_looked_at_made_paused_and_ends(service: Service, ta
     row = page.get_by_role("row").filter(has_text="daily")
     await expect(row).to_contain_text("0 of 3")
     await row.get_by_role("button", name="Pause").click()
-    await expect(page.get_by_role("dialog")).to_contain_text("3 of its 3 runs are not finished")
+    await expect(page.get_by_role("dialog")).to_contain_text("3 of 3 runs unfinished")
     await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     await expect(row).to_contain_text("paused")
     await row.get_by_role("button", name="Resume").click()
@@ -176,7 +176,7 @@ async def test_an_event_is_emitted_and_the_lineage_drawn(service: Service, tab: 
     await dialog.get_by_label("Extra").fill('{"rows": 3}')
     await dialog.get_by_role("button", name="Emit").click()
 
-    await expect(page.get_by_role("row").filter(has_text='{"rows":3}')).to_contain_text("a person")
+    await expect(page.get_by_role("row").filter(has_text='{"rows":3}')).to_contain_text("a user")
     await page.goto(service.url + "/assets?tab=lineage")
     await expect(page.get_by_role("link", name="asset report")).to_be_visible()
     await page.get_by_role("link", name="DAG waiting").click()
@@ -224,7 +224,7 @@ async def test_what_is_in_a_variable_or_a_connection_is_never_shown(service: Ser
     await page.get_by_role("button", name="New variable …").click()
     await page.get_by_label("Key").fill("token")
     await page.get_by_label("Value").fill("open-sesame")
-    await page.get_by_role("button", name="Store").click()
+    await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_role("row").filter(has_text="token")).to_contain_text("••••••")
 
     await page.get_by_role("link", name="Connections").click()
@@ -232,7 +232,7 @@ async def test_what_is_in_a_variable_or_a_connection_is_never_shown(service: Ser
     await page.get_by_label("Id").fill("warehouse")
     await page.get_by_label("Type").fill("postgres")
     await page.get_by_label("Password").fill("open-sesame")
-    await page.get_by_role("button", name="Store").click()
+    await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_role("row").filter(has_text="warehouse")).to_contain_text("postgres")
     await page.get_by_role("button", name="Replace warehouse").click()
     await expect(page.get_by_label("Password")).to_have_value("")
@@ -296,7 +296,7 @@ async def test_every_page_is_accessible_and_narrow_enough(service: Service, tab:
     await service.run("making", "success", f"to-check-{theme}")
     for address, shown in (
         ("/runs", f"to-check-{theme}"),
-        ("/pools?pool=default_pool", "Nobody waits."),
+        ("/pools?pool=default_pool", "No task is waiting."),
         ("/schedulers", "64 of 64 owned"),
         ("/backfills", "Backfills"),
         ("/assets?tab=lineage", "an asset"),
@@ -304,7 +304,7 @@ async def test_every_page_is_accessible_and_narrow_enough(service: Service, tab:
         ("/audit", "trigger"),
         ("/secrets", "never shown"),
         ("/settings?search=parallelism", "core.parallelism"),
-        ("/users", "needs no login"),
+        ("/users", "requires no login"),
         ("/import-errors?tab=files", "stages.py"),
     ):
         page = await tab.open(address, theme)

@@ -80,23 +80,23 @@ async def test_login_and_what_each_role_may(service: Service, browser: Browser, 
     await expect(admin.get_by_role("row").filter(has_text="vera")).to_contain_text("viewer")
     await admin.goto(guarded + "/users?tab=tokens")
     await admin.get_by_role("button", name="New token …").click()
-    await admin.get_by_label("What it is for").fill("a script")
-    await admin.get_by_role("button", name="Make").click()
-    await expect(admin.get_by_text("it is shown this once")).to_be_visible()
+    await admin.get_by_label("Label").fill("a script")
+    await admin.get_by_role("button", name="Create").click()
+    await expect(admin.get_by_text("it is shown only once")).to_be_visible()
     await admin.context.close()
 
     viewer = await (await browser.new_context()).new_page()
     await viewer.goto(guarded + "/dags/troubled/runs/to-guard")
     await log_in(viewer, "vera", PASSWORD)
     await expect(viewer.get_by_role("heading", level=1)).to_have_text("to-guard")
-    await expect(viewer.get_by_text("Read only: acting needs the role operator")).to_be_visible()
-    for words in ("Clear …", "Mark …", "Write a note"):
+    await expect(viewer.get_by_text("Read only: actions require the operator role")).to_be_visible()
+    for words in ("Clear …", "Mark …", "Add note"):
         await expect(viewer.get_by_role("button", name=words)).to_have_count(0)
     for address, told in (
         ("/pools", "Read only"),
         ("/backfills", "Read only"),
         ("/secrets", "Read only"),
-        ("/settings", "Only for administrators"),
+        ("/settings", "Administrators only"),
     ):
         await viewer.goto(guarded + address)
         await expect(viewer.get_by_text(told).first).to_be_visible()
@@ -123,7 +123,7 @@ async def test_people_and_tokens_are_changed_and_taken_away(browser: Browser, gu
     await dialog.get_by_role("button", name="Save").click()
     await expect(row).to_contain_text("operator")
     await row.get_by_role("button", name="Disable …").click()
-    await expect(dialog).to_contain_text("Their sessions end at once")
+    await expect(dialog).to_contain_text("Their sessions end immediately")
     await dialog.get_by_role("button", name="Disable").click()
     await expect(row).to_contain_text("disabled")
     await tab.picture("users")
@@ -133,9 +133,9 @@ async def test_people_and_tokens_are_changed_and_taken_away(browser: Browser, gu
 
     await page.get_by_role("link", name="Tokens", exact=True).click()
     await page.get_by_role("button", name="New token …").click()
-    await dialog.get_by_label("What it is for").fill("a robot")
-    await dialog.get_by_role("button", name="Make").click()
-    await page.get_by_role("button", name="I have it").click()
+    await dialog.get_by_label("Label").fill("a robot")
+    await dialog.get_by_role("button", name="Create").click()
+    await page.get_by_role("button", name="Done").click()
     await page.get_by_role("button", name="Revoke a robot").click()
     await dialog.get_by_role("button", name="Revoke").click()
     await expect(page.get_by_role("row").filter(has_text="a robot")).to_have_count(0)

@@ -31,7 +31,7 @@ async def test_from_a_failed_run_to_the_error_in_the_log(service: Service, tab: 
 
     page = await tab.open(RUN + "to-read")
 
-    await expect(page.get_by_text("A task failed, and with it the run.")).to_be_visible()
+    await expect(page.get_by_text("A task failed, so the run failed.")).to_be_visible()
     await expect(page.get_by_role("row").filter(has_text="divide")).to_contain_text("ZeroDivisionError")
     await page.get_by_role("button", name="1 failed").click()
     await expect(page).to_have_url(re.compile("state=failed"))
@@ -203,11 +203,11 @@ async def test_clearing_shows_what_it_touches_before(service: Service, tab: Tab)
     dialog = page.get_by_role("dialog")
     await expect(dialog.get_by_text("1 instance in 1 run will run again")).to_be_visible()
     await expect(dialog.locator("code").filter(has_text="aiosched tasks clear troubled --run to-clear")).to_be_visible()
-    await dialog.get_by_label("Also what is behind them").check()
+    await dialog.get_by_label("Include downstream").check()
     await expect(dialog.get_by_text("2 instances in 1 run will run again")).to_be_visible()
-    await dialog.get_by_label("Not if some are running").check()
+    await dialog.get_by_label("Refuse if any are running").check()
     await expect(dialog.locator("code").first).to_contain_text("--downstream --prevent-running")
-    await dialog.get_by_label("Also what is behind them").uncheck()
+    await dialog.get_by_label("Include downstream").uncheck()
     await dialog.get_by_role("button", name="Clear 1").click()
 
     await expect(page.get_by_role("link", name="Try 2")).to_be_visible(timeout=15_000)
@@ -235,9 +235,9 @@ async def test_marking_says_what_it_does_before(service: Service, tab: Tab) -> N
 
     await page.get_by_role("button", name="Mark …").click()
     dialog = page.get_by_role("dialog", name="Mark divide")
-    await expect(dialog).to_contain_text("What failed behind it for this reason runs again.")
+    await expect(dialog).to_contain_text("Downstream instances that failed because of it run again.")
     await expect(dialog.locator("code").last).to_have_text("aiosched tasks mark troubled to-mark divide success")
-    await expect(dialog.get_by_role("status")).to_contain_text("1 instance in 1 run will be success")
+    await expect(dialog.get_by_role("status")).to_contain_text("1 instance in 1 run will be marked success")
     await tab.check_access()
     await tab.picture("mark")
     await dialog.get_by_role("button", name="Mark success").click()
@@ -262,11 +262,11 @@ async def test_a_mark_that_reaches_further_shows_how_far_before(service: Service
     dialog = page.get_by_role("dialog", name="Mark divide")
     preview = dialog.get_by_role("status")
     await dialog.get_by_label("State").select_option(label="skipped")
-    await expect(preview).to_contain_text("1 instance in 1 run will be skipped")
-    await dialog.get_by_label("Also what is behind them").check()
-    await expect(preview).to_contain_text("2 instances in 1 run will be skipped")
-    await dialog.get_by_label("Also in earlier runs").check()
-    await expect(preview).to_contain_text("4 instances in 2 runs will be skipped")
+    await expect(preview).to_contain_text("1 instance in 1 run will be marked skipped")
+    await dialog.get_by_label("Include downstream").check()
+    await expect(preview).to_contain_text("2 instances in 1 run will be marked skipped")
+    await dialog.get_by_label("Include earlier runs").check()
+    await expect(preview).to_contain_text("4 instances in 2 runs will be marked skipped")
     await expect(preview.get_by_role("row").filter(has_text="behind")).to_have_count(2)
     line = "aiosched tasks mark troubled to-reach-02 divide skipped --downstream --past"
     await expect(dialog.locator("code").last).to_have_text(line)
@@ -286,7 +286,7 @@ async def test_a_mark_that_is_refused_says_so_before(service: Service, tab: Tab)
 
     await page.get_by_role("button", name="Mark …").click()
     dialog = page.get_by_role("dialog", name="Mark divide")
-    await dialog.get_by_label("Also in later runs").check()
+    await dialog.get_by_label("Include later runs").check()
 
     await expect(dialog.get_by_role("alert")).to_contain_text("has no logical date")
     await expect(dialog.get_by_role("button", name="Mark success")).to_be_disabled()
@@ -311,7 +311,7 @@ async def test_the_run_in_time_tells_when_a_try_was_deferred(service: Service, t
     until = tmp_path / "arrived"
     await service.run("deferring", "running", "to-defer", {"until": str(until)})
     page = await tab.open("/dags/deferring/runs/to-defer?tab=time")
-    chart = page.get_by_role("listbox", name="Tasks of the run in time")
+    chart = page.get_by_role("listbox", name="Gantt chart of the run")
     await expect(page.locator("header .parts")).to_have_attribute("aria-label", "1 deferred")
     await chart.focus()
     await page.keyboard.press("ArrowDown")
@@ -325,7 +325,7 @@ async def test_the_run_in_time_tells_when_a_try_was_deferred(service: Service, t
 async def test_the_run_in_time_is_walked_by_keys_and_leads_to_its_tasks(service: Service, tab: Tab) -> None:
     await service.run("troubled", "failed", "to-time")
     page = await tab.open(RUN + "to-time?tab=time")
-    chart = page.get_by_role("listbox", name="Tasks of the run in time")
+    chart = page.get_by_role("listbox", name="Gantt chart of the run")
 
     await chart.focus()
     await page.keyboard.press("ArrowDown")
@@ -340,7 +340,7 @@ async def test_a_note_is_written_and_shown(service: Service, tab: Tab) -> None:
     await service.run("troubled", "failed", "to-note")
     page = await tab.open(RUN + "to-note")
 
-    await page.get_by_role("button", name="Write a note").click()
+    await page.get_by_role("button", name="Add note").click()
     await page.get_by_label("What others should know").fill("<b>the disk</b> was full")
     await page.get_by_role("button", name="Save").click()
 
@@ -352,7 +352,7 @@ async def test_the_pages_are_accessible_and_narrow_enough(service: Service, tab:
     await service.run("troubled", "failed", f"to-check-{theme}")
     for name, address, shown in (
         ("run", "", "A task failed"),
-        ("run-time", "?tab=time", "In time"),
+        ("run-time", "?tab=time", "Timeline"),
         ("task", "/tasks/divide", "division by zero"),
         ("task-events", "/tasks/divide?tab=events", "failed"),
         ("task-rendered", "/tasks/talk?tab=rendered", "rendered"),

@@ -68,7 +68,7 @@ async def test_the_focus_goes_along_to_another_page(tab: Tab) -> None:
     await expect(page.get_by_role("heading", name="Home")).to_be_visible()
 
     await page.keyboard.press("Tab")
-    assert await focus(tab) == "Skip to the page"
+    assert await focus(tab) == "Skip to main content"
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("main")).to_be_focused()
     await page.get_by_role("navigation", name="Main").get_by_role("link", name="Audit").focus()
@@ -170,7 +170,7 @@ async def test_what_cannot_be_read_says_why_and_is_tried_again(tab: Tab) -> None
 async def test_what_cannot_be_read_anew_stays_and_says_that_it_is_old(service: Service, tab: Tab) -> None:
     tab.expected.append("503")
     page = await tab.open("/pools?pool=default_pool")
-    await expect(page.get_by_text("Nobody waits.")).to_be_visible()
+    await expect(page.get_by_text("No task is waiting.")).to_be_visible()
     await tab.page.route("**/api/v1/runs*", lambda route: route.fulfill(status=503, json={"detail": "no database"}))
     await page.goto(service.url + "/runs")
     await expect(page.get_by_role("alert")).to_contain_text("no database")
@@ -181,7 +181,7 @@ async def test_what_cannot_be_read_anew_stays_and_says_that_it_is_old(service: S
     await tab.page.route("**/api/v1/runs*", lambda route: route.fulfill(status=503, json={"detail": "no database"}))
     await service.run("making", "success", "after-the-failure")  # its news make the page read
 
-    await expect(page.get_by_text("This may be old, reading it anew failed: no database")).to_be_visible()
+    await expect(page.get_by_text("This may be out of date, reloading failed: no database")).to_be_visible()
     await expect(page.get_by_role("row").first).to_be_visible()
 
 
@@ -203,7 +203,7 @@ async def test_a_page_that_hears_no_news_says_so_until_it_does(tab: Tab) -> None
     await tab.page.route("**/api/v1/stream*", lambda route: route.abort())
     page = await tab.open("/pools")
     await expect(page.get_by_role("heading", name="Pools")).to_be_visible()
-    told = page.get_by_text("what you see may be old")
+    told = page.get_by_text("this page may be out of date")
     await expect(told).to_have_count(0)
 
     await page.clock.run_for(10_000)
@@ -221,7 +221,7 @@ async def test_a_page_that_hears_no_news_says_so_until_it_does(tab: Tab) -> None
 async def test_an_address_without_a_page_says_so(tab: Tab, path: str) -> None:
     page = await tab.open(path)
 
-    await expect(page.get_by_text("There is nothing at this address")).to_be_visible()
+    await expect(page.get_by_text("There is no page at this address")).to_be_visible()
     await page.get_by_role("link", name="Go home").click()
     await expect(page.get_by_role("heading", name="Home")).to_be_visible()
 

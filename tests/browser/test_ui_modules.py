@@ -60,8 +60,8 @@ async def test_schedules_keep_their_expression_where_words_replace_it(tab: Tab) 
         {"words": "every hour", "expression": None},
         {"words": "every day at 03:00 or orders", "expression": "0 3 * * * or orders"},
         {"words": "orders & customers", "expression": None},
-        {"words": "by hand", "expression": None},
-        {"words": "by hand", "expression": None},
+        {"words": "manual", "expression": None},
+        {"words": "manual", "expression": None},
     ]
 
 
@@ -90,17 +90,17 @@ async def test_what_is_typed_becomes_the_value_or_says_what_is_wrong(tab: Tab) -
     whole = {"type": "integer"}
     asked: dict[str, tuple[list[Any], Any]] = {
         "a whole number": (["number", " 7", whole], 7),
-        "a part": (["number", "7.5", whole], "is no whole number: 7.5"),
+        "a part": (["number", "7.5", whole], "is not a whole number: 7.5"),
         "too many digits": (
             ["number", "9007199254740993", whole],
-            "is more than a browser can count: trigger it on the command line",
+            "is too large for the browser: use the command line instead",
         ),
-        "no number": (["number", "seven", {"type": "number"}], "is no number: seven"),
-        "nothing": (["number", "", whole], "give it a value"),
+        "no number": (["number", "seven", {"type": "number"}], "is not a number: seven"),
+        "nothing": (["number", "", whole], "a value is required"),
         "null": (["number", "", {"type": ["null", "integer"]}], None),
         "lines": (["lines", "a\n\nb\n", {}], ["a", "b"]),
         "json": (["json", '{"a": [1]}', {}], {"a": [1]}),
-        "no json": (["json", "{a", {}], "is no JSON: {a"),
+        "no json": (["json", "{a", {}], "is not valid JSON: {a"),
         "an instant": (["date-time", "2026-11-20T12:00", {}], "2026-11-20T12:00:00Z"),
         "a choice": (["enum", '"b"', {"enum": ["a", "b"]}], "b"),
         "an empty text": (["text", "", {"type": "string"}], ""),
@@ -213,5 +213,5 @@ COLOURS: dict[str, list[tuple[str, str, dict[str, str] | None]]] = {
 
 async def test_terminal_colours_become_classes_or_properties_and_lose_no_text(tab: Tab) -> None:
     told = await ask(tab, "ansi.js", "pieces", [[line] for line in COLOURS])
-    found = [[(one["text"], one["look"], one["style"]) for one in pieces] for pieces in told]
+    found = [[(one["text"], one["className"], one["style"]) for one in pieces] for pieces in told]
     assert dict(zip(COLOURS, found, strict=True)) == COLOURS

@@ -1,6 +1,6 @@
-// The shell: navigation, the page for the address, login, toasts, keyboard help.
+// The app shell: navigation, routing, login, toasts, keyboard help.
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
-import { loginNeeded, me, notKnown, post, whoAmI } from "./lib/api.js";
+import { loginNeeded, me, meError, post, whoAmI } from "./lib/api.js";
 import { shortcuts, useKey } from "./lib/keys.js";
 import { connection, startLive } from "./lib/live.js";
 import { go, here, href, match } from "./lib/router.js";
@@ -76,9 +76,9 @@ const SECTIONS = [
   ],
 ];
 
-const NotThere = () => html`
-  <${Page} title="No such page">
-    <${Empty} title="There is nothing at this address">
+const NotFound = () => html`
+  <${Page} title="Page not found">
+    <${Empty} title="There is no page at this address">
       <a href=${href("/")}>Go home</a>
     <//>
   <//>
@@ -89,8 +89,8 @@ async function logOut() {
   location.reload();
 }
 
-function Key({ keys, words, act }) {
-  useKey(keys, words, act);
+function Key({ keys, label, act }) {
+  useKey(keys, label, act);
   return null;
 }
 
@@ -102,7 +102,7 @@ function Side() {
   useEffect(() => {
     setOpen(false);
   }, [path]);
-  const lamp = { live: "live", connecting: "connecting …", off: "no news" }[connection.value];
+  const status = { live: "live", connecting: "connecting …", off: "disconnected" }[connection.value];
   return html`
     <nav class=${open ? "side open" : "side"} aria-label="Main">
       <a class="brand" href=${href("/")}>
@@ -114,14 +114,14 @@ function Side() {
       </button>
       ${SECTIONS.map(([name, items]) => html`
         ${name && html`<div class="heading">${name}</div>`}
-        ${items.map(([to, words]) => html`
+        ${items.map(([to, label]) => html`
           <a class="item" href=${href(to)} aria-current=${current(to)}>
-            ${words}
+            ${label}
           </a>
         `)}
       `)}
       <div class="foot">
-        <span>${lamp}</span>
+        <span>${status}</span>
         ${me.value.login !== "none" && html`
           <span class="row apart">
             <span>
@@ -132,7 +132,7 @@ function Side() {
             </button>
           </span>
         `}
-        <button class="button small" onClick=${switchZone} title="Times in UTC or local (t)">
+        <button class="button small" onClick=${switchZone} title="Switch between UTC and local time (t)">
           ${zone.value === "utc" ? "UTC" : zoneName()}
         </button>
         <label class="row">
@@ -150,13 +150,13 @@ function Side() {
 
 const toMain = () => document.getElementById("main")?.focus({ preventScroll: true });
 
-/** The focus goes along to another page: to its beginning, not to nowhere. */
-function useFocusOfPage() {
+/** Move the focus to the top of the page after navigation. */
+function usePageFocus() {
   const path = here.value.path;
-  const before = useRef(path);
+  const previous = useRef(path);
   useEffect(() => {
-    if (before.current !== path) {
-      before.current = path;
+    if (previous.current !== path) {
+      previous.current = path;
       toMain();
     }
   }, [path]);
@@ -164,9 +164,9 @@ function useFocusOfPage() {
 
 function App() {
   const [help, setHelp] = useState(false);
-  useFocusOfPage();
-  useKey("?", "this list", () => setHelp(true));
-  useKey("t", "times in UTC or local", switchZone);
+  usePageFocus();
+  useKey("?", "show keyboard shortcuts", () => setHelp(true));
+  useKey("t", "switch between UTC and local time", switchZone);
   useEffect(() => {
     whoAmI();
   }, []);
@@ -177,25 +177,25 @@ function App() {
   if (!me.value)
     return html`
       <main class="main">
-        ${notKnown.value ? html`<${Failure} error=${notKnown.value} retry=${whoAmI} />` : html`<${Loading} />`}
+        ${meError.value ? html`<${Failure} error=${meError.value} retry=${whoAmI} />` : html`<${Loading} />`}
       </main>
     `;
   const found = match(ROUTES, here.value.path);
-  const page = found ? html`<${found.page} key=${here.value.path} ...${found.params} />` : html`<${NotThere} />`;
+  const page = found ? html`<${found.page} key=${here.value.path} ...${found.params} />` : html`<${NotFound} />`;
   return html`
     <div class="shell">
       ${SECTIONS.flatMap(([, items]) => items).map(
-        ([to, words, keys]) => keys && html`<${Key} keys=${keys} words=${words} act=${() => go(to)} />`,
+        ([to, label, keys]) => keys && html`<${Key} keys=${keys} label=${label} act=${() => go(to)} />`,
       )}
       <button class="button skip" onClick=${toMain}>
-        Skip to the page
+        Skip to main content
       </button>
       <${Side} />
       <main class="main" id="main" tabindex="-1">
         <div role="status">
           ${connection.value === "off" && html`
             <${Notice} kind="warn">
-              No news come from the server: what you see may be old. Connecting again …
+              Live updates are interrupted, so this page may be out of date. Reconnecting …
             <//>
           `}
         </div>
@@ -203,15 +203,15 @@ function App() {
       </main>
       <${Toasts} />
       ${help && html`
-        <${Dialog} title="Keyboard" onClose=${() => setHelp(false)}>
+        <${Dialog} title="Keyboard shortcuts" onClose=${() => setHelp(false)}>
           <table class="table">
             <tbody>
-              ${shortcuts.value.map(([keys, words]) => html`
+              ${shortcuts.value.map(([keys, label]) => html`
                 <tr>
                   <td>
                     <kbd>${keys}</kbd>
                   </td>
-                  <td>${words}</td>
+                  <td>${label}</td>
                 </tr>
               `)}
             </tbody>

@@ -1,4 +1,4 @@
-// Terminal colours in logs: a line becomes pieces of text with class names; other escapes are left out.
+// Terminal colours in logs: splits a line into pieces with class names; other escape sequences are dropped.
 
 const ESCAPE = /\x1b(?:\[([\d;:]*)m|\[[\d;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])/g;
 const ON = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
@@ -13,49 +13,49 @@ const OFF = {
 };
 
 /**
- * A part of a line: `look` are class names or "", `style` the colours that no class has.
- * @typedef {{ text: string, look: string, style: Record<string, string> | null }} Piece
+ * A piece of a line: `className` may be "", `style` holds the colours that have no class.
+ * @typedef {{ text: string, className: string, style: Record<string, string> | null }} Piece
  *
- * The pieces of a line. Every line begins without colour.
+ * Split a line into pieces. Styles do not carry over from the previous line.
  * @param {string} line
  * @returns {Piece[]}
  */
 export function pieces(line) {
-  if (!line.includes("\x1b")) return [{ text: line, look: "", style: null }];
+  if (!line.includes("\x1b")) return [{ text: line, className: "", style: null }];
   const found = [];
   let at = 0;
-  let now = {};
+  let current = {};
   const put = (text) => {
-    if (text) found.push({ text, ...lookOf(now) });
+    if (text) found.push({ text, ...styleOf(current) });
   };
   for (const escape of line.matchAll(ESCAPE)) {
     put(line.slice(at, escape.index));
     at = escape.index + escape[0].length;
-    if (escape[1] !== undefined) now = changed(now, escape[1]);
+    if (escape[1] !== undefined) current = changed(current, escape[1]);
   }
   put(line.slice(at));
   return found;
 }
 
 /**
- * Classes for the 16 named colours, which each theme has; others stand in `--fore` and `--back`, for a class that keeps
- * them legible.
- * @param {Record<string, any>} fonts what is on, with `fore` and `back`: a number, or red, green and blue
+ * Class names for the 16 named colours, which every theme defines. Other colours are passed as `--fore` and `--back` to
+ * a class that keeps them legible.
+ * @param {Record<string, any>} fonts active styles, plus `fore` and `back`: a number, or red, green and blue
  */
-function lookOf({ fore, back, inverse, ...fonts }) {
+function styleOf({ fore, back, inverse, ...fonts }) {
   if (inverse) [fore, back] = [back ?? "surface", fore ?? "text"];
-  const look = Object.keys(fonts);
+  const names = Object.keys(fonts);
   const style = {};
   for (const [side, colour] of [
     ["fore", fore],
     ["back", back],
   ]) {
     if (colour === undefined) continue;
-    look.push(`${side}-${Array.isArray(colour) ? "any" : colour}`);
+    names.push(`${side}-${Array.isArray(colour) ? "any" : colour}`);
     if (Array.isArray(colour)) style[`--${side}`] = `rgb(${colour.join(" ")})`;
   }
-  if (Array.isArray(back)) look.push(isLight(back) ? "ink-dark" : "ink-light");
-  return { look: look.join(" "), style: Object.keys(style).length ? style : null };
+  if (Array.isArray(back)) names.push(isLight(back) ? "ink-dark" : "ink-light");
+  return { className: names.join(" "), style: Object.keys(style).length ? style : null };
 }
 
 /** @param {number[]} colour */
@@ -74,11 +74,11 @@ function changed(before, codes) {
     else if (code >= 40 && code <= 47) now.back = code - 40;
     else if (code >= 100 && code <= 107) now.back = code - 92;
     else if (code === 38 || code === 48) {
-      // of 256, or of all colours: 38;5;n, 38;2;r;g;b, or with colons
+      // 256 colours (38;5;n) or true colour (38;2;r;g;b), also separated by colons
       const given = parts.length ? parts : list.slice(i + 1, i + 5).map(Number);
       const colour =
         given[0] === 5
-          ? ofTable(parts.length ? given.at(-1) : given[1])
+          ? fromPalette(parts.length ? given.at(-1) : given[1])
           : given[0] === 2
             ? given.slice(parts.length ? -3 : 1)
             : undefined;
@@ -90,8 +90,8 @@ function changed(before, codes) {
   return now;
 }
 
-/** A colour of the table of 256: the first 16 by number, then a cube, then greys. */
-function ofTable(n) {
+/** A colour from the 256-colour palette: 16 named colours by number, then the colour cube, then greys. */
+function fromPalette(n) {
   if (n < 16) return n;
   if (n >= 232) return Array(3).fill(8 + (n - 232) * 10);
   return [36, 6, 1].map((step) => Math.floor((n - 16) / step) % 6).map((level) => level && 55 + level * 40);

@@ -1,56 +1,56 @@
-// Asking the REST API: JSON in and out, problems as errors with a code, and who we are.
+// REST API client: JSON requests and responses, problems as errors with a code, and the current user.
 import { signal } from "./html.js";
 
 const root = new URL("api/v1/", document.baseURI);
 
-/** An answer that is an error: `code` is stable, `message` is for people. */
+/** An error response: `code` is stable, `message` is human-readable. */
 export class Problem extends Error {
   /**
    * @param {Partial<Api["ProblemDetails"]>} body
-   * @param {number} status of HTTP; 0: there is no answer
+   * @param {number} status HTTP status; 0 if there was no response
    */
   constructor(body, status) {
-    super(body.detail || body.title || `The server answered ${status}.`);
+    super(body.detail || body.title || `The server returned status ${status}.`);
     this.code = body.code || "unknown";
     this.status = status;
     this.fields = body.fields || [];
   }
 }
 
-/** Set when the server wants a login: the shell shows it instead of the page. */
+/** Set when the server requires a login: the shell then shows the login page. */
 export const loginNeeded = signal(false);
 
 /**
- * Who we are; null until it is known.
+ * The current user; null until loaded.
  * @type {Signal<Api["Me"] | any>}
  */
 export const me = signal(null);
 
-/** Why it is not known who we are, where that is no missing login. */
-export const notKnown = signal(null);
+/** Why the current user could not be loaded, unless a login is needed. */
+export const meError = signal(null);
 
 const RANK = { viewer: 1, operator: 2, admin: 3 };
 
 /**
- * Whether we may do what a role may.
+ * Whether the current user has at least this role.
  * @param {string} role
  */
 export const may = (role) => RANK[me.value?.role] >= RANK[role];
 
-/** Ask who we are; afterwards `me`, `loginNeeded` or `notKnown` is set. */
+/** Load the current user; sets `me`, `loginNeeded` or `meError`. */
 export async function whoAmI() {
-  notKnown.value = null;
+  meError.value = null;
   try {
     me.value = await get("me");
     loginNeeded.value = false;
   } catch (problem) {
-    if (problem.status !== 401) notKnown.value = problem;
+    if (problem.status !== 401) meError.value = problem;
   }
 }
 
 /**
- * @param {string} path below api/v1
- * @param {Record<string, any>} [params] of the query; a list stands for each of its values, what is empty is left out
+ * @param {string} path relative to api/v1
+ * @param {Record<string, any>} [params] query parameters; lists are repeated, empty values are omitted
  */
 export function address(path, params) {
   const url = new URL(path.replace(/^\//, ""), root);
@@ -62,14 +62,14 @@ export function address(path, params) {
 }
 
 /**
- * The address of a resource for links and downloads.
+ * The URL of a resource, for links and downloads.
  * @param {string} path
  * @param {object} [params]
  */
 export const apiUrl = (path, params) => address(path, params).href;
 
 /**
- * Ask the API; raises a Problem. `raw`: the answer as it is, not what its JSON says.
+ * Call the API; throws a Problem. `raw`: return the response itself instead of its parsed JSON.
  * @typedef {{ params?: object, body?: object, headers?: object, raw?: boolean, signal?: AbortSignal }} Options
  * @param {string} method
  * @param {string} path
@@ -77,9 +77,9 @@ export const apiUrl = (path, params) => address(path, params).href;
  * @returns {Promise<any>}
  */
 export async function call(method, path, { params, body, headers, raw = false, signal: abort } = {}) {
-  let answer;
+  let response;
   try {
-    answer = await fetch(address(path, params), {
+    response = await fetch(address(path, params), {
       method,
       signal: abort,
       credentials: "same-origin",
@@ -98,15 +98,15 @@ export async function call(method, path, { params, body, headers, raw = false, s
       0,
     );
   }
-  if (!answer.ok) {
-    const told = await answer.json().catch(() => ({})); // what stands between us and the server may answer with a page
-    if (answer.status === 401 && path !== "login") loginNeeded.value = true;
-    throw new Problem(told, answer.status);
+  if (!response.ok) {
+    const problem = await response.json().catch(() => ({})); // a proxy in between may respond with HTML
+    if (response.status === 401 && path !== "login") loginNeeded.value = true;
+    throw new Problem(problem, response.status);
   }
-  if (raw) return answer;
-  return answer.status === 204
+  if (raw) return response;
+  return response.status === 204
     ? null
-    : { ...(await answer.json()), ...(answer.status === 202 && { accepted: true }) };
+    : { ...(await response.json()), ...(response.status === 202 && { accepted: true }) };
 }
 
 /** @type {(path: string, params?: object, options?: Options) => Promise<any>} */
@@ -125,7 +125,7 @@ export const patch = (path, body, options) => call("PATCH", path, { body, ...opt
 export const remove = (path, options) => call("DELETE", path, options);
 
 /**
- * A path of the API from parts, each encoded.
+ * An API path from parts, each encoded.
  * @param {(string | number)[]} parts
  */
 export const at = (...parts) => parts.map(encodeURIComponent).join("/");

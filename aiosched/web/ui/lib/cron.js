@@ -1,8 +1,8 @@
-// A schedule in words: cron expressions of the usual forms; others stay as they are.
+// Describes schedules in words: common cron expressions; others are shown as they are.
 
 const PRESETS = {
   "@once": "once",
-  "@continuous": "again and again",
+  "@continuous": "continuously",
   "@hourly": "every hour",
   "@daily": "every day at 00:00",
   "@midnight": "every day at 00:00",
@@ -38,7 +38,7 @@ const pad = (n) => String(n).padStart(2, "0");
 const and = (words) =>
   words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 
-/** A field as `{every}`, `{step}`, `{from, to}` or `{list}`; null for what has no short words. */
+/** A field as `{every}`, `{step}`, `{from, to}` or `{list}`; null if it has no short description. */
 function field(text, low, high, names) {
   if (text === "*") return { every: true };
   const step = /^(?:\*|0)\/(\d+)$/.exec(text);
@@ -85,7 +85,7 @@ function day(dayOfMonth, month, dayOfWeek) {
   return dayOfWeek.every ? `every day${within}` : null;
 }
 
-/** "every day at 03:00" for "0 3 * * *"; null for what it has no words for. */
+/** "every day at 03:00" for "0 3 * * *"; null if there is no description. */
 export function cronWords(expression) {
   if (PRESETS[expression]) return PRESETS[expression];
   const parts = expression.trim().split(/\s+/);
@@ -106,9 +106,9 @@ export function cronWords(expression) {
   return `${days} ${when}`;
 }
 
-/** A schedule as people read it: `{words, expression}`; the expression is null where the words say all of it. */
+/** A human-readable schedule: `{words, expression}`; the expression is null if the words say it all. */
 export function scheduleWords(schedule) {
-  if (!schedule || schedule === "none") return { words: "by hand", expression: null };
+  if (!schedule || schedule === "none") return { words: "manual", expression: null };
   const or = schedule.indexOf(" or "); // a timetable, or assets
   if (or > 0 && cronWords(schedule.slice(0, or)))
     return { words: cronWords(schedule.slice(0, or)) + schedule.slice(or), expression: schedule };

@@ -1,6 +1,6 @@
-// Figures for people: sizes, quantiles of schedulers' histograms, and what has changed between two looks.
+// Metrics for display: sizes, quantiles of the schedulers' histograms, and the change between two samples.
 
-/** A histogram without what an earlier one held. */
+/** The difference between a histogram and an earlier one. */
 export const since = (now, before) =>
   before && now.count >= before.count
     ? {
@@ -11,7 +11,7 @@ export const since = (now, before) =>
       }
     : now;
 
-/** The value below which a share `q` of a histogram lies, null when it is empty; even inside a bucket. */
+/** The `q` quantile of a histogram, interpolated within a bucket; null if the histogram is empty. */
 export function quantile(histogram, q) {
   if (!histogram?.count) return null;
   const wanted = q * histogram.count;
@@ -28,7 +28,7 @@ export function quantile(histogram, q) {
   return null;
 }
 
-/** All of one histogram of several schedulers together. */
+/** Merge the same histogram of several schedulers. */
 export function together(histograms) {
   const found = histograms.filter(Boolean);
   if (!found.length) return null;
@@ -46,7 +46,7 @@ export function together(histograms) {
 }
 
 /**
- * A size for people: "12.3 kB".
+ * A human-readable size: "12.3 kB".
  * @param {number} n bytes
  */
 export function bytes(n) {

@@ -1,9 +1,9 @@
-// What the grid is made of, apart from how it is drawn: visible rows, patches of cells, words for a cell.
+// The data model of the grid, without drawing: visible rows, cell updates, text for a cell.
 import { stateOf, worst } from "./states.js";
 import { duration } from "./time.js";
 
 /**
- * The rows that are not inside a folded group.
+ * The rows outside folded groups.
  * @param {Api["Row"][]} rows
  * @param {Set<string>} folded
  */
@@ -19,7 +19,7 @@ export function visibleRows(rows, folded) {
   return shown;
 }
 
-/** The state that stands for a cell, and its counts where it has several instances. */
+/** The state shown for a cell, and its counts if it has several instances. */
 export function readCell(cell) {
   if (cell === null || cell === undefined) return null;
   if (typeof cell === "string") return { state: cell, counts: null, total: 1 };
@@ -27,7 +27,7 @@ export function readCell(cell) {
   return { state: worst(cell), counts: cell, total };
 }
 
-/** A cell in words: "success", or "3 success, 1 failed". */
+/** A cell as text: "success", or "3 success, 1 failed". */
 export function cellWords(cell) {
   const read = readCell(cell);
   if (!read) return "not in this run";
@@ -38,7 +38,7 @@ export function cellWords(cell) {
 }
 
 /**
- * When a run was meant for.
+ * The date of a run.
  * @param {Api["Run"]} run
  */
 export const runLabel = (run) => run.logical_date ?? run.run_after;
@@ -51,10 +51,10 @@ export const runWords = (run) =>
   ].filter(Boolean);
 
 /**
- * The grid after news of a run; undefined when it has to be read again.
+ * Apply a change of a run to the grid; undefined if the grid must be reloaded.
  * @param {Api["Grid"]} grid
  * @param {any} patch
- * @param {Set<number>} watched keys of runs whose tasks are told, too
+ * @param {Set<number>} watched keys of runs whose task changes are received as well
  */
 export function patchRun(grid, patch, watched) {
   const index = grid.runs.findIndex((run) => run.key === patch.key);
@@ -68,7 +68,7 @@ export function patchRun(grid, patch, watched) {
 }
 
 /**
- * The grid after news of instances of a run; undefined when it has to be read again.
+ * Apply changes of a run's task instances to the grid; undefined if the grid must be reloaded.
  * @param {Api["Grid"]} grid
  * @param {any} patch
  */
@@ -82,19 +82,19 @@ export function patchTasks(grid, patch) {
     if (at < 0) return undefined;
     cells[at] = cellOf(counts, grid.rows[at].is_mapped);
   }
-  refold(grid.rows, cells);
+  recountGroups(grid.rows, cells);
   return { ...grid, cells: grid.cells.with(column, cells) };
 }
 
-/** Counts of states as a cell holds them: see the API's Grid. */
+/** State counts in the form used by cells: see Grid in the API. */
 function cellOf(counts, isMapped) {
   const states = Object.keys(counts);
   if (!states.length) return null;
   return !isMapped && states.length === 1 && counts[states[0]] === 1 ? states[0] : counts;
 }
 
-/** Count the cells of groups from what they hold. */
-function refold(rows, cells) {
+/** Recompute the cells of groups from their tasks. */
+function recountGroups(rows, cells) {
   const open = [];
   rows.forEach((row, i) => {
     while (open.length && open.at(-1).depth >= row.depth) open.pop();

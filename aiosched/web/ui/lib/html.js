@@ -1,4 +1,4 @@
-// The one door to the vendored libraries: `html` templates, hooks and signals.
+// The single entry point to the vendored libraries: `html` templates, hooks and signals.
 import { h, render, Fragment, createContext } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";
 
@@ -15,5 +15,5 @@ export {
 export { signal, computed, effect, batch, useSignal, useComputed, useSignalEffect } from "../vendor/signals.js";
 export const html = htm.bind(h);
 
-/** Class names, those that hold. */
+/** Join class names, skipping falsy ones. */
 export const classes = (...names) => names.filter(Boolean).join(" ");

@@ -1,11 +1,11 @@
-// Keyboard: every shortcut is registered with words, so that "?" can list them.
+// Keyboard shortcuts: each is registered with a label, so that "?" can list them.
 import { signal, useLayoutEffect, useRef } from "./html.js";
 
-/** What "?" lists: `[keys, words]`, in order of registration. */
+/** What "?" lists: `[keys, label]`, in order of registration. */
 export const shortcuts = signal([]);
 const bound = [];
 let pending = "";
-let forget = null;
+let resetTimer = null;
 
 /** @param {any} target */
 const typing = (target) => target.closest?.("input, textarea, select, [contenteditable]");
@@ -18,8 +18,8 @@ addEventListener("keydown", (event) => {
     return;
   }
   pending = (pending + " " + event.key).trim();
-  clearTimeout(forget);
-  // "g r" before "r"
+  clearTimeout(resetTimer);
+  // "g r" takes precedence over "r"
   const found =
     bound.findLast((entry) => entry.keys === pending) ?? bound.findLast((entry) => entry.keys === event.key);
   if (found) {
@@ -29,23 +29,23 @@ addEventListener("keydown", (event) => {
     return;
   }
   if (!bound.some((entry) => entry.keys.startsWith(pending + " "))) pending = "";
-  forget = setTimeout(() => {
+  resetTimer = setTimeout(() => {
     pending = "";
   }, 1500);
 });
 
-/** Bind `keys` ("g d", "t", "?") as long as the component lives. */
-export function useKey(keys, words, act) {
-  const now = useRef(act);
-  now.current = act;
+/** Bind `keys` ("g d", "t", "?") while the component is mounted. */
+export function useKey(keys, label, act) {
+  const current = useRef(act);
+  current.current = act;
   useLayoutEffect(() => {
-    // what is seen can be used
-    const entry = { keys, words, act: (event) => now.current(event) };
+    // a layout effect: shortcuts work as soon as the page is visible
+    const entry = { keys, label, act: (event) => current.current(event) };
     bound.push(entry);
-    shortcuts.value = bound.map((one) => [one.keys, one.words]);
+    shortcuts.value = bound.map((one) => [one.keys, one.label]);
     return () => {
       bound.splice(bound.indexOf(entry), 1);
-      shortcuts.value = bound.map((one) => [one.keys, one.words]);
+      shortcuts.value = bound.map((one) => [one.keys, one.label]);
     };
   }, [keys]);
 }

@@ -1,6 +1,6 @@
-// Places for the nodes of a small graph: layers from left to right, neighbours near each other.
+// Layered layout of a small graph: layers from left to right, neighbours close to each other.
 
-/** `{places: id -> {x, y}, width, height}`; edges are `[from, to]`, circles are broken where they are found. */
+/** `{places: id -> {x, y}, width, height}`; edges are `[from, to]`, cycles are broken where they are found. */
 export function layered(ids, edges, { wide, high, across, down }) {
   const after = new Map(ids.map((id) => [id, []]));
   const before = new Map(ids.map((id) => [id, []]));
@@ -11,7 +11,7 @@ export function layered(ids, edges, { wide, high, across, down }) {
   const layer = new Map();
   const state = new Map();
   const depth = (start) => {
-    // longest way from a node without predecessors; without recursion, for long chains
+    // longest path from a node without predecessors; iterative, because chains can be long
     const stack = [[start, 0]];
     while (stack.length) {
       const top = stack[stack.length - 1];
@@ -35,15 +35,15 @@ export function layered(ids, edges, { wide, high, across, down }) {
   const number = () => rows.forEach((row) => row.forEach((id, i) => order.set(id, i - (row.length - 1) / 2)));
   number();
   for (let round = 0; round < 6; round++) {
-    // each row by the middle of its neighbours, forwards and backwards in turn
+    // sort each row by the average position of its neighbours, alternating directions
     const near = round % 2 ? after : before;
     for (const row of round % 2 ? [...rows].reverse() : rows) {
       const middle = (id) => {
         const found = near.get(id).map((n) => order.get(n));
         return found.length ? found.reduce((a, b) => a + b, 0) / found.length : order.get(id);
       };
-      const wished = new Map(row.map((id) => [id, middle(id)]));
-      row.sort((a, b) => wished.get(a) - wished.get(b));
+      const wanted = new Map(row.map((id) => [id, middle(id)]));
+      row.sort((a, b) => wanted.get(a) - wanted.get(b));
       number();
     }
   }

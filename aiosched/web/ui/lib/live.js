@@ -1,38 +1,38 @@
-// One stream of news for the whole page: small patches with numbers, resumed by the browser with the last one it saw.
+// One event stream for the whole page: numbered patches; the browser resumes after the last one it received.
 import { signal } from "./html.js";
 
-const PATIENCE = 6000; // milliseconds without a connection that nobody needs to know of
+const GRACE = 6000; // milliseconds without a connection before it is reported
 
 /** "live", "connecting" or "off". */
 export const connection = signal("connecting");
 
 const listeners = new Set();
 let source = null;
-let topics = new Map(); // topic -> how many parts of the page want it
-let last = null; // the number of the last patch: other topics go on from there
+let topics = new Map(); // topic -> number of subscribers
+let last = null; // number of the last patch: a stream with other topics continues from there
 
-/** Be told of every patch, an object with `kind`; returns how to stop. */
+/** Subscribe to all patches, objects with `kind`; returns a function that unsubscribes. */
 export function onPatch(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-let missing = null;
-/** Whether the stream stands; one that is away for a moment is only connecting. */
-function stands(so) {
-  if (so) {
-    clearTimeout(missing);
-    missing = null;
+let offTimer = null;
+/** Record whether the stream is connected; a short interruption counts as "connecting". */
+function setConnected(connected) {
+  if (connected) {
+    clearTimeout(offTimer);
+    offTimer = null;
     connection.value = "live";
     return;
   }
   if (connection.value === "live") connection.value = "connecting";
-  missing ??= setTimeout(() => {
+  offTimer ??= setTimeout(() => {
     connection.value = "off";
-  }, PATIENCE);
+  }, GRACE);
 }
 
-const tell = (patch) => {
+const publish = (patch) => {
   for (const listener of [...listeners]) listener(patch);
 };
 
@@ -41,27 +41,27 @@ function connect() {
   const url = new URL("api/v1/stream", document.baseURI);
   for (const topic of [...topics.keys()].sort()) url.searchParams.append("topic", topic);
   if (last) url.searchParams.set("after", last);
-  stands(false);
+  setConnected(false);
   source = new EventSource(url);
-  source.onopen = () => stands(true);
+  source.onopen = () => setConnected(true);
   source.onerror = () => {
-    stands(false);
+    setConnected(false);
     if (source.readyState === EventSource.CLOSED) reconnectSoon(3000);
-  }; // else the browser tries again itself
+  }; // otherwise the browser reconnects by itself
   source.onmessage = (event) => {
     last = event.lastEventId;
-    tell(JSON.parse(event.data));
+    publish(JSON.parse(event.data));
   };
   source.addEventListener("reset", (event) => {
     last = event.lastEventId;
-    tell({ kind: "reset" });
+    publish({ kind: "reset" });
   });
 }
 
-let due = null;
+let reconnectTimer = null;
 const reconnectSoon = (ms = 50) => {
-  due ??= setTimeout(() => {
-    due = null;
+  reconnectTimer ??= setTimeout(() => {
+    reconnectTimer = null;
     connect();
   }, ms);
 };
@@ -71,7 +71,7 @@ export function startLive() {
   connect();
 }
 
-/** Want the instances of one run, too (topic `run:<key>`); returns how to stop. */
+/** Subscribe to the task instances of one run (topic `run:<key>`); returns a function that unsubscribes. */
 export function watchTopic(topic) {
   topics.set(topic, (topics.get(topic) || 0) + 1);
   if (topics.get(topic) === 1) reconnectSoon();

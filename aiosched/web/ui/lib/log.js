@@ -1,19 +1,19 @@
-// A log of any length, read in blocks of about 128 kB: the index of the lines first, then only what is looked at.
-// The server finds errors and words in it.
+// A log of any length, read in blocks of about 128 kB: first the line index, then only the blocks in view.
+// The server searches it for errors and text.
 import { call, get } from "./api.js";
 
-const KEPT = 4 << 20; // bytes of blocks that are kept
+const CACHE_SIZE = 4 << 20; // bytes of cached blocks
 const OFFSET = 0;
 const LINE = 1;
 const SIZE = 2;
-const LINES = 3; // of a block
+const LINES = 3; // these index a block
 
-/** A line as a terminal leaves it: what follows a carriage return is written over what was there. */
+/** A line as a terminal shows it: text after a carriage return overwrites the text before it. */
 const printed = (line) => (line.includes("\r") ? line.replace(/\r$/, "").replace(/^.*\r/, "") : line);
 
 const linesOf = (bytes, count) => {
   const lines = new TextDecoder().decode(bytes).split("\n");
-  if (lines.length > count) lines.length = count; // the last one ended
+  if (lines.length > count) lines.length = count; // drop the empty piece after the final newline
   return lines.map(printed);
 };
 
@@ -21,15 +21,15 @@ export class LogFile {
   /** @type {Api["LogBlocks"]["blocks"]} */
   blocks = [];
   size = 0; // bytes
-  complete = false; // its task writes nothing more
-  /** @type {Map<number, { size: number, lines: string[] }>} blocks that are here, the latest used last */
-  known = new Map();
-  kept = 0; // bytes of them
+  complete = false; // the task writes no more to it
+  /** @type {Map<number, { size: number, lines: string[] }>} cached blocks, most recently used last */
+  cache = new Map();
+  cachedBytes = 0;
 
   /**
-   * @param {string} path of the API
+   * @param {string} path API path
    * @param {object} params such as `map_index`
-   * @param {AbortSignal} signal ends everything
+   * @param {AbortSignal} signal aborts all requests
    */
   constructor(path, params, signal) {
     this.path = path;
@@ -37,13 +37,13 @@ export class LogFile {
     this.signal = signal;
   }
 
-  /** How many lines are known. */
+  /** The number of indexed lines. */
   get lines() {
     const last = this.blocks.at(-1);
     return last ? last[LINE] + last[LINES] : 0;
   }
 
-  /** Read what was written since: the index goes on from its last block. True when something has changed. */
+  /** Extend the index by what was written since, from its last block on. True if something changed. */
   async refresh() {
     const before = `${this.size} ${this.complete}`;
     let from = this.blocks.at(-1) || [0, 0];
@@ -54,10 +54,10 @@ export class LogFile {
         { signal: this.signal },
       );
       if (found.size < this.size) {
-        Object.assign(this, { blocks: [], size: 0, kept: 0 });
-        this.known.clear();
+        Object.assign(this, { blocks: [], size: 0, cachedBytes: 0 });
+        this.cache.clear();
         return this.refresh();
-      } // written anew
+      } // the file was rewritten
       this.blocks = this.blocks.filter((block) => block[OFFSET] < from[OFFSET]);
       this.blocks.push(...found.blocks);
       this.size = found.size;
@@ -68,7 +68,7 @@ export class LogFile {
     return before !== `${this.size} ${this.complete}`;
   }
 
-  /** The number of the block that holds a line. */
+  /** The number of the block that contains a line. */
   blockOf(line) {
     return Math.max(
       this.blocks.findLastIndex((block) => block[LINE] <= line),
@@ -76,54 +76,54 @@ export class LogFile {
     );
   }
 
-  /** The text of a line if its block is here; undefined: `load(blockOf(line))` first. */
+  /** The text of a line if its block is cached; if undefined, call `load(blockOf(line))` first. */
   peek(line) {
     const number = this.blockOf(line);
-    const one = this.known.get(number);
+    const one = this.cache.get(number);
     return one &&
       (one.size === this.blocks[number][SIZE] || line - this.blocks[number][LINE] < one.lines.length - 1)
       ? one.lines[line - this.blocks[number][LINE]]
       : undefined;
   }
 
-  /** Read a block, if it is not here as it is now. */
+  /** Read a block unless its current content is cached. */
   async load(number) {
     const block = this.blocks[number];
-    const here = this.known.get(number);
-    if (!block || here?.size === block[SIZE]) {
-      if (here) {
-        this.known.delete(number);
-        this.known.set(number, here);
+    const cached = this.cache.get(number);
+    if (!block || cached?.size === block[SIZE]) {
+      if (cached) {
+        this.cache.delete(number);
+        this.cache.set(number, cached);
       }
       return;
     }
     const bytes = await this.read(block[OFFSET], block[SIZE]);
-    if (here) this.kept -= here.size;
-    this.known.delete(number);
-    this.known.set(number, { size: block[SIZE], lines: linesOf(bytes, block[LINES]) });
-    this.kept += block[SIZE];
-    for (const [oldest, one] of this.known) {
-      if (this.kept <= KEPT || oldest === number) break;
-      this.known.delete(oldest);
-      this.kept -= one.size;
+    if (cached) this.cachedBytes -= cached.size;
+    this.cache.delete(number);
+    this.cache.set(number, { size: block[SIZE], lines: linesOf(bytes, block[LINES]) });
+    this.cachedBytes += block[SIZE];
+    for (const [oldest, one] of this.cache) {
+      if (this.cachedBytes <= CACHE_SIZE || oldest === number) break;
+      this.cache.delete(oldest);
+      this.cachedBytes -= one.size;
     }
   }
 
   async read(offset, limit) {
-    const answer = await call("GET", this.path, {
+    const response = await call("GET", this.path, {
       params: { ...this.params, offset, limit },
       headers: { Accept: "text/plain" },
       raw: true,
       signal: this.signal,
     });
-    return new Uint8Array(await answer.arrayBuffer());
+    return new Uint8Array(await response.arrayBuffer());
   }
 
   /**
-   * The next line that holds some words, whatever their case; null when there is none.
+   * The next line that contains some text, ignoring case; null if there is none.
    * @param {string} words
-   * @param {number} line where it begins
-   * @param {number} step 1: behind it; -1: before it
+   * @param {number} line where to start
+   * @param {number} step 1: after it; -1: before it
    * @param {AbortSignal} stop
    * @returns {Promise<number | null>}
    */
@@ -132,7 +132,7 @@ export class LogFile {
     return (await get(`${this.path}/search`, { ...this.params, words, ...where }, { signal: stop })).line;
   }
 
-  /** The lines in which errors begin. */
+  /** The lines where errors begin. */
   async errors() {
     return (await get(`${this.path}/errors`, this.params, { signal: this.signal })).lines;
   }

@@ -1,9 +1,9 @@
-// Task instances by name and by address.
+// Names and paths of task instances.
 import { path } from "./router.js";
 
 /** `load`, or `load[3]` for an instance of a mapped task. */
 export const taskName = ({ task_id, map_index }) => (map_index >= 0 ? `${task_id}[${map_index}]` : task_id);
 
-/** The page of a task instance. */
+/** The path of the page of a task instance. */
 export const taskPath = ({ dag_id, run_id, task_id, map_index }) =>
   path("dags", dag_id, "runs", run_id, "tasks", task_id) + (map_index >= 0 ? `?map_index=${map_index}` : "");

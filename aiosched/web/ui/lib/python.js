@@ -1,4 +1,4 @@
-// Python source as pieces for colours: comments, texts, keywords, decorators, numbers, defined names. No DOM here.
+// Python syntax highlighting: comments, strings, keywords, decorators, numbers, defined names. No DOM here.
 
 const KEYWORDS = new Set(
   `and as assert async await break class continue def del elif else except finally for from global if

@@ -1,29 +1,29 @@
-// What the pages show of the API: resources and paged lists, read again when there is news of them.
+// Hooks for API data: resources and paged lists, reloaded when they change.
 import { signal, useEffect, useMemo } from "./html.js";
 import { address, get } from "./api.js";
 import { onPatch } from "./live.js";
 
 /**
- * What `useResource` gives; `data` is null until it is there.
+ * The result of `useResource`; `data` is null until loaded.
  * @typedef {object} Resource
  * @property {Signal<any>} data
  * @property {Signal<import("./api.js").Problem | null>} error
  * @property {Signal<boolean>} loading
  * @property {() => any} reload
  *
- * What `useList` gives; `more` is null where there is no further page.
+ * The result of `useList`; `more` is null if there is no further page.
  * @typedef {object} List
  * @property {Signal<any[]>} items
  * @property {Signal<import("./api.js").Problem | null>} error
  * @property {Signal<boolean>} loading
  * @property {Signal<string | null>} more
- * @property {() => any} next reads the next page
- * @property {() => any} reload begins again
+ * @property {() => any} next loads the next page
+ * @property {() => any} reload loads the list again
  */
 
 /**
- * `work` made to run once at a time: asked for meanwhile, it runs once more afterwards. So the last answer is the
- * newest.
+ * Wrap `work` so that it never overlaps itself: calls during a run cause one more run afterwards, so the last response
+ * is the newest.
  * @param {() => Promise<void>} work
  */
 function oneAtATime(work) {
@@ -44,15 +44,15 @@ function oneAtATime(work) {
 }
 
 /**
- * A resource, read when the page shows it and again when news of one of `kinds` comes.
- * `path` null: nothing yet. `onNews(data, patch)` may apply a patch itself and return the new data; undefined means:
- * read again.
+ * A resource, loaded when mounted and again on patches of `kinds`. With `path` null nothing is loaded yet.
+ * `onUpdate(data, patch)` may apply a patch itself and return the new data; if it returns undefined, the resource is
+ * reloaded.
  * @param {string | null} path
  * @param {object} [params]
- * @param {{ kinds?: string[], concerns?: (patch: any) => boolean, onNews?: (data: any, patch: any) => any }} [news]
+ * @param {{ kinds?: string[], concerns?: (patch: any) => boolean, onUpdate?: (data: any, patch: any) => any }} [opts]
  * @returns {Resource}
  */
-export function useResource(path, params = {}, { kinds = [], concerns = () => true, onNews } = {}) {
+export function useResource(path, params = {}, { kinds = [], concerns = () => true, onUpdate } = {}) {
   const key = path === null ? null : address(path, params).href;
   const state = useMemo(
     () => ({ data: signal(null), error: signal(null), loading: signal(true), reload: () => {} }),
@@ -74,9 +74,9 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
     state.reload = read;
     read();
     const off = onPatch((patch) => {
-      if (patch.kind === "reset") return void read(); // the stream could not be resumed: everything may have changed
+      if (patch.kind === "reset") return void read(); // the stream could not be resumed, so anything may have changed
       if (!kinds.includes(patch.kind) || !concerns(patch)) return;
-      const next = onNews && state.data.value ? onNews(state.data.value, patch) : undefined;
+      const next = onUpdate && state.data.value ? onUpdate(state.data.value, patch) : undefined;
       if (next === undefined) read();
       else state.data.value = next;
     });
@@ -89,16 +89,16 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
 }
 
 /**
- * A paged list, `limit` items a page; news of `kinds` read it again after `calm` ms.
+ * A paged list with `limit` items per page; patches of `kinds` reload it after `delay` ms.
  * @param {string | null} path
  * @param {object} [params]
- * @param {{ kinds?: string[], concerns?: (patch: any) => boolean, limit?: number, calm?: number }} [options]
+ * @param {{ kinds?: string[], concerns?: (patch: any) => boolean, limit?: number, delay?: number }} [options]
  * @returns {List}
  */
 export function useList(
   path,
   params = {},
-  { kinds = [], concerns = () => true, limit = 100, calm = 300 } = {},
+  { kinds = [], concerns = () => true, limit = 100, delay = 300 } = {},
 ) {
   const key = path === null ? null : address(path, params).href;
   const state = useMemo(
@@ -122,9 +122,9 @@ export function useList(
         let items = [];
         let cursor = null;
         for (let page = 0; page < pages; page++) {
-          const answer = await get(path, { ...params, limit, cursor }, { signal: abort.signal });
-          items = items.concat(answer.items);
-          cursor = answer.next_cursor ?? null;
+          const response = await get(path, { ...params, limit, cursor }, { signal: abort.signal });
+          items = items.concat(response.items);
+          cursor = response.next_cursor ?? null;
           if (!cursor) break;
         }
         state.items.value = items;
@@ -142,18 +142,18 @@ export function useList(
       return read();
     };
     read();
-    let due = null;
+    let timer = null;
     const off = onPatch((patch) => {
       if (patch.kind !== "reset" && (!kinds.includes(patch.kind) || !concerns(patch))) return;
-      due ??= setTimeout(() => {
-        due = null;
+      timer ??= setTimeout(() => {
+        timer = null;
         state.reload();
-      }, calm); // news come in flocks
+      }, delay); // patches come in bursts
     });
     return () => {
       abort.abort();
       off();
-      clearTimeout(due);
+      clearTimeout(timer);
     };
   }, [key]);
   return state;

@@ -1,16 +1,16 @@
-// Addresses and pages: the path says which page, the query string holds selection, filters and tabs.
+// Routing: the path selects the page, the query string holds selection, filters and tabs.
 import { signal, computed } from "./html.js";
 
-const base = new URL(document.baseURI).pathname; // ends with "/", the prefix that we are mounted under
+const base = new URL(document.baseURI).pathname; // the prefix the app is mounted under, ends with "/"
 
 const read = () => ({
   path: "/" + location.pathname.slice(base.length),
   query: new URLSearchParams(location.search),
 });
 
-/** Where we are: `{path, query}`; the path is without the prefix. */
+/** The current location: `{path, query}`; the path excludes the prefix. */
 export const here = signal(read());
-/** The query string's values, by name. */
+/** The query parameters by name. */
 export const query = computed(() => Object.fromEntries(here.value.query));
 
 addEventListener("popstate", () => {
@@ -29,7 +29,7 @@ export function go(to, { replace = false } = {}) {
   if (!replace) scrollTo(0, 0);
 }
 
-/** Change values of the query string; null, "" and false remove one. Does not add to the history unless asked. */
+/** Change query parameters; null, "" and false remove one. Replaces the history entry unless `push` is set. */
 export function setQuery(changes, { push = false } = {}) {
   const next = new URLSearchParams(here.value.query);
   for (const [name, value] of Object.entries(changes)) {
@@ -40,7 +40,7 @@ export function setQuery(changes, { push = false } = {}) {
   go(here.value.path + (text ? "?" + text : ""), { replace: !push });
 }
 
-// Links inside the UI do not load the page anew.
+// Links inside the UI do not reload the page.
 document.addEventListener("click", (event) => {
   if (
     event.defaultPrevented ||
@@ -77,7 +77,7 @@ export function match(routes, path) {
       };
     } catch {
       return null;
-    } // a lone % in it: no page of ours
+    } // malformed % escape: not one of our pages
   }
   return null;
 }

@@ -1,4 +1,4 @@
-// Params and their JSON schemas as form fields: which kind of field, text to values and back. No DOM here.
+// Form fields for params with JSON schemas: kind of field, conversion between text and values. No DOM here.
 
 const typesOf = (schema) => [schema.type ?? []].flat();
 
@@ -35,7 +35,7 @@ const isTextual = (items, value) =>
 
 export const mayBeNull = (schema) => typesOf(schema).includes("null") || schema.enum?.includes(null) || false;
 
-/** What the field shows for a value; booleans stay booleans. */
+/** The text a field shows for a value; booleans stay booleans. */
 export function toText(kind, value) {
   if (kind === "boolean") return value === true;
   if (kind === "enum") return value === undefined ? "" : JSON.stringify(value);
@@ -47,44 +47,44 @@ export function toText(kind, value) {
   return String(value);
 }
 
-/** The value that a field's text means; raises an Error with words for people. */
+/** Parse a field's text into a value; throws an Error with a message for the user. */
 export function toValue(kind, text, schema) {
   if (kind === "boolean") return text;
   if (kind === "enum") return text === "" ? missing(schema, "choose one") : JSON.parse(text);
   if (kind === "lines") return text.split("\n").filter((line) => line !== "");
   if (kind === "text" || kind === "multiline") return text === "" && mayBeNull(schema) ? null : text;
-  if (text.trim() === "") return missing(schema, "give it a value");
+  if (text.trim() === "") return missing(schema, "a value is required");
   if (kind === "number") return numberOf(text, schema);
   if (kind === "date-time") return utc(text);
   if (kind === "json") {
     try {
       return JSON.parse(text);
     } catch {
-      throw new Error(`is no JSON: ${text.length > 30 ? text.slice(0, 30) + " …" : text}`);
+      throw new Error(`is not valid JSON: ${text.length > 30 ? text.slice(0, 30) + " …" : text}`);
     }
   }
   return text;
 }
 
-function missing(schema, words) {
+function missing(schema, message) {
   if (mayBeNull(schema)) return null;
-  throw new Error(words);
+  throw new Error(message);
 }
 
 function numberOf(text, schema) {
   const value = Number(text);
-  if (!Number.isFinite(value)) throw new Error(`is no number: ${text}`);
+  if (!Number.isFinite(value)) throw new Error(`is not a number: ${text}`);
   if (/^\s*[+-]?\d+\s*$/.test(text) && !Number.isSafeInteger(value))
-    throw new Error("is more than a browser can count: trigger it on the command line");
+    throw new Error("is too large for the browser: use the command line instead");
   if (typesOf(schema).includes("integer") && !typesOf(schema).includes("number") && !Number.isInteger(value))
-    throw new Error(`is no whole number: ${text}`);
+    throw new Error(`is not a whole number: ${text}`);
   return value;
 }
 
 /** The value of a `datetime-local` field, read as UTC. */
 export const utc = (text) => (text ? `${text.length === 16 ? text + ":00" : text}Z` : null);
 
-/** The limits of a schema in words: "1 to 14", "at least 2 characters". */
+/** The limits of a schema as text: "1 to 14", "at least 2 characters". */
 export function limitsOf(schema) {
   const words = [];
   if (schema.minimum !== undefined && schema.maximum !== undefined)

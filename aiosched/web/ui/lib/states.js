@@ -1,4 +1,4 @@
-// States by colour, glyph and text: no view relies on colour alone. Colours are CSS variables of base.css.
+// States with colour, glyph and text: no view relies on colour alone. Colours are CSS variables in base.css.
 
 export const STATES = {
   success: { glyph: "✓", label: "success" },
@@ -19,10 +19,10 @@ export const STATES = {
   mixed: { glyph: "≡", label: "mixed" },
 };
 
-/** The facts of a state; unknown ones show as themselves. */
+/** Glyph and label of a state; unknown states are shown by name. */
 export const stateOf = (name) => STATES[name || "none"] || { glyph: "?", label: name };
 
-/** Which of many states stands for all of them: the one that people must see first. */
+/** Which of many states represents them all: the most urgent one. */
 const WORST = [
   "failed",
   "upstream_failed",
@@ -41,16 +41,16 @@ const WORST = [
 ];
 export const worst = (counts) => WORST.find((state) => counts[state]) || "none";
 
-/** Counts of states as `[state, count]`, the ones that matter first. */
+/** State counts as `[state, count]`, most urgent first. */
 export const byState = (counts) =>
   WORST.filter((state) => counts[state]).map((state) => [state, counts[state]]);
 
-/** The states of runs, and how runs come about. */
+/** The states and types of runs. */
 export const RUN_STATES = ["queued", "running", "success", "failed"];
 export const RUN_TYPES = ["scheduled", "manual", "backfill", "asset_triggered"];
-export const runTypeWords = (type) => (type === "asset_triggered" ? "by assets" : type);
+export const runTypeWords = (type) => (type === "asset_triggered" ? "asset-triggered" : type);
 
-/** A state's colour as the browser has it now, for canvases. */
+/** The current colour of a state, for canvases. */
 export function colour(name) {
   return (
     getComputedStyle(document.documentElement)

@@ -1,5 +1,5 @@
-// Runs before anything is painted, so that no page flashes in the wrong colours.
+// Runs before the first paint, to avoid a flash in the wrong theme.
 {
-  const kept = localStorage.getItem("aiosched.theme");
-  if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
+  const saved = localStorage.getItem("aiosched.theme");
+  if (saved === "light" || saved === "dark") document.documentElement.dataset.theme = saved;
 }

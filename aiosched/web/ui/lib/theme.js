@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it.
+// Theme: light, dark, or the system's.
 import { signal } from "./html.js";
 
 export const theme = signal(localStorage.getItem("aiosched.theme") || "system");

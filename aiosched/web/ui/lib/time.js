@@ -1,14 +1,14 @@
-// Instants and durations for people. One key switches all of them between UTC and the browser's zone.
+// Formats timestamps and durations. One key switches between UTC and the browser's time zone.
 import { signal } from "./html.js";
 
-/** "utc" or "local", kept between visits. */
+/** "utc" or "local", persisted in the browser. */
 export const zone = signal(localStorage.getItem("aiosched.zone") === "local" ? "local" : "utc");
 export function switchZone() {
   zone.value = zone.value === "utc" ? "local" : "utc";
   localStorage.setItem("aiosched.zone", zone.value);
 }
 
-/** The time now, moved once a second, for "3 m ago" and countdowns. */
+/** The current time, updated every second, for "3 m ago" and countdowns. */
 export const now = signal(Date.now());
 setInterval(() => {
   if (!document.hidden) now.value = Date.now();
@@ -16,7 +16,7 @@ setInterval(() => {
 
 const pad = (n, width = 2) => String(n).padStart(width, "0");
 
-/** `2026-11-20 12:00:05`, in the chosen zone; "" for null. Milliseconds on request. */
+/** `2026-11-20 12:00:05` in the selected zone; "" for null. With `ms`, includes milliseconds. */
 export function instant(value, { ms = false } = {}) {
   if (!value) return "";
   const d = new Date(value);
@@ -27,7 +27,7 @@ export function instant(value, { ms = false } = {}) {
   return ms ? `${text}.${pad(part("Milliseconds"), 3)}` : text;
 }
 
-/** The name of the chosen zone. */
+/** The name of the selected zone. */
 export const zoneName = () => (zone.value === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
 
 /** `4 m 12 s`, `310 ms`, `2 d 3 h`; "" for null. */
@@ -42,7 +42,7 @@ export function duration(seconds) {
   return `${sign}${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-/** Seconds between two instants; the second defaults to now. */
+/** Seconds between two timestamps; the second defaults to now. */
 export const secondsBetween = (from, to) =>
   from ? ((to ? Date.parse(to) : now.value) - Date.parse(from)) / 1000 : null;
 

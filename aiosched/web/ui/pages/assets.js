@@ -1,4 +1,4 @@
-// Assets: who makes them and who waits for them as a picture, the list, their events, and emitting one.
+// Assets: the list, and the lineage graph of producers and consumers.
 import { html } from "../lib/html.js";
 import { useList } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
@@ -10,7 +10,7 @@ import { KINDS, dags } from "./assets/links.js";
 export function Assets() {
   const tab = query.value.tab || "list";
   return html`
-    <${Page} title="Assets" lead="Tasks make assets; DAGs that wait for them run.">
+    <${Page} title="Assets" lead="Tasks update assets; DAGs scheduled on them run when they change.">
       <${Tabs}
         tabs=${[
           ["list", "List"],
@@ -30,17 +30,17 @@ function AssetList() {
       head: "Asset",
       cell: (a) => html`
         <${Link} to=${path("assets", a.name)}>${a.name}<//>${" "}
-        ${!a.is_active && html`<${Tag} kind="warn">no DAG names it<//>`}
+        ${!a.is_active && html`<${Tag} kind="warn">not used by any DAG<//>`}
       `,
     },
-    { head: "Address", cell: (a) => html`<code class="soft">${a.uri}</code>` },
-    { head: "Made by", cell: (a) => dags(a.producers) },
-    { head: "Waited for by", cell: (a) => dags(a.consumers) },
+    { head: "URI", cell: (a) => html`<code class="soft">${a.uri}</code>` },
+    { head: "Produced by", cell: (a) => dags(a.producers) },
+    { head: "Consumed by", cell: (a) => dags(a.consumers) },
     { head: "Last event", cell: (a) => html`<${When} at=${a.last_event_at} ago none="never" />` },
   ];
   const empty = html`
-    <${Empty} title="No asset yet">
-      A task with an asset among its outlets, or a DAG with one in its schedule, makes it appear here.
+    <${Empty} title="No assets yet">
+      Assets appear here when a task has them as outlets or a DAG has them in its schedule.
     <//>
   `;
   return html`

@@ -1,4 +1,4 @@
-// Audit: every request of a person or a program, and what became of it.
+// Audit log: every request by a user or a program, and its outcome.
 import { html } from "../lib/html.js";
 import { useList } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
@@ -18,28 +18,28 @@ export function Audit() {
   /** @type {Column<Api["Command"]>[]} */
   const columns = [
     { head: "", cell: (c) => html`<span class="faint tabular">${c.id}</span>` },
-    { head: "At", cell: (c) => html`<${When} at=${c.created_at} />` },
-    { head: "Who", cell: (c) => c.requested_by },
-    { head: "What", cell: (c) => html`<code>${c.verb}</code>` },
+    { head: "Time", cell: (c) => html`<${When} at=${c.created_at} />` },
+    { head: "Requested by", cell: (c) => c.requested_by },
+    { head: "Request", cell: (c) => html`<code>${c.verb}</code>` },
     { head: "DAG", cell: (c) => c.dag_id && html`<${Link} to=${path("dags", c.dag_id)}>${c.dag_id}<//>` },
-    { head: "Became", cell: (c) => html`<${Tag} kind=${KINDS[c.state]}>${c.state}<//>` },
-    { head: "Why", cell: (c) => c.reason || html`<span class="faint">–</span>` },
+    { head: "Outcome", cell: (c) => html`<${Tag} kind=${KINDS[c.state]}>${c.state}<//>` },
+    { head: "Reason", cell: (c) => c.reason || html`<span class="faint">–</span>` },
     {
       head: "",
       cell: (c) => html`
         <details class="folded inline">
-          <summary>with</summary>
+          <summary>Details</summary>
           <${Text} text=${pretty({ args: c.args, result: c.result })} />
         </details>
       `,
     },
   ];
-  const none = dag_id || verb || state ? "No request is like this" : "Nobody has asked for anything yet";
+  const none = dag_id || verb || state ? "No matching requests" : "No requests yet";
   const empty = html`<${Empty} title=${none} />`;
   return html`
     <${Page}
       title="Audit"
-      lead="What people and programs asked for, newest first."
+      lead="Requests by users and programs, newest first."
       actions=${
         html`
           <${FilterField} name="dag_id" words="DAG id" />
@@ -47,11 +47,7 @@ export function Audit() {
         `
       }
     >
-      <${Choices}
-        name="state"
-        label="What became of it"
-        options=${Object.keys(KINDS).map((one) => [one, one])}
-      />
+      <${Choices} name="state" label="Outcome" options=${Object.keys(KINDS).map((one) => [one, one])} />
       <${Card} plain>
         <${Table} columns=${columns} list=${list} keyOf=${(c) => c.id} empty=${empty} caption="Requests" />
       <//>

@@ -1,4 +1,4 @@
-// Backfills: how far they are, pausing and cancelling, and making one after a look at what becomes of each date.
+// Backfills: progress, pausing, cancelling, and creating one.
 import { html, useState } from "../lib/html.js";
 import { at, post } from "../lib/api.js";
 import { useList, useResource } from "../lib/resources.js";
@@ -12,19 +12,15 @@ import { BackfillDialog } from "./backfills/create.js";
 const KINDS = { running: "good", paused: "warn", cancelled: "danger" };
 
 const VERBS = {
-  pause: ["Pause", "Runs that run go on; no further run of it starts.", "It is paused."],
-  resume: ["Resume", "Its runs start again, under its own limit.", "It goes on."],
-  cancel: [
-    "Cancel",
-    "Runs that are queued fail, those that run go on. This cannot be undone.",
-    "It is cancelled.",
-  ],
+  pause: ["Pause", "Running runs continue; no further runs are started.", "Backfill paused."],
+  resume: ["Resume", "Runs are started again, up to the limit of the backfill.", "Backfill resumed."],
+  cancel: ["Cancel", "Queued runs fail, running ones continue. This cannot be undone.", "Backfill cancelled."],
 };
 
 export function Backfills() {
   const { dag_id, make } = query.value;
   const list = useList("backfills", { dag_id }, { kinds: ["run", "command", "dag"], limit: 50 });
-  const [asked, setAsked] = useState(null);
+  const [action, setAction] = useState(null);
   const actions = html`
     <${FilterField} name="dag_id" words="DAG id" />
     <${Allowed}>
@@ -34,15 +30,15 @@ export function Backfills() {
     <//>
   `;
   const empty = html`
-    <${Empty} title="No backfill" command="aiosched backfill create DAG --from 2026-01-01 --to 2026-01-31">
-      A backfill makes the runs of past dates, under a limit of its own.
+    <${Empty} title="No backfills" command="aiosched backfill create DAG --from 2026-01-01 --to 2026-01-31">
+      A backfill creates runs for past dates, with its own concurrency limit.
     <//>
   `;
   return html`
     <${Page} title="Backfills" actions=${actions}>
       <${Card} plain>
         <${Table}
-          columns=${columnsOf(setAsked)}
+          columns=${columnsOf(setAction)}
           list=${list}
           keyOf=${(b) => b.id}
           empty=${empty}
@@ -52,11 +48,11 @@ export function Backfills() {
       ${make && html`
         <${BackfillDialog} dagId=${dag_id} onClose=${() => setQuery({ make: null })} onDone=${list.reload} />
       `}
-      ${asked && html`
+      ${action && html`
         <${Change}
-          backfill=${asked[0]}
-          verb=${asked[1]}
-          onClose=${() => setAsked(null)}
+          backfill=${action[0]}
+          verb=${action[1]}
+          onClose=${() => setAction(null)}
           onDone=${list.reload}
         />
       `}
@@ -65,7 +61,7 @@ export function Backfills() {
 }
 
 /** @returns {Column<Api["Backfill"]>[]} */
-const columnsOf = (setAsked) => [
+const columnsOf = (setAction) => [
   { head: "", cell: (b) => html`<span class="faint tabular">${b.id}</span>` },
   { head: "DAG", cell: (b) => html`<${Link} to=${path("dags", b.dag_id)}>${b.dag_id}<//>` },
   {
@@ -79,20 +75,20 @@ const columnsOf = (setAsked) => [
   { head: "State", cell: (b) => html`<${BackfillState} of=${b} />` },
   { head: "Progress", cell: (b) => html`<${Progress} of=${b} />` },
   {
-    head: "At a time",
+    head: "Max active runs",
     right: true,
     cell: (b) => html`
       ${b.max_active_runs}
       ${b.backwards && html`
         ${" "}
-        <span class="faint" title="from the newest date to the oldest">
+        <span class="faint" title="newest date first">
           backwards
         </span>
       `}
     `,
   },
-  { head: "Made", cell: (b) => html`<${When} at=${b.created_at} ago />` },
-  { head: "", cell: (b) => html`<${Actions} of=${b} setAsked=${setAsked} />` },
+  { head: "Created", cell: (b) => html`<${When} at=${b.created_at} ago />` },
+  { head: "", cell: (b) => html`<${Actions} of=${b} setAction=${setAction} />` },
 ];
 
 /** @param {Props<{ of: Api["Backfill"] }>} props */
@@ -107,23 +103,23 @@ function BackfillState({ of: b }) {
 }
 
 /** @param {Props<{ of: Api["Backfill"] }>} props */
-function Actions({ of: b, setAsked }) {
+function Actions({ of: b, setAction }) {
   const { state } = b;
   return html`
     <${Allowed} quiet>
       <span class="row near">
         ${state === "running" && html`
-          <button class="button small" onClick=${() => setAsked([b, "pause"])}>
+          <button class="button small" onClick=${() => setAction([b, "pause"])}>
             Pause
           </button>
         `}
         ${state === "paused" && html`
-          <button class="button small" onClick=${() => setAsked([b, "resume"])}>
+          <button class="button small" onClick=${() => setAction([b, "resume"])}>
             Resume
           </button>
         `}
         ${(state === "running" || state === "paused") && html`
-          <button class="button small danger" onClick=${() => setAsked([b, "cancel"])}>
+          <button class="button small danger" onClick=${() => setAction([b, "cancel"])}>
             Cancel
           </button>
         `}
@@ -132,7 +128,7 @@ function Actions({ of: b, setAsked }) {
   `;
 }
 
-/** Why nothing of a backfill runs, where that is simple. */
+/** Why no run of a backfill is running, if the DAG is paused. */
 function Held({ dagId }) {
   const dag = useResource(at("dags", dagId), {}, { kinds: ["dag", "command"] });
   return dag.data.value?.is_paused ? html`
@@ -164,12 +160,12 @@ function Progress({ of: b }) {
 
 /** @param {Props<{ backfill: Api["Backfill"] }>} props */
 function Change({ backfill, verb, onClose, onDone }) {
-  const [words, told, done] = VERBS[verb];
+  const [words, effect, done] = VERBS[verb];
   const left = backfill.total - backfill.finished;
   return html`
     <${Confirm}
       title=${`${words} backfill ${backfill.id} of ${backfill.dag_id}`}
-      words=${words}
+      submitLabel=${words}
       danger=${verb === "cancel"}
       act=${() => post(`backfills/${backfill.id}/${verb}`)}
       done=${done}
@@ -177,9 +173,9 @@ function Change({ backfill, verb, onClose, onDone }) {
       onClose=${onClose}
       onDone=${onDone}
     >
-      <p>${told}</p>
+      <p>${effect}</p>
       <p class="soft">
-        ${left} of its ${backfill.total} runs are not finished, ${backfill.running} run now.
+        ${left} of ${backfill.total} runs unfinished, ${backfill.running} running.
       </p>
     <//>
   `;

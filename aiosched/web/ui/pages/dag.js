@@ -1,4 +1,4 @@
-// A DAG: its header with switch and actions, and its views as tabs.
+// A DAG: header with pause switch and actions, and its views as tabs.
 import { html } from "../lib/html.js";
 import { at, may } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
@@ -60,7 +60,7 @@ export function DagPage({ dag: dagId }) {
   return html`<${Dag} dag=${dag} reload=${facts.reload} />`;
 }
 
-/** The address of a tab, which keeps the run and the groups that are folded. */
+/** The path of a tab, keeping the selected run and the folded groups. */
 function addressOf(tab) {
   const kept = ["run", "fold"].filter((name) => query.value[name]).map((name) => [name, query.value[name]]);
   return `${here.value.path}?${new URLSearchParams([["tab", tab], ...kept])}`;
@@ -71,11 +71,13 @@ function Dag({ dag, reload }) {
   const dagId = dag.dag_id;
   const triggering = query.value.trigger === "1" && may("operator");
   const View = VIEWS[query.value.tab] ?? GridTab;
-  TABS.forEach(([tab, words], i) => useKey(String(i + 1), `${words} of the DAG`, () => go(addressOf(tab))));
-  useKey("r", "trigger a run of the DAG", () => may("operator") && setQuery({ trigger: "1" }));
+  TABS.forEach(([tab, words], i) =>
+    useKey(String(i + 1), `show the DAG's ${words} tab`, () => go(addressOf(tab))),
+  );
+  useKey("r", "trigger the DAG", () => may("operator") && setQuery({ trigger: "1" }));
   const actions = html`
     <label class="row soft">
-      <${PauseSwitch} dag=${dag} onDone=${reload} /> ${dag.is_paused ? "paused" : "on"}
+      <${PauseSwitch} dag=${dag} onDone=${reload} /> ${dag.is_paused ? "paused" : "active"}
     </label>
     ${may("operator") && html`
       <button class="button primary" onClick=${() => setQuery({ trigger: "1" })}>
@@ -127,19 +129,19 @@ const Lead = ({ dag }) => html`
 
 const runs = (n) => `${n === 100 ? "100 or more" : n} ${n === 1 ? "run" : "runs"}`;
 
-/** A DAG that is paused, in words: how many runs wait for that, how many have begun. */
+/** The notice for a paused DAG: how many runs are waiting, how many are in progress. */
 function pausedWords(waiting, active) {
-  const [waits, it] = waiting === 1 ? ["waits", "it"] : ["wait", "them"];
-  const none = "This DAG is paused: no runs are made by schedule.";
+  const [are, them] = waiting === 1 ? ["is", "it"] : ["are", "them"];
+  const none = "This DAG is paused: no scheduled runs are created.";
   const words = waiting
-    ? `This DAG is paused, and ${runs(waiting)} ${waits}: unpause it to let ${it} start.`
+    ? `This DAG is paused and ${runs(waiting)} ${are} waiting: unpause the DAG to start ${them}.`
     : none;
-  const [have, start] = active === 1 ? ["has", "starts"] : ["have", "start"];
-  return active ? `${words} ${runs(active)} that ${have} begun ${start} no further tasks.` : words;
+  const start = active === 1 ? "starts" : "start";
+  return active ? `${words} ${runs(active)} in progress ${start} no further tasks.` : words;
 }
 
 /**
- * What is not as it should be: nothing is silent.
+ * Problems of the DAG that need attention.
  * @param {Props<{ dag: Api["Dag"] }>} props
  */
 function Warnings({ dag }) {
@@ -154,14 +156,14 @@ function Warnings({ dag }) {
     ${dag.has_import_errors && html`
       <${Notice} kind="danger">
         <span>
-          The file <code>${dag.file}</code> can no longer be read; this is the last version that could.${" "}
-          <${Link} to="/import-errors">See the error<//>
+          The file <code>${dag.file}</code> can no longer be parsed; this is the last version that could be.${" "}
+          <${Link} to="/import-errors">View error<//>
         </span>
       <//>
     `}
     ${dag.is_stale && html`
       <${Notice} kind="warn">
-        The file of this DAG is gone: nothing is scheduled any more. Its history stays.
+        The file of this DAG has been removed: it is no longer scheduled. Its history is kept.
       <//>
     `}
     ${dag.is_paused && html`

@@ -1,4 +1,4 @@
-// All DAGs: pause switch, schedule, the last runs as bars, how they usually go, the next run.
+// All DAGs: pause switch, schedule, the last runs as bars, statistics, the next run.
 import { html, useEffect, useMemo, useRef, useSignal, useState } from "../lib/html.js";
 import { Problem, get } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
@@ -11,19 +11,19 @@ import { Filter, SearchField } from "../parts/form.js";
 import { Table } from "../parts/table.js";
 import { columnsOf } from "./dags/columns.js";
 
-const PIECE = 50; // DAGs whose runs are asked for at a time
+const BATCH = 50; // DAGs per statistics request
 
 const STATUSES = [
   ["active", "active"],
   ["paused", "paused"],
   ["error", "with import errors"],
-  ["stale", "without their file"],
+  ["stale", "with missing file"],
 ];
 
 export function Dags() {
   const { q, tag, status } = query.value;
-  const wish = { pattern: q ? `*${q}*` : null, tag, status };
-  const list = useList("dags", wish, { kinds: ["dag", "run"], limit: 50, calm: 1500 });
+  const filters = { pattern: q ? `*${q}*` : null, tag, status };
+  const list = useList("dags", filters, { kinds: ["dag", "run"], limit: 50, delay: 1500 });
   const statistics = useStatistics(list.items.value.map((dag) => dag.dag_id));
   const [triggering, setTriggering] = useState(null);
   const columns = columnsOf(statistics, { reload: list.reload, trigger: setTriggering });
@@ -49,7 +49,7 @@ export function Dags() {
 function Filters({ dags }) {
   const { q, tag, status } = query.value;
   const search = useRef(null);
-  useKey("/", "search the DAGs", () => search.current?.focus());
+  useKey("/", "search DAGs", () => search.current?.focus());
   const tags = [...new Set([...dags.flatMap((dag) => dag.tags), ...(tag ? [tag] : [])])].sort();
   return html`
     <div class="row">
@@ -81,49 +81,49 @@ function Filters({ dags }) {
 function NoDag({ filtered }) {
   if (filtered)
     return html`
-      <${Empty} title="No such DAG">
+      <${Empty} title="No matching DAGs">
         <button class="button" onClick=${() => setQuery({ q: null, tag: null, status: null })}>
-          Remove the filters
+          Clear filters
         </button>
       <//>
     `;
   return html`
-    <${Empty} title="No DAG yet" command="aiosched init demo">
-      Put a DAG file into the DAGs folder: it appears here when it is parsed.
+    <${Empty} title="No DAGs yet" command="aiosched init demo">
+      Put a DAG file into the DAGs folder: it appears here once parsed.
     <//>
   `;
 }
 
-/** The last runs of many DAGs: a Map by id, asked in pieces; those that have news are asked again. */
+/** The statistics of many DAGs as a Map by id, loaded in batches; DAGs whose runs change are reloaded. */
 function useStatistics(ids) {
   const known = useSignal(new Map());
-  const asker = useMemo(() => {
+  const loader = useMemo(() => {
     const wanted = new Set();
-    let due = null;
+    let timer = null;
     const read = async () => {
-      const some = [...wanted].slice(0, PIECE);
+      const some = [...wanted].slice(0, BATCH);
       some.forEach((id) => wanted.delete(id));
       try {
         const { items } = await get("dag-statistics", { dag_id: some });
         known.value = new Map([...known.value, ...items.map((one) => [one.dag_id, one])]);
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
-      } // the list itself says that nothing can be read
-      due = wanted.size ? setTimeout(read, 0) : null;
+      } // the list itself shows the error
+      timer = wanted.size ? setTimeout(read, 0) : null;
     };
     return {
-      ask: (some, soon) => {
+      load: (some, delay) => {
         some.forEach((id) => wanted.add(id));
-        if (wanted.size) due ??= setTimeout(read, soon);
+        if (wanted.size) timer ??= setTimeout(read, delay);
       },
-      end: () => clearTimeout(due),
+      end: () => clearTimeout(timer),
     };
   }, []);
   const shown = useRef(ids);
   shown.current = ids;
   useEffect(
     () =>
-      asker.ask(
+      loader.load(
         ids.filter((id) => !known.value.has(id)),
         0,
       ),
@@ -131,12 +131,12 @@ function useStatistics(ids) {
   );
   useEffect(() => {
     const off = onPatch((patch) => {
-      if (patch.kind === "reset") asker.ask(shown.current, 500);
-      else if (patch.kind === "run" && shown.current.includes(patch.dag_id)) asker.ask([patch.dag_id], 500);
+      if (patch.kind === "reset") loader.load(shown.current, 500);
+      else if (patch.kind === "run" && shown.current.includes(patch.dag_id)) loader.load([patch.dag_id], 500);
     });
     return () => {
       off();
-      asker.end();
+      loader.end();
     };
   }, []);
   return known.value;

@@ -1,4 +1,4 @@
-// Home: health, what runs and waits, what needs attention, past and coming runs.
+// Home: health, running and waiting tasks, what needs attention, recent and upcoming runs.
 import { html, useEffect, useRef } from "../lib/html.js";
 import { useResource } from "../lib/resources.js";
 import { href, path } from "../lib/router.js";
@@ -25,15 +25,15 @@ const HEALTH = {
 };
 
 export function Home() {
-  const due = useRef(null);
+  const timer = useRef(null);
   const summary = useResource(
     "summary",
     {},
     {
       kinds: ["run", "dag", "pool", "command", "scheduler"],
-      onNews: (data) => {
-        due.current ??= setTimeout(() => {
-          due.current = null;
+      onUpdate: (data) => {
+        timer.current ??= setTimeout(() => {
+          timer.current = null;
           summary.reload();
         }, 1500);
         return data;
@@ -41,12 +41,12 @@ export function Home() {
     },
   );
   useEffect(() => {
-    const again = setInterval(() => {
+    const poll = setInterval(() => {
       if (!document.hidden) summary.reload();
-    }, 10_000); // figures of schedulers come with their leases
+    }, 10_000); // schedulers report their metrics when they renew their leases
     return () => {
-      clearInterval(again);
-      clearTimeout(due.current);
+      clearInterval(poll);
+      clearTimeout(timer.current);
     };
   }, [summary]);
   const data = summary.data.value;
@@ -117,10 +117,10 @@ function Figures({ counts }) {
         counts.queued,
         "tasks queued",
         counts.oldest_queued_at
-          ? `the oldest ${relative(counts.oldest_queued_at)}`
+          ? `oldest queued ${relative(counts.oldest_queued_at)}`
           : counts.queued_runs
-            ? `${counts.queued_runs} runs wait`
-            : "nothing waits",
+            ? `${counts.queued_runs} ${counts.queued_runs === 1 ? "run" : "runs"} waiting`
+            : "none waiting",
         "/pools",
       )}
       ${figure(
@@ -129,7 +129,7 @@ function Figures({ counts }) {
         `${counts.scheduled} and ${counts.deferred}`,
         "/runs?state=running",
       )}
-      ${figure(counts.failed_runs_24h, "runs failed", "in 24 hours", "/runs?state=failed", "danger")}
+      ${figure(counts.failed_runs_24h, "runs failed", "in the last 24 hours", "/runs?state=failed", "danger")}
       ${figure(
         counts.late_dags,
         "DAGs are late",
@@ -141,19 +141,21 @@ function Figures({ counts }) {
   `;
 }
 
-/** Where to go and what to do about something that needs somebody. */
-/** @param {Api["Attention"]} one */
+/**
+ * The link that helps with an item: its path and label.
+ * @param {Api["Attention"]} one
+ */
 function remedy({ kind, dag_id, run_id }) {
   const dag = dag_id && path("dags", dag_id);
-  if (kind === "scheduler") return ["/schedulers", "Look at the schedulers"];
-  if (kind === "import_error") return ["/import-errors", "Look at the error"];
-  if (kind === "pool") return ["/pools", "Look at the pools"];
+  if (kind === "scheduler") return ["/schedulers", "View schedulers"];
+  if (kind === "import_error") return ["/import-errors", "View error"];
+  if (kind === "pool") return ["/pools", "View pools"];
   if (kind === "failed")
     return run_id
-      ? [path("dags", dag_id, "runs", run_id), "Look at the run"]
-      : [`${dag}?tab=runs&state=failed`, "Look at the runs"];
-  if (kind === "paused") return [`${dag}?tab=runs&state=queued`, "See what waits, unpause"];
-  return [dag ?? "/dags", "Look at the DAG"];
+      ? [path("dags", dag_id, "runs", run_id), "View run"]
+      : [`${dag}?tab=runs&state=failed`, "View runs"];
+  if (kind === "paused") return [`${dag}?tab=runs&state=queued`, "View waiting runs"];
+  return [dag ?? "/dags", "View DAG"];
 }
 
 /** @param {Props<{ items: Api["Attention"][] }>} props */
@@ -165,7 +167,7 @@ function Attention({ items }) {
         <span class="home-quiet good">
           <i aria-hidden="true">✓</i>
           <span>
-            <b>Nothing needs you.</b> No failed, late or stuck DAG, and every file can be read.
+            <b>All clear.</b> No failed, late or stuck DAGs and no import errors.
           </span>
         </span>
       </section>

@@ -1,4 +1,4 @@
-// Import errors: the line of the user's file that failed, with the code around it; every file and how its parsing went.
+// Import errors: the failing line of each file with the code around it; all files with their parse results.
 import { html } from "../lib/html.js";
 import { useList } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
@@ -18,7 +18,7 @@ import {
 import { Choices, Folded } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 
-/** The frame's lines; the marked one stands out. */
+/** The code frame, with the failing line highlighted. */
 const Frame = ({ text }) => html`
   <pre class="frame" tabindex="0" aria-label="Code around the error">
     ${text
@@ -34,10 +34,7 @@ const Frame = ({ text }) => html`
 
 export function ImportErrors() {
   return html`
-    <${Page}
-      title="Import errors"
-      lead="DAG files that cannot be read, and how long reading each of them takes."
-    >
+    <${Page} title="Import errors" lead="DAG files that fail to parse, and how long each file takes to parse.">
       <${Tabs}
         tabs=${[
           ["errors", "Errors"],
@@ -67,8 +64,8 @@ function Errors() {
   if (!items.length)
     return html`
       <${Card}>
-        <${Empty} title="Every file can be read">
-          When a DAG file breaks, its error stands here; the DAGs of its last good version stay.
+        <${Empty} title="No import errors">
+          When a DAG file fails to parse, the error appears here; its DAGs stay at their last good version.
         <//>
       <//>
     `;
@@ -86,7 +83,7 @@ function Errors() {
           }
           actions=${
             html`<span class="faint">
-              read <${When} at=${one.parsed_at} ago />
+              parsed <${When} at=${one.parsed_at} ago />
             </span>`
           }
         >
@@ -95,7 +92,7 @@ function Errors() {
             ${one.code_frame && html`<${Frame} text=${one.code_frame} />`}
             ${one.dag_ids.length > 0 && html`
               <p class="row soft">
-                Its DAGs run as they were before: <${DagLinks} ids=${one.dag_ids} />
+                Still running the last good version: <${DagLinks} ids=${one.dag_ids} />
               </p>
             `}
             ${one.traceback && html`<${Folded} title="Traceback" text=${one.traceback} />`}
@@ -126,7 +123,7 @@ function Files() {
   const list = useList(
     "files",
     { failed: failed === "true" || failed === "false" ? failed : null },
-    { kinds: ["dag"], calm: 1500 },
+    { kinds: ["dag"], delay: 1500 },
   );
   const columns = [
     { head: "File", cell: (f) => html`<code>${f.file}</code>` },
@@ -134,17 +131,17 @@ function Files() {
       head: "DAGs",
       cell: (f) => (f.dag_ids.length ? html`<${DagLinks} ids=${f.dag_ids} />` : html`<span class="faint">none</span>`),
     },
-    { head: "Last read", cell: (f) => html`<${When} at=${f.parsed_at} ago none="never" />` },
-    { head: "Took", right: true, cell: (f) => html`<${Duration} seconds=${f.seconds} />` },
+    { head: "Last parsed", cell: (f) => html`<${When} at=${f.parsed_at} ago none="never" />` },
+    { head: "Duration", right: true, cell: (f) => html`<${Duration} seconds=${f.seconds} />` },
     {
-      head: "Became",
+      head: "Result",
       cell: (f) =>
         f.has_error ? html`
           <${Link} to="/import-errors">
             <${Tag} kind="danger">✕ error<//>
           <//>
         ` : html`
-          <${Tag} kind="good">✓ read<//>
+          <${Tag} kind="good">✓ parsed<//>
         `,
     },
     {
@@ -162,19 +159,19 @@ function Files() {
   ];
   const empty = html`
     <${Empty}
-      title=${failed ? "No file is like this" : "No DAG file yet"}
+      title=${failed ? "No matching files" : "No DAG files yet"}
       command=${failed ? null : "aiosched init demo"}
     >
       ${failed
-        ? "Take the filter away to see all."
-        : "Put a DAG file into the DAGs folder: it appears here when it is parsed."}
+        ? "Clear the filter to see all files."
+        : "Put a DAG file into the DAGs folder: it appears here once parsed."}
     <//>
   `;
   return html`
     <div class="stack tight">
       <${Choices}
         name="failed"
-        label="What became of it"
+        label="Result"
         options=${[
           ["true", "with errors"],
           ["false", "without errors"],

@@ -1,4 +1,4 @@
-// The login: shown in place of everything else while the server wants one.
+// The login page, shown instead of everything else while a login is required.
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { get, loginNeeded, me, post } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
@@ -6,8 +6,8 @@ import { Notice } from "../parts/basics.js";
 
 const REFUSED = {
   "not-invited":
-    "Your organisation knows you, but here you have no role, or you may no longer log in: ask an administrator.",
-  "login-expired": "That login took too long, or was started in another window: log in again.",
+    "Your login succeeded, but you have no role here or your account is disabled: ask an administrator.",
+  "login-expired": "The login took too long or was started in another window: log in again.",
 };
 
 export function Login() {
@@ -23,11 +23,11 @@ export function Login() {
   const back = refused ? "" : location.href.slice(document.baseURI.length);
   const send = async (event) => {
     event.preventDefault();
-    const given = Object.fromEntries(new FormData(event.target));
+    const fields = Object.fromEntries(new FormData(event.target));
     setBusy(true);
     setError(null);
     try {
-      me.value = await post("login", { name: given.name, password: given.password });
+      me.value = await post("login", { name: fields.name, password: fields.password });
       loginNeeded.value = false;
       setQuery({ refused: null });
     } catch (problem) {
@@ -42,11 +42,10 @@ export function Login() {
         <h1 id="login-title">
           <img src="ui/icon.svg" alt="" width="32" height="32" /> aiosched
         </h1>
-        <p class="soft">Log in to see what runs, what waits, and why.</p>
+        <p class="soft">Log in to see what is running, what is waiting, and why.</p>
         ${refused && html`
           <${Notice} kind="danger">
-            ${REFUSED[refused] ??
-              "The login with your organisation did not work: try again, or ask an administrator."}
+            ${REFUSED[refused] ?? "The login with your organisation failed: try again, or ask an administrator."}
           <//>
         `}
         ${method === "oidc" && html`
@@ -57,7 +56,7 @@ export function Login() {
           >
             Log in with your organisation
           </a>
-          <p class="faint">Or with a password of this server:</p>
+          <p class="faint">Or log in with a password:</p>
         `}
         <${Fields} password=${password} wrong=${Boolean(error)} />
         ${error && html`
@@ -69,15 +68,15 @@ export function Login() {
           ${busy ? "Logging in …" : "Log in"}
         </button>
         <p class="faint">
-          No account, or the password is lost? An administrator makes one with${" "}
-          <code>aiosched users create NAME</code> or <code>aiosched users password NAME</code>.
+          No account or forgot your password? An administrator can run <code>aiosched users create NAME</code>${" "}
+          or <code>aiosched users password NAME</code>.
         </p>
       </form>
     </main>
   `;
 }
 
-/** `password` gets the field of the password; `wrong`: the last try was refused. */
+/** `password` is a ref to the password field; `wrong`: the last attempt was rejected. */
 function Fields({ password, wrong }) {
   return html`
     <div class="field">

@@ -1,4 +1,4 @@
-// Pools: how many slots are taken, who holds them, who waits; slots are set in place, after a look at what changes.
+// Pools: used slots, holders and queue; slots can be changed in place, after a confirmation.
 import { html, useState } from "../lib/html.js";
 import { useList } from "../lib/resources.js";
 import { Card, Failure, Loading, Page } from "../parts/basics.js";
@@ -9,15 +9,15 @@ import { LIVE } from "./pools/words.js";
 
 export function Pools() {
   const list = useList("pools", {}, LIVE);
-  const [making, setMaking] = useState(false);
+  const [creating, setCreating] = useState(false);
   const items = list.items.value;
   return html`
     <${Page}
       title="Pools"
-      lead="A pool has slots; a task instance holds some while it is queued or runs."
+      lead="A pool limits concurrency: a task instance holds slots while it is queued or running."
       actions=${
         html`<${Allowed} role="admin">
-          <button class="button primary" onClick=${() => setMaking(true)}>
+          <button class="button primary" onClick=${() => setCreating(true)}>
             New pool …
           </button>
         <//>`
@@ -43,7 +43,7 @@ export function Pools() {
           Show more
         </button>
       `}
-      ${making && html`<${PoolDialog} onClose=${() => setMaking(false)} onDone=${list.reload} />`}
+      ${creating && html`<${PoolDialog} onClose=${() => setCreating(false)} onDone=${list.reload} />`}
     <//>
   `;
 }

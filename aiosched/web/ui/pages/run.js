@@ -1,4 +1,4 @@
-// A run: its facts, why it waits or failed, its task instances by state, its values, and what can be done with it.
+// A run: its properties, why it is waiting or failed, its task instances, its conf, and actions.
 import { html, useEffect, useState } from "../lib/html.js";
 import { at, post } from "../lib/api.js";
 import { watchTopic } from "../lib/live.js";
@@ -8,7 +8,7 @@ import { byState, stateOf } from "../lib/states.js";
 import { duration, secondsBetween } from "../lib/time.js";
 import { ClearDialog } from "../parts/actions/clear.js";
 import { MarkDialog } from "../parts/actions/mark.js";
-import { Card, Empty, Notice, Page, Said, Shown, State, Tabs, When } from "../parts/basics.js";
+import { Announce, Card, Empty, Notice, Page, Shown, State, Tabs, When } from "../parts/basics.js";
 import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed } from "../parts/facts.js";
 import { Chart } from "../parts/gantt/chart.js";
@@ -23,14 +23,14 @@ const ENDS = {
   scheduled: "does not start",
   none: "does not start",
   deferred: "is stopped",
-  up_for_retry: "does not try again",
-  up_for_reschedule: "does not try again",
+  up_for_retry: "is not retried",
+  up_for_reschedule: "is not retried",
   restarting: "is stopped",
 };
 
 const TABS = [
   ["tasks", "Tasks"],
-  ["time", "Time"],
+  ["time", "Timeline"],
   ["details", "Details"],
 ];
 
@@ -67,7 +67,7 @@ function Run({ run, reload }) {
       actions=${html`<${Actions} run=${run} setOpen=${setOpen} />`}
       lead=${html`<${Lead} run=${run} />`}
     >
-      <${Said} words=${`The run is ${stateOf(run.state).label}`} />
+      <${Announce} text=${`The run is ${stateOf(run.state).label}`} />
       <div class="columns wide-first">
         <${RunFacts} run=${run} base=${base} reload=${reload} />
         ${isExplained(run) && html`
@@ -81,12 +81,14 @@ function Run({ run, reload }) {
       ${tab === "tasks" && html`<${Tasks} run=${run} base=${base} />`}
       ${tab === "time" && html`<${Time} run=${run} base=${base} />`}
       ${tab === "details" && html`<${Details} run=${run} />`}
-      ${open && html`<${Asked} of=${open} run=${run} base=${base} onClose=${() => setOpen(null)} onDone=${reload} />`}
+      ${open && html`
+        <${ActionDialog} of=${open} run=${run} base=${base} onClose=${() => setOpen(null)} onDone=${reload} />
+      `}
     <//>
   `;
 }
 
-/** Whether it waits for something, or failed. */
+/** Whether the run is waiting for something or failed. */
 function isExplained({ state, tasks }) {
   const busy = tasks.running || tasks.queued || tasks.deferred;
   return state === "queued" || state === "failed" || (state === "running" && !busy);
@@ -100,7 +102,7 @@ function Lead({ run }) {
       ${run.start_date ? (
         duration(secondsBetween(run.start_date, run.end_date))
       ) : html`
-        may start <${When} at=${run.run_after} ago />
+        due <${When} at=${run.run_after} ago />
       `}
     </span>
     <${StateBar} tasks=${run.tasks} />
@@ -109,7 +111,7 @@ function Lead({ run }) {
 
 /** @param {Props<{ run: Api["RunDetails"] }>} props */
 function Actions({ run, setOpen }) {
-  const over = run.state === "success" || run.state === "failed";
+  const ended = run.state === "success" || run.state === "failed";
   return html`
     <${Allowed}>
       <button class="button" onClick=${() => setOpen("clear")}>
@@ -118,7 +120,7 @@ function Actions({ run, setOpen }) {
       <button class="button" onClick=${() => setOpen("mark")}>
         Mark …
       </button>
-      ${!over && html`
+      ${!ended && html`
         <button class="button danger" onClick=${() => setOpen("cancel")}>
           Cancel …
         </button>
@@ -131,19 +133,19 @@ function Actions({ run, setOpen }) {
  * The dialog of an action: "clear", "mark" or "cancel".
  * @param {Props<{ run: Api["RunDetails"] }>} props
  */
-function Asked({ of, run, base, onClose, onDone }) {
-  const both = { onClose, onDone };
+function ActionDialog({ of, run, base, onClose, onDone }) {
+  const handlers = { onClose, onDone };
   if (of === "clear")
     return html`
       <${ClearDialog}
         dagId=${run.dag_id}
         selection=${{ run_ids: [run.run_id] }}
         options=${{ only_failed: run.state === "failed" }}
-        ...${both}
+        ...${handlers}
       />
     `;
-  if (of === "mark") return html`<${MarkDialog} dagId=${run.dag_id} runId=${run.run_id} ...${both} />`;
-  return html`<${CancelDialog} run=${run} base=${base} ...${both} />`;
+  if (of === "mark") return html`<${MarkDialog} dagId=${run.dag_id} runId=${run.run_id} ...${handlers} />`;
+  return html`<${CancelDialog} run=${run} base=${base} ...${handlers} />`;
 }
 
 /** @param {Props<{ run: Api["RunDetails"] }>} props */
@@ -151,15 +153,15 @@ function CancelDialog({ run, base, onClose, onDone }) {
   return html`
     <${Confirm}
       title="Cancel the run"
-      words="Cancel the run"
+      submitLabel="Cancel the run"
       danger
       act=${() => post(`${base}/cancel`)}
-      done="The run is cancelled."
+      done="Run cancelled."
       cli=${commandLine("runs", "cancel", run.dag_id, run.run_id)}
       onClose=${onClose}
       onDone=${onDone}
     >
-      <p>The run ends as failed. Finished task instances stay as they are.</p>
+      <p>The run ends as failed. Finished task instances are not changed.</p>
       <ul class="plain">
         ${byState(run.tasks)
           .filter(([s]) => ENDS[s])
@@ -178,14 +180,14 @@ function CancelDialog({ run, base, onClose, onDone }) {
 function Time({ run, base }) {
   const gantt = useRunResource(`${base}/gantt`, run.dag_id, run);
   return html`
-    <${Card} title="In time">
+    <${Card} title="Timeline">
       <${Shown} of=${gantt}>
         ${({ items, complete }) =>
           items.length ? html`
-            ${!complete && html`<${Notice} kind="warn">The run has more tries than are shown.<//>`}
+            ${!complete && html`<${Notice} kind="warn">This run has more tries than shown here.<//>`}
             <${Chart} dagId=${run.dag_id} run=${run} items=${items} />
           ` : html`
-            <${Empty} title="Nothing has been tried yet" />
+            <${Empty} title="No tries yet" />
           `
         }
       <//>

@@ -1,4 +1,4 @@
-// All runs, newest first: by state, type, DAG and run id.
+// All runs, newest first, filtered by state, type, DAG and run id.
 import { html } from "../lib/html.js";
 import { useList } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
@@ -8,7 +8,7 @@ import { Card, Empty, Link, Page, State, Tag, When } from "../parts/basics.js";
 import { Choices, FilterField } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 
-/** How long a run took or runs; it counts on while it runs. */
+/** The duration of a run; it keeps counting while the run is running. */
 const took = (run) => (run.start_date ? duration(secondsBetween(run.start_date, run.end_date)) : "–");
 
 export function Runs() {
@@ -37,9 +37,9 @@ export function Runs() {
     { head: "Duration", right: true, cell: (r) => html`<span class="nowrap">${took(r)}</span>` },
   ];
   const empty = filtered ? html`
-    <${Empty} title="No run is like this">Take a filter away to see more.<//>
+    <${Empty} title="No matching runs">Clear a filter to see more.<//>
   ` : html`
-    <${Empty} title="Nothing has run yet" command="aiosched dags trigger DAG">
+    <${Empty} title="No runs yet" command="aiosched dags trigger DAG">
       Unpause a DAG with a schedule, or trigger one.
     <//>
   `;
@@ -49,7 +49,7 @@ export function Runs() {
       actions=${
         html`
           <${FilterField} name="dag_id" words="DAG id" />
-          <${FilterField} name="search" words="Part of the run id" />
+          <${FilterField} name="search" words="Search by run id" />
         `
       }
     >

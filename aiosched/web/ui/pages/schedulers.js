@@ -1,4 +1,4 @@
-// Schedulers and workers: who is alive, which partitions are whose, how quick they are.
+// Schedulers and workers: their status, partition ownership and performance.
 import { html, useEffect, useState } from "../lib/html.js";
 import { quantile, since, together } from "../lib/figures.js";
 import { useResource } from "../lib/resources.js";
@@ -6,12 +6,12 @@ import { Card, Empty, Page, Shown } from "../parts/basics.js";
 import { EVERY, Fleet } from "./schedulers/fleet.js";
 import { figure } from "./schedulers/scheduler.js";
 
-const KEPT = 360; // looks that the charts show
+const MAX_SAMPLES = 360; // samples shown in the charts
 
 const ended = (items) =>
   items.reduce((sum, one) => sum + Object.values(one.figures?.finished ?? {}).reduce((a, b) => a + b, 0), 0);
 
-/** One look at all schedulers, against the look before. */
+/** A sample of all schedulers, relative to the previous one. */
 function sample(items, before) {
   const lag = together(items.map((one) => figure(one, "task_lag")));
   const commit = together(items.map((one) => figure(one, "journal_commit")));
@@ -29,14 +29,14 @@ export function Schedulers() {
   const found = useResource("schedulers", {}, { kinds: ["scheduler"] });
   const [history, setHistory] = useState([]);
   useEffect(() => {
-    const again = setInterval(() => {
+    const poll = setInterval(() => {
       if (!document.hidden) found.reload();
     }, EVERY);
-    return () => clearInterval(again);
+    return () => clearInterval(poll);
   }, [found]);
   const data = found.data.value;
   useEffect(() => {
-    if (data) setHistory((before) => [...before.slice(1 - KEPT), sample(data.items, before.at(-1))]);
+    if (data) setHistory((before) => [...before.slice(1 - MAX_SAMPLES), sample(data.items, before.at(-1))]);
   }, [data]);
   return html`
     <${Page} title="Schedulers and workers">

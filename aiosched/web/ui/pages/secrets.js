@@ -1,4 +1,4 @@
-// Variables and connections: what exists, never what is in it. A value goes in and does not come out.
+// Variables and connections. Their values are write-only: they are never shown.
 import { html } from "../lib/html.js";
 import { query } from "../lib/router.js";
 import { Page, Tabs } from "../parts/basics.js";
@@ -10,7 +10,7 @@ export function Secrets() {
   return html`
     <${Page}
       title="Variables and connections"
-      lead="Values are stored encrypted and never shown: not here, not in the API."
+      lead="Values are stored encrypted and never shown, neither here nor in the API."
     >
       <${Tabs}
         tabs=${[

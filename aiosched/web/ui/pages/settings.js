@@ -1,4 +1,4 @@
-// Settings of the web server's process, by section; secrets are hidden.
+// Settings of the web server process, by section; secrets are hidden.
 import { classes, html } from "../lib/html.js";
 import { may } from "../lib/api.js";
 import { useResource } from "../lib/resources.js";
@@ -22,8 +22,8 @@ export function Settings() {
     return html`
       <${Page} title="Settings">
         <${Card}>
-          <${Empty} title="Only for administrators">
-            Settings tell where things are; ask somebody with the role admin.
+          <${Empty} title="Administrators only">
+            Settings reveal details of the deployment and require the admin role.
           <//>
         <//>
       <//>
@@ -31,7 +31,7 @@ export function Settings() {
   return html`
     <${Page}
       title="Settings"
-      lead="As the web server's process has them; a scheduler elsewhere may have others."
+      lead="As used by the web server process; schedulers on other machines may use different settings."
       actions=${html`<${FilterField} name="search" words="Search settings" />`}
     >
       <${Shown} of=${found}>
@@ -46,7 +46,7 @@ export function Settings() {
           if (!sections.length)
             return html`
               <${Card}>
-                <${Empty} title="No setting is like this" />
+                <${Empty} title="No matching settings" />
               <//>
             `;
           return html`
@@ -66,7 +66,7 @@ export function Settings() {
                         </dt>
                         <dd>
                           ${shown(one.value)}
-                          ${!same(one.value, one.default) && html`<p class="faint">otherwise ${shown(one.default)}</p>`}
+                          ${!same(one.value, one.default) && html`<p class="faint">default ${shown(one.default)}</p>`}
                         </dd>
                       </div>
                     `)}

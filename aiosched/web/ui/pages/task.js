@@ -1,4 +1,4 @@
-// A task instance: its tries with their logs, why it waits or failed, what it pushed, its fields and events.
+// A task instance: its tries and logs, why it is waiting or failed, its XComs, rendered fields and events.
 import { html, useEffect, useState } from "../lib/html.js";
 import { at } from "../lib/api.js";
 import { watchTopic } from "../lib/live.js";
@@ -9,7 +9,7 @@ import { stateOf } from "../lib/states.js";
 import { duration, secondsBetween } from "../lib/time.js";
 import { ClearDialog } from "../parts/actions/clear.js";
 import { MarkDialog } from "../parts/actions/mark.js";
-import { Card, Facts, Link, Page, Said, Shown, State, Tabs, Tag, When } from "../parts/basics.js";
+import { Announce, Card, Facts, Link, Page, Shown, State, Tabs, Tag, When } from "../parts/basics.js";
 import { Allowed, Note } from "../parts/facts.js";
 import { WhyCard } from "../parts/why.js";
 import { Definition, Rendered } from "./task/definition.js";
@@ -78,8 +78,8 @@ function Task({ task, reload }) {
   const base = at("dags", dag, "runs", run, "tasks", id);
   const params = mapIndex >= 0 ? { map_index: mapIndex } : {};
   const name = taskName(task);
-  const ofMark = { dagId: dag, runId: run, taskId: id, mapIndex };
-  const both = { onClose: () => setOpen(null), onDone: reload };
+  const markTarget = { dagId: dag, runId: run, taskId: id, mapIndex };
+  const handlers = { onClose: () => setOpen(null), onDone: reload };
   const selection = { run_ids: [run], task_ids: [id], ...(mapIndex >= 0 && { map_index: mapIndex }) };
   return html`
     <${Page}
@@ -88,7 +88,7 @@ function Task({ task, reload }) {
       actions=${html`<${Actions} setOpen=${setOpen} />`}
       lead=${html`<${Lead} task=${task} />`}
     >
-      <${Said} words=${`${name} is ${stateOf(task.state).label}`} />
+      <${Announce} text=${`${name} is ${stateOf(task.state).label}`} />
       <div class="columns wide-first">
         <${TaskFacts} task=${task} base=${base} params=${params} reload=${reload} />
         ${EXPLAINED.includes(task.state) && html`
@@ -101,14 +101,14 @@ function Task({ task, reload }) {
       </div>
       <${Tabs} tabs=${TABS} keep=${["map_index", "try"]} />
       <${Tab} task=${task} base=${base} params=${params} name=${name} />
-      ${open === "clear" && html`<${ClearDialog} dagId=${dag} selection=${selection} ...${both} />`}
-      ${open === "mark" && html`<${MarkDialog} ...${ofMark} ...${both} />`}
+      ${open === "clear" && html`<${ClearDialog} dagId=${dag} selection=${selection} ...${handlers} />`}
+      ${open === "mark" && html`<${MarkDialog} ...${markTarget} ...${handlers} />`}
     <//>
   `;
 }
 
 /**
- * What the address chooses: its logs, what it pushed, its fields, what happened, or what it is.
+ * The tab selected by the query string: logs, XComs, rendered fields, events or details.
  * @param {Props<{ task: Api["TaskDetails"] }>} props
  */
 function Tab({ task, base, params, name }) {
@@ -202,7 +202,7 @@ function TaskFacts({ task, base, params, reload }) {
           ],
           ["Started", html`<${When} at=${task.start_date} />`],
           ["Ended", html`<${When} at=${task.end_date} />`],
-          ["Because", task.reason],
+          ["Reason", task.reason],
           ["Note", html`<${Note} path=${`${base}/note`} params=${params} text=${task.note} onDone=${reload} />`],
         ]}
       />

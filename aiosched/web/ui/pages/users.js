@@ -1,25 +1,25 @@
-// People who may log in, and tokens of programs. A token is shown once, when it is made.
+// Users, and API tokens for programs. A token is shown only once, when it is created.
 import { html } from "../lib/html.js";
 import { may, me } from "../lib/api.js";
 import { query } from "../lib/router.js";
 import { Notice, Page, Tabs } from "../parts/basics.js";
-import { People } from "./users/people.js";
+import { UserList } from "./users/people.js";
 import { Tokens } from "./users/tokens.js";
 
 export function Users() {
-  const people = may("admin");
-  const tab = query.value.tab || (people ? "users" : "tokens");
+  const isAdmin = may("admin");
+  const tab = query.value.tab || (isAdmin ? "users" : "tokens");
   return html`
     <${Page} title="Users and tokens">
       ${me.value.login === "none" && html`
         <${Notice}>
-          This server needs no login: everybody who reaches it is an administrator. Set${" "}
+          This server requires no login: everyone who can reach it is an administrator. Set${" "}
           <code>web.auth = "password"</code> to change that.
         <//>
       `}
       <${Tabs}
         tabs=${
-          people
+          isAdmin
             ? [
                 ["users", "Users"],
                 ["tokens", "Tokens"],
@@ -27,7 +27,7 @@ export function Users() {
             : [["tokens", "Tokens"]]
         }
       />
-      ${tab === "users" && people ? html`<${People} />` : html`<${Tokens} />`}
+      ${tab === "users" && isAdmin ? html`<${UserList} />` : html`<${Tokens} />`}
     <//>
   `;
 }

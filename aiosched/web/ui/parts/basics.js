@@ -1,4 +1,4 @@
-// Small parts that every page uses: states, instants, facts, empty and error states, tabs, the frame of a page.
+// Small components used by all pages: states, timestamps, facts, empty and error states, tabs, the page frame.
 import { html, useEffect, classes } from "../lib/html.js";
 import { here, href, query } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
@@ -16,7 +16,7 @@ export function State({ name, bare = false, count }) {
   `;
 }
 
-/** An instant in the chosen zone, with how long ago in its tooltip; `ago` shows it the other way round. */
+/** A timestamp in the selected zone, with the relative time as tooltip; with `ago` the other way round. */
 export function When({ at, ago = false, none = "–" }) {
   if (!at) return html`<span class="faint">${none}</span>`;
   const exact = `${instant(at)} ${zoneName()}`;
@@ -38,7 +38,7 @@ export const Link = ({ to, children, ...rest }) => html`
   </a>
 `;
 
-/** Term and value pairs: `rows` are `[term, value]`; empty values are left out. */
+/** A list of facts: `rows` are `[term, value]`; empty values are omitted. */
 export function Facts({ rows }) {
   const shown = rows.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return html`
@@ -51,7 +51,7 @@ export function Facts({ rows }) {
   `;
 }
 
-/** What to say where nothing is: the fact, the reason, and what to do. */
+/** An empty state: what is missing, why, and what to do. */
 export const Empty = ({ title, children, command }) => html`
   <div class="empty">
     <b>${title}</b>
@@ -60,18 +60,18 @@ export const Empty = ({ title, children, command }) => html`
   </div>
 `;
 
-/** An error in place of what should be shown. */
+/** An error, shown instead of the content. */
 export function Failure({ error, retry }) {
   const titles = {
     0: "No connection",
-    401: "Login needed",
+    401: "Login required",
     403: "Not allowed",
     404: "Not found",
-    503: "The database does not answer",
+    503: "Database unavailable",
   };
   return html`
     <div class="empty" role="alert">
-      <b>${titles[error.status] || "That did not work"}</b>
+      <b>${titles[error.status] || "Something went wrong"}</b>
       <span>${error.message}</span>
       ${retry && html`
         <button class="button" onClick=${retry}>
@@ -82,7 +82,7 @@ export function Failure({ error, retry }) {
   `;
 }
 
-/** Grey bars while something is read. */
+/** A skeleton, shown while loading. */
 export const Loading = ({ lines = 4 }) => html`
   <div class="stack tight" role="status" aria-label="loading">
     ${Array.from({ length: lines }, (_, i) => html`
@@ -91,18 +91,18 @@ export const Loading = ({ lines = 4 }) => html`
   </div>
 `;
 
-/** Says that what stands below could not be read anew; nothing without an error. */
+/** Warns that the content below could not be reloaded; nothing without an error. */
 export const Stale = ({ error }) =>
-  error && html`<${Notice} kind="warn">This may be old, reading it anew failed: ${error.message}<//>`;
+  error && html`<${Notice} kind="warn">This may be out of date, reloading failed: ${error.message}<//>`;
 
-/** Words that are not shown: screen readers say them when they change. */
-export const Said = ({ words }) => html`
+/** Hidden text that screen readers announce when it changes. */
+export const Announce = ({ text }) => html`
   <span class="hidden-text" role="status">
-    ${words}
+    ${text}
   </span>
 `;
 
-/** Data of `useResource` or its loading, error and empty states: `children` is a function of the data. */
+/** The data of a `useResource`, or its loading or error state; `children` is a function of the data. */
 export function Shown({ of, children, lines }) {
   if (of.data.value !== null)
     return html`
@@ -125,7 +125,7 @@ export const Card = ({ title, actions, children, plain = false, ...rest }) => ht
   </section>
 `;
 
-/** The frame of a page: crumbs `[[words, path]…]`, a title, actions on its right, and what stands below. */
+/** The page frame: breadcrumbs `[[label, path]…]`, title with actions, and the content. */
 export function Page({ title, crumbs = [], actions, lead, children }) {
   useEffect(() => {
     document.title = `${title} · aiosched`;
@@ -134,10 +134,10 @@ export function Page({ title, crumbs = [], actions, lead, children }) {
     <div class="page">
       <header>
         ${crumbs.length > 0 && html`
-          <nav class="crumbs" aria-label="Where">
-            ${crumbs.map(([words, to], i) => html`
+          <nav class="crumbs" aria-label="Breadcrumb">
+            ${crumbs.map(([label, to], i) => html`
               ${i > 0 && html`<span aria-hidden="true">/</span>`}
-              <${Link} to=${to}>${words}<//>
+              <${Link} to=${to}>${label}<//>
             `)}
           </nav>
         `}
@@ -153,20 +153,20 @@ export function Page({ title, crumbs = [], actions, lead, children }) {
 }
 
 /**
- * Tabs that live in the query string: `tabs` are `[key, words]`, the first is the default.
- * @param {{ tabs: [string, string][], name?: string, keep?: string[] }} props  `keep`: values that links keep
+ * Tabs stored in the query string: `tabs` are `[key, label]`, the first is the default.
+ * @param {{ tabs: [string, string][], name?: string, keep?: string[] }} props  `keep`: parameters kept in links
  */
 export function Tabs({ tabs, name = "tab", keep = [] }) {
   const current = query.value[name] || tabs[0][0];
   const kept = keep.filter((key) => query.value[key]).map((key) => [key, query.value[key]]);
   return html`
     <nav class="tabs" aria-label="Views">
-      ${tabs.map(([key, words]) => html`
+      ${tabs.map(([key, label]) => html`
         <a
           href=${href(here.value.path + "?" + new URLSearchParams([[name, key], ...kept]))}
           aria-current=${key === current ? "page" : undefined}
         >
-          ${words}
+          ${label}
         </a>
       `)}
     </nav>

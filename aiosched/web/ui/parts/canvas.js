@@ -1,33 +1,33 @@
-// What the canvas views share: sharp pixels at every density, drawn once a frame, again when size or theme change.
+// Shared by the canvas views: sharp at every pixel density, drawn once per frame, redrawn on size or theme change.
 import { signal, useEffect, useRef } from "../lib/html.js";
 import { STATES, colour, stateOf } from "../lib/states.js";
 import { theme } from "../lib/theme.js";
 
-/** Grows when the colours change, whatever changed them. */
+/** Incremented when the system theme changes. */
 const colours = signal(0);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   colours.value += 1;
 });
-let made = null;
+let cachedPalette = null;
 
 /**
- * Colours and fonts as the style sheets have them.
+ * Colours and fonts from the style sheets.
  * @typedef {"text" | "soft" | "faint" | "line" | "strong" | "surface" | "sunken" | "raised" | "accent" | "accentSoft"
  *   | "glyph" | "sans" | "mono"} Name
  * @typedef {Record<Name, string> & { key: string, state: Record<string, string>,
  *   sprites: Map<string, HTMLCanvasElement> }} Palette
  *
- * What a picture is drawn for: its size in CSS pixels, and how many pixels of the screen each of them has.
+ * What is drawn on: the size in CSS pixels, and device pixels per CSS pixel.
  * @typedef {{ width: number, height: number, density: number, colours: Palette }} View
  */
 
-/** The colours of now: `{text, soft, line, surface, …, state: {name: colour}}`. */
+/** The current palette: `{text, soft, line, surface, …, state: {name: colour}}`. */
 function palette() {
   const key = `${theme.value} ${colours.value}`;
-  if (made?.key === key) return made;
+  if (cachedPalette?.key === key) return cachedPalette;
   const style = getComputedStyle(document.documentElement);
   const read = (name) => style.getPropertyValue(`--${name}`).trim();
-  made = {
+  cachedPalette = {
     key,
     text: read("text"),
     soft: read("text-soft"),
@@ -45,10 +45,10 @@ function palette() {
     state: Object.fromEntries(Object.keys(STATES).map((name) => [name, colour(name)])),
     sprites: new Map(),
   };
-  return made;
+  return cachedPalette;
 }
 
-/** A state as a small picture, drawn once for each size and density. */
+/** A state icon, drawn once per size and density. */
 export function sprite(colours, name, size, density, mark) {
   const glyph = mark ?? stateOf(name).glyph;
   const key = `${name} ${size} ${density} ${glyph}`;
@@ -73,17 +73,17 @@ export function sprite(colours, name, size, density, mark) {
 }
 
 /**
- * A canvas that fills its box. `draw(on, {width, height, density, colours})` draws all of it; gives `{canvas, redraw}`:
- * `redraw()` asks for the next frame. It is drawn when it first has a size, and when size, colours or `facts` change.
+ * A canvas that fills its container. `draw(on, {width, height, density, colours})` draws all of it. Returns
+ * `{canvas, redraw}`; `redraw()` schedules a frame. Also redrawn when the size, the colours or `deps` change.
  */
-export function useCanvas(draw, facts = []) {
+export function useCanvas(draw, deps = []) {
   const canvas = useRef(null);
-  const kept = useRef({});
-  kept.current.draw = draw;
-  const now = useRef(() => {
-    kept.current.due = null;
+  const state = useRef({});
+  state.current.draw = draw;
+  const paint = useRef(() => {
+    state.current.due = null;
     const box = canvas.current;
-    const { width, height } = kept.current;
+    const { width, height } = state.current;
     if (!box || !width || !height) return;
     const density = devicePixelRatio || 1;
     if (box.width !== Math.round(width * density) || box.height !== Math.round(height * density)) {
@@ -93,55 +93,55 @@ export function useCanvas(draw, facts = []) {
     const on = box.getContext("2d");
     on.setTransform(density, 0, 0, density, 0, 0);
     on.clearRect(0, 0, width, height);
-    kept.current.draw(on, { width, height, density, colours: palette() });
+    state.current.draw(on, { width, height, density, colours: palette() });
   }).current;
   const redraw = useRef(() => {
-    kept.current.due ??= requestAnimationFrame(now);
+    state.current.due ??= requestAnimationFrame(paint);
   }).current;
   useEffect(() => {
-    const watch = new ResizeObserver(([entry]) => {
-      kept.current.width = entry.contentRect.width;
-      kept.current.height = entry.contentRect.height;
-      now(); // in the same frame: no flash of an empty canvas
+    const observer = new ResizeObserver(([entry]) => {
+      state.current.width = entry.contentRect.width;
+      state.current.height = entry.contentRect.height;
+      paint(); // in the same frame, so that no empty canvas flashes
     });
-    watch.observe(canvas.current);
+    observer.observe(canvas.current);
     return () => {
-      watch.disconnect();
-      cancelAnimationFrame(kept.current.due);
+      observer.disconnect();
+      cancelAnimationFrame(state.current.due);
     };
   }, []);
-  useEffect(redraw, [theme.value, colours.value, ...facts]);
+  useEffect(redraw, [theme.value, colours.value, ...deps]);
   return { canvas, redraw };
 }
 
 /**
- * Measures, once, how long it takes until a view is painted. Its `draw` calls what this gives, with facts about it.
- * @param {string} name under which `performance` has it
- * @param {number} begun of `performance.now()`
+ * Measure once how long the first paint of a view takes. Its `draw` calls the returned function with details.
+ * @param {string} name name of the `performance` measure
+ * @param {number} startedAt start time, from `performance.now()`
  */
-export function useFirstPaint(name, begun) {
+export function useFirstPaint(name, startedAt) {
   const painted = useRef(false);
   return (detail) => {
     if (painted.current) return;
     painted.current = true;
-    performance.measure(name, { start: begun, end: performance.now(), detail });
+    performance.measure(name, { start: startedAt, end: performance.now(), detail });
   };
 }
 
-const cut = new Map(); // measuring is what takes the time
+const clipped = new Map(); // measuring text is slow
 
-/** A text cut to a width, with an ellipsis. */
+/** Truncate text to a width, with an ellipsis. */
 export function clip(on, text, width) {
   const key = `${on.font} ${width} ${text}`;
-  let found = cut.get(key);
+  let found = clipped.get(key);
   if (found === undefined) {
-    if (cut.size > 20_000) cut.clear();
-    cut.set(key, (found = measured(on, text, width)));
+    if (clipped.size > 20_000) clipped.clear();
+    clipped.set(key, (found = truncated(on, text, width)));
   }
   return found;
 }
 
-function measured(on, text, width) {
+function truncated(on, text, width) {
   if (on.measureText(text).width <= width) return text;
   let low = 0;
   let high = text.length;
@@ -153,7 +153,7 @@ function measured(on, text, width) {
   return text.slice(0, low) + "…";
 }
 
-/** A tooltip that follows the pointer without rendering anything: `show(lines, event)`, `hide()`. */
+/** A tooltip that follows the pointer without rerendering: `show(lines, event)`, `hide()`. */
 export function useTooltip() {
   const box = useRef(null);
   const tip = useRef({

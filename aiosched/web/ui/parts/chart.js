@@ -1,4 +1,4 @@
-// A small chart of figures over the time that the page is open.
+// A small chart of metrics since the page was opened.
 import { html, useEffect, useRef } from "../lib/html.js";
 import uPlot from "../vendor/uplot.js";
 import { theme } from "../lib/theme.js";
@@ -7,7 +7,7 @@ import { duration, instant, zone } from "../lib/time.js";
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /**
- * `times` in seconds; values are null where nothing is known; `seconds`: values are durations.
+ * `times` are in seconds; missing values are null; `seconds`: values are durations.
  * @param {any} props
  */
 export function Chart({ label, times, lines, seconds = false }) {
@@ -48,12 +48,12 @@ export function Chart({ label, times, lines, seconds = false }) {
       data,
       box.current,
     );
-    const look = new ResizeObserver(([entry]) =>
+    const observer = new ResizeObserver(([entry]) =>
       chart.current?.setSize({ width: entry.contentRect.width, height: 150 }),
     );
-    look.observe(box.current);
+    observer.observe(box.current);
     return () => {
-      look.disconnect();
+      observer.disconnect();
       chart.current.destroy();
       chart.current = null;
     };

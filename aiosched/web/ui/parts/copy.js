@@ -1,11 +1,11 @@
-// A button that puts text on the clipboard, and says whether that worked.
+// A button that copies text to the clipboard and reports the result.
 import { html, useEffect, useState } from "../lib/html.js";
 
-/** Copy, also where the server is reached without HTTPS and browsers have no clipboard for pages. */
+/** Copy text, also without HTTPS, where browsers do not provide the clipboard API. */
 async function copy(text, box) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = Object.assign(document.createElement("textarea"), { value: text, className: "hidden-text" });
-  box.append(area); // inside: a dialog keeps the focus to itself
+  box.append(area); // inside the dialog, which traps the focus
   area.select();
   const done = document.execCommand("copy");
   area.remove();
@@ -13,24 +13,24 @@ async function copy(text, box) {
 }
 
 export function CopyButton({ text }) {
-  const [told, setTold] = useState(null);
+  const [status, setStatus] = useState(null);
   useEffect(() => {
-    const due = told && setTimeout(() => setTold(null), 1500);
-    return () => clearTimeout(due);
-  }, [told]);
+    const timer = status && setTimeout(() => setStatus(null), 1500);
+    return () => clearTimeout(timer);
+  }, [status]);
   const act = async (event) => {
     const button = event.currentTarget;
     try {
       await copy(text, button.parentElement);
-      setTold("Copied");
+      setStatus("Copied");
     } catch {
-      setTold("Select it: copying is not allowed here");
+      setStatus("Copying failed: select the text instead");
     }
     button.focus();
   };
   return html`
     <button type="button" class="button small" aria-live="polite" onClick=${act}>
-      ${told ?? "Copy"}
+      ${status ?? "Copy"}
     </button>
   `;
 }

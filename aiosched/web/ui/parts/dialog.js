@@ -1,4 +1,4 @@
-// Dialogs for actions: what will be touched, the equivalent command line, and the answer as a toast.
+// Dialogs for actions: a preview, the equivalent command line, and the result as a toast.
 import { html, signal, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { Notice } from "./basics.js";
 import { CopyButton } from "./copy.js";
@@ -6,9 +6,9 @@ import { CopyButton } from "./copy.js";
 const toasts = signal([]);
 let number = 0;
 
-/** Tell something for a few seconds; kinds: "good", "danger" or none. */
-export function toast(words, kind) {
-  const one = { key: ++number, words, kind };
+/** Show a message for a few seconds; kinds: "good", "danger" or none. */
+export function toast(text, kind) {
+  const one = { key: ++number, text, kind };
   toasts.value = [...toasts.value, one];
   setTimeout(
     () => {
@@ -21,28 +21,28 @@ export const Toasts = () => html`
   <div class="toasts" role="status" aria-live="polite">
     ${toasts.value.map((t) => html`
       <div key=${t.key} class=${t.kind} role=${t.kind === "danger" ? "alert" : undefined}>
-        ${t.words}
+        ${t.text}
       </div>
     `)}
   </div>
 `;
 
-/** Tell that an action is `done`, or stored until a scheduler applies it (202). */
-export const tellDone = (answer, done) =>
-  answer?.accepted
-    ? toast("The request is stored and waits: no scheduler has applied it yet.")
+/** Show that an action is `done`, or queued until a scheduler applies it (202). */
+export const reportDone = (response, done) =>
+  response?.accepted
+    ? toast("Request stored: it will be applied once a scheduler is available.")
     : toast(done, "good");
 
-/** A shell word, quoted where it must be. */
+/** A shell word, quoted if necessary. */
 export const shell = (word) =>
   /^[\w@%+=:,./-]+$/.test(String(word)) ? String(word) : `'${String(word).replace(/'/g, `'\\''`)}'`;
-/** A command line from words; empty ones are left out. */
+/** A command line from words; empty ones are omitted. */
 export const commandLine = (...words) =>
   ["aiosched", ...words.filter((w) => w !== null && w !== undefined && w !== "" && w !== false)]
     .map(shell)
     .join(" ");
 
-/** The command line that does the same, with a button that copies it. */
+/** The equivalent command line, with a copy button. */
 export function Cli({ line }) {
   return html`
     <div class="cli">
@@ -52,7 +52,7 @@ export function Cli({ line }) {
   `;
 }
 
-/** A modal dialog, open as long as it is rendered; what had the focus before has it again afterwards. */
+/** A modal dialog, open while it is rendered; afterwards the focus returns to where it was. */
 export function Dialog({ title, onClose, children }) {
   const box = useRef(null);
   useLayoutEffect(() => {
@@ -85,12 +85,12 @@ export function Dialog({ title, onClose, children }) {
 }
 
 /**
- * Ask before doing: `words` of the button, `act()` returns what the API said (202: it waits), `done` is the toast.
- * Children are the preview or the form; `cli` the equivalent line.
+ * A confirmation dialog: `submitLabel` is the text of the button, `act()` returns the API response (202: queued),
+ * `done` is the text of the toast, `cli` the equivalent command line. Children are the preview or the form.
  */
 export function Confirm({
   title,
-  words,
+  submitLabel,
   act,
   done,
   cli,
@@ -107,10 +107,10 @@ export function Confirm({
     setBusy(true);
     setError(null);
     try {
-      const answer = await act();
-      tellDone(answer, done);
+      const response = await act();
+      reportDone(response, done);
       onClose();
-      onDone?.(answer);
+      onDone?.(response);
     } catch (problem) {
       setError(problem);
       setBusy(false);
@@ -127,7 +127,7 @@ export function Confirm({
             Cancel
           </button>
           <button class=${danger ? "button danger" : "button primary"} disabled=${busy || disabled}>
-            ${busy ? "…" : words}
+            ${busy ? "…" : submitLabel}
           </button>
         </div>
       </form>

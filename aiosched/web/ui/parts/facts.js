@@ -1,21 +1,21 @@
-// What the pages of runs and operations share: who may act, notes, bars of parts, folded text, a list of choices.
+// Shared by the run and operations pages: permissions, notes, segmented bars, folded text, filters.
 import { classes, html, useEffect, useRef, useState } from "../lib/html.js";
 import { may, me, put } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
 import { CopyButton } from "./copy.js";
 import { Confirm } from "./dialog.js";
 
-/** Its children for those who have `role`; others read why there is nothing to press. */
+/** Children, shown to users with `role` only; others see why the actions are missing. */
 export function Allowed({ role = "operator", children, quiet = false }) {
   if (may(role)) return children;
   return quiet ? null : html`
-    <span class="faint" title=${`You are ${me.value?.name}, ${me.value?.role}.`}>
-      Read only: acting needs the role ${role}
+    <span class="faint" title=${`Logged in as ${me.value?.name} (${me.value?.role}).`}>
+      Read only: actions require the ${role} role
     </span>
   `;
 }
 
-/** A note that can be written; `path` of the API, `params` such as `map_index`. */
+/** An editable note; `path` is its API path, `params` such as `map_index`. */
 export function Note({ path, params, text, onDone }) {
   const [open, setOpen] = useState(false);
   const [draft, setDraft] = useState("");
@@ -29,15 +29,15 @@ export function Note({ path, params, text, onDone }) {
       ${text ? html`<span class="note">${text}</span>` : html`<span class="faint">none</span>`}
       <${Allowed} quiet>
         <button class="button small quiet" onClick=${edit}>
-          ${text ? "Edit note" : "Write a note"}
+          ${text ? "Edit note" : "Add note"}
         </button>
       <//>
       ${open && html`
         <${Confirm}
           title="Note"
-          words="Save"
+          submitLabel="Save"
           act=${() => put(path + suffix, { note: draft })}
-          done="The note is saved."
+          done="Note saved."
           onClose=${() => setOpen(false)}
           onDone=${onDone}
         >
@@ -51,7 +51,7 @@ export function Note({ path, params, text, onDone }) {
               value=${draft}
               onInput=${(e) => setDraft(e.target.value)}
             />
-            <span class="help">An empty note removes it.</span>
+            <span class="help">Leave empty to remove the note.</span>
           </div>
         <//>
       `}
@@ -59,7 +59,7 @@ export function Note({ path, params, text, onDone }) {
   `;
 }
 
-/** A bar of parts `[{share, name, words}]`; `share` from 0 to 1, `name` a state or a colour's name. */
+/** A segmented bar of `[{share, name, words}]`: `share` from 0 to 1, `name` a colour variable. */
 export function Parts({ parts, label }) {
   return html`
     <span class="parts" role="img" aria-label=${label}>
@@ -72,7 +72,7 @@ export function Parts({ parts, label }) {
   `;
 }
 
-/** Text that can be long: folded, with a button that copies it. */
+/** Long text: collapsed, with a copy button. */
 export function Folded({ title, text, open = false }) {
   return html`
     <details class="folded" open=${open}>
@@ -82,7 +82,7 @@ export function Folded({ title, text, open = false }) {
   `;
 }
 
-/** Text as it is, with a button that copies it. */
+/** Preformatted text with a copy button. */
 export const Text = ({ text }) => html`
   <div class="text">
     <${CopyButton} text=${text} />
@@ -90,7 +90,7 @@ export const Text = ({ text }) => html`
   </div>
 `;
 
-/** Choices of a filter in the query string: `options` are `[value, words, count]`; one or none is on. */
+/** A filter in the query string: `options` are `[value, label]`; at most one is selected. */
 export function Choices({ name, options, label }) {
   const now = query.value[name] || "";
   return html`
@@ -109,13 +109,13 @@ export function Choices({ name, options, label }) {
   `;
 }
 
-/** A field of a filter that lives in the query string; written after a moment without typing. */
+/** A filter field stored in the query string, debounced while typing. */
 export function FilterField({ name, words, ...rest }) {
-  const due = useRef(null);
-  useEffect(() => () => clearTimeout(due.current), []);
-  const later = (value) => {
-    clearTimeout(due.current);
-    due.current = setTimeout(() => setQuery({ [name]: value.trim() }), 250);
+  const timer = useRef(null);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const debounced = (value) => {
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => setQuery({ [name]: value.trim() }), 250);
   };
   return html`
     <input
@@ -124,24 +124,24 @@ export function FilterField({ name, words, ...rest }) {
       placeholder=${words}
       aria-label=${words}
       value=${query.value[name] || ""}
-      onInput=${(e) => later(e.target.value)}
+      onInput=${(e) => debounced(e.target.value)}
       ...${rest}
     />
   `;
 }
 
-/** JSON for people. */
+/** Pretty-printed JSON. */
 export const pretty = (value) => JSON.stringify(value, null, 2);
 
-/** The value of text that should be a JSON object, or `{wrong}`. */
+/** Parse a JSON object: `{value}`, or `{wrong}` with an error message. */
 export function objectOf(text) {
   if (!text.trim()) return { value: {} };
   try {
     const value = JSON.parse(text);
     return value && typeof value === "object" && !Array.isArray(value)
       ? { value }
-      : { wrong: 'Write a JSON object, such as {"rows": 3}.' };
+      : { wrong: 'Enter a JSON object, such as {"rows": 3}.' };
   } catch (error) {
-    return { wrong: `This is no JSON: ${error.message}` };
+    return { wrong: `Invalid JSON: ${error.message}` };
   }
 }

@@ -1,8 +1,8 @@
-// Fields of forms: a label, a control, and below it what is wrong or what helps.
+// Form fields: a label, a control, and an error or help text below.
 import { html } from "../lib/html.js";
 
 /**
- * Everything else is an attribute of the control.
+ * An input; other props are attributes of the control.
  * @param {{ id: string, label: string, value: string | number, onText: (text: string) => void, help?: string,
  *   wrong?: string, [attribute: string]: any }} props
  */
@@ -38,7 +38,7 @@ function Below({ wrong, help }) {
 }
 
 /**
- * A choice beside others: `any` are the words for none.
+ * A filter select; `any` is the label of the empty option.
  * @param {{ label: string, value: string | undefined, any: string, options: string[][],
  *   onText: (text: string) => void }} props
  */
@@ -54,7 +54,7 @@ export function Filter({ label, value, any, options, onText }) {
 }
 
 /**
- * A part of a name to look for; `field` gets the control.
+ * A search field; `field` is a ref to the control.
  * @param {{ label: string, words: string, value: string | undefined, onText: (text: string) => void,
  *   field?: any }} props
  */

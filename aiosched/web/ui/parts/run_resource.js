@@ -1,26 +1,26 @@
-// What belongs to a run and changes with its tasks: its graph, its Gantt chart.
+// Resources that change with the tasks of a run: its graph, its Gantt chart.
 import { useEffect, useRef } from "../lib/html.js";
 import { watchTopic } from "../lib/live.js";
 import { useResource } from "../lib/resources.js";
 
 /**
- * A resource of a run, read again at most once a second while its tasks change.
+ * A resource of a run, reloaded at most once per second while its tasks change.
  * @param {string | null} address
  * @param {string} dagId
  * @param {Api["Run"] | null} run
  * @param {object} [params]
  */
 export function useRunResource(address, dagId, run, params) {
-  const due = useRef(null);
+  const timer = useRef(null);
   const found = useResource(address, params, {
     kinds: ["task", "run"],
     concerns: (patch) =>
       patch.kind === "task"
         ? patch.run === run?.key
         : patch.dag_id === dagId && (!run || patch.key === run.key),
-    onNews: (data) => {
-      due.current ??= setTimeout(() => {
-        due.current = null;
+    onUpdate: (data) => {
+      timer.current ??= setTimeout(() => {
+        timer.current = null;
         found.reload();
       }, 1000);
       return data;
@@ -28,6 +28,6 @@ export function useRunResource(address, dagId, run, params) {
   });
   const key = run && (run.state === "running" || run.state === "queued") ? run.key : null;
   useEffect(() => (key === null ? undefined : watchTopic(`run:${key}`)), [key]);
-  useEffect(() => () => clearTimeout(due.current), []);
+  useEffect(() => () => clearTimeout(timer.current), []);
   return found;
 }

@@ -1,4 +1,4 @@
-// A schedule in words, with its expression where the words come from one.
+// A schedule in words, along with its cron expression if it has one.
 import { html } from "../lib/html.js";
 import { scheduleWords } from "../lib/cron.js";
 

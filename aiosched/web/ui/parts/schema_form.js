@@ -1,4 +1,4 @@
-// The fields of a form from params and their JSON schemas; errors of each field stand below it.
+// Form fields generated from params and their JSON schemas, each with its error below.
 import { html } from "../lib/html.js";
 import { kindOf, limitsOf, mayBeNull } from "../lib/schema.js";
 
@@ -46,7 +46,7 @@ function Control({ id, kind, schema, text, onText, wrong, described }) {
         class="input"
         rows=${Math.min(Math.max(text.split("\n").length, 2), 12)}
         spellcheck=${false}
-        placeholder=${kind === "lines" ? "one a line" : ""}
+        placeholder=${kind === "lines" ? "one per line" : ""}
         value=${text}
       />
     `;
@@ -63,7 +63,7 @@ function Control({ id, kind, schema, text, onText, wrong, described }) {
   `;
 }
 
-/** One param: `param` is `{json_schema, description, required, value}`, `text` what is typed, `wrong` its error. */
+/** One param: `param` is `{json_schema, description, required, value}`, `text` the input, `wrong` the error. */
 export function Field({ name, param, text, onText, wrong }) {
   const schema = param.json_schema ?? {};
   const kind = kindOf(schema, param.value);
@@ -72,7 +72,7 @@ export function Field({ name, param, text, onText, wrong }) {
   const help = [
     param.description ?? schema.description,
     kind === "json" && "JSON",
-    kind === "lines" && "one a line",
+    kind === "lines" && "one per line",
     limits,
   ]
     .filter(Boolean)

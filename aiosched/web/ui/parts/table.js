@@ -1,10 +1,10 @@
-// Tables of paged lists: columns as data, "more" at the end, empty and error states of their own.
+// Tables for paged lists, with a "Show more" button, empty and error states.
 import { html } from "../lib/html.js";
 import { Failure, Loading, Stale } from "./basics.js";
 
 /**
- * `columns` are `{head, cell(item), right}`; `list` is of `useList`, or plain `items`.
- * `empty` is what to show when there is nothing; `keyOf(item)` tells rows apart.
+ * `columns` are `{head, cell(item), right}`; the rows come from `list` (see `useList`) or `items`.
+ * `empty` is shown if there are no rows; `keyOf(item)` identifies a row.
  */
 export function Table({ columns, list, items, keyOf, empty, caption }) {
   const rows = items ?? list.items.value;

@@ -1,4 +1,4 @@
-// Past and coming runs on a line of time, a lane for each DAG.
+// Recent and upcoming runs on a timeline, one lane per DAG.
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { useResource } from "../lib/resources.js";
 import { href, path, query, setQuery } from "../lib/router.js";
@@ -17,26 +17,26 @@ export function Timeline() {
   const minute = Math.floor(now.value / 60_000) * 60_000;
   const from = minute - hours * HOUR;
   const to = minute + (hours / 2) * HOUR;
-  const kept = useRef(null);
-  const due = useRef(null);
+  const latest = useRef(null);
+  const timer = useRef(null);
   const found = useResource(
     "timeline",
     { since: new Date(from).toISOString(), until: new Date(to).toISOString(), limit: 1000 },
     {
       kinds: ["run"],
-      onNews: (data) => {
-        due.current ??= setTimeout(() => {
-          due.current = null;
+      onUpdate: (data) => {
+        timer.current ??= setTimeout(() => {
+          timer.current = null;
           found.reload();
         }, 2000);
         return data;
       },
     },
   );
-  useEffect(() => () => clearTimeout(due.current), []);
-  if (found.data.value) kept.current = found.data.value;
-  const choose = html`
-    <div class="row" role="group" aria-label="Hours">
+  useEffect(() => () => clearTimeout(timer.current), []);
+  if (found.data.value) latest.current = found.data.value;
+  const rangeButtons = html`
+    <div class="row" role="group" aria-label="Time range">
       ${Object.entries(SPANS).map(([key, words]) => html`
         <button
           class=${`button small ${Number(key) === hours ? "chosen" : "quiet"}`}
@@ -49,9 +49,9 @@ export function Timeline() {
     </div>
   `;
   return html`
-    <${Card} title="Past and coming runs" actions=${choose}>
-      ${kept.current ? html`
-        <${Lanes} data=${kept.current} from=${from} to=${to} />
+    <${Card} title="Recent and upcoming runs" actions=${rangeButtons}>
+      ${latest.current ? html`
+        <${Lanes} data=${latest.current} from=${from} to=${to} />
       ` : html`
         <${Shown} of=${found} lines=${6}>
           ${() => null}
@@ -61,7 +61,7 @@ export function Timeline() {
   `;
 }
 
-/** The DAGs that have something to show, those with the latest news first. */
+/** One lane per DAG that has runs in the range. */
 function lanesOf({ runs, coming }) {
   const lanes = new Map();
   const lane = (dagId) => {
@@ -85,7 +85,7 @@ function Lanes({ data, from, to }) {
   const shown = all ? lanes : lanes.slice(0, LANES);
   if (!lanes.length)
     return html`
-      <${Empty} title="Nothing ran, and nothing is to come">Choose more hours, or trigger a DAG.<//>
+      <${Empty} title="No recent or upcoming runs">Choose a longer time range, or trigger a DAG.<//>
     `;
   const share = (time) => Math.max(0, Math.min(100, ((time - from) / (to - from)) * 100));
   const step = (to - from) / 6;
@@ -133,7 +133,7 @@ function Lanes({ data, from, to }) {
               <span
                 key=${one.run_after}
                 class="coming"
-                title=${`${one.dag_id}: to come at ${instant(one.run_after)}`}
+                title=${`${one.dag_id}: scheduled for ${instant(one.run_after)}`}
                 style=${{ left: `${share(Date.parse(one.run_after))}%` }}
               />
             `)}

@@ -1,4 +1,4 @@
-// Why something waits, or did not run: every gate in order, who holds what is missing, and what would help.
+// Why something is waiting or did not run: all gates in order, the holders of resources, and suggested commands.
 import { html } from "../lib/html.js";
 import { taskName, taskPath } from "../lib/names.js";
 import { useResource } from "../lib/resources.js";
@@ -12,7 +12,7 @@ const VERDICTS = {
   ok: ["✓", "open"],
   wait: ["!", "closed"],
   never: ["✕", "never opens"],
-  unknown: ["?", "not known"],
+  unknown: ["?", "unknown"],
   "not-reached": ["–", "not reached"],
 };
 
@@ -23,7 +23,7 @@ function Holder({ one, gate }) {
   const to = one.task_id ? taskPath(one) : path("dags", one.dag_id, "runs", one.run_id);
   const runs = HOLDS.includes(one.state);
   const late = runs && one.seconds !== null && one.usual_seconds && one.seconds > one.usual_seconds * 1.5;
-  const told = runs
+  const details = runs
     ? [
         one.slots > 0 && gate.startsWith("pool") && `${one.slots} ${one.slots === 1 ? "slot" : "slots"}`,
         one.seconds !== null && html`<span class=${late ? "late" : ""}>for ${duration(one.seconds)}</span>`,
@@ -37,7 +37,7 @@ function Holder({ one, gate }) {
         ${one.task_id && ` · ${taskName(one)}`}
       <//>
       <span class="soft tabular">
-        ${told.map((part, i) => html`
+        ${details.map((part, i) => html`
           ${i > 0 && ", "}
           ${part}
         `)}
@@ -47,9 +47,9 @@ function Holder({ one, gate }) {
 }
 
 /**
- * The card for an address of the API and `/why`; nothing where the server has no answer.
- * @param {{ of: string, params?: object, kinds?: string[], concerns?: (patch: any) => boolean }} props  `kinds` of news
- *   that may change it
+ * The card for the `/why` of an API path; nothing if the server has no explanation.
+ * @param {{ of: string, params?: object, kinds?: string[], concerns?: (patch: any) => boolean }} props  `kinds` of
+ *   patches that reload it
  */
 export function WhyCard({ of, params, kinds = ["run", "task", "pool", "dag"], concerns }) {
   const why = useResource(`${of}/why`, params, { kinds, concerns });
@@ -73,7 +73,7 @@ export function WhyCard({ of, params, kinds = ["run", "task", "pool", "dag"], co
 /** @param {{ why: Api["Why"] }} props */
 function Answer({ why }) {
   const { summary, gates, notes, commands, waiting_seconds } = why;
-  const waits = waiting_seconds ? html`<span class="soft">waits for ${duration(waiting_seconds)}</span>` : null;
+  const waits = waiting_seconds ? html`<span class="soft">waiting for ${duration(waiting_seconds)}</span>` : null;
   return html`
     <${Card} title="Why" class="card why" actions=${waits}>
       <div class="stack">
@@ -86,7 +86,7 @@ function Answer({ why }) {
           </ol>
         `}
         ${notes?.length > 0 && html`
-          <ul class="notes" aria-label="What was not looked at">
+          <ul class="notes" aria-label="Not checked">
             ${notes.map((note) => html`
               <li>${note}</li>
             `)}
@@ -95,7 +95,7 @@ function Answer({ why }) {
         <${Prospect} why=${why} />
         ${commands?.length > 0 && html`
           <div class="stack tight">
-            <span class="faint">What would help</span>
+            <span class="faint">Suggested commands</span>
             ${commands.map((line) => html`
               <${Cli} line=${line} />
             `)}
@@ -133,14 +133,14 @@ function Gate({ gate }) {
 }
 
 /**
- * When it may go on.
+ * When it may continue.
  * @param {{ why: Api["Why"] }} props
  */
 function Prospect({ why: { rank, likely_free_at, earliest_start } }) {
   if (!rank && !likely_free_at && !earliest_start) return null;
   return html`
     <div class="row wide soft">
-      ${rank && html`<span>number ${rank} in the queue</span>`}
+      ${rank && html`<span>position ${rank} in the queue</span>`}
       ${likely_free_at && html`
         <span>
           likely free <${When} at=${likely_free_at} ago />
@@ -148,7 +148,7 @@ function Prospect({ why: { rank, likely_free_at, earliest_start } }) {
       `}
       ${earliest_start && html`
         <span>
-          starts at the earliest <${When} at=${earliest_start} ago />
+          earliest start <${When} at=${earliest_start} ago />
         </span>
       `}
     </div>

@@ -1,4 +1,4 @@
-// One asset: what it is, its events, and emitting one.
+// One asset: its properties, its events, and emitting one.
 import { html, useState } from "../../lib/html.js";
 import { at, post } from "../../lib/api.js";
 import { taskName, taskPath } from "../../lib/names.js";
@@ -32,9 +32,9 @@ export function AssetPage({ asset }) {
             <${Card} title="Asset">
               <${Facts}
                 rows=${[
-                  ["Address", html`<code>${a.uri}</code>`],
-                  ["Made by", dags(a.producers)],
-                  ["Waited for by", dags(a.consumers)],
+                  ["URI", html`<code>${a.uri}</code>`],
+                  ["Produced by", dags(a.producers)],
+                  ["Consumed by", dags(a.consumers)],
                   ["Last event", html`<${When} at=${a.last_event_at} none="never" />`],
                   ["Extra", Object.keys(a.extra).length === 0 ? null : html`<code>${JSON.stringify(a.extra)}</code>`],
                 ]}
@@ -61,12 +61,12 @@ function Events({ asset }) {
         ${e.dag_id} · ${taskName(e)}
       <//>
     ` : html`
-      <span class="soft">a person or another system</span>
+      <span class="soft">a user or another system</span>
     `;
   /** @type {Column<Api["AssetEvent"]>[]} */
   const columns = [
-    { head: "At", cell: (e) => html`<${When} at=${e.timestamp} />` },
-    { head: "From", cell: source },
+    { head: "Time", cell: (e) => html`<${When} at=${e.timestamp} />` },
+    { head: "Source", cell: source },
     {
       head: "Run",
       cell: (e) =>
@@ -84,7 +84,7 @@ function Events({ asset }) {
         columns=${columns}
         list=${list}
         keyOf=${(e) => e.id}
-        empty=${html`<${Empty} title="It has no event yet" />`}
+        empty=${html`<${Empty} title="No events yet" />`}
         caption="Events"
       />
     <//>
@@ -97,10 +97,10 @@ function Emit({ asset, onClose, onDone }) {
   const { value, wrong } = objectOf(text);
   return html`
     <${Confirm}
-      title=${`Emit an event of ${asset.name}`}
-      words="Emit"
+      title=${`Emit an event for ${asset.name}`}
+      submitLabel="Emit"
       act=${() => post(`${at("assets", asset.name)}/events`, { extra: value })}
-      done="The event is emitted."
+      done="Event emitted."
       disabled=${Boolean(wrong)}
       cli=${commandLine("assets", "emit", asset.name, ...(text.trim() ? ["--extra", text.trim()] : []))}
       onClose=${onClose}
@@ -108,9 +108,9 @@ function Emit({ asset, onClose, onDone }) {
     >
       <p>
         ${asset.consumers.length ? html`
-          As if a task had made it. These DAGs hear of it: ${dags(asset.consumers)}
+          As if a task had produced the asset. These DAGs are notified: ${dags(asset.consumers)}
         ` : (
-          "No DAG waits for this asset: the event is only kept."
+          "No DAG depends on this asset: the event is only recorded."
         )}
       </p>
       <div class="field">
@@ -126,7 +126,7 @@ function Emit({ asset, onClose, onDone }) {
         ${wrong ? html`
           <span class="wrong">${wrong}</span>
         ` : html`
-          <span class="help">A JSON object that is kept with the event.</span>
+          <span class="help">A JSON object stored with the event.</span>
         `}
       </div>
     <//>

@@ -1,4 +1,4 @@
-// Who makes assets and who waits for them, as a picture.
+// The lineage graph: which DAGs produce and consume which assets.
 import { html } from "../../lib/html.js";
 import { layered } from "../../lib/layered.js";
 import { useResource } from "../../lib/resources.js";
@@ -19,7 +19,7 @@ export function LineageCard({ around }) {
           return part.nodes.length ? html`
             <${Lineage} graph=${part} marked=${around && `asset:${around}`} />
           ` : html`
-            <${Empty} title="No DAG makes or waits for an asset" />
+            <${Empty} title="No DAG produces or consumes an asset" />
           `;
         }}
       <//>
@@ -27,20 +27,20 @@ export function LineageCard({ around }) {
   `;
 }
 
-/** The part of a graph that leads to a node or comes from it. */
+/** The part of a graph upstream and downstream of a node. */
 function near({ nodes, edges }, start) {
   const found = new Set([start]);
   for (const [from, to] of [
     [0, 1],
     [1, 0],
   ]) {
-    const waiting = [start];
-    while (waiting.length) {
-      const now = waiting.pop();
+    const pending = [start];
+    while (pending.length) {
+      const now = pending.pop();
       for (const edge of edges)
         if (edge[from] === now && !found.has(edge[to])) {
           found.add(edge[to]);
-          waiting.push(edge[to]);
+          pending.push(edge[to]);
         }
     }
   }
@@ -50,7 +50,7 @@ function near({ nodes, edges }, start) {
   };
 }
 
-/** The line between two places, as the path of an SVG; one that goes back makes a circle below them. */
+/** The SVG path of an edge; an edge that leads backwards loops below the nodes. */
 function lineOf(from, to) {
   const [x1, y1] = [from.x + WIDE, from.y + HIGH / 2];
   const [x2, y2] = [to.x, to.y + HIGH / 2];
@@ -70,7 +70,7 @@ function Lineage({ graph, marked }) {
   );
   const line = ([a, b]) => lineOf(places.get(a), places.get(b));
   return html`
-    <div class="scroll lineage" tabindex="0" role="region" aria-label="Lineage of assets">
+    <div class="scroll lineage" tabindex="0" role="region" aria-label="Asset lineage">
       <svg
         width=${width + 4}
         height=${height + 4}

@@ -1,4 +1,4 @@
-// What the pages of assets share: the news that concern them, and links to DAGs.
+// Shared by the asset pages: the patches they subscribe to, and links to DAGs.
 import { html } from "../../lib/html.js";
 import { path } from "../../lib/router.js";
 import { Link } from "../../parts/basics.js";

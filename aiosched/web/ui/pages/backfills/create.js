@@ -1,4 +1,4 @@
-// Make a backfill, after a look at what becomes of each date.
+// Create a backfill, after a preview of what happens to each date.
 import { html, useState } from "../../lib/html.js";
 import { get, post } from "../../lib/api.js";
 import { instant } from "../../lib/time.js";
@@ -14,15 +14,15 @@ const RERUN = [
 ];
 
 const FATES = {
-  create: "a run is made",
-  rerun: "its run runs again",
-  "in flight": "its run is not finished: it is left alone",
-  "already exists": "has a run: it is left alone",
+  create: "a run will be created",
+  rerun: "its run will run again",
+  "in flight": "skipped: its run is unfinished",
+  "already exists": "skipped: it already has a run",
 };
 
 const day = (back) => new Date(Date.now() - back * 86400e3).toISOString().slice(0, 10);
 
-/** A date or an instant as people write it, in UTC unless it says otherwise. */
+/** Parse a date or timestamp as entered, in UTC unless it has an offset. */
 const utc = (text) =>
   /^\d{4}-\d\d-\d\d$/.test(text)
     ? `${text}T00:00:00Z`
@@ -30,7 +30,7 @@ const utc = (text) =>
       ? text
       : `${text}Z`;
 
-const AT_FIRST = {
+const DEFAULTS = {
   dag_id: "",
   from_date: "",
   to_date: "",
@@ -42,7 +42,7 @@ const AT_FIRST = {
 
 /** @param {{ dagId: string | undefined, onClose: () => void, onDone: () => void }} props */
 export function BackfillDialog({ dagId, onClose, onDone }) {
-  const [draft, setDraft] = useState({ ...AT_FIRST, dag_id: dagId ?? "", from_date: day(7), to_date: day(1) });
+  const [draft, setDraft] = useState({ ...DEFAULTS, dag_id: dagId ?? "", from_date: day(7), to_date: day(1) });
   const [plan, setPlan] = useState(null);
   const [error, setError] = useState(null);
   const set = (change) => {
@@ -50,23 +50,23 @@ export function BackfillDialog({ dagId, onClose, onDone }) {
     setPlan(null);
   };
   const { value: conf, wrong } = objectOf(draft.conf);
-  const wish = wishOf(draft, conf);
-  const look = async () => {
+  const body = bodyOf(draft, conf);
+  const preview = async () => {
     setError(null);
     try {
-      setPlan(await post("backfills", { ...wish, dry_run: true }));
+      setPlan(await post("backfills", { ...body, dry_run: true }));
     } catch (problem) {
       setError(problem);
     }
   };
-  const made = plan?.dates?.filter(isMade).length ?? 0;
+  const count = plan?.dates?.filter(isRun).length ?? 0;
   return html`
     <${Confirm}
       title="New backfill"
-      words=${plan ? `Run ${made} ${made === 1 ? "date" : "dates"}` : "Run"}
-      act=${() => post("backfills", wish)}
-      done="The backfill is made."
-      disabled=${!plan || !made}
+      submitLabel=${plan ? `Run ${count} ${count === 1 ? "date" : "dates"}` : "Run"}
+      act=${() => post("backfills", body)}
+      done="Backfill created."
+      disabled=${!plan || !count}
       cli=${createLine(draft)}
       onClose=${onClose}
       onDone=${onDone}
@@ -74,10 +74,10 @@ export function BackfillDialog({ dagId, onClose, onDone }) {
       <${DagField} value=${draft.dag_id} onText=${(dag_id) => set({ dag_id })} />
       <${Fields} draft=${draft} set=${set} wrong=${wrong} />
       <div class="row">
-        <button type="button" class="button" disabled=${!draft.dag_id || Boolean(wrong)} onClick=${look}>
-          Show what it would do
+        <button type="button" class="button" disabled=${!draft.dag_id || Boolean(wrong)} onClick=${preview}>
+          Preview
         </button>
-        ${!plan && html`<span class="faint">look first, then run</span>`}
+        ${!plan && html`<span class="faint">preview before running</span>`}
       </div>
       ${error && html`<${Notice} kind="danger">${error.message}<//>`}
       ${plan && html`<${Plan} plan=${plan} />`}
@@ -85,7 +85,7 @@ export function BackfillDialog({ dagId, onClose, onDone }) {
   `;
 }
 
-const wishOf = (draft, conf) => ({
+const bodyOf = (draft, conf) => ({
   ...draft,
   conf,
   from_date: utc(draft.from_date),
@@ -108,7 +108,7 @@ const createLine = (draft) =>
     ...(draft.conf.trim() ? ["--conf", draft.conf.trim()] : []),
   );
 
-/** The id of a DAG, with suggestions while it is typed; typing goes on without them. */
+/** The DAG id, with suggestions while typing; the field works without them. */
 function DagField({ value, onText }) {
   const [names, setNames] = useState([]);
   const find = async (search) => {
@@ -161,7 +161,7 @@ function Fields({ draft, set, wrong }) {
       />
       <${InputField}
         id="b-most"
-        label="Runs at a time"
+        label="Max active runs"
         type="number"
         min="1"
         max="10000"
@@ -175,15 +175,15 @@ function Fields({ draft, set, wrong }) {
         checked=${draft.backwards}
         onChange=${(e) => set({ backwards: e.target.checked })}
       />${" "}
-      From the newest date to the oldest
+      Newest date first
     </label>
     <details class="folded">
-      <summary>Values for the runs</summary>
+      <summary>Conf of the runs</summary>
       <div class="field">
         <textarea
           class="input"
           rows="3"
-          aria-label="Values (conf), a JSON object"
+          aria-label="Conf, a JSON object"
           placeholder="{}"
           value=${draft.conf}
           onInput=${(e) => set({ conf: e.target.value })}
@@ -194,21 +194,21 @@ function Fields({ draft, set, wrong }) {
   `;
 }
 
-const isMade = ({ fate }) => fate === "create" || fate === "rerun";
+const isRun = ({ fate }) => fate === "create" || fate === "rerun";
 
-/** @param {{ plan: any }} props  the answer to a dry run */
+/** @param {{ plan: any }} props  the result of a dry run */
 function Plan({ plan }) {
   if (plan.accepted)
-    return html`<${Notice} kind="warn">No scheduler answers now, so there is no preview.<//>`;
-  if (!plan.dates.length) return html`<${Notice}>The schedule has no date in this time.<//>`;
+    return html`<${Notice} kind="warn">No scheduler is responding, so there is no preview.<//>`;
+  if (!plan.dates.length) return html`<${Notice}>The schedule has no dates in this period.<//>`;
   return html`
-    <div class="preview scroll" tabindex="0" aria-label="What becomes of each date">
+    <div class="preview scroll" tabindex="0" aria-label="What happens to each date">
       <table class="table">
         <tbody>
           ${plan.dates.map((d) => html`
             <tr>
               <td class="tabular">${instant(d.logical_date)}</td>
-              <td class=${isMade(d) ? "" : "faint"}>${FATES[d.fate] ?? d.fate}</td>
+              <td class=${isRun(d) ? "" : "faint"}>${FATES[d.fate] ?? d.fate}</td>
             </tr>
           `)}
         </tbody>

@@ -1,4 +1,4 @@
-// The columns of the list of DAGs: the switch, the schedule, the last runs, how they usually go, the next run.
+// The columns of the DAG list: pause switch, schedule, last runs, statistics, next run.
 import { html } from "../../lib/html.js";
 import { may } from "../../lib/api.js";
 import { href, path, setQuery } from "../../lib/router.js";
@@ -9,21 +9,21 @@ import { Link, State, Tag } from "../../parts/basics.js";
 import { Schedule } from "../../parts/schedule.js";
 
 /**
- * `statistics` by the id of a DAG; `trigger(dagId)` asks for a run.
+ * `statistics` by DAG id; `trigger(dagId)` opens the trigger dialog.
  * @param {Map<string, Api["Statistics"]>} statistics
  * @returns {Column<Api["Dag"]>[]}
  */
 export function columnsOf(statistics, { reload, trigger }) {
   const of = (dag) => statistics.get(dag.dag_id);
   const hidden = (words) => html`<span class="hidden-text">${words}</span>`;
-  const usual = html`<span title="the usual duration, and the one that 95 % stay below">p50 / p95</span>`;
+  const percentiles = html`<span title="median and 95th percentile of the run duration">p50 / p95</span>`;
   return [
-    { head: hidden("On"), cell: (d) => html`<${PauseSwitch} dag=${d} onDone=${() => reload()} />` },
+    { head: hidden("Active"), cell: (d) => html`<${PauseSwitch} dag=${d} onDone=${() => reload()} />` },
     { head: "DAG", cell: (d) => html`<${Name} dag=${d} />` },
     { head: "Schedule", cell: (d) => html`<${Schedule} of=${d.schedule} />` },
     { head: "Last runs", cell: (d) => html`<${Bars} dagId=${d.dag_id} runs=${of(d)?.last_runs} />` },
     { head: "Success", right: true, cell: (d) => successOf(of(d)) },
-    { head: usual, right: true, cell: (d) => durationsOf(of(d)) },
+    { head: percentiles, right: true, cell: (d) => durationsOf(of(d)) },
     { head: "Next run", cell: (d) => html`<${Next} dag=${d} />` },
     {
       head: hidden("Actions"),
@@ -65,10 +65,10 @@ const Name = ({ dag }) => html`
         ${dag.dag_id}
       <//>
       ${dag.has_import_errors && html`<${Tag} kind="danger">import error<//>`}
-      ${dag.is_stale && html`<${Tag} kind="warn">file is gone<//>`}
+      ${dag.is_stale && html`<${Tag} kind="warn">file missing<//>`}
       ${dag.is_paused && dag.active_runs > 0 && html`
         <${Tag} kind="warn">
-          paused, ${dag.active_runs} ${dag.active_runs === 1 ? "run waits" : "runs wait"}
+          paused, ${dag.active_runs} ${dag.active_runs === 1 ? "run waiting" : "runs waiting"}
         <//>
       `}
       ${!dag.is_paused && dag.active_runs > 0 && html`<${State} name="running" count=${dag.active_runs} />`}
@@ -76,7 +76,7 @@ const Name = ({ dag }) => html`
     ${(dag.tags.length > 0 || dag.description) && html`
       <span class="row small">
         ${dag.tags.map((tag) => html`
-          <button class="tag" title=${`only DAGs with ${tag}`} onClick=${() => setQuery({ tag })}>
+          <button class="tag" title=${`Show only DAGs tagged ${tag}`} onClick=${() => setQuery({ tag })}>
             ${tag}
           </button>
         `)}
@@ -88,7 +88,7 @@ const Name = ({ dag }) => html`
 
 function Bars({ dagId, runs }) {
   if (!runs) return html`<span class="bars" />`;
-  if (!runs.length) return html`<span class="faint">no run yet</span>`;
+  if (!runs.length) return html`<span class="faint">no runs yet</span>`;
   const longest = Math.max(...runs.map((run) => run.seconds ?? 0), 0.001);
   return html`
     <span class="bars">
@@ -127,7 +127,7 @@ function Next({ dag }) {
   return html`
     <time class="tabular nowrap" datetime=${dag.next_run_after} title=${instant(dag.next_run_after)}>
       ${late ? html`
-        <${Tag} kind="warn">late since ${relative(dag.next_run_after)}<//>
+        <${Tag} kind="warn">late, due ${relative(dag.next_run_after)}<//>
       ` : (
         relative(dag.next_run_after)
       )}

@@ -1,4 +1,4 @@
-// What is asked before a pool is changed or deleted.
+// Dialogs for creating, changing and deleting pools.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
@@ -9,7 +9,7 @@ export function ResizeDialog({ pool, next, onClose, onDone }) {
   return html`
     <${Confirm}
       title=${`Pool ${pool.name}`}
-      words=${`Set ${next}`}
+      submitLabel=${`Set ${next}`}
       act=${() => put(at("pools", pool.name), { slots: next })}
       done=${`Pool ${pool.name} has ${slots(next)}.`}
       cli=${commandLine("pools", "set", pool.name, next)}
@@ -24,9 +24,9 @@ export function ResizeDialog({ pool, next, onClose, onDone }) {
 }
 
 function resizeWords(used, next) {
-  if (next < 0) return "As many tasks as like may hold slots.";
-  if (next >= used) return `${used} are in use; ${next - used} will be open.`;
-  return `${used} are in use: what holds them goes on, and nothing new starts until fewer than ${next} are used.`;
+  if (next < 0) return "There is no limit on how many tasks may hold slots.";
+  if (next >= used) return `${used} in use; ${next - used} will be open.`;
+  return `${used} in use: tasks that hold slots continue, and no new ones start until fewer than ${next} are in use.`;
 }
 
 /** @param {Props<{ pool: Api["Pool"] }>} props */
@@ -34,15 +34,15 @@ export function DeleteDialog({ pool, onClose, onDone }) {
   return html`
     <${Confirm}
       title=${`Delete pool ${pool.name}`}
-      words="Delete"
+      submitLabel="Delete"
       danger
       act=${() => remove(at("pools", pool.name))}
-      done=${`Pool ${pool.name} is gone.`}
+      done=${`Pool ${pool.name} deleted.`}
       cli=${commandLine("pools", "delete", pool.name, "--yes")}
       onClose=${onClose}
       onDone=${onDone}
     >
-      <p>A pool that tasks of a DAG name, or that holds tasks, is not deleted.</p>
+      <p>A pool that a DAG's tasks use, or that holds tasks, cannot be deleted.</p>
     <//>
   `;
 }
@@ -55,21 +55,21 @@ export function PoolDialog({ pool, onClose, onDone }) {
     include_deferred: pool?.include_deferred ?? false,
   });
   const set = (change) => setDraft({ ...draft, ...change });
-  const { name, ...wish } = { ...draft, slots: Number(draft.slots) };
+  const { name, ...body } = { ...draft, slots: Number(draft.slots) };
   return html`
     <${Confirm}
       title=${pool ? `Pool ${pool.name}` : "New pool"}
-      words="Save"
-      act=${() => put(at("pools", name), wish)}
-      done=${`Pool ${name} is saved.`}
-      disabled=${!name || !Number.isInteger(wish.slots)}
+      submitLabel="Save"
+      act=${() => put(at("pools", name), body)}
+      done=${`Pool ${name} saved.`}
+      disabled=${!name || !Number.isInteger(body.slots)}
       cli=${commandLine(
         "pools",
         "set",
         name || "POOL",
-        wish.slots,
-        wish.description,
-        wish.include_deferred ? "--include-deferred" : "",
+        body.slots,
+        body.description,
+        body.include_deferred ? "--include-deferred" : "",
       )}
       onClose=${onClose}
       onDone=${onDone}
@@ -97,7 +97,7 @@ export function PoolDialog({ pool, onClose, onDone }) {
           value=${draft.slots}
           onInput=${(e) => set({ slots: e.target.value })}
         />
-        <span class="help">-1 is without limit, 0 lets nothing run.</span>
+        <span class="help">-1: unlimited, 0: nothing runs.</span>
       </div>
       <div class="field">
         <label for="pool-words">Description</label>

@@ -1,4 +1,4 @@
-// One pool: how full it is, changing it, and what holds it or waits for it.
+// One pool: usage, editing, slot holders and queue.
 import { html, useState } from "../../lib/html.js";
 import { query, setQuery } from "../../lib/router.js";
 import { Tag } from "../../parts/basics.js";
@@ -35,7 +35,7 @@ export function Pool({ pool, reload }) {
           aria-expanded=${chosen}
           onClick=${() => setQuery({ pool: chosen ? null : pool.name })}
         >
-          ${chosen ? "▾" : "▸"} Who holds, who waits
+          ${chosen ? "▾" : "▸"} Slot holders and queue
         </button>
         ${chosen && html`<${Queue} name=${pool.name} />`}
       </div>
@@ -51,7 +51,7 @@ const isFull = (pool) => pool.slots >= 0 && (pool.open ?? 0) <= 0;
 /** @param {Props<{ pool: Api["Pool"] }>} props */
 function Actions({ pool, wanted, setWanted, next, setOpen }) {
   const change = next !== pool.slots && Number.isInteger(next) && next >= -1;
-  const stays = pool.name === "default_pool";
+  const isDefault = pool.name === "default_pool";
   const onSubmit = (event) => {
     event.preventDefault();
     if (change) setOpen("slots");
@@ -69,7 +69,7 @@ function Actions({ pool, wanted, setWanted, next, setOpen }) {
               step="1"
               value=${wanted ?? pool.slots}
               onInput=${(e) => setWanted(e.target.value)}
-              title="-1 is without limit, 0 lets nothing run"
+              title="-1: unlimited, 0: nothing runs"
             />
           </label>
           <button class="button small" disabled=${!change}>
@@ -82,8 +82,8 @@ function Actions({ pool, wanted, setWanted, next, setOpen }) {
         <button
           class="button small quiet"
           onClick=${() => setOpen("delete")}
-          disabled=${stays}
-          title=${stays ? "The default pool stays" : ""}
+          disabled=${isDefault}
+          title=${isDefault ? "The default pool cannot be deleted" : ""}
         >
           Delete …
         </button>
@@ -93,7 +93,7 @@ function Actions({ pool, wanted, setWanted, next, setOpen }) {
 }
 
 /**
- * How full it is.
+ * The usage of a pool.
  * @param {Props<{ pool: Api["Pool"] }>} props
  */
 function Gauge({ pool }) {
@@ -102,7 +102,7 @@ function Gauge({ pool }) {
   const parts = [
     { share, name: isFull(pool) ? "state-up_for_retry" : "state-running", words: `${pool.used} used` },
   ];
-  const rest = unlimited ? "of no limit used" : `of ${pool.slots} used, ${Math.max(pool.open ?? 0, 0)} open`;
+  const rest = unlimited ? "used, no limit" : `of ${pool.slots} used, ${Math.max(pool.open ?? 0, 0)} open`;
   return html`
     <div class="gauge">
       <${Parts} label=${`${pool.used} of ${slots(pool.slots)} used`} parts=${parts} />

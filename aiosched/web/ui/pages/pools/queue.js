@@ -1,4 +1,4 @@
-// Who holds the slots of a pool, and who waits for them.
+// The task instances that hold slots of a pool, and those waiting for them.
 import { html } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { taskName, taskPath } from "../../lib/names.js";
@@ -39,8 +39,8 @@ export function Queue({ name }) {
   `;
   return html`
     <div class="columns">
-      ${List("Holds", holders, "Nobody holds a slot.")}
-      ${List(`Waits, first to last${next_cursor ? ` (the first ${items.length})` : ""}`, items, "Nobody waits.")}
+      ${List("Holding slots", holders, "No task holds a slot.")}
+      ${List(`Waiting, in order${next_cursor ? ` (first ${items.length})` : ""}`, items, "No task is waiting.")}
     </div>
   `;
 }

@@ -1,6 +1,6 @@
-// What the parts of the page of pools share: the news that concern it, and slots in words.
+// Shared by the pool modules: the patches they subscribe to, and slot counts as text.
 
-export const LIVE = { kinds: ["pool", "run"] }; // slots change hands with the states of runs' tasks
+export const LIVE = { kinds: ["pool", "run"] }; // used slots change with task states
 
 /** @param {number} n */
-export const slots = (n) => (n < 0 ? "no limit" : n === 1 ? "1 slot" : `${n} slots`);
+export const slots = (n) => (n < 0 ? "unlimited slots" : n === 1 ? "1 slot" : `${n} slots`);

@@ -1,4 +1,4 @@
-// What a run is, in words and figures.
+// The properties of a run.
 import { html } from "../../lib/html.js";
 import { path } from "../../lib/router.js";
 import { byState, runTypeWords } from "../../lib/states.js";
@@ -7,9 +7,9 @@ import { commandLine } from "../../parts/dialog.js";
 import { Note, Parts, Text, pretty } from "../../parts/facts.js";
 
 export const REASONS = {
-  task_failure: "A task failed, and with it the run.",
-  all_tasks_deadlocked: "No task could go on: what is unfinished waits for what will not come.",
-  deadline_missed: "It missed its deadline.",
+  task_failure: "A task failed, so the run failed.",
+  all_tasks_deadlocked: "Deadlock: the unfinished tasks wait for something that will never happen.",
+  deadline_missed: "The run missed its deadline.",
 };
 
 export function StateBar({ tasks }) {
@@ -51,7 +51,7 @@ export function RunFacts({ run, base, reload }) {
           ["Started", html`<${When} at=${run.start_date} />`],
           ["Ended", html`<${When} at=${run.end_date} />`],
           ["Type", `${runTypeWords(run.run_type)}, by ${run.triggered_by}`],
-          ["Because", REASONS[run.reason] ?? run.reason],
+          ["Reason", REASONS[run.reason] ?? run.reason],
           ["Note", html`<${Note} path=${`${base}/note`} text=${run.note} onDone=${reload} />`],
         ]}
       />
@@ -63,18 +63,18 @@ export function RunFacts({ run, base, reload }) {
 export function Details({ run }) {
   return html`
     <div class="columns">
-      <${Card} title="Values (conf)">
+      <${Card} title="Conf">
         ${Object.keys(run.conf).length ? html`
           <${Text} text=${pretty(run.conf)} />
         ` : html`
-          <p class="soft">The run was given no values of its own.</p>
+          <p class="soft">The run has no conf.</p>
         `}
       <//>
-      <${Card} title="In other words">
+      <${Card} title="Identifiers">
         <${Facts}
           rows=${[
             ["Run id", html`<code>${run.run_id}</code>`],
-            ["Number", run.key],
+            ["Key", run.key],
             ["Command line", html`<code>${commandLine("runs", "show", run.dag_id, run.run_id)}</code>`],
           ]}
         />

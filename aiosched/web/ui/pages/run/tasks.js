@@ -1,4 +1,4 @@
-// The task instances of a run, those of a mapped task folded.
+// The task instances of a run; instances of a mapped task are folded.
 import { html } from "../../lib/html.js";
 import { taskName, taskPath } from "../../lib/names.js";
 import { useList } from "../../lib/resources.js";
@@ -9,9 +9,9 @@ import { Card, Empty, Link, State, When } from "../../parts/basics.js";
 import { Choices } from "../../parts/facts.js";
 import { Table } from "../../parts/table.js";
 
-const FOLD = 3; // instances of a mapped task that are shown without folding
+const FOLD = 3; // more instances of a mapped task are folded
 
-/** Rows of the table: single instances, and one row for a mapped task's instances, followed by them when it is open. */
+/** Table rows: single instances, and one row per folded mapped task, followed by its instances when open. */
 function rowsOf(items, open) {
   const rows = [];
   for (let i = 0; i < items.length;) {
@@ -39,11 +39,11 @@ export function Tasks({ run, base }) {
   const list = useList(`${base}/tasks`, { state }, { kinds: ["task"], concerns, limit: 200 });
   const states = byState(run.tasks).map(([s, n]) => [s, html`<${State} name=${s} count=${n} />`]);
   const empty = html`
-    <${Empty} title=${state ? "No task instance is in this state" : "The run has no task instances yet"}>
-      ${state ? "Take the filter away to see all." : "They are made when the run starts."}
+    <${Empty} title=${state ? "No task instances in this state" : "The run has no task instances yet"}>
+      ${state ? "Clear the filter to see all." : "They are created when the run starts."}
     <//>
   `;
-  const reading = list.loading.value && !list.items.value.length;
+  const loading = list.loading.value && !list.items.value.length;
   return html`
     <div class="stack tight">
       <${Choices} name="state" label="State" options=${states} />
@@ -51,7 +51,7 @@ export function Tasks({ run, base }) {
         <${Table}
           columns=${columnsOf(run, list, open)}
           list=${list}
-          items=${reading ? undefined : rowsOf(list.items.value, open)}
+          items=${loading ? undefined : rowsOf(list.items.value, open)}
           keyOf=${(t) => (t.group ? `+${t.task_id}` : `${t.task_id} ${t.map_index}`)}
           empty=${list.error.value ? undefined : empty}
           caption="Task instances"
@@ -61,7 +61,7 @@ export function Tasks({ run, base }) {
   `;
 }
 
-/** The columns of rows that are task instances, or `{group}` of those of a mapped task. */
+/** The columns. A row is a task instance, or `{group}` with the instances of a mapped task. */
 const columnsOf = (run, list, open) => [
   { head: "Task", cell: (t) => html`<${Task} row=${t} list=${list} run=${run} open=${open} />` },
   { head: "State", cell: (t) => html`<${States} row=${t} />` },

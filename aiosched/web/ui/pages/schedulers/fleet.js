@@ -1,10 +1,10 @@
-// All schedulers together: who owns which partition, and how fast they are.
+// All schedulers together: partition ownership and performance.
 import { html } from "../../lib/html.js";
 import { Card, Notice } from "../../parts/basics.js";
 import { Chart } from "../../parts/chart.js";
 import { Scheduler } from "./scheduler.js";
 
-export const EVERY = 5000; // milliseconds between looks; figures come with each renewal of a lease
+export const EVERY = 5000; // milliseconds between polls; metrics are updated with each lease renewal
 const HUES = ["--owner-0", "--owner-1", "--owner-2", "--owner-3", "--owner-4", "--owner-5"];
 const PARTITIONS = 64;
 
@@ -17,18 +17,18 @@ export function Fleet({ items, history }) {
   );
   const orphans = owner.filter((o) => o === null || items[o].status === "dead").length;
   const alive = items.filter((one) => one.status !== "dead");
-  const times = history.map((look) => look.at);
+  const times = history.map((one) => one.at);
   return html`
     <div class="stack">
       ${!alive.length && html`
         <${Notice} kind="danger">
-          No scheduler is alive: nothing starts. Start one with <code>aiosched serve</code>.
+          No scheduler is alive: no tasks start. Start one with <code>aiosched serve</code>.
         <//>
       `}
       ${alive.length > 0 && orphans > 0 && html`
         <${Notice} kind="warn">
-          ${orphans} of ${PARTITIONS} partitions have no living owner: the DAGs in them wait until somebody takes
-          them over, usually within seconds.
+          ${orphans} of ${PARTITIONS} partitions have no live owner: their DAGs wait until another scheduler takes
+          over, usually within seconds.
         <//>
       `}
       <div class="columns">
@@ -49,7 +49,7 @@ export function Fleet({ items, history }) {
               <i
                 class=${o === null ? "none" : ""}
                 style=${o === null ? undefined : { background: `var(${HUES[o % HUES.length]})` }}
-                title=${`partition ${n}: ${o === null ? "nobody" : items[o].name}`}
+                title=${`partition ${n}: ${o === null ? "unowned" : items[o].name}`}
               />
             `)}
           </div>
@@ -62,11 +62,14 @@ export function Fleet({ items, history }) {
             `)}
           </div>
         <//>
-        <${Card} title="Since this page is open" actions=${html`<span class="faint">every ${EVERY / 1000} s</span>`}>
+        <${Card}
+          title="Since this page was opened"
+          actions=${html`<span class="faint">every ${EVERY / 1000} s</span>`}
+        >
           ${times.length > 1 ? html`
             <div class="stack">
               <${Chart}
-                label="From ready to started"
+                label="Ready to started"
                 seconds
                 times=${times}
                 lines=${[
@@ -75,13 +78,13 @@ export function Fleet({ items, history }) {
                 ]}
               />
               <${Chart}
-                label="Attempts ended a second"
+                label="Attempts ended per second"
                 times=${times}
                 lines=${[{ name: "ended/s", colour: "--state-success", values: history.map((h) => h.rate) }]}
               />
             </div>
           ` : html`
-            <p class="soft">Charts begin with the next look, in a few seconds.</p>
+            <p class="soft">Charts appear with the next update, in a few seconds.</p>
           `}
         <//>
       </div>

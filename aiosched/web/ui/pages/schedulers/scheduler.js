@@ -1,4 +1,4 @@
-// One scheduler: what it owns, how busy it is, and its figures.
+// One scheduler: its properties, load and performance.
 import { html } from "../../lib/html.js";
 import { quantile } from "../../lib/figures.js";
 import { duration } from "../../lib/time.js";
@@ -25,12 +25,12 @@ const two = (histogram) =>
       ${duration(quantile(histogram, 0.99))} <span class="faint">p99</span>
     </span>
   ` : html`
-    <span class="faint">nothing yet</span>
+    <span class="faint">no data yet</span>
   `;
 
 /**
- * `hue` is the colour of what it owns.
- * @param {{ one: any, hue: string }} props  a scheduler of the API: its figures are as it stores them
+ * `hue` is the colour of its partitions.
+ * @param {{ one: any, hue: string }} props  a scheduler from the API; `figures` is untyped
  */
 export function Scheduler({ one, hue }) {
   const figures = one.figures;
@@ -61,7 +61,7 @@ export function Scheduler({ one, hue }) {
         ${figures ? html`
           <${Load} figures=${figures} />
         ` : html`
-          <p class="soft">Its figures come with the next renewal of its lease.</p>
+          <p class="soft">Its metrics appear with the next lease renewal.</p>
         `}
         ${figures?.histograms && html`<${Speed} figures=${figures} />`}
       </div>
@@ -71,7 +71,7 @@ export function Scheduler({ one, hue }) {
 
 const none = () => html`<span class="faint">none</span>`;
 
-/** How busy it is. */
+/** The load of a scheduler. */
 function Load({ figures: f }) {
   const waiting = Object.entries(f.waiting ?? {}).filter(([, n]) => n);
   const open = Object.entries(f.executor ?? {}).map(
@@ -82,7 +82,10 @@ function Load({ figures: f }) {
       rows=${[
         ["In flight", f.in_flight === undefined ? null : html`<${InFlight} figures=${f} />`],
         ["Task instances", f.tasks && html`<${Instances} tasks=${f.tasks} />`],
-        ["Ready, no slot", f.waiting && (waiting.map(([pool, n]) => `${n} for ${pool}`).join(", ") || none())],
+        [
+          "Waiting for a slot",
+          f.waiting && (waiting.map(([pool, n]) => `${n} for ${pool}`).join(", ") || none()),
+        ],
         ["Oldest queued", f.oldest_queued_seconds && duration(f.oldest_queued_seconds)],
         ["Open slots", open.join("; ")],
         ["Runs in memory", f.runs],
@@ -114,7 +117,7 @@ function Instances({ tasks }) {
   `;
 }
 
-/** How quick it is, and what went wrong. */
+/** Latencies, parsing and problems of a scheduler. */
 function Speed({ figures: { histograms, parsing, counters } }) {
   const lost = Object.entries(LOST).filter(([name]) => counters?.[name]);
   return html`
@@ -125,7 +128,7 @@ function Speed({ figures: { histograms, parsing, counters } }) {
         ["Critical section", two(histograms.critical_section)],
         ["Loop lag", two(histograms.loop_lag)],
         ["Parsing", parsing && `${parsing.files} files, ${parsing.dags} DAGs, ${parsing.errors} with errors`],
-        ["Trouble", lost.map(([name, words]) => `${counters[name]} ${words}`).join(", ") || none()],
+        ["Problems", lost.map(([name, words]) => `${counters[name]} ${words}`).join(", ") || none()],
       ]}
     />
   `;

@@ -1,4 +1,4 @@
-// Connections: the list, and setting one. Passwords are never shown.
+// Connections: the list, and saving one. Passwords are never shown.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
 import { useList } from "../../lib/resources.js";
@@ -6,7 +6,7 @@ import { Card, Empty, Notice, Tag, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Allowed, objectOf } from "../../parts/facts.js";
 import { Table } from "../../parts/table.js";
-import { Input, acts } from "./fields.js";
+import { Input, itemActions } from "./fields.js";
 
 export function Connections() {
   const list = useList("connections");
@@ -16,8 +16,8 @@ export function Connections() {
     { head: "Id", cell: (c) => html`<code>${c.conn_id}</code>` },
     { head: "Type", cell: (c) => html`<${Tag}>${c.conn_type}<//>` },
     { head: "Description", cell: (c) => c.description || html`<span class="faint">–</span>` },
-    { head: "Made", cell: (c) => html`<${When} at=${c.created_at} />` },
-    { head: "", cell: (c) => acts(c, c.conn_id, setOpen) },
+    { head: "Created", cell: (c) => html`<${When} at=${c.created_at} />` },
+    { head: "", cell: (c) => itemActions(c, c.conn_id, setOpen) },
   ];
   const close = () => setOpen(null);
   return html`
@@ -35,8 +35,8 @@ export function Connections() {
           list=${list}
           keyOf=${(c) => c.conn_id}
           empty=${
-            html`<${Empty} title="No connection" command="aiosched connections set ID --uri URI">
-              DAGs find their databases and services by connections.
+            html`<${Empty} title="No connections" command="aiosched connections set ID --uri URI">
+              DAGs use connections to reach databases and services.
             <//>`
           }
           caption="Connections"
@@ -48,15 +48,15 @@ export function Connections() {
       ${open?.[0] === "delete" && html`
         <${Confirm}
           title=${`Delete connection ${open[1].conn_id}`}
-          words="Delete"
+          submitLabel="Delete"
           danger
           act=${() => remove(at("connections", open[1].conn_id))}
-          done=${`Connection ${open[1].conn_id} is gone.`}
+          done=${`Connection ${open[1].conn_id} deleted.`}
           cli=${commandLine("connections", "delete", open[1].conn_id, "--yes")}
           onClose=${close}
           onDone=${list.reload}
         >
-          <p>Tasks that use it fail.</p>
+          <p>Tasks that use it will fail.</p>
         <//>
       `}
     </div>
@@ -85,29 +85,31 @@ function ConnectionDialog({ connection, onClose, onDone }) {
   const [draft, setDraft] = useState({ ...EMPTY, ...known });
   const set = (change) => setDraft({ ...draft, ...change });
   const { value: extra, wrong } = objectOf(draft.extra);
-  const both = { draft, set };
+  const form = { draft, set };
   return html`
     <${Confirm}
       title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"}
-      words="Store"
+      submitLabel="Save"
       act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra))}
-      done=${`Connection ${draft.conn_id} is stored.`}
+      done=${`Connection ${draft.conn_id} saved.`}
       disabled=${!draft.conn_id || !draft.conn_type || Boolean(wrong)}
       cli=${setLine(draft)}
       onClose=${onClose}
       onDone=${onDone}
     >
-      ${connection && html`<${Notice} kind="warn">It is replaced as a whole: write every field again.<//>`}
+      ${connection && html`
+        <${Notice} kind="warn">The whole connection is replaced: fill in every field again.<//>
+      `}
       <div class="columns close">
         ${!connection && html`
-          <${Input} ...${both} name="conn_id" words="Id" required maxlength="250" autocomplete="off" />
+          <${Input} ...${form} name="conn_id" words="Id" required maxlength="250" autocomplete="off" />
         `}
-        <${Input} ...${both} name="conn_type" words="Type" required placeholder="postgres" />
-        <${Input} ...${both} name="host" words="Host" />
-        <${Input} ...${both} name="port" words="Port" type="number" min="1" max="65535" />
-        <${Input} ...${both} name="login" words="Login" autocomplete="off" />
-        <${Input} ...${both} name="password" words="Password" type="password" autocomplete="new-password" />
-        <${Input} ...${both} name="schema" words="Schema or database" />
+        <${Input} ...${form} name="conn_type" words="Type" required placeholder="postgres" />
+        <${Input} ...${form} name="host" words="Host" />
+        <${Input} ...${form} name="port" words="Port" type="number" min="1" max="65535" />
+        <${Input} ...${form} name="login" words="Login" autocomplete="off" />
+        <${Input} ...${form} name="password" words="Password" type="password" autocomplete="new-password" />
+        <${Input} ...${form} name="schema" words="Schema or database" />
       </div>
       <div class="field">
         <label for="s-extra">Extra</label>
@@ -121,7 +123,7 @@ function ConnectionDialog({ connection, onClose, onDone }) {
         />
         ${wrong && html`<span class="wrong">${wrong}</span>`}
       </div>
-      <${Input} ...${both} name="description" words="Description" maxlength="1000" />
+      <${Input} ...${form} name="description" words="Description" maxlength="1000" />
     <//>
   `;
 }
@@ -138,9 +140,9 @@ const bodyOf = (draft, extra) => ({
   description: draft.description || null,
 });
 
-/** The password is asked for: it does not stand in a line that others may read. */
+/** The command prompts for the password, to keep it out of the command line. */
 function setLine(draft) {
-  const given = ["type", "host", "port", "login", "schema"].map((name) => [
+  const options = ["type", "host", "port", "login", "schema"].map((name) => [
     `--${name}`,
     draft[name === "type" ? "conn_type" : name],
   ]);
@@ -149,7 +151,7 @@ function setLine(draft) {
     "connections",
     "set",
     draft.conn_id || "ID",
-    ...given.filter(([, value]) => value).flat(),
+    ...options.filter(([, value]) => value).flat(),
     ...password,
   );
 }

@@ -1,8 +1,8 @@
-// What the lists of variables and connections share.
+// Shared by the lists of variables and connections.
 import { html } from "../../lib/html.js";
 import { Allowed } from "../../parts/facts.js";
 
-/** A field of a form: `draft` and `set` of the form's state. */
+/** A form field; `draft` and `set` are the state of the form. */
 export function Input({ draft, set, name, words, help, ...rest }) {
   return html`
     <div class="field">
@@ -19,7 +19,7 @@ export function Input({ draft, set, name, words, help, ...rest }) {
   `;
 }
 
-export const acts = (item, name, open) => html`
+export const itemActions = (item, name, open) => html`
   <${Allowed} role="admin" quiet>
     <span class="row near">
       <button class="button small" onClick=${() => open(["set", item])} aria-label=${`Replace ${name}`}>

@@ -1,4 +1,4 @@
-// Variables: the list, and setting one.
+// Variables: the list, and saving one.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
 import { useList } from "../../lib/resources.js";
@@ -6,7 +6,7 @@ import { Card, Empty, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Allowed } from "../../parts/facts.js";
 import { Table } from "../../parts/table.js";
-import { Input, acts } from "./fields.js";
+import { Input, itemActions } from "./fields.js";
 
 export function Variables() {
   const list = useList("variables");
@@ -23,8 +23,8 @@ export function Variables() {
       `,
     },
     { head: "Description", cell: (v) => v.description || html`<span class="faint">–</span>` },
-    { head: "Made", cell: (v) => html`<${When} at=${v.created_at} />` },
-    { head: "", cell: (v) => acts(v, v.key, setOpen) },
+    { head: "Created", cell: (v) => html`<${When} at=${v.created_at} />` },
+    { head: "", cell: (v) => itemActions(v, v.key, setOpen) },
   ];
   const close = () => setOpen(null);
   return html`
@@ -42,7 +42,7 @@ export function Variables() {
           list=${list}
           keyOf=${(v) => v.key}
           empty=${
-            html`<${Empty} title="No variable" command="aiosched variables set KEY VALUE">
+            html`<${Empty} title="No variables" command="aiosched variables set KEY VALUE">
               DAGs read variables by key.
             <//>`
           }
@@ -53,15 +53,15 @@ export function Variables() {
       ${open?.[0] === "delete" && html`
         <${Confirm}
           title=${`Delete variable ${open[1].key}`}
-          words="Delete"
+          submitLabel="Delete"
           danger
           act=${() => remove(at("variables", open[1].key))}
-          done=${`Variable ${open[1].key} is gone.`}
+          done=${`Variable ${open[1].key} deleted.`}
           cli=${commandLine("variables", "delete", open[1].key, "--yes")}
           onClose=${close}
           onDone=${list.reload}
         >
-          <p>DAGs that read it fail, unless they give a default.</p>
+          <p>DAGs that read it will fail unless they provide a default.</p>
         <//>
       `}
     </div>
@@ -79,11 +79,11 @@ function VariableDialog({ variable, onClose, onDone }) {
   return html`
     <${Confirm}
       title=${variable ? `Replace variable ${variable.key}` : "New variable"}
-      words="Store"
+      submitLabel="Save"
       act=${() =>
         put(at("variables", draft.key), { value: draft.value, description: draft.description || null })
       }
-      done=${`Variable ${draft.key} is stored.`}
+      done=${`Variable ${draft.key} saved.`}
       disabled=${!draft.key}
       cli=${`${commandLine("variables", "set", draft.key || "KEY", "-")} < file`}
       onClose=${onClose}
@@ -111,9 +111,7 @@ function VariableDialog({ variable, onClose, onDone }) {
           value=${draft.value}
           onInput=${(e) => set({ value: e.target.value })}
         />
-        <span class="help">
-          Text or JSON. What was stored before is replaced; nobody can read it back here.
-        </span>
+        <span class="help">Text or JSON. Replaces the stored value; it cannot be read back here.</span>
       </div>
       <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
     <//>

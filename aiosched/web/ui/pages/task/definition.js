@@ -1,4 +1,4 @@
-// What a task is: its definition, its templates, and what they become.
+// The definition of a task, its templates, and the rendered fields.
 import { html } from "../../lib/html.js";
 import { may } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
@@ -6,14 +6,14 @@ import { path } from "../../lib/router.js";
 import { Card, Empty, Facts, Link, Shown } from "../../parts/basics.js";
 import { Text, pretty } from "../../parts/facts.js";
 
-/** Rendering starts a process that reads the DAG's file: done when asked for, not with every change. */
+/** Rendering starts a process that loads the DAG file, so it is done on request only, not on every change. */
 export function Rendered({ base, params }) {
   const found = useResource(may("operator") ? `${base}/rendered` : null, params);
   if (!may("operator"))
     return html`
       <${Card}>
-        <${Empty} title="Only for operators">
-          Rendering runs code of the DAG, so it needs the role operator; the templates themselves stand under
+        <${Empty} title="Operators only">
+          Rendering runs DAG code, so it requires the operator role; the templates themselves are shown under
           Details.
         <//>
       <//>
@@ -39,7 +39,7 @@ export function Rendered({ base, params }) {
               `)}
             </div>
           ` : html`
-            <${Empty} title="It has no fields with templates" />
+            <${Empty} title="No templated fields" />
           `
         }
       <//>
@@ -68,19 +68,19 @@ export function Definition({ task }) {
             ["Operator", d.operator],
             ["Owner", d.owner],
             ["Group", d.group_id],
-            ["Before it", links(d.upstream)],
-            ["After it", links(d.downstream)],
+            ["Upstream", links(d.upstream)],
+            ["Downstream", links(d.downstream)],
             ["Trigger rule", html`<code>${d.trigger_rule}</code>`],
             ["Retries", d.retries],
-            ["Pool", `${d.pool}, ${d.pool_slots} of its slots`],
+            ["Pool", `${d.pool}, ${d.pool_slots} ${d.pool_slots === 1 ? "slot" : "slots"}`],
             ["Priority", d.priority_weight],
             ["Executor", d.executor],
             [
-              "Also",
+              "Flags",
               [
                 d.is_setup && "setup",
                 d.is_teardown && "teardown",
-                d.depends_on_past && "depends on its run before",
+                d.depends_on_past && "depends on past",
                 d.is_mapped && "mapped",
               ]
                 .filter(Boolean)
@@ -101,7 +101,7 @@ export function Definition({ task }) {
             `)}
           </div>
         ` : html`
-          <p class="soft">It has no fields with templates.</p>
+          <p class="soft">No templated fields.</p>
         `}
       <//>
     </div>

@@ -1,4 +1,4 @@
-// What happened to a task instance.
+// The events of a task instance.
 import { html } from "../../lib/html.js";
 import { useResource } from "../../lib/resources.js";
 import { Card, Empty, Shown, State, When } from "../../parts/basics.js";
@@ -8,9 +8,9 @@ export function Events({ base, params }) {
   const found = useResource(`${base}/events`, params, { kinds: ["task", "command"] });
   /** @type {Column<Api["TaskEvent"]>[]} */
   const columns = [
-    { head: "At", cell: (e) => html`<${When} at=${e.at} />` },
+    { head: "Time", cell: (e) => html`<${When} at=${e.at} />` },
     { head: "Try", right: true, cell: (e) => e.try_number ?? "" },
-    { head: "What", cell: (e) => (e.state ? html`<${State} name=${e.state} />` : e.words) },
+    { head: "Event", cell: (e) => (e.state ? html`<${State} name=${e.state} />` : e.words) },
     { head: "By", cell: (e) => e.by ?? "" },
     { head: "", cell: (e) => html`<span class="soft">${e.detail ?? ""}</span>` },
   ];
@@ -23,7 +23,7 @@ export function Events({ base, params }) {
             keyOf=${(e) => `${e.at} ${e.words} ${e.try_number} ${e.command}`}
             caption="Events"
             columns=${columns}
-            empty=${html`<${Empty} title="Nothing has happened yet" />`}
+            empty=${html`<${Empty} title="No events yet" />`}
           />
         `}
       <//>

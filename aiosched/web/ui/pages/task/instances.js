@@ -1,4 +1,4 @@
-// The instances of a mapped task, where the address names none of them.
+// The instances of a mapped task, shown when the URL has no map index.
 import { html } from "../../lib/html.js";
 import { taskName, taskPath } from "../../lib/names.js";
 import { path } from "../../lib/router.js";
@@ -12,7 +12,7 @@ export const crumbsOf = (dag, run) => [
   [run, path("dags", dag, "runs", run)],
 ];
 
-/** The instances of a mapped task, where the address names none of them. */
+/** The instances of a mapped task, shown when the URL has no map index. */
 export function Instances({ dag, run, task, list }) {
   /** @type {Column<Api["TaskInstance"]>[]} */
   const columns = [
@@ -30,15 +30,15 @@ export function Instances({ dag, run, task, list }) {
     },
   ];
   const empty = html`
-    <${Empty} title=${`The run has no instance of ${task}`}>
-      The task may have another name, or what it maps over is not known yet.
+    <${Empty} title=${`The run has no instances of ${task}`}>
+      The task may have a different name, or what it maps over is not known yet.
     <//>
   `;
   return html`
     <${Page}
       title=${task}
       crumbs=${crumbsOf(dag, run)}
-      lead=${list.items.value.length > 0 && "a mapped task: these are its instances in this run"}
+      lead=${list.items.value.length > 0 && "a mapped task with these instances in this run"}
     >
       <${Card} plain>
         <${Table}

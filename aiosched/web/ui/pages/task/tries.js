@@ -1,4 +1,4 @@
-// The tries of a task instance with their logs.
+// The tries of a task instance and their logs.
 import { html } from "../../lib/html.js";
 import { here, href, query } from "../../lib/router.js";
 import { stateOf } from "../../lib/states.js";
@@ -7,7 +7,7 @@ import { Card, Empty, Link, State, When } from "../../parts/basics.js";
 import { Folded } from "../../parts/facts.js";
 import { LogView } from "../../parts/log/view.js";
 
-const ACTIVE = ["running", "restarting", "shutdown"]; // these write logs; the others wait or are over
+const ACTIVE = ["running", "restarting", "shutdown"]; // states in which logs are written
 
 /** @param {{ task: Api["TaskDetails"], base: string, params: object, tries: Api["Try"][], name: string }} props */
 export function Log({ task, base, params, tries, name }) {
@@ -17,7 +17,7 @@ export function Log({ task, base, params, tries, name }) {
   if (!numbers.length)
     return html`
       <${Card}>
-        <${Empty} title="It has not been tried yet">Its log appears here with the first try.<//>
+        <${Empty} title="No tries yet">The log appears here once the first try starts.<//>
       <//>
     `;
   const chosen = Number(query.value.try) || numbers.at(-1);
@@ -43,7 +43,7 @@ export function Log({ task, base, params, tries, name }) {
 }
 
 /**
- * Choose a try.
+ * Links that select a try.
  * @param {Props<{ tries: Api["Try"][] }>} props
  */
 function Tries({ numbers, tries, chosen, params }) {
@@ -89,12 +89,12 @@ function TryFacts({ one, task }) {
 }
 
 /**
- * Which code it ran.
+ * The code that a try ran.
  * @param {Props<{ one: Api["Try"] }>} props
  */
 function Source({ one, dagId }) {
   const to = `/dags/${encodeURIComponent(dagId)}?tab=code&version=${one.version}`;
-  const version = one.version ? html`<${Link} to=${to}>version ${one.version}<//>` : "no version that is stored";
+  const version = one.version ? html`<${Link} to=${to}>version ${one.version}<//>` : "an unstored version";
   return html`
     <span class="sentence">
       code of ${version}, source <code>${one.source_hash}</code>

@@ -1,4 +1,4 @@
-// What a task instance has pushed.
+// The XComs of a task instance.
 import { html, useState } from "../../lib/html.js";
 import { get } from "../../lib/api.js";
 import { bytes } from "../../lib/figures.js";
@@ -21,7 +21,7 @@ export function XComs({ base, params }) {
         ${list.loading.value ? html`
           <${Loading} />
         ` : html`
-          <${Empty} title="It has pushed nothing">What a task returns or pushes stands here.<//>
+          <${Empty} title="No XComs">Values that the task returns or pushes appear here.<//>
         `}
       <//>
     `;
@@ -41,23 +41,23 @@ export function XComs({ base, params }) {
 
 /** @param {Props<{ one: Api["XCom"] }>} props */
 function XCom({ one, base, params }) {
-  const [whole, setWhole] = useState(null);
+  const [full, setFull] = useState(null);
   const read = async () => {
     try {
-      setWhole((await get(`${base}/xcom/${encodeURIComponent(one.key)}`, params)).value);
+      setFull((await get(`${base}/xcom/${encodeURIComponent(one.key)}`, params)).value);
     } catch (error) {
       toast(error.message, "danger");
     }
   };
-  const value = whole ?? one.value;
+  const value = full ?? one.value;
   let text = value;
   let cut = false;
   try {
     const parsed = JSON.parse(value);
     if (!/\d{16}/.test(value)) text = pretty(parsed);
   } catch {
-    cut = whole === null;
-  } // longer numbers would be rounded
+    cut = full === null;
+  } // long numbers would lose precision
   return html`
     <${Card}
       title=${html`<code>${one.key}</code>`}
@@ -68,7 +68,7 @@ function XCom({ one, base, params }) {
           </span>
           ${cut && html`
             <button class="button small" onClick=${read}>
-              Show all of it
+              Show all
             </button>
           `}
         `

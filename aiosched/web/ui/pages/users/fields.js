@@ -1,10 +1,10 @@
-// Fields that the forms for people and for tokens share.
+// Form fields shared by users and tokens.
 import { html } from "../../lib/html.js";
 
 export const ROLES = [
-  ["viewer", "viewer: sees"],
-  ["operator", "operator: sees and acts"],
-  ["admin", "admin: also pools, secrets, people"],
+  ["viewer", "viewer: read only"],
+  ["operator", "operator: can also run actions"],
+  ["admin", "admin: also manages pools, secrets and users"],
 ];
 
 export const RoleField = ({ value, onChange, roles = ROLES }) => html`

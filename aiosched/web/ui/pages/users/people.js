@@ -1,4 +1,4 @@
-// People who may log in.
+// The list of users.
 import { html, useState } from "../../lib/html.js";
 import { at, me, patch, post, remove } from "../../lib/api.js";
 import { useList } from "../../lib/resources.js";
@@ -7,10 +7,10 @@ import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
 import { PasswordField, RoleField } from "./fields.js";
 
-export function People() {
+export function UserList() {
   const list = useList("users");
   const [open, setOpen] = useState(null);
-  const empty = html`<${Empty} title="Nobody may log in yet" command="aiosched users create NAME --role admin" />`;
+  const empty = html`<${Empty} title="No users yet" command="aiosched users create NAME --role admin" />`;
   const [act, user] = open ?? [];
   const Dialog = DIALOGS[act];
   return html`
@@ -50,7 +50,7 @@ const columnsOf = (setOpen) => [
       ${!u.has_password && html`<span class="faint">no password</span>`}
     `,
   },
-  { head: "Since", cell: (u) => html`<${When} at=${u.created_at} />` },
+  { head: "Created", cell: (u) => html`<${When} at=${u.created_at} />` },
   { head: "", cell: (u) => html`<${Actions} user=${u} setOpen=${setOpen} />` },
 ];
 
@@ -80,20 +80,20 @@ function Actions({ user, setOpen }) {
 }
 
 /**
- * Whether somebody may log in.
+ * Enable or disable a user.
  * @param {Props<{ user: Api["User"] }>} props
  */
 function DisableDialog({ user, onClose, onDone }) {
   const [words, verb, done] = user.is_disabled
     ? ["Enable", "enable", "enabled"]
     : ["Disable", "disable", "disabled"];
-  const told = user.is_disabled
+  const effect = user.is_disabled
     ? "They can log in again."
-    : "Their sessions end at once and their tokens stop working; nothing is removed.";
+    : "Their sessions end immediately and their tokens stop working; nothing is deleted.";
   return html`
     <${Confirm}
       title=${`${words} ${user.name}`}
-      words=${words}
+      submitLabel=${words}
       danger=${!user.is_disabled}
       act=${() => patch(at("users", user.name), { is_disabled: !user.is_disabled })}
       done=${`${user.name} is ${done}.`}
@@ -101,7 +101,7 @@ function DisableDialog({ user, onClose, onDone }) {
       onClose=${onClose}
       onDone=${onDone}
     >
-      <p>${told}</p>
+      <p>${effect}</p>
     <//>
   `;
 }
@@ -111,15 +111,15 @@ function DeleteDialog({ user, onClose, onDone }) {
   return html`
     <${Confirm}
       title=${`Delete ${user.name}`}
-      words="Delete"
+      submitLabel="Delete"
       danger
       act=${() => remove(at("users", user.name))}
-      done=${`${user.name} is gone.`}
+      done=${`${user.name} deleted.`}
       cli=${commandLine("users", "delete", user.name, "--yes")}
       onClose=${onClose}
       onDone=${onDone}
     >
-      <p>Their sessions end and their tokens are removed with them.</p>
+      <p>Their sessions end and their tokens are deleted.</p>
     <//>
   `;
 }
@@ -130,9 +130,9 @@ function NewUser({ onClose, onDone }) {
   return html`
     <${Confirm}
       title="New user"
-      words="Add"
+      submitLabel="Add"
       act=${() => post("users", draft)}
-      done=${`${draft.name} may log in.`}
+      done=${`User ${draft.name} created.`}
       disabled=${!draft.name || draft.password.length < 8}
       cli=${commandLine("users", "create", draft.name || "NAME", "--role", draft.role)}
       onClose=${onClose}
@@ -163,9 +163,9 @@ function ChangeUser({ user, onClose, onDone }) {
   return html`
     <${Confirm}
       title=${`Change ${user.name}`}
-      words="Save"
+      submitLabel="Save"
       act=${() => patch(at("users", user.name), change)}
-      done=${`${user.name} is changed.`}
+      done=${`${user.name} updated.`}
       disabled=${!Object.keys(change).length || (password && password.length < 8)}
       cli=${
         password ? commandLine("users", "password", user.name) : commandLine("users", "role", user.name, role)
@@ -184,7 +184,7 @@ function ChangeUser({ user, onClose, onDone }) {
           value=${password}
           onInput=${(e) => setPassword(e.target.value)}
         />
-        <span class="help">Empty: it stays. Any change ends the sessions of ${user.name}.</span>
+        <span class="help">Leave empty to keep the password. Any change ends all sessions of ${user.name}.</span>
       </div>
     <//>
   `;

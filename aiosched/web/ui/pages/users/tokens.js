@@ -1,4 +1,4 @@
-// Tokens of programs. A token is shown once, when it is made.
+// API tokens. A token is shown only once, when it is created.
 import { html, useState } from "../../lib/html.js";
 import { at, may, me, post, remove } from "../../lib/api.js";
 import { useList } from "../../lib/resources.js";
@@ -11,14 +11,14 @@ import { ROLES, RoleField } from "./fields.js";
 export function Tokens() {
   const list = useList("tokens", { everybody: may("admin") || null });
   const [open, setOpen] = useState(null);
-  const [made, setMade] = useState(null);
+  const [created, setCreated] = useState(null);
   const close = () => setOpen(null);
   /** @type {Column<Api["Token"]>[]} */
   const columns = [
-    { head: "For", cell: (t) => t.label },
+    { head: "Label", cell: (t) => t.label },
     { head: "Owner", cell: (t) => t.owner },
     { head: "Role", cell: (t) => html`<${Tag}>${t.role}<//>` },
-    { head: "Made", cell: (t) => html`<${When} at=${t.created_at} />` },
+    { head: "Created", cell: (t) => html`<${When} at=${t.created_at} />` },
     { head: "Expires", cell: (t) => html`<${When} at=${t.expires_at} ago none="never" />` },
     { head: "Last used", cell: (t) => html`<${When} at=${t.last_used_at} ago none="never" />` },
     {
@@ -39,7 +39,7 @@ export function Tokens() {
             New token …
           </button>
         ` : html`
-          <span class="faint">Tokens belong to people: without a login there is nobody to own one.</span>
+          <span class="faint">Tokens belong to users: without login there is no user to own one.</span>
         `}
       </div>
       <${Card} plain>
@@ -47,40 +47,40 @@ export function Tokens() {
           columns=${columns}
           list=${list}
           keyOf=${(t) => t.id}
-          empty=${html`<${Empty} title="No token">Programs use tokens in place of a password.<//>`}
+          empty=${html`<${Empty} title="No tokens">Programs use tokens instead of a password.<//>`}
           caption="Tokens"
         />
       <//>
       ${open === "new" && html`
         <${NewToken}
           onClose=${close}
-          onDone=${(answer) => {
-            setMade(answer);
+          onDone=${(response) => {
+            setCreated(response);
             list.reload();
           }}
         />
       `}
       ${open && open !== "new" && html`
         <${Confirm}
-          title=${`Revoke the token for ${open.label}`}
-          words="Revoke"
+          title=${`Revoke token ${open.label}`}
+          submitLabel="Revoke"
           danger
           act=${() => remove(at("tokens", open.id))}
-          done="The token is revoked."
+          done="Token revoked."
           cli=${commandLine("tokens", "revoke", open.id)}
           onClose=${close}
           onDone=${list.reload}
         >
-          <p>Programs that use it are turned away from now on.</p>
+          <p>Programs that use it lose access immediately.</p>
         <//>
       `}
-      ${made && html`
-        <${Dialog} title="Your new token" onClose=${() => setMade(null)}>
-          <${Notice} kind="warn">Copy it now: it is shown this once.<//>
-          <${Text} text=${made.token} />
+      ${created && html`
+        <${Dialog} title="Your new token" onClose=${() => setCreated(null)}>
+          <${Notice} kind="warn">Copy it now: it is shown only once.<//>
+          <${Text} text=${created.token} />
           <div class="actions">
-            <button class="button primary" onClick=${() => setMade(null)}>
-              I have it
+            <button class="button primary" onClick=${() => setCreated(null)}>
+              Done
             </button>
           </div>
         <//>
@@ -96,9 +96,9 @@ function NewToken({ onClose, onDone }) {
   return html`
     <${Confirm}
       title="New token"
-      words="Make"
+      submitLabel="Create"
       act=${() => post("tokens", { ...draft, days })}
-      done="The token is made."
+      done="Token created."
       disabled=${!draft.label || (days !== null && days <= 0)}
       cli=${commandLine(
         "tokens",
@@ -115,7 +115,7 @@ function NewToken({ onClose, onDone }) {
       onDone=${onDone}
     >
       <div class="field">
-        <label for="t-label">What it is for</label>
+        <label for="t-label">Label</label>
         <input
           class="input"
           id="t-label"
@@ -141,7 +141,7 @@ function NewToken({ onClose, onDone }) {
           value=${draft.days}
           onInput=${(e) => set({ days: e.target.value })}
         />
-        <span class="help">Empty: never.</span>
+        <span class="help">Leave empty for no expiry.</span>
       </div>
     <//>
   `;

@@ -1,4 +1,4 @@
-// Let task instances run again.
+// Clear task instances, so that they run again.
 import { html, useState } from "../../lib/html.js";
 import { at, post } from "../../lib/api.js";
 import { Confirm, commandLine } from "../dialog.js";
@@ -25,7 +25,7 @@ function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
 }
 
 /**
- * Let instances run again. `selection`: without tasks whole runs; `options` are the ones that are on at first.
+ * Clear task instances. A `selection` without tasks means whole runs; `options` are the initial options.
  * @typedef {{ run_ids?: string[], task_ids?: string[], map_index?: number }} Selection
  * @param {{ dagId: string, selection: Selection, options?: Record<string, boolean>,
  *   onClose: () => void, onDone?: () => void }} props
@@ -45,9 +45,9 @@ export function ClearDialog({ dagId, selection, options: initial = {}, onClose, 
   return html`
     <${Confirm}
       title=${`Clear ${what}`}
-      words=${preview?.count ? `Clear ${preview.count}` : "Clear"}
+      submitLabel=${preview?.count ? `Clear ${preview.count}` : "Clear"}
       act=${() => post(at("dags", dagId, "clear"), body)}
-      done="Cleared: they run again."
+      done="Cleared: the instances will run again."
       cli=${clearLine(dagId, selection, options)}
       disabled=${!preview || preview.count === 0}
       onClose=${onClose}
@@ -57,9 +57,9 @@ export function ClearDialog({ dagId, selection, options: initial = {}, onClose, 
       <${Preview}
         preview=${preview}
         error=${error}
-        none="Nothing of this can be cleared."
-        becomes="will run again"
-        label="Instances that are cleared"
+        none="Nothing here can be cleared."
+        effect="will run again"
+        label="Instances to clear"
       />
     <//>
   `;

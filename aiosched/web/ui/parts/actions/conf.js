@@ -1,4 +1,4 @@
-// The values of a run that is triggered: those that differ from the params' defaults.
+// The conf of a triggered run: the params that differ from their defaults.
 import { kindOf, toText, toValue } from "../../lib/schema.js";
 import { objectOf } from "../facts.js";
 
@@ -11,12 +11,12 @@ export const looksLikeJson = (text) => {
   }
 };
 
-/** The values that differ from the defaults, and what is wrong with the others. */
+/** The values that differ from the defaults, and the errors of invalid ones. */
 export function confOf(params, texts, more) {
-  const { value, wrong: noObject } = objectOf(more);
+  const { value, wrong: confError } = objectOf(more);
   const conf = { ...value };
   /** @type {Record<string, string>} */
-  const wrong = noObject ? { conf: noObject } : {};
+  const wrong = confError ? { conf: confError } : {};
   for (const [name, param] of Object.entries(params)) {
     const schema = param.json_schema ?? {};
     const kind = kindOf(schema, param.value);
@@ -30,7 +30,7 @@ export function confOf(params, texts, more) {
   return { conf, wrong };
 }
 
-/** What the fields of the params show at first: the defaults. */
+/** The initial texts of the param fields: the defaults. */
 export const textsOf = (params) =>
   Object.fromEntries(
     Object.entries(params).map(([name, { json_schema, value }]) => [

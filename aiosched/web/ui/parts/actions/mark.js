@@ -40,14 +40,14 @@ export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) 
     : commandLine("runs", "mark", dagId, runId, state);
   const words =
     state === "queued"
-      ? "The run goes on: what has not run yet in it runs."
+      ? "The run continues with its remaining tasks."
       : taskId
-        ? "What failed behind it for this reason runs again."
-        : "All that is unfinished in the run gets this state, too; what runs is stopped.";
+        ? "Downstream instances that failed because of it run again."
+        : "All unfinished task instances get this state too; running ones are stopped.";
   return html`
     <${Confirm}
       title=${taskId ? `Mark ${taskName({ task_id: taskId, map_index: mapIndex })}` : "Mark the run"}
-      words=${`Mark ${stateOf(state).label}`}
+      submitLabel=${`Mark ${stateOf(state).label}`}
       act=${() => post(address, body)}
       done=${`Marked ${stateOf(state).label}.`}
       cli=${cli}
@@ -71,9 +71,9 @@ export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) 
         <${Preview}
           preview=${preview}
           error=${error}
-          none="Nothing of this can be marked."
-          becomes=${`will be ${stateOf(state).label}`}
-          label="Instances that are marked"
+          none="Nothing here can be marked."
+          effect=${`will be marked ${stateOf(state).label}`}
+          label="Instances to mark"
         />
       ` : html`
         <${Shown} of=${run} lines=${1}>

@@ -1,42 +1,42 @@
-// The switch that pauses a DAG and lets it run again.
+// The switch that pauses and unpauses a DAG.
 import { html, useEffect, useState } from "../../lib/html.js";
 import { at, may, patch } from "../../lib/api.js";
-import { tellDone, toast } from "../dialog.js";
+import { reportDone, toast } from "../dialog.js";
 
 /**
- * A switch that is on while the DAG runs.
- * @param {{ dag: Pick<Api["Dag"], "dag_id" | "is_paused">, onDone?: (answer: any) => void }} props
+ * A switch that is on unless the DAG is paused.
+ * @param {{ dag: Pick<Api["Dag"], "dag_id" | "is_paused">, onDone?: (response: any) => void }} props
  */
 export function PauseSwitch({ dag, onDone }) {
-  const [wished, setWished] = useState(null);
-  useEffect(() => setWished(null), [dag.is_paused]);
+  const [requested, setRequested] = useState(null);
+  useEffect(() => setRequested(null), [dag.is_paused]);
   const change = async (event) => {
-    const runs = event.target.checked;
-    setWished(runs);
+    const active = event.target.checked;
+    setRequested(active);
     try {
-      const answer = await patch(at("dags", dag.dag_id), { is_paused: !runs });
-      tellDone(
-        answer,
-        runs
-          ? `${dag.dag_id} runs again.`
-          : `${dag.dag_id} is paused: it starts nothing more, what runs goes on.`,
+      const response = await patch(at("dags", dag.dag_id), { is_paused: !active });
+      reportDone(
+        response,
+        active
+          ? `${dag.dag_id} is unpaused.`
+          : `${dag.dag_id} is paused: no new tasks start, running ones continue.`,
       );
-      onDone?.(answer);
+      onDone?.(response);
     } catch (error) {
       toast(error.message, "danger");
-      setWished(null);
+      setRequested(null);
     }
   };
-  const words = dag.is_paused ? `${dag.dag_id} is paused` : `${dag.dag_id} is on`;
+  const words = dag.is_paused ? `${dag.dag_id} is paused` : `${dag.dag_id} is active`;
   return html`
     <input
       type="checkbox"
       class="switch"
       role="switch"
-      checked=${wished ?? !dag.is_paused}
+      checked=${requested ?? !dag.is_paused}
       disabled=${!may("operator")}
       aria-label=${words}
-      title=${may("operator") ? words : `${words} (changing it needs the role operator)`}
+      title=${may("operator") ? words : `${words} (changing this requires the operator role)`}
       onChange=${change}
     />
   `;

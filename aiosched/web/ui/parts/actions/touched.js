@@ -1,4 +1,4 @@
-// What an action on task instances touches: options that widen it, and the instances as a dry run finds them.
+// Shared by clear and mark: options that widen the selection, and a preview of the affected task instances.
 import { html, useEffect, useState } from "../../lib/html.js";
 import { post } from "../../lib/api.js";
 import { taskName } from "../../lib/names.js";
@@ -7,19 +7,19 @@ import { Loading, Notice, State } from "../basics.js";
 
 /** @type {[string, string, string, boolean?][]} */
 export const OPTIONS = [
-  // name, words, flag, whether for whole runs, too
-  ["only_failed", "Only failed ones", "--only-failed", true],
-  ["upstream", "Also what is before them", "--upstream"],
-  ["downstream", "Also what is behind them", "--downstream"],
-  ["past", "Also in earlier runs", "--past"],
-  ["future", "Also in later runs", "--future"],
-  ["newest_version", "With the DAG as it is now", "--newest-version", true],
-  ["prevent_running", "Not if some are running", "--prevent-running", true],
+  // name, label, flag, whether it applies to whole runs too
+  ["only_failed", "Only failed", "--only-failed", true],
+  ["upstream", "Include upstream", "--upstream"],
+  ["downstream", "Include downstream", "--downstream"],
+  ["past", "Include earlier runs", "--past"],
+  ["future", "Include later runs", "--future"],
+  ["newest_version", "Use the latest DAG version", "--newest-version", true],
+  ["prevent_running", "Refuse if any are running", "--prevent-running", true],
 ];
 
 export const flagsOf = (options) => OPTIONS.filter(([name]) => options[name]).map(([, , flag]) => flag);
 
-/** Options to tick; `usable` are those that make sense here. */
+/** Checkboxes for the `usable` options. */
 export const Options = ({ usable, options, setOptions }) => html`
   <div class="row wide">
     ${usable.map(([name, words]) => html`
@@ -36,29 +36,29 @@ export const Options = ({ usable, options, setOptions }) => html`
 `;
 
 /**
- * The answer to the dry run of an action: nothing until it is there.
- * @param {string | null} address null: nothing to ask
+ * The result of the dry run of an action; empty until it arrives.
+ * @param {string | null} address null: no dry run
  * @param {object} body
  * @returns {{ preview?: any, error?: Error }}
  */
 export function useDryRun(address, body) {
   const [found, setFound] = useState(/** @type {any} */ ({}));
-  const wish = address && JSON.stringify([address, body]);
+  const request = address && JSON.stringify([address, body]);
   useEffect(() => {
     if (!address) return undefined;
     const abort = new AbortController();
     post(address, { ...body, dry_run: true }, { signal: abort.signal }).then(
-      (preview) => setFound({ wish, preview }),
+      (preview) => setFound({ request, preview }),
       (error) => {
-        if (error.name !== "AbortError") setFound({ wish, error });
+        if (error.name !== "AbortError") setFound({ request, error });
       },
     );
     return () => abort.abort();
-  }, [wish]);
-  return found.wish === wish ? found : {}; // never that of another wish
+  }, [request]);
+  return found.request === request ? found : {}; // never the result of another request
 }
 
-/** How many instances of which states: `states` are counts. */
+/** The number of instances per state. */
 export const Counts = ({ states }) => html`
   <span class="row">
     ${byState(states).map(([name, count]) => html`
@@ -68,17 +68,17 @@ export const Counts = ({ states }) => html`
 `;
 
 /**
- * What an action would touch; `none` tells that it is nothing, `becomes` what happens to it, `label` what the list
- * is of.
- * @param {{ preview?: any, error?: Error, none: string, becomes: string, label: string }} props
+ * The instances an action would affect: `none` is shown if there are none, `effect` says what happens to them,
+ * `label` describes the list.
+ * @param {{ preview?: any, error?: Error, none: string, effect: string, label: string }} props
  */
-export function Preview({ preview, error, none, becomes, label }) {
+export function Preview({ preview, error, none, effect, label }) {
   if (error) return html`<${Notice} kind="danger">${error.message}<//>`;
   if (!preview) return html`<${Loading} lines=${3} />`;
   if (preview.accepted)
     return html`
       <${Notice} kind="warn">
-        No scheduler answers now, so there is no preview. The request would wait until one does.
+        No scheduler is responding, so there is no preview. The request will wait until one does.
       <//>
     `;
   if (!preview.count) return html`<${Notice}>${none}<//>`;
@@ -87,7 +87,7 @@ export function Preview({ preview, error, none, becomes, label }) {
     <div class="stack tight" role="status">
       <b>
         ${preview.count} ${preview.count === 1 ? "instance" : "instances"} in ${preview.runs.length}${" "}
-        ${preview.runs.length === 1 ? "run" : "runs"} ${becomes}
+        ${preview.runs.length === 1 ? "run" : "runs"} ${effect}
       </b>
       <${Counts} states=${preview.states} />
       <div class="scroll preview" tabindex="0" role="group" aria-label=${label}>

@@ -1,4 +1,4 @@
-// Make a run of a DAG: its params as fields, the logical date, the run id.
+// Trigger a run of a DAG: params, logical date, run id.
 import { html, useEffect, useMemo, useState } from "../../lib/html.js";
 import { at, get, post } from "../../lib/api.js";
 import { utc } from "../../lib/schema.js";
@@ -8,7 +8,7 @@ import { InputField } from "../form.js";
 import { Field } from "../schema_form.js";
 import { confOf, looksLikeJson, textsOf } from "./conf.js";
 
-/** Make a run of `dagId`: its params as fields, the logical date, the run id. `onDone(run)` when it exists. */
+/** The form that triggers a run of `dagId`; `onDone(run)` is called once it is created. */
 export function TriggerDialog({ dagId, onClose, onDone }) {
   const read = useMemo(
     () => async () => {
@@ -36,35 +36,37 @@ function TriggerForm({ dag, params, onClose, onDone }) {
   const names = Object.keys(params);
   const [texts, setTexts] = useState(() => textsOf(params));
   const [run, setRun] = useState({ logical_date: "", run_id: "", more: "", unpause: dag.is_paused });
-  const [told, setTold] = useState(/** @type {Record<string, any>} */ ({})); // errors of the server, by field
+  const [serverErrors, setServerErrors] = useState(/** @type {Record<string, any>} */ ({})); // by field
   const { conf, wrong } = confOf(params, texts, run.more);
-  const errors = { ...told, ...wrong };
+  const errors = { ...serverErrors, ...wrong };
   const change = (name, text) => {
     setTexts({ ...texts, [name]: text });
-    setTold({ ...told, [`conf.${name}`]: undefined });
+    setServerErrors({ ...serverErrors, [`conf.${name}`]: undefined });
   };
   const set = (changes) => {
     setRun({ ...run, ...changes });
-    setTold({ ...told, logical_date: undefined, run_id: undefined });
+    setServerErrors({ ...serverErrors, logical_date: undefined, run_id: undefined });
   };
   const act = async () => {
     try {
       return await post(at("dags", dag.dag_id, "runs"), bodyOf(run, conf));
     } catch (problem) {
       const fields = problem.fields ?? [];
-      setTold(Object.fromEntries(fields.map(({ where, message }) => [where.replace(/^body\./, ""), message])));
+      setServerErrors(
+        Object.fromEntries(fields.map(({ where, message }) => [where.replace(/^body\./, ""), message])),
+      );
       throw problem;
     }
   };
-  const unready = Object.values(wrong).some(Boolean) || (dag.is_paused && !run.unpause);
+  const invalid = Object.values(wrong).some(Boolean) || (dag.is_paused && !run.unpause);
   return html`
     <${Confirm}
       title=${`Trigger ${dag.dag_id}`}
-      words="Trigger"
+      submitLabel="Trigger"
       act=${act}
-      done="The run exists."
+      done="Run created."
       cli=${triggerLine(dag, run, conf)}
-      disabled=${unready}
+      disabled=${invalid}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -87,7 +89,7 @@ function TriggerForm({ dag, params, onClose, onDone }) {
           value=${run.logical_date}
           onText=${(text) => set({ logical_date: text })}
           wrong=${errors.logical_date}
-          help="Empty: the run has no data interval"
+          help="Leave empty for no data interval"
         />
         <${InputField}
           id="run-id"
@@ -96,11 +98,11 @@ function TriggerForm({ dag, params, onClose, onDone }) {
           value=${run.run_id}
           onText=${(text) => set({ run_id: text })}
           wrong=${errors.run_id}
-          help="Empty: made from the time"
+          help="Leave empty to generate one"
         />
       </div>
-      <${MoreValues}
-        words=${names.length ? "More values (conf)" : "Values (conf)"}
+      <${MoreConf}
+        words=${names.length ? "More conf" : "Conf"}
         text=${run.more}
         onText=${(more) => setRun({ ...run, more })}
         wrong=${wrong.conf}
@@ -113,15 +115,15 @@ function TriggerForm({ dag, params, onClose, onDone }) {
             checked=${run.unpause}
             onChange=${(e) => setRun({ ...run, unpause: e.target.checked })}
           />${" "}
-          Unpause the DAG too: it is paused, so the run would wait
+          Also unpause the DAG; otherwise the run waits
         </label>
       `}
     <//>
   `;
 }
 
-/** A JSON object of values that the DAG has no params for. */
-function MoreValues({ words, text, onText, wrong }) {
+/** A JSON object with conf values that are not params of the DAG. */
+function MoreConf({ words, text, onText, wrong }) {
   return html`
     <details class="more">
       <summary>${words}</summary>
@@ -129,7 +131,7 @@ function MoreValues({ words, text, onText, wrong }) {
         <textarea
           class="input"
           rows="3"
-          aria-label="More values as a JSON object"
+          aria-label="Conf as a JSON object"
           spellcheck=${false}
           placeholder="{}"
           value=${text}

@@ -1,4 +1,4 @@
-// The calendar: the days of a year by their runs, those to come outlined.
+// The calendar: the days of a year with their runs; days with upcoming runs are outlined.
 import { html } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
@@ -42,8 +42,8 @@ export function CalendarTab({ dagId }) {
 
 const words = (day, known) => {
   if (!known) return `${day}: no runs`;
-  const told = Object.entries(known.counts).map(([state, n]) => `${n} ${stateOf(state).label}`);
-  return `${day}: ${[...told, known.coming && `${known.coming} to come`].filter(Boolean).join(", ")}`;
+  const counts = Object.entries(known.counts).map(([state, n]) => `${n} ${stateOf(state).label}`);
+  return `${day}: ${[...counts, known.coming && `${known.coming} upcoming`].filter(Boolean).join(", ")}`;
 };
 
 function Year({ year, days }) {
@@ -61,11 +61,11 @@ function Year({ year, days }) {
     const here = known.get(day);
     const place = { gridColumn: weekOf(index), gridRow: ((index + lead) % 7) + 2 };
     const total = here ? Object.values(here.counts).reduce((sum, n) => sum + n, 0) : 0;
-    const told = words(day, here);
+    const label = words(day, here);
     const now = day === today ? "today" : "";
     if (!total)
       return html`
-        <span key=${day} class=${`day ${here?.coming ? "coming" : ""} ${now}`} style=${place} title=${told} />
+        <span key=${day} class=${`day ${here?.coming ? "coming" : ""} ${now}`} style=${place} title=${label} />
       `;
     const state = worst(here.counts);
     const strength = 45 + Math.round((total / most) * 55);
@@ -74,8 +74,8 @@ function Year({ year, days }) {
         key=${day}
         class=${`day has ${now}`}
         style=${{ ...place, "--c": `color-mix(in srgb, var(--state-${state}) ${strength}%, var(--surface))` }}
-        title=${told}
-        aria-label=${told}
+        title=${label}
+        aria-label=${label}
         href=${runsOf(day, time)}
       >
         ${state === "success" ? "" : stateOf(state).glyph}
@@ -110,7 +110,7 @@ function Year({ year, days }) {
         `)}
         <span class="row">
           <span class="day coming" />
-          to come
+          upcoming
         </span>
         <span class="faint">Days are in UTC. Stronger: more runs.</span>
       </div>

@@ -1,4 +1,4 @@
-// The code of a DAG: its versions, the source with line numbers, what changed between two of them.
+// The code of a DAG: versions, source with line numbers, and the diff between two versions.
 import { html, useMemo } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { highlight } from "../../lib/python.js";
@@ -7,7 +7,7 @@ import { query, setQuery } from "../../lib/router.js";
 import { instant } from "../../lib/time.js";
 import { Card, Empty, Shown } from "../basics.js";
 
-const LONGEST = 20_000; // lines that are shown
+const MAX_LINES = 20_000; // lines shown
 
 export function CodeTab({ dagId }) {
   const versions = useResource(at("dags", dagId, "versions"), { limit: 100 }, { kinds: ["dag"] });
@@ -17,7 +17,7 @@ export function CodeTab({ dagId }) {
         items.length ? html`
           <${Code} dagId=${dagId} versions=${items} />
         ` : html`
-          <${Empty} title="No version yet">It appears when the file is parsed.<//>
+          <${Empty} title="No versions yet">A version appears once the file is parsed.<//>
         `
       }
     <//>
@@ -87,14 +87,9 @@ function Source({ dagId, version }) {
     <${Shown} of=${found} lines=${12}>
       ${({ source, sources, file }) =>
         source === null ? html`
-          <${Empty} title="The source is not known">
-            This DAG comes from an application, not from a file.
-          <//>
+          <${Empty} title="Source not available">This DAG comes from an application, not from a file.<//>
         ` : html`
-          <${Modules}
-            words="It imports"
-            names=${Object.keys(sources ?? {}).filter((name) => name !== file)}
-          />
+          <${Modules} words="Imports" names=${Object.keys(sources ?? {}).filter((name) => name !== file)} />
           <${Lines} source=${source} />
         `
       }
@@ -105,7 +100,7 @@ function Source({ dagId, version }) {
 const coloured = ([kind, text]) => (kind ? html`<span class=${`py-${kind}`}>${text}</span>` : text);
 
 function Lines({ source }) {
-  const lines = useMemo(() => highlight(source).slice(0, LONGEST), [source]);
+  const lines = useMemo(() => highlight(source).slice(0, MAX_LINES), [source]);
   return html`
     <div class="scroll code" tabindex="0" role="group" aria-label="Source">
       <ol>
@@ -124,12 +119,12 @@ function Difference({ dagId, from, to, what }) {
   return html`
     <${Shown} of=${found} lines=${8}>
       ${(data) => html`
-        ${what === "source" && html`<${Modules} words="Changed, too:" names=${data.modules} />`}
+        ${what === "source" && html`<${Modules} words="Also changed:" names=${data.modules} />`}
         ${data[what] ? html`
           <${Diff} text=${data[what]} />
         ` : html`
           <${Empty}
-            title=${what === "source" ? "The source is the same" : "The serialized DAG is the same"}
+            title=${what === "source" ? "The source is unchanged" : "The serialized DAG is unchanged"}
           />
         `}
       `}
@@ -137,7 +132,7 @@ function Difference({ dagId, from, to, what }) {
   `;
 }
 
-/** Modules of the DAGs folder; nothing when there are none. */
+/** A list of modules in the DAGs folder; nothing if empty. */
 function Modules({ words, names }) {
   return (
     names.length > 0 && html`
@@ -152,7 +147,7 @@ function Modules({ words, names }) {
   );
 }
 
-/** A unified diff, each line by what it does, with the line numbers of both sides. */
+/** A unified diff with the line numbers of both sides. */
 function Diff({ text }) {
   let one = 0;
   let two = 0;

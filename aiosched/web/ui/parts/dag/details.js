@@ -1,4 +1,4 @@
-// The details of a DAG: its settings, why it waits, the runs to come, its tasks and params.
+// The details of a DAG: its settings, why it is waiting, upcoming runs, tasks and params.
 import { html, useState } from "../../lib/html.js";
 import { at, may, remove } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
@@ -25,21 +25,21 @@ export function DetailsTab({ dagId, dag }) {
         <${Card} title="Settings" actions=${may("admin") && html`<${Delete} dagId=${dagId} />`}>
           <${Shown} of=${version}>${({ spec }) => html`<${Settings} dag=${dag} spec=${spec} />`}<//>
         <//>
-        <${Card} title="Runs to come" plain>
+        <${Card} title="Upcoming runs" plain>
           <${Shown} of=${coming}>
             ${({ items }) => html`
               <${Table}
-                caption="Runs to come"
+                caption="Upcoming runs"
                 items=${items}
                 keyOf=${(one) => one.run_after}
                 columns=${[
-                  { head: "Runs", cell: (one) => html`<${When} at=${one.run_after} />` },
+                  { head: "Run after", cell: (one) => html`<${When} at=${one.run_after} />` },
                   { head: "Logical date", cell: (one) => html`<${When} at=${one.logical_date} />` },
                   { head: "", cell: (one) => one.note && html`<${Tag} kind="warn">${one.note}<//>` },
                 ]}
                 empty=${
-                  html`<${Empty} title="No run to come">
-                    This DAG has no schedule in time, or its end date is past.
+                  html`<${Empty} title="No upcoming runs">
+                    This DAG has no time-based schedule, or its end date has passed.
                   <//>`
                 }
               />
@@ -59,7 +59,7 @@ export function DetailsTab({ dagId, dag }) {
               items=${items}
               keyOf=${(task) => task.task_id}
               columns=${TASKS}
-              empty=${html`<${Empty} title="This DAG has no task" />`}
+              empty=${html`<${Empty} title="This DAG has no tasks" />`}
             />
           `}
         <//>
@@ -86,17 +86,17 @@ function Delete({ dagId }) {
     ${open && html`
       <${Confirm}
         title=${`Delete ${dagId}`}
-        words="Delete"
+        submitLabel="Delete"
         danger
         act=${() => remove(at("dags", dagId))}
-        done=${`${dagId} and its history are gone.`}
+        done=${`${dagId} and its history deleted.`}
         cli=${commandLine("dags", "delete", dagId, "--yes")}
         onClose=${() => setOpen(false)}
         onDone=${() => go("/dags")}
       >
         <p>
-          All its runs, task instances, versions and values go, for good. While a file has the DAG, it comes
-          back without its history.
+          All its runs, task instances, versions and values are deleted permanently. If a file still defines
+          the DAG, it reappears without its history.
         </p>
       <//>
     `}
@@ -111,11 +111,11 @@ const Settings = ({ dag, spec }) => html`
       ["Time zone", spec.timezone ?? "UTC"],
       ["Start date", spec.start_date && html`<${When} at=${spec.start_date} />`],
       ["End date", spec.end_date && html`<${When} at=${spec.end_date} />`],
-      ["Catches up", spec.catchup ? "yes" : "no"],
-      ["Runs at a time", dag.max_active_runs],
-      ["Tasks at a time", dag.max_active_tasks],
-      ["Takes", spec.allowed_run_types && `${spec.allowed_run_types.join(", ").replace("_", " ")} runs only`],
-      ["Fails fast", spec.fail_fast ? "yes" : null],
+      ["Catchup", spec.catchup ? "yes" : "no"],
+      ["Max active runs", dag.max_active_runs],
+      ["Max active tasks", dag.max_active_tasks],
+      ["Run types", spec.allowed_run_types && `${spec.allowed_run_types.join(", ").replace("_", " ")} only`],
+      ["Fail fast", spec.fail_fast ? "yes" : null],
       ["Run timeout", spec.dagrun_timeout && duration(spec.dagrun_timeout)],
       ["Owner", dag.owner],
       ["File", dag.file && html`<code>${dag.file}</code>`],
@@ -164,7 +164,7 @@ const TASKS = [
     `,
   },
   { head: "Operator", cell: (task) => task.operator },
-  { head: "Waits for", cell: (task) => task.upstream.join(", ") },
+  { head: "Upstream", cell: (task) => task.upstream.join(", ") },
   { head: "Trigger rule", cell: (task) => (task.trigger_rule === "all_success" ? "" : task.trigger_rule) },
   { head: "Retries", right: true, cell: (task) => task.retries },
   { head: "Pool", cell: (task) => `${task.pool}${task.pool_slots > 1 ? ` (${task.pool_slots})` : ""}` },

@@ -1,4 +1,4 @@
-// The runs of a DAG: a picker for views of one run, and the list with its filters.
+// The runs of a DAG: a run picker, and the list with filters.
 import { html } from "../../lib/html.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { path, query, setQuery } from "../../lib/router.js";
@@ -8,7 +8,7 @@ import { Card, Duration, Empty, Link, State, When } from "../basics.js";
 import { Filter, SearchField } from "../form.js";
 import { Table } from "../table.js";
 
-/** Choose one of the last runs; it stands in the address as `run`. `none` are the words for no run at all. */
+/** A select for one of the latest runs, stored in the query string; `none` is the label of the empty option. */
 export function RunPicker({ dagId, none }) {
   const list = useResource(
     "runs",
@@ -79,12 +79,12 @@ const columnsOf = (dagId) => [
   { head: "Type", cell: (r) => runTypeWords(r.run_type) },
   { head: "Logical date", cell: (r) => html`<${When} at=${r.logical_date} />` },
   { head: "Started", cell: (r) => html`<${When} at=${r.start_date} ago />` },
-  { head: "Took", right: true, cell: (r) => html`<${Duration} seconds=${secondsOf(r)} />` },
+  { head: "Duration", right: true, cell: (r) => html`<${Duration} seconds=${secondsOf(r)} />` },
   { head: "Version", right: true, cell: (r) => r.version },
   { head: "Note", cell: (r) => r.note ?? r.reason ?? "" },
 ];
 
-/** How long a run took, or takes already. */
+/** The duration of a run, up to now while it is running. */
 const secondsOf = (run) => run.seconds ?? (run.state === "running" ? secondsBetween(run.start_date) : null);
 
 function Filters() {
@@ -95,7 +95,7 @@ function Filters() {
     <div class="row">
       <${SearchField}
         label="Search runs"
-        words="Part of the run id"
+        words="Search by run id"
         value=${q}
         onText=${(text) => setQuery({ q: text })}
       />
@@ -131,15 +131,15 @@ function NoRun({ dagId, filtered }) {
   const none = { state: null, type: null, q: null, since: null, until: null };
   if (filtered)
     return html`
-      <${Empty} title="No such run">
+      <${Empty} title="No matching runs">
         <button class="button" onClick=${() => setQuery(none)}>
-          Remove the filters
+          Clear filters
         </button>
       <//>
     `;
   return html`
-    <${Empty} title="No run yet" command=${`aiosched dags trigger ${dagId}`}>
-      Trigger one, or wait for the next scheduled one.
+    <${Empty} title="No runs yet" command=${`aiosched dags trigger ${dagId}`}>
+      Trigger one, or wait for the next scheduled run.
     <//>
   `;
 }

@@ -1,4 +1,4 @@
-// The Gantt chart of a run: every try as segments in time, on a canvas that draws only what is visible.
+// The Gantt chart of a run: each try as time segments, on a canvas that draws only the visible part.
 import { html, useMemo, useRef, useState } from "../../lib/html.js";
 import { useKey } from "../../lib/keys.js";
 import { taskPath } from "../../lib/names.js";
@@ -10,7 +10,7 @@ import { HEAD, ROW, paintChart } from "./painting.js";
 import { rowWords, rowsOf, spanOf } from "./segments.js";
 
 /**
- * A bar chart of a run: `items` of the API's Gantt. Used by the page of a DAG and that of a run.
+ * The Gantt chart of a run; `items` are those of the API's Gantt. Used by the DAG page and the run page.
  * @param {{ dagId: string, run: Api["Run"], items: Api["Gantt"]["items"] }} props
  */
 export function Chart({ dagId, run, items }) {
@@ -26,9 +26,9 @@ export function Chart({ dagId, run, items }) {
   const draw = (on, view) =>
     paintChart(on, { ...view, rows, span, left, scroll: box.current.scrollTop, hover: hover.current, chosen });
   const { canvas, redraw } = useCanvas(draw, [rows, chosen]);
-  useKey("↑ ↓", "move in the Gantt chart; Enter opens", () => {});
+  useKey("↑ ↓", "move in the Gantt chart; Enter opens a task", () => {});
   if (!span || !rows.length)
-    return html`<${Empty} title="Nothing has begun yet">The tasks of this run have not been scheduled.<//>`;
+    return html`<${Empty} title="Nothing has started yet">The tasks of this run have not been scheduled.<//>`;
 
   const open = (row) => go(taskPath({ ...rows[row], dag_id: dagId, run_id: run.run_id }));
   const pointer = pointerListeners(rows, { box, hover, tip, redraw, setChosen, open });
@@ -40,7 +40,7 @@ export function Chart({ dagId, run, items }) {
         style=${{ height: `min(${HEAD + rows.length * ROW + 6}px, max(300px, calc(100vh - 300px)))` }}
         role="listbox"
         tabindex="0"
-        aria-label="Tasks of the run in time"
+        aria-label="Gantt chart of the run"
         aria-activedescendant=${chosen === null ? undefined : "gantt-row"}
         onScroll=${redraw}
         onKeyDown=${keyListener(rows, { box, chosen, setChosen, open })}
@@ -65,10 +65,10 @@ export function Chart({ dagId, run, items }) {
   `;
 }
 
-/** Pixels beside the bars: the names of the tasks. */
+/** The width of the task names, in pixels. */
 function namesWidth(rows) {
-  const wished = Math.max(0, ...rows.map((row) => row.name.length * 7.2 + 30));
-  return Math.max(110, Math.min(innerWidth < 600 ? 130 : 280, wished));
+  const wanted = Math.max(0, ...rows.map((row) => row.name.length * 7.2 + 30));
+  return Math.max(110, Math.min(innerWidth < 600 ? 130 : 280, wanted));
 }
 
 function keyListener(rows, { box, chosen, setChosen, open }) {

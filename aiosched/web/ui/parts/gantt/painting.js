@@ -1,19 +1,19 @@
-// The Gantt chart on its canvas: the time above, a bar for each segment of a try, only the rows in view.
+// Draws the Gantt chart: the time axis and a bar for each segment of a try, only for the rows in view.
 import { stateOf } from "../../lib/states.js";
 import { duration, instant } from "../../lib/time.js";
 import { clip } from "../canvas.js";
 import { THIN } from "./segments.js";
 
 export const ROW = 22;
-export const HEAD = 26; // pixels above the rows: the time
+export const HEAD = 26; // height of the time axis, in pixels
 const BAR = 12;
 const STEPS = [
   0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400,
   172800, 604800,
-]; // seconds between two lines
+]; // seconds between grid lines
 
 /**
- * `left` are the pixels of the names, `scroll` those above what is in view, `hover` and `chosen` numbers of rows.
+ * `left` is the width of the names and `scroll` the scroll position in pixels; `hover` and `chosen` are row numbers.
  * @param {CanvasRenderingContext2D} on
  * @param {import("../canvas.js").View & { rows: any[], span: { from: number, to: number }, left: number,
  *   scroll: number, hover: number | null, chosen: number | null }} picture
@@ -74,7 +74,7 @@ function paintSegment(on, one, [state, from, to], y, { colours, scale, x }) {
   );
 }
 
-/** The instant at which it begins, then the time since. */
+/** The start time, then offsets from it. */
 function paintTimes(on, { width, colours, span, step, x }) {
   on.fillStyle = colours.surface;
   on.fillRect(0, 0, width, HEAD - 4);

@@ -1,18 +1,18 @@
-// A try of a task in time: what it waited for, and how it ran.
+// The time segments of a try: scheduled, queued, running, deferred.
 import { taskName } from "../../lib/names.js";
 import { stateOf } from "../../lib/states.js";
 import { duration } from "../../lib/time.js";
 
 /**
- * An instant in ms, null for none.
+ * A timestamp in ms; null for none.
  * @type {(text: string | null | undefined) => any}
  */
 export const ms = (text) => (text ? Date.parse(text) : null);
 
-export const THIN = { scheduled: 4, queued: 4, deferred: 8 }; // pixels of what waits; what runs is as high as BAR
+export const THIN = { scheduled: 4, queued: 4, deferred: 8 }; // bar heights in pixels while waiting; otherwise BAR
 
 /**
- * The segments of a try: what it was then, from when and until when in ms; one that is not over goes on until now.
+ * The segments of a try: state, start and end in ms; unfinished ones extend to `now`.
  * @param {Api["Segment"]} one
  * @param {number} now in ms
  * @returns {[string, number, number][]}
@@ -30,7 +30,7 @@ export function segmentsOf(one, now) {
   if (queued !== null) found.push(["queued", queued, start ?? end]);
   let from = start;
   for (const { since, until } of start === null ? [] : deferred) {
-    // it ran, waited for a trigger, and ran on
+    // it ran, waited for a trigger, and continued
     if (ms(since) > from) found.push(["running", from, ms(since)]);
     from = ms(until) ?? end;
     found.push(["deferred", ms(since), from]);
@@ -42,7 +42,7 @@ export function segmentsOf(one, now) {
 /**
  * The rows of a chart: `items` of the API's Gantt with names, and tries with their segments.
  * @param {Api["Bar"][]} items
- * @param {number} moment until when what is not over goes on; 0: until the end of the run
+ * @param {number} moment where unfinished segments end; 0: at the end of the run
  * @param {Api["Run"]} run
  */
 export const rowsOf = (items, moment, run) =>
@@ -55,7 +55,7 @@ export const rowsOf = (items, moment, run) =>
     }),
   }));
 
-/** The first and the last moment of a run and all tries; null where nothing has begun. */
+/** The start and end of a run including all tries; null if nothing has started. */
 export function spanOf(rows, run) {
   const all = rows.flatMap((row) => row.tries.flatMap((one) => one.segments));
   const from = all.reduce((least, [, a]) => Math.min(least, a), ms(run.start_date) ?? Infinity);
@@ -63,7 +63,7 @@ export function spanOf(rows, run) {
   return Number.isFinite(from) ? { from, to: Math.max(to, from + 50) } : null;
 }
 
-/** The newest tries of a row in words, its name first. */
+/** A row as lines of text: its name, then the latest tries. */
 export function rowWords(row) {
   const segmentWords = ([kind, from, to]) => `, ${THIN[kind] ? kind : "ran"} ${duration((to - from) / 1000)}`;
   const tryWords = (one) =>

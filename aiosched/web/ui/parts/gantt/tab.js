@@ -1,4 +1,4 @@
-// The tab with the Gantt chart of a run of a DAG.
+// The Gantt tab of a DAG.
 import { html } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
@@ -29,8 +29,8 @@ export function GanttTab({ dagId }) {
         `}
       </div>
       ${failed?.status === 404 ? html`
-        <${Empty} title="No run yet" command=${`aiosched dags trigger ${dagId}`}>
-          A run in time appears here when there is one.
+        <${Empty} title="No runs yet" command=${`aiosched dags trigger ${dagId}`}>
+          The Gantt chart appears here once there is a run.
         <//>
       ` : failed && !gantt.data.value ? html`
         <${Failure} error=${failed} retry=${run.reload} />
@@ -38,7 +38,7 @@ export function GanttTab({ dagId }) {
         <${Loading} lines=${8} />
       ` : html`
         ${!gantt.data.value.complete && html`
-          <${Notice} kind="warn">This run has more tries than are shown.<//>
+          <${Notice} kind="warn">This run has more tries than shown here.<//>
         `}
         <${Chart} dagId=${dagId} run=${facts} items=${gantt.data.value.items} />
       `}

@@ -1,4 +1,4 @@
-// The box of the graph that is chosen, in words, below it.
+// Details of the selected node, shown below the graph.
 import { html } from "../../lib/html.js";
 import { path } from "../../lib/router.js";
 import { byState, stateOf } from "../../lib/states.js";
@@ -8,7 +8,7 @@ import { toggleFold } from "../grid/folding.js";
 const isMany = (node) => node.kind === "group" || node.is_mapped;
 
 /**
- * A box in words, one for each line.
+ * A node as lines of text.
  * @param {Api["GraphNode"]} node
  */
 export const nodeWords = (node) => [...shapeWords(node), node.counts && countWords(node)].filter(Boolean);
@@ -48,7 +48,7 @@ export function Chosen({ node, dagId, runId }) {
         </div>
       ` : html`
         <span class="faint">
-          Click a box, or use the arrow keys in the graph. Click a group twice to fold it.
+          Click a node, or use the arrow keys in the graph. Click a group twice to fold it.
         </span>
       `}
     </section>

@@ -1,4 +1,4 @@
-// The graph of a DAG on a canvas: boxes and lines where the server put them, with the states of a run, pan and zoom.
+// The graph of a DAG on a canvas: nodes and edges laid out by the server, with the states of a run, pan and zoom.
 import { html, useEffect, useMemo, useRef, useState } from "../../lib/html.js";
 import { useKey } from "../../lib/keys.js";
 import { go, path, query, setQuery } from "../../lib/router.js";
@@ -7,13 +7,13 @@ import { toggleFold } from "../grid/folding.js";
 import { Chosen } from "./chosen.js";
 import { keyListener, usePointer, useWheel } from "./moving.js";
 import { paintGraph } from "./painting.js";
-import { atFirst, boundsOf, fitted, showing, zoomed } from "./scene.js";
+import { boundsOf, fitted, initialPosition, showing, zoomed } from "./scene.js";
 
 /**
- * `begun` is when the page began with it, as `performance.now()` has it.
- * @param {{ dagId: string, graph: Api["DagGraph"], begun: number }} props
+ * `startedAt` is the start time for the first-paint measure, from `performance.now()`.
+ * @param {{ dagId: string, graph: Api["DagGraph"], startedAt: number }} props
  */
-export function Graph({ dagId, graph, begun }) {
+export function Graph({ dagId, graph, startedAt }) {
   const { critical, run: runId } = query.value;
   const bounds = useMemo(() => boundsOf(graph), [graph]);
   const onPath = useMemo(() => new Set(graph.critical_path), [graph]);
@@ -23,23 +23,23 @@ export function Graph({ dagId, graph, begun }) {
   const size = useRef({ width: 0, height: 0 });
   const hover = useRef(null);
   const { box: tipBox, tip } = useTooltip();
-  const painted = useFirstPaint("aiosched.graph", begun);
+  const painted = useFirstPaint("aiosched.graph", startedAt);
   const scene = { graph, bounds, onPath, chosen, dim: critical === "1" && onPath.size > 0 };
   const draw = (on, view) => {
     size.current = view;
-    position.current ??= atFirst(graph, view);
+    position.current ??= initialPosition(graph, view);
     paintGraph(on, { ...scene, ...view, ...position.current, hover: hover.current });
     painted({ nodes: graph.nodes.length });
   };
   const { canvas, redraw } = useCanvas(draw, [graph, chosen, critical]);
-  useKey("+ − 0", "zoom the graph, fit it", () => {});
+  useKey("+ − 0", "zoom the graph, fit to view", () => {});
 
   const move = (next) => {
     position.current = next;
     redraw();
   };
   const middle = () => [size.current.width / 2, size.current.height / 2];
-  const doing = {
+  const actions = {
     move,
     zoom: (factor, point = middle()) => move(zoomed(position.current, factor, point)),
     fit: () => move(fitted(graph, size.current)),
@@ -55,12 +55,12 @@ export function Graph({ dagId, graph, begun }) {
   };
   useGoto(graph, position, (node) => {
     setChosen(node.id);
-    doing.show(node);
+    actions.show(node);
     canvas.current.parentElement.focus();
   });
-  useWheel(canvas, tip, doing);
-  const keys = "Arrow keys follow the lines, plus and minus zoom, 0 fits.";
-  const words = `Graph of ${dagId}: ${graph.nodes.length} boxes. ${keys}`;
+  useWheel(canvas, tip, actions);
+  const keys = "Arrow keys follow the edges, plus and minus zoom, 0 fits to view.";
+  const words = `Graph of ${dagId}: ${graph.nodes.length} nodes. ${keys}`;
   const height = `clamp(260px, ${Math.round(graph.height * 1.25 + 90)}px, max(300px, calc(100vh - 300px)))`;
   return html`
     <div>
@@ -71,18 +71,18 @@ export function Graph({ dagId, graph, begun }) {
         tabindex="0"
         aria-label=${words}
         aria-describedby="graph-chosen"
-        onKeyDown=${keyListener(graph, selected, position, doing)}
-        ...${usePointer(graph, { chosen, position, hover, canvas, tip, redraw, doing })}
+        onKeyDown=${keyListener(graph, selected, position, actions)}
+        ...${usePointer(graph, { chosen, position, hover, canvas, tip, redraw, actions })}
       >
         <canvas ref=${canvas} aria-hidden="true" />
         <div class="zoom row">
-          <button class="button small" aria-label="Zoom in" onClick=${() => doing.zoom(1.25)}>
+          <button class="button small" aria-label="Zoom in" onClick=${() => actions.zoom(1.25)}>
             +
           </button>
-          <button class="button small" aria-label="Zoom out" onClick=${() => doing.zoom(0.8)}>
+          <button class="button small" aria-label="Zoom out" onClick=${() => actions.zoom(0.8)}>
             −
           </button>
-          <button class="button small" onClick=${doing.fit}>
+          <button class="button small" onClick=${actions.fit}>
             Fit
           </button>
         </div>
@@ -93,7 +93,7 @@ export function Graph({ dagId, graph, begun }) {
   `;
 }
 
-/** Show the task of the address when the address asks for it, once. */
+/** Show the selected task once if the query string has `goto=1`. */
 function useGoto(graph, position, show) {
   useEffect(() => {
     if (query.value.goto !== "1") return;

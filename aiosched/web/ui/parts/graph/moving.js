@@ -1,19 +1,19 @@
-// What keys, the pointer and the wheel do in the graph: choose, open, fold, pan and zoom.
+// Keyboard, pointer and wheel input in the graph: select, open, fold, pan and zoom.
 import { useEffect, useRef } from "../../lib/html.js";
 import { toggleFold } from "../grid/folding.js";
 import { nodeWords } from "./chosen.js";
 import { neighbour, nodeAt } from "./scene.js";
 
 /**
- * What they may do: `zoom(factor, point)`, `fit()`, `show(node)`, `choose(id)`, `open(node)`, `move(position)`.
- * @typedef {Record<"move" | "zoom" | "fit" | "show" | "choose" | "open", (...args: any[]) => void>} Doing
+ * The actions: `zoom(factor, point)`, `fit()`, `show(node)`, `choose(id)`, `open(node)`, `move(position)`.
+ * @typedef {Record<"move" | "zoom" | "fit" | "show" | "choose" | "open", (...args: any[]) => void>} Actions
  */
 
 /**
  * @param {Api["DagGraph"]} graph
  * @param {Api["GraphNode"] | undefined} selected
- * @param {{ current: import("./scene.js").Position | null }} position null: nothing is drawn yet
- * @param {Doing} doing
+ * @param {{ current: import("./scene.js").Position | null }} position null until the first paint
+ * @param {Actions} actions
  */
 export function keyListener(graph, selected, position, { zoom, fit, show, choose, open }) {
   const step = (key) => {
@@ -36,14 +36,14 @@ export function keyListener(graph, selected, position, { zoom, fit, show, choose
   };
 }
 
-/** A point of the screen in the canvas. */
+/** The position of an event in the canvas. */
 function pointIn(canvas, event) {
   const frame = canvas.current.getBoundingClientRect();
   return [event.clientX - frame.left, event.clientY - frame.top];
 }
 
-/** The listeners of the pointer, which pans, chooses and opens; `hover` holds the id of what is under it. */
-export function usePointer(graph, { chosen, position, hover, canvas, tip, redraw, doing }) {
+/** Pointer listeners for panning, selecting and opening; `hover` holds the id of the node under the pointer. */
+export function usePointer(graph, { chosen, position, hover, canvas, tip, redraw, actions }) {
   const drag = useRef(null);
   const under = (event) => nodeAt(graph.nodes, position.current, pointIn(canvas, event));
   const pan = (event) => {
@@ -52,7 +52,7 @@ export function usePointer(graph, { chosen, position, hover, canvas, tip, redraw
     if (!drag.current.moved && Math.abs(dx) + Math.abs(dy) <= 3) return;
     drag.current = { x: event.clientX, y: event.clientY, moved: true };
     tip.hide();
-    doing.move({ ...position.current, x: position.current.x + dx, y: position.current.y + dy });
+    actions.move({ ...position.current, x: position.current.x + dx, y: position.current.y + dy });
   };
   return {
     onPointerDown(event) {
@@ -78,7 +78,7 @@ export function usePointer(graph, { chosen, position, hover, canvas, tip, redraw
       if (!was || was.moved) return;
       const node = under(event);
       if (node?.kind === "group" && node.id === chosen) toggleFold(node.id);
-      else doing.choose(node?.id ?? null);
+      else actions.choose(node?.id ?? null);
     },
     onPointerLeave() {
       hover.current = null;
@@ -87,12 +87,12 @@ export function usePointer(graph, { chosen, position, hover, canvas, tip, redraw
     },
     onDblClick(event) {
       const node = under(event);
-      if (node?.kind === "task") doing.open(node);
+      if (node?.kind === "task") actions.open(node);
     },
   };
 }
 
-/** Zoom with the wheel. Preact's own listeners are passive for it: they could not keep the page from scrolling. */
+/** Zoom with the wheel. Preact's wheel listeners are passive, so they could not prevent the page from scrolling. */
 export function useWheel(canvas, tip, { zoom }) {
   useEffect(() => {
     const target = canvas.current.parentElement;

@@ -1,10 +1,10 @@
-// The graph on its canvas: groups, lines, boxes, only what is in view.
+// Draws the graph: groups, edges and nodes, only the visible ones.
 import { worst } from "../../lib/states.js";
 import { clip, sprite } from "../canvas.js";
 import { isBox } from "./scene.js";
 
 /**
- * What is drawn, and where; `hover` is the id of the box under the pointer.
+ * What is drawn and where; `hover` is the id of the node under the pointer.
  * @typedef {import("./scene.js").Scene & import("../canvas.js").View & import("./scene.js").Position & {
  *   hover: string | null,
  * }} Picture
@@ -34,7 +34,7 @@ export function paintGraph(on, picture) {
   on.restore();
 }
 
-/** A group that is open, behind what is in it. */
+/** An open group, drawn behind its nodes. */
 function paintGroup(on, node, { colours, scale, chosen }) {
   on.fillStyle = colours.sunken;
   on.globalAlpha = 0.7;
@@ -53,23 +53,23 @@ function paintGroup(on, node, { colours, scale, chosen }) {
   on.fillText(`▾ ${clip(on, node.label, node.width - 30)}`, node.x + 8, node.y + 14);
 }
 
-// ---- lines ----
+// ---- edges ----
 
-function lookOf({ source, target }, { dim, onPath, chosen }) {
+function styleOf({ source, target }, { dim, onPath, chosen }) {
   if (dim && onPath.has(source) && onPath.has(target)) return "critical";
   return source === chosen || target === chosen ? "near" : "plain";
 }
 
-/** All lines of one look as one path: strokes are what costs. */
+/** Draw all edges of one style as one path, because strokes are expensive. */
 function paintEdges(on, edges, picture) {
   const { colours, scale, dim } = picture;
   const colour = { plain: colours.strong, near: colours.accent, critical: colours.text };
-  for (const look of ["plain", "near", "critical"]) {
-    const alike = edges.filter((edge) => lookOf(edge, picture) === look);
+  for (const style of ["plain", "near", "critical"]) {
+    const alike = edges.filter((edge) => styleOf(edge, picture) === style);
     if (!alike.length) continue;
-    on.globalAlpha = dim && look === "plain" ? 0.25 : 1;
-    on.strokeStyle = on.fillStyle = colour[look];
-    on.lineWidth = (look === "plain" ? 1.2 : 2) / Math.max(Math.min(scale, 1), 0.3);
+    on.globalAlpha = dim && style === "plain" ? 0.25 : 1;
+    on.strokeStyle = on.fillStyle = colour[style];
+    on.lineWidth = (style === "plain" ? 1.2 : 2) / Math.max(Math.min(scale, 1), 0.3);
     on.beginPath();
     for (const { points } of alike) traceEdge(on, points);
     on.stroke();
@@ -99,7 +99,7 @@ function traceHead(on, [x, y]) {
   on.closePath();
 }
 
-/** The label of a line, in its middle. */
+/** The label of an edge, at its middle. */
 function paintLabel(on, label, points, colours) {
   const half = points.length >> 1;
   const [ax, ay] = points[half - (points.length % 2 ? 0 : 1)];
@@ -116,7 +116,7 @@ function paintLabel(on, label, points, colours) {
   on.fillText(label, x, y);
 }
 
-// ---- boxes ----
+// ---- nodes ----
 
 function paintBox(on, node, picture) {
   const { colours, scale, dim, onPath } = picture;
@@ -133,7 +133,7 @@ function paintBox(on, node, picture) {
   on.globalAlpha = 1;
 }
 
-/** The outline; below that of what stands for several instances a second line. */
+/** The outline, with a second line below for nodes with several instances. */
 function paintFrame(on, node, state, lit, { colours, scale, chosen, dim, hover }) {
   on.fillStyle = colours.raised;
   on.beginPath();
@@ -150,7 +150,7 @@ function paintFrame(on, node, state, lit, { colours, scale, chosen, dim, hover }
   on.stroke();
 }
 
-/** The state where there is no room for words. */
+/** The state, if there is no room for text. */
 function paintStripe(on, node, colour) {
   on.fillStyle = colour;
   on.fillRect(node.x, node.y, 12, node.height);
@@ -174,7 +174,7 @@ function badgeOf(node) {
   return node.is_folded ? "group" : "mapped";
 }
 
-/** A word on the upper edge, so that it takes no room from the name. */
+/** A badge on the upper edge, where it takes no room from the name. */
 function paintBadge(on, node, words, colours) {
   on.font = `10px ${colours.sans}`;
   const width = on.measureText(words).width + 8;

@@ -1,19 +1,19 @@
-// What is on the canvas of the graph, where the view stands, and which box is near.
+// The scene of the graph: its content, the position of the view, and hit testing.
 
 const MARGIN = 24;
 const SMALLEST = 0.04;
 const LARGEST = 2.5;
 
 /**
- * Everything that is drawn, but for where the view stands.
+ * Everything that is drawn, except the position of the view.
  * @typedef {object} Scene
  * @property {Api["DagGraph"]} graph
  * @property {number[][]} bounds of each edge: left, top, right, bottom
  * @property {Set<string>} onPath ids on the critical path
- * @property {boolean} dim whether the critical path stands out
- * @property {string | null} chosen id of a box
+ * @property {boolean} dim whether the critical path is highlighted
+ * @property {string | null} chosen id of a node
  *
- * Pixels of the screen are those of the graph, times `scale`, and moved by `x` and `y`.
+ * Screen pixels are graph pixels times `scale`, offset by `x` and `y`.
  * @typedef {{ scale: number, x: number, y: number }} Position
  *
  * @typedef {{ width: number, height: number }} Size
@@ -28,37 +28,37 @@ export const boundsOf = (graph) =>
     Math.max(...points.map(([, y]) => y)),
   ]);
 
-/** Whether a box is one of a task, or of a group that stands for its tasks. */
+/** Whether a node is drawn as a box: a task or a folded group. */
 export const isBox = (node) => node.kind === "task" || node.is_folded;
 
-// ---- where the view stands ----
+// ---- position of the view ----
 
 /**
- * All of the graph.
+ * The position that shows the whole graph.
  * @param {Size} graph
  * @param {Size} size of the canvas
  * @returns {Position}
  */
 export function fitted(graph, { width, height }) {
-  const wished = Math.min(1.25, (width - 2 * MARGIN) / graph.width, (height - 2 * MARGIN) / graph.height);
-  const scale = Math.max(SMALLEST, wished);
+  const wanted = Math.min(1.25, (width - 2 * MARGIN) / graph.width, (height - 2 * MARGIN) / graph.height);
+  const scale = Math.max(SMALLEST, wanted);
   return { scale, x: (width - graph.width * scale) / 2, y: (height - graph.height * scale) / 2 };
 }
 
 /**
- * Where to begin: with all of it, or where that would be too small to read, with its left end.
+ * The initial position: the whole graph, or its left end if the whole would be too small to read.
  * @param {Api["DagGraph"]} graph
  * @param {Size} size
  * @returns {Position}
  */
-export function atFirst(graph, size) {
+export function initialPosition(graph, size) {
   const all = fitted(graph, size);
   if (all.scale >= 0.35 || graph.nodes.length <= 60) return all;
   return { scale: 0.5, x: MARGIN, y: (size.height - graph.height * 0.5) / 2 };
 }
 
 /**
- * Larger or smaller by a factor; the point `[x, y]` of the screen stays.
+ * Zoom by a factor, keeping the screen point `[x, y]` fixed.
  * @param {Position} position
  * @param {number} factor
  * @param {number[]} point
@@ -70,7 +70,7 @@ export function zoomed({ scale, x, y }, factor, [px, py]) {
 }
 
 /**
- * The view moved so that a box is in it; as it is where the box is already.
+ * The position moved so that a node is in view; unchanged if it already is.
  * @param {Position} position
  * @param {Size} size
  * @param {Api["GraphNode"]} node
@@ -91,10 +91,10 @@ export function showing(position, { width, height }, node) {
   };
 }
 
-// ---- which box ----
+// ---- hit testing and neighbours ----
 
 /**
- * The box at a point of the screen; of an open group its head.
+ * The node at a screen point; for an open group, only its header counts.
  * @param {Api["GraphNode"][]} nodes
  * @param {Position} position
  * @param {number[]} point
@@ -105,18 +105,18 @@ export function nodeAt(nodes, { scale, x, y }, [px, py]) {
     const height = node.kind === "group" && !node.is_folded ? 26 : node.height;
     return gx >= node.x && gx <= node.x + node.width && gy >= node.y && gy <= node.y + height;
   };
-  return nodes.findLast(hit) ?? null; // inner ones stand behind their groups in the list
+  return nodes.findLast(hit) ?? null; // inner nodes come after their groups in the list
 }
 
 /**
- * The box that an arrow key leads to: along the lines to the sides, to what is above or below otherwise.
+ * The node an arrow key leads to: along the edges for left and right, otherwise the nearest one above or below.
  * @param {Api["DagGraph"]} graph
  * @param {Api["GraphNode"] | undefined} from
  * @param {string} key
  */
 export function neighbour(graph, from, key) {
   if (!from) return graph.nodes.find(isBox);
-  if (key === "ArrowLeft" || key === "ArrowRight") return besides(graph, from, key === "ArrowLeft");
+  if (key === "ArrowLeft" || key === "ArrowRight") return alongEdges(graph, from, key === "ArrowLeft");
   const overlaps = (node) => node.x < from.x + from.width && node.x + node.width > from.x;
   const beyond = (node) => (key === "ArrowUp" ? node.y < from.y : node.y > from.y);
   const same = graph.nodes.filter(
@@ -125,8 +125,8 @@ export function neighbour(graph, from, key) {
   return same.sort((a, b) => Math.abs(a.y - from.y) - Math.abs(b.y - from.y))[0];
 }
 
-/** The nearest of the boxes that lead to one, or that it leads to. */
-function besides({ nodes, edges }, from, before) {
+/** The nearest predecessor or successor of a node. */
+function alongEdges({ nodes, edges }, from, before) {
   const middle = from.y + from.height / 2;
   const ids = edges
     .filter((edge) => (before ? edge.target : edge.source) === from.id)

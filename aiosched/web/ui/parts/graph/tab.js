@@ -1,4 +1,4 @@
-// The tab with the graph of a DAG: the run whose states it shows, and a field that finds a task.
+// The graph tab of a DAG, with a run picker and a task search.
 import { html, useMemo, useRef } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
@@ -12,18 +12,18 @@ import { Graph } from "./graph.js";
 /** @param {{ dagId: string }} props */
 export function GraphTab({ dagId }) {
   const runId = query.value.run;
-  const begun = useMemo(() => performance.now(), [dagId]);
+  const startedAt = useMemo(() => performance.now(), [dagId]);
   const ofDag = { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId };
   const run = useResource(runId ? at("dags", dagId, "runs", runId) : null, {}, ofDag);
-  const wish = { run: runId, fold: [...foldedGroups()] };
-  const graph = useRunResource(at("dags", dagId, "graph"), dagId, run.data.value, wish);
-  const kept = useRef(null); // the picture stays while a group folds
-  if (graph.data.value) kept.current = graph.data.value;
-  const data = graph.data.value ?? kept.current;
+  const params = { run: runId, fold: [...foldedGroups()] };
+  const graph = useRunResource(at("dags", dagId, "graph"), dagId, run.data.value, params);
+  const latest = useRef(null); // keep the graph while a group is folding
+  if (graph.data.value) latest.current = graph.data.value;
+  const data = graph.data.value ?? latest.current;
   return html`
     <div class="stack">
       <div class="row">
-        <${RunPicker} dagId=${dagId} none="none: only the shape" />
+        <${RunPicker} dagId=${dagId} none="none: structure only" />
         ${runId && html`<${CriticalPath} />`}
         ${run.data.value && html`<${State} name=${run.data.value.state} />`}
         ${data && html`<${Find} nodes=${data.nodes} />`}
@@ -33,9 +33,9 @@ export function GraphTab({ dagId }) {
       ` : !data ? html`
         <${Loading} lines=${8} />
       ` : data.nodes.length === 0 ? html`
-        <${Empty} title="This DAG has no task">Add one to its file.<//>
+        <${Empty} title="This DAG has no tasks">Add some to its file.<//>
       ` : html`
-        <${Graph} dagId=${dagId} graph=${data} begun=${begun} />
+        <${Graph} dagId=${dagId} graph=${data} startedAt=${startedAt} />
       `}
     </div>
   `;

@@ -1,36 +1,36 @@
-// The grid's data, kept fresh: news of running runs are applied to it, everything else is read again.
+// The data of the grid, kept up to date: patches of running runs are applied, everything else triggers a reload.
 import { useEffect, useRef } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { patchRun, patchTasks } from "../../lib/gridmodel.js";
 import { watchTopic } from "../../lib/live.js";
 import { useResource } from "../../lib/resources.js";
 
-const WATCHED = 5; // running runs whose tasks are told live
+const WATCHED = 5; // running runs whose task changes are received live
 
-const CALM = 700; // milliseconds: news come in flocks
+const RELOAD_DELAY = 700; // milliseconds: patches come in bursts
 
 /**
  * @param {string} dagId
- * @param {object} params of the API's grid: which runs
+ * @param {object} params of the API's grid: which runs to show
  */
 export function useGrid(dagId, params) {
   const watched = useRef(new Set()).current;
-  const later = useRef(null);
+  const timer = useRef(null);
   const grid = useResource(at("dags", dagId, "grid"), params, {
     kinds: ["run", "task", "dag"],
     concerns: (patch) => patch.kind !== "run" || patch.dag_id === dagId,
-    onNews: (data, patch) => {
+    onUpdate: (data, patch) => {
       const next = patched(data, patch, watched);
       if (next) return next;
-      later.current ??= setTimeout(() => {
-        later.current = null;
+      timer.current ??= setTimeout(() => {
+        timer.current = null;
         grid.reload();
-      }, CALM);
+      }, RELOAD_DELAY);
       return data;
     },
   });
   useRunningTasks(grid.data.value?.runs ?? [], watched);
-  useEffect(() => () => clearTimeout(later.current), []);
+  useEffect(() => () => clearTimeout(timer.current), []);
   return grid;
 }
 
@@ -39,7 +39,7 @@ function patched(data, patch, watched) {
   return patch.kind === "task" ? patchTasks(data, patch) : undefined;
 }
 
-/** Hear of the tasks of the newest runs that are not over; `watched` gets their keys. */
+/** Subscribe to the tasks of the newest unfinished runs; their keys are added to `watched`. */
 function useRunningTasks(runs, watched) {
   const running = runs
     .filter((run) => run.state === "running" || run.state === "queued")
@@ -48,12 +48,12 @@ function useRunningTasks(runs, watched) {
     .join(" ");
   useEffect(() => {
     const keys = running.split(" ").filter(Boolean).map(Number);
-    const ends = keys.map((key) => {
+    const unsubscribe = keys.map((key) => {
       watched.add(key);
       return watchTopic(`run:${key}`);
     });
     return () => {
-      ends.forEach((end) => end());
+      unsubscribe.forEach((stop) => stop());
       keys.forEach((key) => watched.delete(key));
     };
   }, [running]);

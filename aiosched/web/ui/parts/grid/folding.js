@@ -1,10 +1,10 @@
-// Which groups of tasks are folded: it stands in the address, for the grid and the graph alike.
+// The folded task groups, stored in the query string and shared by the grid and the graph.
 import { query, setQuery } from "../../lib/router.js";
 
 /** The ids of the folded groups. */
 export const foldedGroups = () => new Set((query.value.fold ?? "").split(",").filter(Boolean));
 
-/** @param {string} id of the group that is folded or unfolded */
+/** @param {string} id of the group to fold or unfold */
 export function toggleFold(id) {
   const folded = foldedGroups();
   if (!folded.delete(id)) folded.add(id);

@@ -1,4 +1,4 @@
-// The grid of a DAG: runs across, tasks down, on one canvas that draws only what is visible.
+// The grid of a DAG: runs as columns, tasks as rows, on one canvas that draws only the visible part.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../lib/html.js";
 import { visibleRows } from "../../lib/gridmodel.js";
 import { useKey } from "../../lib/keys.js";
@@ -11,19 +11,19 @@ import { COLUMN, HEAD, ROW, namesWidth, placeOf, rangeOf, selectionOf } from "./
 import { Selected } from "./selected.js";
 
 /**
- * `begun` is when the page began with it, as `performance.now()` has it.
- * @param {{ dagId: string, grid: Api["Grid"], begun: number }} props
+ * `startedAt` is the start time for the first-paint measure, from `performance.now()`.
+ * @param {{ dagId: string, grid: Api["Grid"], startedAt: number }} props
  */
-export function Grid({ dagId, grid, begun }) {
+export function Grid({ dagId, grid, startedAt }) {
   const { focus: focused, move: setFocused } = useFocus();
-  const [anchor, setAnchor] = useState(null); // the other corner of a selection
+  const [anchor, setAnchor] = useState(null); // the opposite corner of the selection
   const [dialog, setDialog] = useState(null);
   const scene = useScene(grid, focused, anchor);
   const { rows, place, left } = scene;
   const box = useRef(null);
   const hover = useRef(null);
   const { box: tipBox, tip } = useTooltip();
-  const painted = useFirstPaint("aiosched.grid", begun);
+  const painted = useFirstPaint("aiosched.grid", startedAt);
   const draw = (on, view) => {
     const scroll = { x: box.current.scrollLeft, y: box.current.scrollTop };
     paintGrid(on, { ...scene, ...view, scroll, marked: hover.current ?? {} });
@@ -34,7 +34,7 @@ export function Grid({ dagId, grid, begun }) {
   useEffect(() => setAnchor(null), [grid.runs.length, foldKey]);
   useLayoutEffect(() => {
     box.current.scrollLeft = box.current.scrollWidth;
-  }, [grid.runs.length]); // the newest runs first
+  }, [grid.runs.length]); // scroll to the newest runs
   useKey(
     "Arrow keys",
     "move in the grid, with Shift to select more; Enter opens, Space folds, c clears",
@@ -117,27 +117,27 @@ function useScene(grid, focused, anchor) {
   return { grid, rows, folded, place, range: rangeOf(place, anchor), left, longest };
 }
 
-/** The run and the task in focus: kept here, and soon after in the address. */
+/** The focused run and task, written to the query string after a short delay. */
 function useFocus() {
   const { run = null, task = null } = query.value;
   const [focus, setFocus] = useState({ run, task });
-  const due = useRef(null);
+  const timer = useRef(null);
   useEffect(() => {
-    if (!due.current) setFocus({ run, task });
-  }, [run, task]); // the way back
-  useEffect(() => () => clearTimeout(due.current), []);
+    if (!timer.current) setFocus({ run, task });
+  }, [run, task]); // back and forward navigation
+  useEffect(() => () => clearTimeout(timer.current), []);
   const move = (next) => {
     setFocus(next);
-    clearTimeout(due.current);
-    due.current = setTimeout(() => {
-      due.current = null;
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => {
+      timer.current = null;
       setQuery(next);
     }, 150);
   };
   return { focus, move };
 }
 
-/** What screen readers are told: the cell in focus. A canvas has none. */
+/** The focused cell for screen readers, which cannot read the canvas. */
 function FocusedCell({ scene }) {
   const { place } = scene;
   return html`

@@ -1,4 +1,4 @@
-// What keys and the pointer do in the grid: move the focus, select, open, fold.
+// Keyboard and pointer input in the grid: move the focus, select, open, fold.
 import { may } from "../../lib/api.js";
 import { cellWords, runLabel, runWords } from "../../lib/gridmodel.js";
 import { go, path } from "../../lib/router.js";
@@ -10,7 +10,7 @@ import { COLUMN, HEAD, ROW, between } from "./scene.js";
 /** @typedef {import("./scene.js").Scene} Scene */
 
 /**
- * A run, or a task in a run, in words: one for each line.
+ * A run, or a task in a run, as lines of text.
  * @param {Scene} scene
  * @param {Place} place
  */
@@ -25,7 +25,7 @@ export function placeWords({ grid, rows }, { row, column }) {
 }
 
 /**
- * Go to the page of what is there; a group is folded instead.
+ * Open the page of a place; a group is folded instead.
  * @param {string} dagId
  * @param {Scene} scene
  * @param {Place} place
@@ -42,7 +42,7 @@ export function openPlace(dagId, { grid, rows }, { row, column }) {
 /**
  * Scroll so that a place is in view.
  * @param {HTMLElement} box
- * @param {number} left pixels beside the cells
+ * @param {number} left width of the task names
  * @param {Place} place
  */
 export function bringIntoView(box, left, { row, column }) {
@@ -56,7 +56,7 @@ export function bringIntoView(box, left, { row, column }) {
 }
 
 /**
- * The listeners of the keyboard. `focus(row, column, extend)` moves, `clear()` asks, `leave()` forgets the focus.
+ * The keyboard listener. `focus(row, column, extend)` moves, `clear()` opens the dialog, `leave()` drops the focus.
  * @param {string} dagId
  * @param {Scene} scene
  */
@@ -89,7 +89,7 @@ export function keyListener(dagId, scene, { focus, clear, leave }) {
 }
 
 /**
- * The listeners of the pointer; `hover` holds what is under it, `tip` shows words beside it.
+ * The pointer listeners; `hover` holds the place under the pointer, `tip` is its tooltip.
  * @param {string} dagId
  * @param {Scene} scene
  */
@@ -131,7 +131,7 @@ export function pointerListeners(dagId, scene, { box, hover, tip, redraw, focus 
 const nameWords = (row) => [row.id, row.kind === "group" ? "group" : row.is_mapped && "mapped task"];
 
 /**
- * The row and the column under the pointer, null where there is none; `label`: it is on the name of a row.
+ * The row and column under the pointer, null if none; `label`: the pointer is on a row name.
  * @returns {any}
  */
 function under(event, box, { grid, rows, left }) {
@@ -147,7 +147,7 @@ function under(event, box, { grid, rows, left }) {
   };
 }
 
-/** The place nearest to a row and a column that may be outside of the grid. */
+/** The place nearest to a row and column that may be outside the grid. */
 export const nearest = ({ rows, grid }, row, column) => ({
   row: between(row, -1, rows.length - 1),
   column: between(column, 0, grid.runs.length - 1),

@@ -1,15 +1,15 @@
-// The grid on its canvas: the cells, the runs above them and the tasks beside them, only what is in view.
+// Draws the grid: cells, run headers and task names, only the visible ones.
 import { readCell, runLabel } from "../../lib/gridmodel.js";
 import { duration, instant } from "../../lib/time.js";
 import { clip, sprite } from "../canvas.js";
 import { BARS, CELL, COLUMN, HEAD, INDENT, ROW } from "./scene.js";
 
 /**
- * What is drawn, and where.
+ * What is drawn and where.
  * @typedef {import("./scene.js").Scene & import("../canvas.js").View & {
  *   scroll: { x: number, y: number },
  *   marked: { row?: number | null, column?: number | null },
- * }} Picture  `marked` is under the pointer
+ * }} Picture  `marked` is the row and column under the pointer
  */
 
 /**
@@ -35,7 +35,7 @@ export function paintGrid(on, picture) {
   on.restore();
 }
 
-/** Draw in a part of the canvas only. */
+/** Draw clipped to a part of the canvas. */
 function within(on, [x, y, width, height], draw) {
   on.save();
   on.beginPath();
@@ -92,7 +92,7 @@ function paintCell(on, view, row, column) {
   if (cell.counts && Object.keys(cell.counts).length > 1) paintShares(on, cell, colours, x, y + CELL - 4);
 }
 
-/** A thin line with the share of each state. */
+/** A thin bar with the share of each state. */
 function paintShares(on, cell, colours, x, y) {
   let from = x;
   on.fillStyle = colours.surface;
@@ -105,7 +105,7 @@ function paintShares(on, cell, colours, x, y) {
   }
 }
 
-// ---- runs, above ----
+// ---- run headers ----
 
 function paintRuns(on, view) {
   const { width, left, colours, grid } = view;
@@ -148,7 +148,7 @@ function paintRun(on, { grid, colours, density, longest, place, marked, xOf, inR
   }
 }
 
-// ---- tasks, beside ----
+// ---- task names ----
 
 function paintNames(on, view) {
   const { height, left, colours } = view;

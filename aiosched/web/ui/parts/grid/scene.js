@@ -1,14 +1,14 @@
-// Where things of the grid are: sizes in pixels, the place in focus, what is selected.
+// The geometry of the grid: sizes in pixels, the focused place, the selection.
 
 export const ROW = 22;
 export const COLUMN = 20;
 export const CELL = 16;
-export const HEAD = 78; // pixels above the rows: bars and states of the runs
+export const HEAD = 78; // height of the run headers: bars and states
 export const BARS = 46;
 export const INDENT = 12;
 
 /**
- * A row of the grid that is not folded away: `index` is its number among all rows.
+ * A row outside folded groups; `index` is its number among all rows.
  * @typedef {Api["Row"] & { index: number }} VisibleRow
  *
  * A row (-1: the run itself) and a column.
@@ -16,24 +16,24 @@ export const INDENT = 12;
  *
  * @typedef {{ top: number, bottom: number, from: number, to: number }} Range
  *
- * Everything that is drawn, but for where it is scrolled to.
+ * Everything that is drawn, except the scroll position.
  * @typedef {object} Scene
  * @property {Api["Grid"]} grid
  * @property {VisibleRow[]} rows
  * @property {Set<string>} folded ids of groups
- * @property {Place | null} place what is in focus
- * @property {Range | null} range what is selected, if it is more than that
- * @property {number} left pixels beside the cells: the names of tasks
- * @property {number} longest seconds of the longest run
+ * @property {Place | null} place the focus
+ * @property {Range | null} range the selection, if larger than the focus
+ * @property {number} left width of the task names
+ * @property {number} longest duration of the longest run, in seconds
  */
 
 /** @param {number} n */
 export const between = (n, low, high) => Math.max(low, Math.min(high, n));
 
 /**
- * How wide the names of the tasks are.
+ * The width of the task names.
  * @param {Api["Row"][]} rows
- * @param {boolean} narrow whether the screen is
+ * @param {boolean} narrow whether the screen is narrow
  */
 export function namesWidth(rows, narrow) {
   const widths = rows.map((row) => row.label.length * 7.6 + row.depth * INDENT + (row.is_mapped ? 56 : 38));
@@ -41,7 +41,7 @@ export function namesWidth(rows, narrow) {
 }
 
 /**
- * Where the focus is: null where it is not in the grid.
+ * The place of the focus; null if it is not in the grid.
  * @param {VisibleRow[]} rows
  * @param {Api["Grid"]["runs"]} runs
  * @param {{ run: string | null, task: string | null }} focus
@@ -54,7 +54,7 @@ export function placeOf(rows, runs, focus) {
 }
 
 /**
- * What is between two corners.
+ * The range between two corners.
  * @param {Place | null} place
  * @param {Place | null} anchor
  * @returns {Range | null}
@@ -70,8 +70,8 @@ export function rangeOf(place, anchor) {
 }
 
 /**
- * What is selected as an action takes it: without `task_ids` whole runs; a group means the tasks in it.
- * @param {Scene} scene  with something in focus
+ * The selection for an action: without `task_ids`, whole runs; a group stands for its tasks.
+ * @param {Scene} scene
  * @returns {{ run_ids: string[], task_ids?: string[] }}
  */
 export function selectionOf({ rows, grid, place, range }) {

@@ -1,4 +1,4 @@
-// What is selected in the grid, in words, with what can be done to it.
+// The selection of the grid: its details and actions.
 import { html } from "../../lib/html.js";
 import { may } from "../../lib/api.js";
 import { path } from "../../lib/router.js";

@@ -1,4 +1,4 @@
-// The tab with the grid of a DAG: which runs it shows, and what stands there when there are none.
+// The grid tab of a DAG: filters, and the empty state.
 import { html, useMemo } from "../../lib/html.js";
 import { query, setQuery } from "../../lib/router.js";
 import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../../lib/states.js";
@@ -11,7 +11,7 @@ const LIMITS = [30, 100, 365];
 /** @param {{ dagId: string }} props */
 export function GridTab({ dagId }) {
   const { limit = "30", state, type, before } = query.value;
-  const begun = useMemo(() => performance.now(), [dagId, limit, state, type, before]);
+  const startedAt = useMemo(() => performance.now(), [dagId, limit, state, type, before]);
   const grid = useGrid(dagId, { limit, state, run_type: type, cursor: before });
   const data = grid.data.value;
   return html`
@@ -26,13 +26,13 @@ export function GridTab({ dagId }) {
       ) : data.runs.length === 0 ? html`
         <${NoRun} dagId=${dagId} filtered=${state || type} />
       ` : html`
-        <${Grid} dagId=${dagId} grid=${data} begun=${begun} />
+        <${Grid} dagId=${dagId} grid=${data} startedAt=${startedAt} />
       `}
     </div>
   `;
 }
 
-/** Which runs are shown; `older` is the cursor of the ones before them, where there are some. */
+/** The filters; `older` is the cursor of older runs, if there are any. */
 function Filters({ older }) {
   const { limit = "30", state, type, before } = query.value;
   return html`
@@ -83,10 +83,10 @@ function Choice({ words, value, options, onChange }) {
 }
 
 function NoRun({ dagId, filtered }) {
-  if (filtered) return html`<${Empty} title="No such run">Another filter may show some.<//>`;
+  if (filtered) return html`<${Empty} title="No matching runs">Try a different filter.<//>`;
   return html`
-    <${Empty} title="No run yet" command=${`aiosched dags trigger ${dagId}`}>
-      Trigger one, or wait for the next scheduled one.
+    <${Empty} title="No runs yet" command=${`aiosched dags trigger ${dagId}`}>
+      Trigger one, or wait for the next scheduled run.
     <//>
   `;
 }

@@ -1,5 +1,5 @@
-// What stands above a log: search, errors, its size, following, wrapping, the download.
-// Functions, no components: a component is drawn again when its properties change, and a viewer stays the same object.
+// The toolbar of a log: search, errors, size, follow, wrap, download.
+// Plain functions, not components: components rerender only when props change, but the viewer always stays the same.
 import { html } from "../../lib/html.js";
 import { bytes } from "../../lib/figures.js";
 import { query, setQuery } from "../../lib/router.js";
@@ -9,7 +9,7 @@ import { query, setQuery } from "../../lib/router.js";
 export const toggleWrap = () => setQuery({ wrap: query.value.wrap ? null : 1 });
 
 /**
- * `address` is that of the whole log, `name` that of the file it becomes; `field` gets the search field.
+ * `address` is the URL of the whole log, `name` the name of the download; `field` is a ref to the search field.
  * @param {{ viewer: Viewer, address: string, name: string, words: string, setWords: (words: string) => void,
  *   field: any }} props
  */
@@ -45,7 +45,7 @@ function search({ viewer, words, setWords, field }) {
   };
   const type = (event) => {
     setWords(event.target.value);
-    viewer.told = "";
+    viewer.status = "";
   };
   return html`
     <form class="row" role="search" onSubmit=${(e) => find(e, 1)}>
@@ -64,15 +64,15 @@ function search({ viewer, words, setWords, field }) {
         class="button small"
         disabled=${!words.trim()}
         onClick=${(e) => find(e, -1)}
-        aria-label="Search upwards"
+        aria-label="Previous match"
       >
         ↑
       </button>
-      <button class="button small" disabled=${!words.trim()} aria-label="Search downwards">
+      <button class="button small" disabled=${!words.trim()} aria-label="Next match">
         ↓
       </button>
       <span class="faint" role="status">
-        ${viewer.told}
+        ${viewer.status}
       </span>
     </form>
   `;
@@ -82,7 +82,7 @@ function errors(viewer) {
   const { length } = viewer.errors;
   return html`
     <span class="row near">
-      <button class="button small danger" onClick=${() => viewer.nextError(-1)} aria-label="Error before">
+      <button class="button small danger" onClick=${() => viewer.nextError(-1)} aria-label="Previous error">
         ↑
       </button>
       <button

@@ -1,15 +1,15 @@
-// A line of a log: its number, colours, and words that were searched for.
+// A line of a log: number, colours, highlighted search matches.
 import { classes, html } from "../../lib/html.js";
 import { pieces } from "../../lib/ansi.js";
 import { here, href, query } from "../../lib/router.js";
 
-const LONGEST = 20_000; // characters of a line that are shown
+const MAX_LENGTH = 20_000; // characters shown of a line
 
 const BAD = /^Traceback \(most recent call last\)|\b(ERROR|CRITICAL|FATAL)\b|^\w*(Error|Exception): /;
 
 const ODD = /\b(WARN|WARNING)\b/;
 
-/** `text` with what was searched for marked. */
+/** `text` with search matches highlighted. */
 function marked(text, words) {
   if (!words) return text;
   const found = [];
@@ -24,14 +24,14 @@ function marked(text, words) {
 }
 
 export function Line({ number, text, words, chosen, onChoose }) {
-  const cut = text?.length > LONGEST;
+  const cut = text?.length > MAX_LENGTH;
   const shown =
     text === undefined ? html`
       <span class="skeleton" />
     ` : (
-      pieces(cut ? text.slice(0, LONGEST) : text).map(({ text: part, look, style }) =>
-        look ? html`
-          <span class=${look} style=${style}>
+      pieces(cut ? text.slice(0, MAX_LENGTH) : text).map(({ text: part, className, style }) =>
+        className ? html`
+          <span class=${className} style=${style}>
             ${marked(part, words)}
           </span>
         ` : (
@@ -55,7 +55,7 @@ export function Line({ number, text, words, chosen, onChoose }) {
       </a>
       <span class="text">
         ${shown}
-        ${cut && html`<em> … ${(text.length - LONGEST).toLocaleString("en")} characters more in the download</em>`}
+        ${cut && html`<em> … ${(text.length - MAX_LENGTH).toLocaleString("en")} more characters in the download</em>`}
       </span>
     </div>
   `;

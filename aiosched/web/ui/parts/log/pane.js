@@ -1,4 +1,4 @@
-// The lines of a log that are in view, and how the view follows scroll bar, wheel and keys.
+// The visible lines of a log, and scrolling by scroll bar, wheel and keys.
 import { classes, html, useEffect, useLayoutEffect } from "../../lib/html.js";
 import { query, setQuery } from "../../lib/router.js";
 import { Line } from "./line.js";
@@ -6,10 +6,10 @@ import { ROW } from "./viewer.js";
 
 /** @typedef {import("./viewer.js").Viewer} Viewer */
 
-const LEAST = 300; // pixels of the view, however little room is left
+const MIN_HEIGHT = 300; // pixels, however little room is left
 
 /**
- * Bind a viewer to the element that shows it: its size, its wheel, what it has to read.
+ * Connect a viewer to its element: size, wheel, and loading of visible lines.
  * @param {Viewer} viewer
  * @param {{ current: HTMLElement | null }} box
  */
@@ -19,24 +19,24 @@ export function usePane(viewer, box) {
     if (!pane) return undefined;
     const fit = () => {
       const room = innerHeight - pane.getBoundingClientRect().top - scrollY - 24;
-      pane.style.height = room >= LEAST ? `${room}px` : "";
-    }; // the end of the log in view where that leaves enough of it
+      pane.style.height = room >= MIN_HEIGHT ? `${room}px` : "";
+    }; // fill the window if that leaves enough height
     fit();
     viewer.box = pane;
     viewer.view = pane.clientHeight;
-    const look = new ResizeObserver(() => {
+    const observer = new ResizeObserver(() => {
       viewer.view = pane.clientHeight;
       if (viewer.follow) viewer.toEnd();
       else viewer.redraw();
     });
     const wheel = (event) => onWheel(event, viewer);
     addEventListener("resize", fit);
-    look.observe(pane);
+    observer.observe(pane);
     pane.addEventListener("wheel", wheel, { passive: false });
     if (viewer.follow) viewer.toEnd();
     else if (viewer.top) viewer.scrollTo(viewer.top);
     return () => {
-      look.disconnect();
+      observer.disconnect();
       removeEventListener("resize", fit);
       pane.removeEventListener("wheel", wheel);
     };
@@ -48,7 +48,7 @@ export function usePane(viewer, box) {
   });
 }
 
-/** The wheel moves by lines; the browser's own scrolling of a log that is scaled would fly by. */
+/** In a scaled log, the wheel scrolls by lines; native scrolling would be far too fast. */
 function onWheel(event, viewer) {
   if (event.ctrlKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return;
   const by = event.deltaY * (event.deltaMode === 1 ? ROW : 1);
@@ -80,9 +80,9 @@ function onKey(event, viewer) {
 }
 
 /**
- * The lines; `words` are marked in them. No component, for the reason in bar.js.
+ * The lines, with `words` highlighted. Not a component, for the reason given in bar.js.
  * @param {Viewer} viewer
- * @param {{ current: HTMLElement | null }} box gets the element
+ * @param {{ current: HTMLElement | null }} box ref to the element
  * @param {string} words
  */
 export function pane(viewer, box, words) {

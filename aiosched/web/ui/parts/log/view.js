@@ -1,4 +1,4 @@
-// The log of a try: only the lines in view are drawn, so that 200 MB scroll like 2 kB.
+// The log of a try: only the visible lines are rendered, so 200 MB scroll like 2 kB.
 import { html, useEffect, useMemo, useRef, useState } from "../../lib/html.js";
 import { apiUrl } from "../../lib/api.js";
 import { useKey } from "../../lib/keys.js";
@@ -8,7 +8,7 @@ import { pane, usePane } from "./pane.js";
 import { Viewer } from "./viewer.js";
 
 /**
- * `path` of the log in the API; `name` of the file it is downloaded as; `running`: follow it; `failed`: begin at the
+ * `path` is the API path of the log, `name` the name of the download; `running`: follow the log; `failed`: start at the
  * last error.
  * @param {{ path: string, params: object, name: string, running?: boolean, failed?: boolean }} props
  */
@@ -19,7 +19,7 @@ export function LogView({ path, params, name, running = false, failed = false })
   const field = useRef(null);
   const address = apiUrl(path, params);
   const viewer = useMemo(() => new Viewer(path, params, () => redraw((n) => n + 1)), [address]);
-  const current = useRef(null); // keys are bound once
+  const current = useRef(null); // shortcuts are bound once
   current.current = viewer;
   useEffect(() => {
     viewer.open({ running, failed });
@@ -29,18 +29,18 @@ export function LogView({ path, params, name, running = false, failed = false })
   useKey("e", "next error in the log", () => current.current.nextError(1));
   useKey("w", "wrap long lines of the log", toggleWrap);
   useKey("f", "search in the log", () => field.current?.focus());
-  const again = () => {
+  const retry = () => {
     viewer.error = null;
     viewer.open({ running, failed });
   };
-  if (viewer.error) return html`<${Failure} error=${viewer.error} retry=${again} />`;
+  if (viewer.error) return html`<${Failure} error=${viewer.error} retry=${retry} />`;
   if (!viewer.ready)
     return html`
       <div style=${{ padding: "14px 16px" }}>
         <${Loading} lines=${8} />
       </div>
     `;
-  if (!viewer.file.lines) return html`<${Nothing} complete=${viewer.file.complete} />`;
+  if (!viewer.file.lines) return html`<${EmptyLog} complete=${viewer.file.complete} />`;
   return html`
     <div class="log">
       ${bar({ viewer, address, name, words, setWords, field })}
@@ -49,8 +49,8 @@ export function LogView({ path, params, name, running = false, failed = false })
   `;
 }
 
-function Nothing({ complete }) {
+function EmptyLog({ complete }) {
   if (complete)
-    return html`<${Empty} title="This try wrote nothing">What a task prints or logs stands here.<//>`;
-  return html`<${Empty} title="Nothing is written yet">Lines appear here as the task writes them.<//>`;
+    return html`<${Empty} title="The log is empty">Output that the task prints or logs appears here.<//>`;
+  return html`<${Empty} title="Nothing logged yet">Lines appear here as the task writes them.<//>`;
 }

@@ -1,32 +1,32 @@
-// What the view of a log does: scrolling in pixels of the whole log, reading what is in view, looking for more.
+// The state of a log view: scrolling in pixels of the whole log, loading visible blocks, polling for more.
 import { LogFile } from "../../lib/log.js";
 import { query, setQuery } from "../../lib/router.js";
 
-export const ROW = 18; // pixels of a line
+export const ROW = 18; // height of a line, in pixels
 
-const TALLEST = 6_000_000; // pixels that browsers scroll well; longer logs are scaled
+const MAX_HEIGHT = 6_000_000; // pixels that browsers scroll reliably; longer logs are scaled
 
-const AGAIN = 1500; // milliseconds between looks at a log that grows
+const POLL_INTERVAL = 1500; // milliseconds between polls of a growing log
 
-/** What the view does: scrolling in pixels of the whole log, reading what is in view, looking for more. */
+/** The state of a log view: scrolling in pixels of the whole log, loading visible blocks, polling for more. */
 export class Viewer {
   /** @type {HTMLElement | null} the element that shows it */
   box = null;
-  view = 480; // pixels of that element
-  top = 0; // pixels of the log above it
-  moved = false; // the element has not followed yet
-  follow = false; // the end of the log stays in view
+  view = 480; // height of that element, in pixels
+  top = 0; // scroll position in the whole log, in pixels
+  moved = false; // the element has not been scrolled yet
+  follow = false; // keep the end of the log in view
   ready = false;
-  /** @type {number[]} lines in which errors begin */
+  /** @type {number[]} lines where errors begin */
   errors = [];
-  /** @type {Error | null} why there is no log */
+  /** @type {Error | null} why the log could not be loaded */
   error = null;
   /** @type {AbortController | null} */
   searching = null;
-  told = ""; // words about the search
+  status = ""; // of the search
 
   /**
-   * @param {string} path of the API
+   * @param {string} path API path
    * @param {object} params
    * @param {() => void} redraw
    */
@@ -43,7 +43,7 @@ export class Viewer {
     return Math.max(this.tall - this.view, 0);
   }
   get height() {
-    return Math.min(this.tall, TALLEST);
+    return Math.min(this.tall, MAX_HEIGHT);
   }
   get scale() {
     return this.height > this.view ? this.most / (this.height - this.view) : 1;
@@ -52,7 +52,7 @@ export class Viewer {
     return Math.floor(this.top / ROW);
   }
 
-  /** Read the index and begin where it is most useful: at the line of the address, the error, or the end. */
+  /** Load the index and start at the most useful place: the line in the URL, the last error, or the end. */
   async open({ running, failed }) {
     try {
       await this.file.refresh();
@@ -63,7 +63,7 @@ export class Viewer {
       await this.findErrors();
       if (failed && !query.value.line && this.top === 0) this.nextError(-1, this.file.lines);
       while (!this.file.complete) {
-        await new Promise((done) => setTimeout(done, AGAIN));
+        await new Promise((done) => setTimeout(done, POLL_INTERVAL));
         if (this.abort.signal.aborted) return;
         if (!document.hidden && (await this.file.refresh())) {
           if (this.follow) this.toEnd();
@@ -89,7 +89,7 @@ export class Viewer {
 
   scrollTo(top) {
     this.top = Math.max(0, Math.min(top, this.most));
-    this.moved = true; // the box follows when it is drawn: only then it is as tall as the log
+    this.moved = true; // the element is scrolled after rendering, once it has its new height
     this.redraw();
   }
   toEnd() {
@@ -112,7 +112,7 @@ export class Viewer {
   }
 
   scrolled() {
-    // by the bar, a finger or a key of the browser; what we set ourselves is near
+    // by scroll bar, touch or keyboard; positions close to our own were set by us
     if (!this.box) return;
     this.view = this.box.clientHeight;
     if (this.moved) return;
@@ -122,19 +122,19 @@ export class Viewer {
     this.redraw();
   }
 
-  /** Read the blocks of the lines in view. */
+  /** Load the blocks of the visible lines. */
   async fill() {
     const { file } = this;
     const last = Math.min(this.first + Math.ceil(this.view / ROW) + 1, file.lines - 1);
     if (last < 0) return;
     for (let number = file.blockOf(this.first); number <= file.blockOf(last); number++) {
-      if (file.known.get(number)?.size === file.blocks[number][2]) continue;
+      if (file.cache.get(number)?.size === file.blocks[number][2]) continue;
       await file.load(number);
       this.redraw();
     }
   }
 
-  /** Choose a line: it stands in the address, and is shown. */
+  /** Select a line: put it into the URL and show it. */
   choose(line) {
     setQuery({ line: line + 1 });
     this.show(line);
@@ -147,11 +147,11 @@ export class Viewer {
     this.choose(next ?? this.errors.at(step > 0 ? 0 : -1));
   }
 
-  /** Look for words from the chosen line on, and from the other end when there are none. */
+  /** Search from the selected line on, and continue from the other end if there is no match. */
   async search(words, step) {
     this.searching?.abort();
     const stop = (this.searching = new AbortController());
-    this.told = words ? "searching …" : "";
+    this.status = words ? "searching …" : "";
     this.redraw();
     if (!words) return;
     const from = Number(query.value.line)
@@ -161,15 +161,16 @@ export class Viewer {
         : this.first;
     try {
       let line = await this.file.search(words, from, step, stop.signal);
-      this.told = "";
+      this.status = "";
       if (line === null) {
         line = await this.file.search(words, step > 0 ? -1 : this.file.lines, step, stop.signal);
-        this.told = line === null ? "not found" : step > 0 ? "from the top" : "from the end";
+        this.status =
+          line === null ? "not found" : step > 0 ? "continued from the top" : "continued from the end";
       }
       if (line !== null) this.choose(line);
     } catch (error) {
-      if (error.name === "AbortError") return; // by the next search
-      this.told = error.message;
+      if (error.name === "AbortError") return; // aborted by the next search
+      this.status = error.message;
     }
     this.redraw();
   }
