@@ -123,6 +123,26 @@ async def test_the_audit_tells_who_asked_for_what_and_is_filtered(service: Servi
     await expect(page.get_by_text("No matching requests")).to_be_visible()
 
 
+async def test_a_request_that_waits_is_withdrawn(service: Service, tab: Tab) -> None:
+    await service.execute(  # of no partition, so no scheduler applies it
+        "INSERT INTO command (dag_id, verb, args, requested_by) VALUES ('making', 'clear', '{}', 'cli:ann')"
+    )
+    page = await tab.open("/audit?dag_id=making&state=waiting")
+
+    row = page.get_by_role("row").filter(has_text="cli:ann")
+    await row.get_by_role("button", name="Withdraw").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("No scheduler has applied clear to making yet.")
+    await expect(dialog.locator("code").last).to_have_text(re.compile(r"aiosched requests withdraw \d+"))
+    await tab.check_access()
+    await dialog.get_by_role("button", name="Withdraw").click()
+
+    await expect(row).to_have_count(0)
+    page = await tab.open("/audit?dag_id=making&state=refused")
+    await page.get_by_role("row").filter(has_text="cli:ann").get_by_text("Details", exact=True).click()
+    await expect(page.get_by_text("withdrawn by api:")).to_be_visible()
+
+
 async def test_every_file_tells_how_its_parsing_went(service: Service, tab: Tab) -> None:
     page = await tab.open("/import-errors")
     await page.get_by_role("link", name="Files").click()

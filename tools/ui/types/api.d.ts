@@ -134,12 +134,13 @@ export interface components {
     ComingList: {
       items: components["schemas"]["Coming"][];
     };
-    /** @description A request and its outcome. */
+    /** @description A request and its outcome; `attempts` is how often a scheduler has begun to apply it. */
     Command: {
       applied_at: string | null;
       args: {
         [key: string]: unknown;
       };
+      attempts: number;
       created_at: string;
       dag_id: string | null;
       id: number;

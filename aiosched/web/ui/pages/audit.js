@@ -1,9 +1,11 @@
 // Audit log: every request by a user or a program, and its outcome.
-import { html } from "../lib/html.js";
+import { html, useState } from "../lib/html.js";
+import { post } from "../lib/api.js";
 import { useList } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
 import { Card, Empty, Link, Page, Tag, When } from "../parts/basics.js";
-import { Choices, FilterField, Text, pretty } from "../parts/facts.js";
+import { Confirm, commandLine } from "../parts/dialog.js";
+import { Allowed, Choices, FilterField, Text, pretty } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 
 const KINDS = { waiting: "warn", applied: "good", refused: "danger" };
@@ -15,6 +17,7 @@ export function Audit() {
     { dag_id, verb, state: KINDS[state] ? state : null },
     { kinds: ["command"] },
   );
+  const [withdrawn, setWithdrawn] = useState(null);
   /** @type {Column<Api["Command"]>[]} */
   const columns = [
     { head: "", cell: (c) => html`<span class="faint tabular">${c.id}</span>` },
@@ -32,6 +35,17 @@ export function Audit() {
           <${Text} text=${pretty({ args: c.args, result: c.result })} />
         </details>
       `,
+    },
+    {
+      head: "",
+      cell: (c) =>
+        c.state === "waiting" && html`
+          <${Allowed}>
+            <button class="button small" onClick=${() => setWithdrawn(c)}>
+              Withdraw …
+            </button>
+          <//>
+        `,
     },
   ];
   const none = dag_id || verb || state ? "No matching requests" : "No requests yet";
@@ -51,6 +65,30 @@ export function Audit() {
       <${Card} plain>
         <${Table} columns=${columns} list=${list} keyOf=${(c) => c.id} empty=${empty} caption="Requests" />
       <//>
+      ${withdrawn && html`
+        <${Withdraw} request=${withdrawn} onClose=${() => setWithdrawn(null)} onDone=${list.reload} />
+      `}
+    <//>
+  `;
+}
+
+/** @param {Props<{ request: Api["Command"] }>} props */
+function Withdraw({ request, onClose, onDone }) {
+  return html`
+    <${Confirm}
+      title=${`Withdraw request ${request.id}`}
+      submitLabel="Withdraw"
+      danger
+      act=${() => post(`commands/${request.id}/withdraw`)}
+      done="Request withdrawn."
+      cli=${commandLine("requests", "withdraw", request.id)}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      <p>
+        No scheduler has applied <code>${request.verb}</code> ${request.dag_id ? html`to ${request.dag_id}` : ""}${" "}
+        yet. It is then refused in your name.
+      </p>
     <//>
   `;
 }

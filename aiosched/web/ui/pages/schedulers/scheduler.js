@@ -16,7 +16,7 @@ const LOST = {
 
 export const figure = (one, name) => one.figures?.histograms?.[name];
 
-const KINDS = { alive: "good", draining: "warn", dead: "danger" };
+const KINDS = { alive: "good", draining: "warn", stalled: "danger", dead: "danger" };
 
 const two = (histogram) =>
   histogram?.count ? html`
