@@ -65,7 +65,7 @@ def test_which_values_a_schema_allows(schema: dict[str, Any], good: list[Any], b
         (1, {"type": ["null", "string"]}, "Param 'n': 1 is not of type null or string"),
         (9, {"maximum": 5}, "Param 'n': 9 is above the maximum 5"),
         ("b", {"enum": ["a"]}, "Param 'n': 'b' is not one of ['a']"),
-        ("x", {"format": "date"}, "Param 'n': 'x' is no date, such as 2026-01-31"),
+        ("x", {"format": "date"}, "Param 'n': 'x' is not a valid date, such as 2026-01-31"),
         (
             {"a": [1, "x"]},
             {"properties": {"a": {"items": {"type": "integer"}}}},
@@ -107,7 +107,7 @@ def test_a_default_that_breaks_its_schema_is_refused_when_the_run_is_created() -
         ({"$ref": "#/x"}, "the schema keyword '$ref' is not supported"),
         ({"type": "int"}, "there is no type 'int'"),
         ({"type": ["null", "text"]}, "there is no type 'text'"),
-        ({"pattern": "("}, "is no regular expression"),
+        ({"pattern": "("}, "is not a regular expression"),
     ],
 )
 def test_a_schema_that_cannot_be_checked_is_refused(schema: dict[str, Any], message: str) -> None:

@@ -80,7 +80,7 @@ def test_richer_values_come_back_as_plain_ones(value: Any, back: Any) -> None:
         ((number for number in [1]), "k is a generator"),
         ({(1, 2): 3}, "The XCom 'k' cannot be JSON"),
         ("\ud800", "k is a str"),
-        ("x" * LIMIT, "The XCom 'k' has 1,002 bytes, allowed are 1,000."),
+        ("x" * LIMIT, "The XCom 'k' has 1,002 bytes, the limit is 1,000."),
     ],
 )
 def test_what_json_cannot_hold_is_refused_naming_the_place(value: Any, message: str) -> None:
