@@ -1,7 +1,7 @@
 """The Airflow scheduler, rebuilt for asyncio and PostgreSQL.
 
-What DAG authors and applications import. Each name is imported when it is first used, so
-that `import aiosched` is quick and does nothing.
+The public names for DAG authors and applications. Each name is imported on first use, so that `import aiosched` is fast
+and has no side effects.
 """
 
 from __future__ import annotations

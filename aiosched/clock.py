@@ -1,4 +1,4 @@
-"""The clock, as something to hand over. Only `SystemClock` reads the real one."""
+"""Injectable clocks. Only `SystemClock` reads the real one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SystemClock:
 
 @dataclass
 class FakeClock:
-    """Moves only when a test says so. `at` must be aware and in UTC."""
+    """Advances only when a test says so. `at` must be aware and in UTC."""
 
     at: datetime
 

@@ -1,39 +1,39 @@
 """Every error that aiosched raises on purpose.
 
 AioschedError
-├── DagError                 the author's DAG file is wrong
+├── DagError                 the author's DAG file is invalid
 │   ├── DagCycleError
 │   ├── DuplicateTaskError
 │   ├── BranchError          a branch chose a task that its DAG does not have
 │   ├── ParamError           a param breaks its schema
-│   └── TimetableError       a schedule that cannot be understood
-├── ConfigError              a setting is unknown or wrong
-├── DatabaseError            PostgreSQL cannot be used as it is
+│   └── TimetableError       an invalid schedule
+├── ConfigError              a setting is unknown or invalid
+├── DatabaseError            PostgreSQL cannot be used in its current state
 │   ├── DatabaseUnreachable
 │   ├── DatabaseReadOnly
 │   ├── TooManyConnections
-│   ├── UnsupportedDatabase  too old or too new a server
+│   ├── UnsupportedDatabase  the server is too old or too new
 │   ├── SchemaOutOfDate
-│   ├── StaleRows            memory and rows disagree: forget and read again
-│   └── FencedOut            another scheduler took this one's work over
+│   ├── StaleRows            memory and rows disagree: drop and read again
+│   └── FencedOut            another scheduler took over this one's work
 ├── NotFound                 no such DAG, run, task, pool
-├── Refused                  the state of things forbids it (exit code 4)
-├── TimedOut                 waited as long as the caller allowed (exit code 124)
+├── Refused                  the current state forbids it (exit code 4)
+├── TimedOut                 the caller's timeout expired (exit code 124)
 ├── ExecutorError
 ├── TemplateError            a template of a task cannot be rendered
 ├── CommandFailed            a task's command ended with an error; retryable
-├── TaskDeferralError        what a deferred task waited for failed; retryable
-│   └── TaskDeferralTimeout  it waited longer than it wanted to
+├── TaskDeferralError        the trigger of a deferred task failed; retryable
+│   └── TaskDeferralTimeout  the trigger did not fire in time
 ├── InvalidTransition        a bug in aiosched
-├── InternalError            a request met a bug in aiosched
-└── TaskSignal               raised by a task to say how it ends
+├── InternalError            a request failed because of a bug in aiosched
+└── TaskSignal               raised by a task to set its outcome
     ├── SkipTask             skipped, no retry
-    ├── FailTask             failed, whatever retries are left
-    │   └── SensorTimeout    a sensor waited long enough
-    ├── RescheduleTask       call again at an instant, the slot is free meanwhile
-    ├── TaskDeferred         go on when a trigger has fired, the slot is free meanwhile
+    ├── FailTask             failed, even if retries are left
+    │   └── SensorTimeout    a sensor reached its timeout
+    ├── RescheduleTask       call again at a given time, the slot is free until then
+    ├── TaskDeferred         continue when a trigger fires, the slot is free until then
 TaskTimeout                  an execution timeout; retryable
-AttemptStopped               ends a task that was told to stop; no Exception
+AttemptStopped               ends a task that was told to stop; not an Exception
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from typing import Any
 
 
 def did_you_mean(name: str, possible: Iterable[str], *, most: int = 3) -> str:
-    """` Did you mean a, b?` with up to `most` of `possible` that look like `name`; empty when none does."""
+    """` Did you mean a, b?` with up to `most` of `possible` that look like `name`; empty if none does."""
     from difflib import get_close_matches
 
     matches = get_close_matches(name, list(possible), n=most, cutoff=0.55)
@@ -52,13 +52,13 @@ def did_you_mean(name: str, possible: Iterable[str], *, most: int = 3) -> str:
 
 
 class AioschedError(Exception):
-    """Base of all errors here; `exit_code` is what the command line ends with."""
+    """Base of all errors here; `exit_code` is the exit code of the command line."""
 
     exit_code = 1
 
 
 class DagError(AioschedError):
-    """The author's DAG file is wrong. `file` and `line` say where, when known."""
+    """The author's DAG file is invalid. `file` and `line` give the place, if known."""
 
     def __init__(self, message: str, *, file: str | None = None, line: int | None = None) -> None:
         where = f" ({file}:{line})" if file and line else ""
@@ -67,7 +67,7 @@ class DagError(AioschedError):
 
 
 class DagCycleError(DagError):
-    """Tasks depend on each other in a circle."""
+    """Tasks depend on each other in a cycle."""
 
 
 class DuplicateTaskError(DagError):
@@ -83,23 +83,23 @@ class ParamError(DagError):
 
 
 class TimetableError(DagError):
-    """A schedule that cannot be understood."""
+    """A schedule is invalid."""
 
 
 class ConfigError(AioschedError):
-    """A setting is unknown or has a value that it cannot have."""
+    """A setting is unknown or has an invalid value."""
 
     exit_code = 2
 
 
 class DatabaseError(AioschedError):
-    """PostgreSQL cannot be used as it is."""
+    """PostgreSQL cannot be used in its current state."""
 
     exit_code = 5
 
 
 class DatabaseUnreachable(DatabaseError):
-    """Nobody answers at the address, or the login is refused."""
+    """No server answers at the address, or the login is refused."""
 
 
 class DatabaseReadOnly(DatabaseError):
@@ -107,7 +107,7 @@ class DatabaseReadOnly(DatabaseError):
 
 
 class TooManyConnections(DatabaseError):
-    """The server has no connection left for us."""
+    """The server has no free connection left."""
 
 
 class UnsupportedDatabase(DatabaseError):
@@ -115,7 +115,7 @@ class UnsupportedDatabase(DatabaseError):
 
 
 class SchemaOutOfDate(DatabaseError):
-    """The tables are not those that this aiosched needs."""
+    """The schema is not the one that this aiosched needs."""
 
     def __init__(self, *, found: str | None, needed: str, newer: bool = False) -> None:
         remedy = (
@@ -128,11 +128,11 @@ class SchemaOutOfDate(DatabaseError):
 
 
 class StaleRows(DatabaseError):
-    """Rows were not as memory expected them: what is held is forgotten and read again."""
+    """Rows differed from the state in memory: that state is dropped and read again."""
 
 
 class FencedOut(DatabaseError):
-    """Another scheduler took this one's partitions over: everything held in memory is void."""
+    """Another scheduler took over this one's partitions: all state in memory is void."""
 
 
 class NotFound(AioschedError):
@@ -142,13 +142,13 @@ class NotFound(AioschedError):
 
 
 class Refused(AioschedError):
-    """The state of things forbids it; the message says what would allow it."""
+    """The current state forbids the request; the message says how to make it possible."""
 
     exit_code = 4
 
 
 class TimedOut(AioschedError):
-    """What was waited for did not happen within the time that the caller gave."""
+    """The awaited event did not happen within the caller's timeout."""
 
     exit_code = 124
 
@@ -158,7 +158,7 @@ class ExecutorError(AioschedError):
 
 
 class TemplateError(AioschedError):
-    """A template of a task cannot be rendered: names the task, the field, the template and the name."""
+    """A template of a task cannot be rendered: the message gives the task, the field, the template and the name."""
 
 
 class CommandFailed(AioschedError):
@@ -166,15 +166,15 @@ class CommandFailed(AioschedError):
 
 
 class InvalidTransition(AioschedError):
-    """A state change that the table does not know: a bug in aiosched, please report it."""
+    """A state change that is not in the transition table: a bug in aiosched, please report it."""
 
 
 class InternalError(AioschedError):
-    """A request met a bug in aiosched; the scheduler's log has the details."""
+    """A request failed because of a bug in aiosched; the scheduler's log has the details."""
 
 
 class TaskSignal(AioschedError):
-    """Raised by a task to say how it ends."""
+    """Raised by a task to set its outcome."""
 
 
 class SkipTask(TaskSignal):
@@ -182,7 +182,7 @@ class SkipTask(TaskSignal):
 
 
 class FailTask(TaskSignal):
-    """The task ends as failed, whatever retries are left."""
+    """The task ends as failed, even if retries are left."""
 
 
 class SensorTimeout(FailTask):
@@ -190,7 +190,7 @@ class SensorTimeout(FailTask):
 
 
 class RescheduleTask(TaskSignal):
-    """The task gives its slot back and wants to be called again at `at` (aware)."""
+    """The task releases its slot and is called again at `at` (aware)."""
 
     def __init__(self, at: datetime) -> None:
         super().__init__(f"call again at {at.isoformat()}")
@@ -198,10 +198,10 @@ class RescheduleTask(TaskSignal):
 
 
 class TaskDeferred(TaskSignal):
-    """The task gives its slot back until `trigger` fires; then its method `method_name` goes on.
+    """The task releases its slot until `trigger` fires; then its method `method_name` continues.
 
-    The method is called as `method(context, event=…, **kwargs)`. `timeout` in seconds or as a
-    timedelta: how long the task waits at most.
+    The method is called as `method(context, event=…, **kwargs)`. `timeout`, in seconds or as a timedelta, is the
+    longest time that the task waits.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class TaskDeferred(TaskSignal):
         kwargs: Mapping[str, Any] | None = None,
         timeout: timedelta | float | None = None,
     ) -> None:
-        super().__init__(f"goes on with {method_name} when {type(trigger).__name__} fires")
+        super().__init__(f"continues with {method_name} when {type(trigger).__name__} fires")
         self.trigger, self.method_name, self.kwargs, self.timeout = trigger, method_name, dict(kwargs or {}), timeout
 
 
@@ -221,7 +221,7 @@ class TaskDeferralError(AioschedError):
 
 
 class TaskDeferralTimeout(TaskDeferralError):
-    """The trigger of a deferred task did not fire in time; retryable, but for a sensor it is its timeout."""
+    """The trigger of a deferred task did not fire in time; retryable, except that it times out a sensor."""
 
 
 class AttemptStopped(BaseException):

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when somebody asks for them: `import aiosched` stays cheap."""
+"""Public names of a package that are imported on first use, so that `import aiosched` stays cheap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 def imported_on_demand(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of `package`: `homes` maps each public name to its module, below the package.
 
-    What was asked for once stays in the package's namespace. Source: PEP 562.
+    An imported name stays in the package's namespace. Source: PEP 562.
     """
     namespace = vars(sys.modules[package])
 

@@ -1,10 +1,11 @@
-"""Processes that were left behind on this machine: who they are, and their end.
+"""Finds and ends processes that were left behind on this machine.
 
-They are found in two ways. As descendants: a process that inherits orphans (`inherit_orphans`) loses none of
-its own, whatever sessions, process groups and double forks they make. And by their environment: what a scheduler starts
-for its tasks carries MARK, which names the scheduler's process, so that it is found when nobody is left above it.
+They are found in two ways. As descendants: a process that inherits orphans (`inherit_orphans`) loses none of its own,
+regardless of sessions, process groups and double forks. And by their environment: processes that a scheduler starts for
+its tasks carry MARK, which identifies the scheduler's process, so that they are found even if they have no ancestors
+left.
 
-Both need /proc. Without it (macOS) nothing is found, and process groups are all that there is.
+Both need /proc. Without it (macOS) nothing is found, and only process groups are ended.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from typing import Final, NamedTuple
 from aiosched import prctl
 from aiosched.scratch import remove_scratch_folders
 
-MARK: Final = "AIOSCHED_OWNER"  # whose process this is: see `new_mark`
-COMMAND: Final = "AIOSCHED_COMMAND"  # the name of the command, or of the attempt, that it belongs to
+MARK: Final = "AIOSCHED_OWNER"  # the owner of a process: see `new_mark`
+COMMAND: Final = "AIOSCHED_COMMAND"  # the name of the command or attempt that it belongs to
 
-TICK: Final = 1 / os.sysconf("SC_CLK_TCK")  # seconds: how exactly the start of a process is known
+TICK: Final = 1 / os.sysconf("SC_CLK_TCK")  # seconds: the resolution of a process's start time
 _PATIENCE: Final = 5.0  # seconds for killed processes to vanish; more only hangs in the kernel
-_PAUSE: Final = 0.002  # seconds between two looks
-_MOST_STOPS: Final = 20  # looks in which everything found is only stopped: whoever forks faster than that is killed
+_PAUSE: Final = 0.002  # seconds between two scans
+_MOST_STOPS: Final = 20  # scans in which processes found are only stopped; processes that fork faster are then killed
 _numbers = itertools.count(1)
 _inherits = False
 
@@ -45,7 +46,7 @@ class Process(NamedTuple):
 
 @dataclass(frozen=True)
 class EndedProcesses:
-    """What was found and ended, in words; and what could not be ended (it belongs to another user, say)."""
+    """Descriptions of the processes ended, and of those that could not be ended (for example, of another user)."""
 
     ended: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
@@ -57,24 +58,24 @@ class EndedProcesses:
         return EndedProcesses(self.ended + more.ended, self.left + more.left)
 
     def text(self, of: str) -> str:
-        """For a log; `of` is what left them behind."""
+        """The text for a log; `of` is what left them behind."""
         sentences = []
         if self.ended:
-            sentences.append(f"ended what {of} left behind: {', '.join(self.ended)}")
+            sentences.append(f"ended processes that {of} left behind: {', '.join(self.ended)}")
         if self.left:
             sentences.append(f"{of} left processes behind that cannot be ended: {', '.join(self.left)}")
         return "; ".join(sentences)
 
 
 def inherit_orphans() -> None:
-    """Become the parent of descendants whose own parent ends, where the system can do that."""
+    """Become the parent of descendants whose own parent ends, if the system supports that."""
     global _inherits
-    with contextlib.suppress(OSError):  # then processes are found by their environment alone
+    with contextlib.suppress(OSError):  # processes are then found only by their environment
         _inherits = prctl.inherit_orphans()
 
 
 def inherits_orphans() -> bool:
-    """Whether all that this process ever started, and what that started, is found among its descendants."""
+    """Whether all processes that this process started, directly or not, are found among its descendants."""
     return _inherits
 
 
@@ -91,13 +92,13 @@ def read_process(pid: int) -> Process | None:
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes whose parent is `pid`, ended ones that nobody has waited for among them."""
+    """The processes whose parent is `pid`, including zombies."""
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  hundreds at a time
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
                 found += map(int, file.read().split())
-    except FileNotFoundError:  # it is gone, or the kernel was built without these files
+    except FileNotFoundError:  # the process is gone, or the kernel was built without these files
         if _lists_children():
             return found
         return [each.pid for each in map(read_process, _all_pids()) if each is not None and each.parent == pid]
@@ -117,9 +118,9 @@ def descendants_of(pids: Iterable[int]) -> list[int]:
 
 
 def carrying(variable: str, accept: Callable[[str], bool], among: Iterable[int] | None = None) -> list[int]:
-    """The processes that were started with a value of `variable` that is accepted, and all below them; not this one.
+    """The processes started with an accepted value of `variable`, and their descendants, except this process.
 
-    Those of other users cannot be read and are not found.
+    Processes of other users cannot be read and are not found.
     """
     me, needle = os.getpid(), f"{variable}=".encode()
     found = []
@@ -137,14 +138,14 @@ def carrying(variable: str, accept: Callable[[str], bool], among: Iterable[int] 
 
 
 def new_mark() -> str:
-    """A value of MARK that no other process has, and this one never again: namespace, process, start, number."""
+    """A unique value of MARK: namespace, process, start, number."""
     me = read_process(os.getpid())
     started = round(me.started / TICK) if me is not None else time.time_ns()
     return f"{_namespace()}.{os.getpid()}.{started}.{next(_numbers)}"
 
 
 def owner_is_gone(mark: str) -> bool:
-    """Whether the process that made a mark has ended. False for one of another pid namespace: nobody here can tell."""
+    """Whether the process that created a mark has ended. False for another pid namespace, where that is unknown."""
     try:
         namespace, pid, started, _ = map(int, mark.split("."))
     except ValueError:
@@ -156,9 +157,9 @@ def owner_is_gone(mark: str) -> bool:
 
 
 def end_orphans() -> EndedProcesses:
-    """End what schedulers that are gone have left on this machine, and remove their scratch folders.
+    """End processes that dead schedulers left on this machine, and remove their scratch folders.
 
-    What this process belongs to itself is spared.
+    Processes of this process's own scheduler are spared.
     """
     mine = os.environ.get(MARK)
     ended = end(lambda: carrying(MARK, lambda mark: mark != mine and owner_is_gone(mark)))
@@ -167,7 +168,7 @@ def end_orphans() -> EndedProcesses:
 
 
 def end_named(name: str) -> EndedProcesses:
-    """End what carries this value of COMMAND. What comes to this process by that is waited for."""
+    """End processes with this value of COMMAND, and reap those that this process inherits by that."""
     seen: set[int] = set()
 
     def find() -> list[int]:
@@ -185,9 +186,10 @@ def end_named(name: str) -> EndedProcesses:
 
 
 def end(find: Callable[[], Iterable[int]], patience: float = _PATIENCE) -> EndedProcesses:
-    """Kill what `find` finds until it finds nothing more. Blocks for some milliseconds, for `patience` seconds at most.
+    """Kill the processes that `find` finds until it finds none.
 
-    All of them are stopped first, so that none of them starts another one meanwhile.
+    Blocks for some milliseconds, for `patience` seconds at most. They are all stopped first, so that none of them can
+    start another one.
     """
     seen: dict[int, str] = {}
     refused: dict[int, str] = {}
@@ -210,10 +212,10 @@ def end(find: Callable[[], Iterable[int]], patience: float = _PATIENCE) -> Ended
 
 
 def end_children(before: float | None = None) -> EndedProcesses:
-    """End all below this process, and wait for those that have ended; with `before` only what was started before that.
+    """End all descendants of this process and reap them; with `before`, only those started before it.
 
-    `before` is an instant of `boot_time`. The resource tracker of `multiprocessing` is spared: it tidies up and
-    ends with this process.
+    `before` is a time of `boot_time`. The resource tracker of `multiprocessing` is spared: it cleans up and ends with
+    this process.
     """
     me = os.getpid()
 
@@ -236,7 +238,7 @@ def end_children(before: float | None = None) -> EndedProcesses:
 
 
 def reap(but: Collection[int]) -> None:
-    """Wait for the children of this process that have ended, but for these."""
+    """Reap the children of this process that have ended, except these."""
     for pid in children_of(os.getpid()):
         if pid not in but and (each := read_process(pid)) is not None and each.has_ended:
             with contextlib.suppress(ChildProcessError):
@@ -244,7 +246,7 @@ def reap(but: Collection[int]) -> None:
 
 
 def boot_time() -> float:
-    """Now, on the clock that the starts of processes are told by."""
+    """The current time, on the clock of process start times."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
 
 
@@ -257,7 +259,7 @@ def _is_resource_tracker(pid: int) -> bool:
 
 
 def _send(pid: int, signum: int) -> bool:
-    """Whether that is permitted."""
+    """Send a signal; returns whether that is permitted."""
     try:
         os.kill(pid, signum)
     except ProcessLookupError:

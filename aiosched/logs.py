@@ -1,8 +1,8 @@
-"""How `serve` logs: lines for people on a terminal, JSON lines for machines elsewhere.
+"""Logging of `serve`: text lines on a terminal, JSON lines otherwise.
 
-A record may carry what it is about as `extra`: `dag_id`, `run_id`, `task_id`, `map_index`
-and `try`. Only the command line calls `configure_logging`; a scheduler inside another
-application logs to the loggers below `aiosched` and leaves the rest to its host.
+A record can carry context as `extra`: `dag_id`, `run_id`, `task_id`, `map_index` and `try`. Only the command line calls
+`configure_logging`; a scheduler inside another application logs to the loggers below `aiosched` and leaves the
+configuration to its host.
 
 Source: docs/operations.md, "The command line".
 """
@@ -17,7 +17,7 @@ from typing import Final, Literal, TextIO
 
 from aiosched.config import LogSettings
 
-# The attribute of a record and the short word for it on a terminal.
+# The attributes of a record and their short names on a terminal.
 CONTEXT: Final = {"dag_id": "dag", "run_id": "run", "task_id": "task", "map_index": "map", "try": "try"}
 
 _OURS: Final = "aiosched"
@@ -39,7 +39,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: timestamp (RFC 3339, UTC), level, event, logger, what it is about, exception."""
+    """One JSON object per line: timestamp (RFC 3339, UTC), level, event, logger, context, exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         instant = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -58,8 +58,8 @@ class JsonFormatter(logging.Formatter):
 def configure_logging(settings: LogSettings, *, stream: TextIO | None = None) -> logging.Handler:
     """Send all logging of this process to `stream` (default: stderr), and return the handler.
 
-    Our loggers speak from `settings.level` on, those of libraries from WARNING on. Python
-    warnings become log lines. A second call replaces what the first one set up.
+    Loggers of aiosched log from `settings.level`, those of libraries from WARNING. Python warnings become log lines. A
+    second call replaces the setup of the first.
     """
     stream = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(stream)
@@ -77,7 +77,7 @@ def configure_logging(settings: LogSettings, *, stream: TextIO | None = None) ->
 
 
 def chosen_format(setting: Literal["auto", "text", "json"], *, terminal: bool) -> Literal["text", "json"]:
-    """What `auto` means where the log goes."""
+    """The format of `setting`, where `auto` depends on `terminal`."""
     if setting != "auto":
         return setting
     return "text" if terminal else "json"

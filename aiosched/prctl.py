@@ -1,4 +1,4 @@
-"""What a process asks of the Linux kernel about its parent and its orphans. On other systems these do nothing."""
+"""Linux kernel requests of a process about its parent and its orphans. No-ops on other systems."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 
 def die_with_parent(parent: int, signum: int = signal.SIGKILL) -> None:
     """Have this process get `signum` when its parent, process `parent`, dies. Raises OSError."""
-    if _prctl(_PR_SET_PDEATHSIG, signum) and os.getppid() != parent:  # it died before the call
+    if _prctl(_PR_SET_PDEATHSIG, signum) and os.getppid() != parent:  # the parent died before the call
         os.kill(os.getpid(), signum)
 
 
 def inherit_orphans() -> bool:
-    """Become the parent of descendants whose own parent ends; whether that works here. Raises OSError."""
+    """Become the parent of descendants whose own parent ends; returns whether the system supports that.
+
+    Raises OSError.
+    """
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 

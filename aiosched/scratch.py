@@ -1,7 +1,7 @@
-"""Scratch folders of commands, among the system's temporary files, and the end of those that were left behind.
+"""Scratch folders of commands, in the system's temporary folder, and removal of those left behind.
 
-A folder's name says whose it is: `aiosched-MARK-PID-…`, the mark of the scheduler (leftovers.py) and the process that
-made it. Who removes what a killed process has left asks for its mark or its process id.
+A folder's name identifies its owner: `aiosched-MARK-PID-…`, the mark of the scheduler (leftovers.py) and the process
+that created it. Folders of a killed process are found by its mark or its process id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def scratch_folder(mark: str) -> tempfile.TemporaryDirectory[str]:
 
 
 def remove_scratch_folders(is_left: Callable[[str, int], bool]) -> None:
-    """Remove the folders whose mark and process id `is_left` accepts, as far as they belong to this user."""
+    """Remove the folders whose mark and process id `is_left` accepts, if they belong to this user."""
     for name, path in _folders():
         if (parts := _NAME.fullmatch(name)) is not None and is_left(parts[1], int(parts[2])):
             shutil.rmtree(path, ignore_errors=True)

@@ -1,7 +1,7 @@
 """A timeout for clean-ups, which often run in a task that has been cancelled.
 
 `asyncio.timeout` raises no TimeoutError there before Python 3.11.4 (Debian 12 has 3.11.2): its own CancelledError
-gets through, and what was to follow the wait is left out.
+escapes, and the code after the wait is skipped.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator
 
 @contextlib.asynccontextmanager
 async def clean_up_timeout(seconds: float) -> AsyncIterator[None]:
-    """As `asyncio.timeout`: raises TimeoutError after `seconds`, also in a task that was cancelled before.
+    """Like `asyncio.timeout`: raises TimeoutError after `seconds`, even in a task that was cancelled before.
 
-    A cancellation that comes meanwhile is passed on.
+    A new cancellation is propagated.
     """
     task = asyncio.current_task()
     assert task is not None

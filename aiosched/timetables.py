@@ -2,8 +2,8 @@
 
 With a string or timedelta as `schedule`, a run starts at the END of its data interval. With a trigger timetable, it
 starts AT the scheduled time. `Timetable` is the base class of custom timetables: classes in a DAG file, or in an
-installed package with an entry point in the group `aiosched.timetables`. The latter are imported from here by the name
-of the entry point.
+installed package with an entry point in the group `aiosched.timetables`. The latter are imported from this module by
+the name of their entry point.
 """
 
 from __future__ import annotations
@@ -51,6 +51,6 @@ def __getattr__(name: str) -> Any:
     for found in entry_points(group="aiosched.timetables", name=name):
         return found.load()
     raise AttributeError(
-        f"There is no timetable {name!r}: neither here nor among the entry points aiosched.timetables of what is "
-        "installed."
+        f"There is no timetable {name!r}: neither in this module nor among the installed entry points "
+        "aiosched.timetables."
     )

@@ -1,4 +1,4 @@
-"""Triggers, which deferred tasks wait for: `from aiosched.triggers import BaseTrigger, TriggerEvent`.
+"""Triggers that deferred tasks wait for: `from aiosched.triggers import BaseTrigger, TriggerEvent`.
 
 `BaseTrigger` is the base class of custom triggers. A trigger that yields `TaskSuccessEvent`, `TaskSkippedEvent` or
 `TaskFailedEvent` ends its task itself. `StartTriggerArgs` lets a task start in its trigger.

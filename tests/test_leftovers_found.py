@@ -61,7 +61,7 @@ def test_what_carries_a_mark_is_found_and_ended_with_all_below_it_also_what_has_
 
     assert not any(map(lives, found))
     assert ended.left == ()
-    assert ended.text("it").startswith("ended what it left behind: bash (pid ")
+    assert ended.text("it").startswith("ended processes that it left behind: bash (pid ")
 
 
 def test_what_forks_again_and_again_does_not_get_away(mark: str) -> None:

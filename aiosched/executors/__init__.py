@@ -1,11 +1,11 @@
 """Runs attempts: in this process, or in worker processes of this machine.
 
-    attempt/     one attempt where it runs: runner, results, logs    inline/   in the scheduler's process
-    worker/      worker processes, and where they come from          local/    the scheduler's side of them
+    attempt/     one attempt in its process: runner, results, logs   inline/   in the scheduler's process
+    worker/      worker processes, and how they are forked           local/    the scheduler's side of them
     dag_test/    one run without a database
     executor_router.py  several executors as one                     throughput.py  attempts beyond the slots
 
-Names are looked up when they are first used: reading a log does not import a runner.
+Names are imported on first use: reading a log does not import a runner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many attempts an executor takes beyond its slots, so that short ones do not wait for a commit each."""
+"""How many attempts an executor accepts beyond its slots, so that short ones do not each wait for a commit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _WINDOW: Final = 0.05  # seconds
 
 
 class Throughput:
-    """Counts endings. As many as ended within the last twentieth of a second may stand in line.
+    """Counts ended attempts.
 
-    So what stands in line waits about that long at the current pace; when the slots are
-    held by long attempts nothing ends, and nothing is taken ahead.
+    As many as ended in the last twentieth of a second can be queued ahead. So queued attempts wait about that long at
+    the current rate; while long attempts hold the slots nothing ends, and nothing is queued ahead.
     """
 
     def __init__(self) -> None:
@@ -20,12 +20,12 @@ class Throughput:
         self._last = 0
 
     def ended(self, now: float) -> None:
-        """One attempt ended at `now` (monotonic seconds)."""
+        """Record that an attempt ended at `now` (monotonic seconds)."""
         self._turn(now)
         self._count += 1
 
     def ahead(self, now: float) -> int:
-        """How many may stand in line at `now`."""
+        """The number of attempts that can be queued ahead at `now`."""
         self._turn(now)
         return max(self._last, self._count)
 

@@ -1,14 +1,14 @@
-"""DAG files to serialized DAGs in the database.
+"""Parses DAG files into serialized DAGs in the database.
 
-    discovery.py   which files there are           parse_queue.py which is parsed next
-    pool.py        processes that parse            service.py     the coroutine that does it all
-    supervisor.py  one file, one killable child    claims.py      whose a DAG is
+    discovery.py   finds DAG files                 parse_queue.py the parsing order
+    pool.py        parsing processes               service.py     the coroutines of the parser
+    supervisor.py  one file, one killable child    claims.py      which file owns a DAG
     killable.py    fork, watch, kill, reap         store.py       one transaction for many files
     child.py       the import itself               check.py       the same without a database
-    verdict.py     how it ended, in words          watcher.py     changes of the folder
-    tracebacks.py, code_frame.py                   result.py      what passes between them
+    verdict.py     describes how a child ended     watcher.py     detects changes of the folder
+    tracebacks.py, code_frame.py                   result.py      messages between processes
 
-Supervisors import this package too, so the names below are imported when they are first used.
+Supervisors also import this package, so the names below are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parsing without a database, for `dags check` and `dags test`: the same files, the same children."""
+"""Parsing without a database, for `dags check` and `dags test`: same file selection, same child processes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ class _Part:
 
 
 async def check_paths(paths: Sequence[Path | str], settings: Settings) -> list[ParsedFile]:
-    """Parse `paths`, files and folders; without any, the DAGs folder. The outcomes in the order of their names.
+    """Parse `paths` (files and folders, default: the DAGs folder); returns the outcomes sorted by name.
 
-    A folder is searched as the DAGs folder is, with its ignore files and safe mode; a file
-    that is named is parsed in any case. Names are relative to the DAGs folder for what lies
-    in it, else to the folder given or the file's own. A DAG id in two files is the
-    second one's error. Raises NotFound for a path that does not exist.
+    A folder is searched as the DAGs folder is, with its ignore files and safe mode; a file given by name is always
+    parsed. Names are relative to the DAGs folder for files inside it, else to the given folder or the file's own
+    folder. A DAG id in two files is an error of the second file. Raises NotFound for a path that does not exist.
     """
     parts = await asyncio.to_thread(_collect, [Path(p) for p in paths] or [settings.core.dags_folder], settings)
     results = [result for part in parts for result in part.errors]
@@ -86,7 +85,7 @@ def _named(path: Path, root: Path) -> list[DagFile]:
 
 
 def problem_result(name: str, message: str) -> ParsedFile:
-    """The outcome of something in the folder that cannot even be listed."""
+    """The outcome of a folder entry that cannot be listed."""
     return ParsedFile(name=name, digest="", seconds=0.0, error=FileError(type="Unreadable", message=message))
 
 

@@ -1,7 +1,7 @@
-"""What happens inside the killable child: import one DAG file, answer, end.
+"""The work of the killable child: import one DAG file, answer, exit.
 
-This is the only module of the room that runs user code, and only in a forked process
-under resource limits. It answers with the JSON of an `ChildAnswer` on its descriptor.
+This is the only module of this package that runs user code, and only in a forked process under resource limits. It
+writes a `ChildAnswer` as JSON to its descriptor.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class ImportTimeout(BaseException):
 def answer_for(path: str, member: str | None, root: str, limits: Limits, fd: int) -> None:
     """Import the file at `path` below `root`, or the archive's `member`, and write the answer to `fd`.
 
-    Call it in a child only.
+    Only call it in a child.
     """
-    faulthandler.enable(file=2)  # a crash, and the SIGABRT of a supervisor after a timeout, print where
+    faulthandler.enable(file=2)  # a crash, and a supervisor's SIGABRT after a timeout, print the stack
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
@@ -57,7 +57,7 @@ def answer_for(path: str, member: str | None, root: str, limits: Limits, fd: int
 
 
 def _import(path: str, member: str | None, root: str, limits: Limits) -> ChildAnswer:
-    code = path if member is None else f"{path}{os.sep}{member}"  # the file that tracebacks name
+    code = path if member is None else f"{path}{os.sep}{member}"  # the file named in tracebacks
     own: dict[str, str] = {}  # the file's own content hash
 
     def keep_digest(digest: str) -> None:
@@ -79,7 +79,7 @@ def _import(path: str, member: str | None, root: str, limits: Limits) -> ChildAn
 
 
 def _explained(error: BaseException, limits: Limits) -> tuple[str | None, str | None]:
-    """Name and message for what is no ordinary exception of the file; None for its own."""
+    """Name and message for special exceptions (timeout, memory, exit); None for the file's own exceptions."""
     match error:
         case ImportTimeout():
             return "Timeout", (

@@ -1,7 +1,7 @@
-"""Which file a DAG belongs to, and what the row of a file holds. Pure.
+"""Decides which file a DAG belongs to, and the contents of a file's row. Pure.
 
-One DAG id in two files: the file that has it keeps it for as long as it is there and
-yields it; the other file gets an error that names the first. Its other DAGs are not affected.
+If two files define the same DAG id, the file that has it keeps it for as long as it exists and yields the DAG; the
+other file gets an error that names the first. Its other DAGs are not affected.
 
 Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.4.
 """
@@ -18,7 +18,7 @@ from aiosched.parsing.result import ParsedDag, ParsedFile
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A DAG and where it comes from; no file for one that a process registered."""
+    """A DAG and its file; no file if a process registered it."""
 
     dag: ParsedDag
     file: str | None = None
@@ -38,10 +38,10 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Which file keeps which DAG; every DAG of every file is in exactly one of the two."""
+    """The assignment of DAGs to files; every DAG of every file is in exactly one of the two fields."""
 
     kept: Mapping[str, Claim]  # by DAG id
-    conflicts: Mapping[str, tuple[Conflict, ...]]  # by file, only those that have some
+    conflicts: Mapping[str, tuple[Conflict, ...]]  # by file; only files with conflicts
 
 
 def assign(
@@ -53,8 +53,8 @@ def assign(
 ) -> Claims:
     """Give each DAG of `results` to one file.
 
-    `owners` are the files that the database names for these DAGs, `stored` the rows of
-    those files, `present` the files that exist now (None: unknown, all of them may).
+    `owners` are the files of these DAGs in the database, `stored` the rows of those files, `present` the files that
+    exist now (None: unknown, all of them may exist).
     """
     candidates: dict[str, list[ParsedFile]] = {}
     for result in sorted(results, key=lambda r: r.name):
@@ -93,7 +93,7 @@ def file_row(
     previous: StoredFile | None,
     warnings: Sequence[str] = (),
 ) -> FileRow:
-    """The row of `result`'s file: `kept` are the DAGs that are its own; a broken file still has those of before."""
+    """The row of `result`'s file: `kept` are the DAGs that it owns; a broken file keeps its previous DAGs."""
     error = result.error
     message = error.message if error else conflict_message(conflicts, result.name)
     dag_ids = tuple(sorted(kept)) if error is None else (previous.dag_ids if previous else ())
@@ -112,7 +112,7 @@ def file_row(
 
 
 def conflict_message(conflicts: Sequence[Conflict], file: str) -> str | None:
-    """The error for the author of `file` about DAGs that are not its own; None when all are."""
+    """The error for the author of `file` about DAGs that it does not own; None if it owns all."""
     if not conflicts:
         return None
     parts = [
@@ -125,7 +125,7 @@ def conflict_message(conflicts: Sequence[Conflict], file: str) -> str | None:
 
 
 def pool_warnings(dags: Sequence[ParsedDag], known: Collection[str]) -> list[str]:
-    """A sentence for each pool that does not exist."""
+    """A warning for each pool that does not exist."""
     missing = sorted({(pool, dag.dag_id) for dag in dags for pool in dag.pools if pool not in known})
     return [
         f"DAG {dag_id!r} uses the pool {pool!r}, which does not exist: its tasks wait until "
@@ -135,17 +135,17 @@ def pool_warnings(dags: Sequence[ParsedDag], known: Collection[str]) -> list[str
 
 
 def executor_warnings(dags: Sequence[ParsedDag], known: Collection[str]) -> list[str]:
-    """A sentence for each executor that the scheduler does not have."""
+    """A warning for each executor that the scheduler does not have."""
     missing = sorted({(name, dag.dag_id) for dag in dags for name in dag.executors if name not in known})
     return [
-        f"DAG {dag_id!r} uses the executor {name!r}, which is not configured here (known is {', '.join(known)}): "
-        "its tasks wait until the setting executor.kind has it."
+        f"DAG {dag_id!r} uses the executor {name!r}, which is not configured (configured: {', '.join(known)}): "
+        "its tasks wait until the setting executor.kind includes it."
         for name, dag_id in missing
     ]
 
 
 def asset_warnings(dags: Sequence[ParsedDag], clashes: Sequence[Clash]) -> list[str]:
-    """A sentence for each asset of `dags` of which another DAG says that it lies somewhere else."""
+    """A warning for each asset of `dags` for which another DAG has a different URI."""
     ours = {dag.dag_id for dag in dags}
     return [
         f"DAG {c.dag_id!r} has the asset {c.name!r} at {c.uri!r}, DAG {c.other!r} has it at {c.other_uri!r}: "

@@ -1,4 +1,4 @@
-"""The lines around an error, as good compilers show them. Pure."""
+"""The source lines around an error, in the style of compilers. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 CONTEXT: Final = 2  # lines before and after
 MAX_WIDTH: Final = 160  # characters of a source line
 
-_NEWLINE: Final = re.compile(r"\r\n|\r|\n")  # as Python counts lines; `splitlines` knows more of them
+_NEWLINE: Final = re.compile(r"\r\n|\r|\n")  # line ends as Python counts them; `splitlines` splits at more
 
 
 def code_frame(
     source: str, *, line: int, file: str, column: int | None = None, end_column: int | None = None
 ) -> str | None:
-    """The source around `line` (from 1) with a marker, under the file's name; None when there is no such line.
+    """The source around `line` (from 1) with a marker, under the file's name; None if there is no such line.
 
     Columns are characters counted from 1, the end exclusive; without them only the line is marked.
 

@@ -1,8 +1,7 @@
-"""Which DAG files there are: walking the DAGs folder.
+"""Finds DAG files by walking the DAGs folder.
 
-Lives here: finding `.py` files and zip archives, ignore files, safe mode, content
-hashes, and the cache that makes listing an unchanged folder cheap. Reads the file
-system, decides nothing about when to parse.
+Lives here: finding `.py` files and zip archives, ignore files, safe mode, content hashes, and the cache that makes
+listing an unchanged folder cheap. Reads the file system; does not decide when to parse.
 
 Source: the semantics reference, section 30.3 and section 34, decision 15.
 """
@@ -23,7 +22,7 @@ from aiosched.authoring.dag.sources import Stamp, digest_of, read_whole
 IGNORE_FILES: Final = (".airflowignore", ".aioschedignore")  # in this order: the last one wins
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
 DAG_WORDS: Final = (b"dag", b"asset")
-SETTLED: Final = 2_000_000_000  # ns; a younger change may hide a second one behind the same stamp
+SETTLED: Final = 2_000_000_000  # ns; after a more recent change, a second one can have the same stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class DagFile:
     """A file that may define DAGs. `name` is its key everywhere: relative to the DAGs folder, with `/`."""
 
     name: str
-    path: Path  # of the file or, for a member, of its archive
+    path: Path  # of the file, or of the archive for a member
     digest: str  # SHA-256 of the content; of the whole archive for a member
     mtime_ns: int
     member: str | None = None  # the module inside an archive
@@ -39,7 +38,7 @@ class DagFile:
 
 @dataclass(frozen=True, slots=True)
 class FileProblem:
-    """Something in the folder that cannot be read: shown as the import error of `name`."""
+    """An unreadable entry of the folder: shown as the import error of `name`."""
 
     name: str
     message: str
@@ -47,14 +46,14 @@ class FileProblem:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The folder at one moment."""
+    """A snapshot of the folder."""
 
     files: Mapping[str, DagFile] = field(default_factory=dict)
-    modules: Mapping[str, str] = field(default_factory=dict)  # what may be imported -> digest; see `Discovery.list`
+    modules: Mapping[str, str] = field(default_factory=dict)  # importable files -> digest; see `Discovery.list`
     problems: Mapping[str, FileProblem] = field(default_factory=dict)
 
     def hides(self, name: str) -> bool:
-        """Whether a file of this name may exist all the same: its folder or archive cannot be read."""
+        """Whether a file of this name can exist although it is not listed: its folder or archive cannot be read."""
         parts = name.split("/")
         return any("/".join(parts[:n]) in self.problems for n in range(1, len(parts)))
 
@@ -66,15 +65,12 @@ class _Entry(NamedTuple):
     members: tuple[str, ...] | None  # None: not an archive
 
     def holds(self, stamp: Stamp, now_ns: int) -> bool:
-        """Whether a file with this stamp surely has the same content still."""
+        """Whether a file with this stamp certainly still has the same content."""
         return self.stamp == stamp and now_ns - max(stamp.mtime_ns, stamp.ctime_ns) > SETTLED
 
 
 class Discovery:
-    """Lists one DAGs folder again and again, reading only files that changed in between.
-
-    Not for use by two threads at a time.
-    """
+    """Lists one DAGs folder repeatedly, reading only files that changed in between. Not thread-safe."""
 
     def __init__(self, root: Path, *, safe_mode: bool = True) -> None:
         self.root = root.absolute()
@@ -82,11 +78,11 @@ class Discovery:
         self._cache: dict[str, _Entry] = {}
 
     def list(self, *, now_ns: int, imported: Collection[str] = ()) -> Listing:
-        """The folder as it is; `now_ns` is the wall clock's reading, in nanoseconds since the epoch.
+        """List the folder; `now_ns` is the wall clock time, in nanoseconds since the epoch.
 
         Hidden files, hidden folders and `__pycache__` are left out. `modules` are all other `.py` files, all archives
-        with DAG files, and what there is of `imported`, files that DAG files have imported: also ignored ones. Raises
-        OSError when the folder itself cannot be read: that says nothing about the files in it.
+        with DAG files, and the existing files among `imported`, which DAG files have imported, even if ignored. Raises
+        OSError if the folder itself cannot be read, which says nothing about its files.
         """
         files: dict[str, DagFile] = {}
         modules: dict[str, str] = {}
@@ -123,7 +119,7 @@ class Discovery:
         return Listing(files, modules, problems)
 
     def _ignored(self, path: Path, now_ns: int) -> _Entry | None:
-        """A file that is not listed and was imported all the same."""
+        """A file that was imported although it is not listed."""
         try:
             stamp, known = Stamp.of(path.stat()), self._cache.get(str(path))
             if known is None or not known.holds(stamp, now_ns):
@@ -164,14 +160,14 @@ def file_digest(path: Path) -> str:
 
 
 def printable(name: str) -> str:
-    """`name` as text that can be stored: bytes that are not UTF-8 become escapes, NUL too."""
+    """`name` as storable text: non-UTF-8 bytes and NUL are escaped."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").replace("\0", "\\x00")
 
 
 def walk(root: Path) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
-    """Every file below `root` that no ignore file excludes, in name order, and what could not be read.
+    """Every file below `root` that no ignore file excludes, in name order, and the unreadable entries.
 
-    Symlinks are followed; one that leads back to a folder above it is a problem.
+    Symlinks are followed; a symlink to a parent folder is a problem.
     """
     status = root.stat()
     os.scandir(root).close()  # an unreadable root is the caller's error, not a problem inside the folder
@@ -230,12 +226,12 @@ class IgnoreRules:
     spec: pathspec.GitIgnoreSpec
 
     def verdict(self, name: str) -> bool | None:
-        """True: ignored; False: kept by a `!` pattern; None: no pattern says anything about `name`."""
+        """True: ignored; False: kept by a `!` pattern; None: no pattern matches `name`."""
         return self.spec.check_file(name.removeprefix(self.prefix)).include
 
 
 def is_ignored(name: str, rules: Iterable[IgnoreRules]) -> bool:
-    """Whether `name` (relative to the root; folders end in `/`) is left out.
+    """Whether `name` (relative to the root; folders end in `/`) is ignored.
 
     The innermost folder with a matching pattern decides; within it the last matching line.
     """
@@ -256,7 +252,7 @@ def _ignore_rules(folder: Path, prefix: str, names: set[str]) -> IgnoreRules | F
             _compile(text.splitlines())
         except (OSError, ValueError) as error:
             where = printable(prefix + name)
-            return FileProblem(where, f"{where} cannot be used, so nothing is ignored by it: {error}")
+            return FileProblem(where, f"{where} cannot be used, so it ignores nothing: {error}")
         lines += text.splitlines()
     return IgnoreRules(prefix, _compile(lines)) if lines else None
 

@@ -1,4 +1,4 @@
-"""A child process that can always be killed, with everything it started.
+"""A child process that can always be killed, along with everything that it started.
 
 Lives here: forking, watching, capping its output, killing, reaping. Knows nothing of
 DAG files. Runs in a supervisor: a clean process of one thread, see pool.py.
@@ -21,14 +21,14 @@ from aiosched.prctl import die_with_parent, inherit_orphans
 
 NOT_DONE: Final = 70  # exit status of a child whose work raised: EX_SOFTWARE
 _CHUNK: Final = 65_536
-_LAST_WORDS: Final = 16_384  # bytes of output kept beyond the cap: a crash dump comes last
-_STORM_PAUSE: Final = 0.002  # seconds between two reads of output that is not kept: else each line costs a switch
-_TRACE_GRACE: Final = 1.0  # seconds that a child gets to print where it hangs
+_LAST_WORDS: Final = 16_384  # bytes of output kept beyond the cap: a crash dump comes at the end
+_STORM_PAUSE: Final = 0.002  # seconds between reads of discarded output: else each line costs a context switch
+_TRACE_GRACE: Final = 1.0  # seconds for a child to print where it hangs
 _REAP_GRACE: Final = 5.0  # seconds for killed processes to vanish; more only hangs in the kernel
-_POLL: Final = 0.02  # seconds, where the kernel has no pidfd
+_POLL: Final = 0.02  # seconds, if the kernel has no pidfd
 _FIRST_FREE_FD: Final = 3
 
-_child: int | None = None  # the process group that runs now, for the signal handler
+_child: int | None = None  # the current process group, for the signal handler
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +45,19 @@ class ChildEnding:
 
 
 def become_supervisor(parent: int) -> None:
-    """Prepare this process: inherit orphans, die with process `parent` that started it, leave nothing behind."""
+    """Prepare this process: inherit orphans, die with its parent process `parent`, leave no processes behind."""
     inherit_orphans()
     signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the scheduler, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the scheduler, which ends this process
     die_with_parent(parent, signal.SIGTERM)
 
 
 def run_killable(work: Callable[[int], None], *, timeout: float, max_answer: int, max_output: int) -> ChildEnding:
-    """Run `work` in a forked child and return how it ended, with nothing of it left alive.
+    """Run `work` in a forked child and return how it ended, with none of its processes left alive.
 
-    `work` gets the file descriptor for its answer. The child has its own session, an empty
-    stdin, and its stdout and stderr are captured. After `timeout` seconds it gets SIGABRT
-    (faulthandler prints where it is), then it and all its descendants are killed.
+    `work` gets the file descriptor for its answer. The child has its own session, an empty stdin, and its stdout and
+    stderr are captured. After `timeout` seconds it gets SIGABRT (faulthandler prints its stack), then it and all its
+    descendants are killed.
     """
     global _child
     answer_in, answer_out = os.pipe()
@@ -112,7 +112,7 @@ class _Stream:
         os.set_blocking(self.fd, False)
 
     def read(self) -> bool:
-        """Take what is there, one chunk; False when there is nothing more now."""
+        """Read one available chunk; returns False if there is no more data now."""
         try:
             chunk = os.read(self.fd, _CHUNK)
         except BlockingIOError:
@@ -125,7 +125,7 @@ class _Stream:
         return not self.ended
 
     def drain(self) -> None:
-        """Take what the dead left in the pipe."""
+        """Read what is left in the pipe after the child's death."""
         while not self.ended and self.lost == 0 and self.read():
             pass
 
@@ -149,9 +149,9 @@ class _Child:
 
 
 def _wait(child: _Child, answer: _Stream, output: _Stream, timeout: float) -> bool:
-    """Read both streams until the child has ended or its answer is too long; False when time is up first.
+    """Read both streams until the child has ended or its answer is too long; False on timeout.
 
-    Waits for the process, not for its pipes: a grandchild may hold those open for ever.
+    Waits for the process, not for its pipes: a grandchild can hold those open forever.
     """
     deadline = time.monotonic() + timeout
     with _death_of(child.pid) as death:
@@ -180,7 +180,7 @@ def _wait(child: _Child, answer: _Stream, output: _Stream, timeout: float) -> bo
 
 @contextlib.contextmanager
 def _death_of(pid: int) -> Iterator[int | None]:
-    """A descriptor that becomes readable when `pid` ends; None where there are none."""
+    """A descriptor that becomes readable when `pid` ends; None if the system has no pidfds."""
     if sys.platform != "linux":
         yield None
         return
@@ -192,7 +192,7 @@ def _death_of(pid: int) -> Iterator[int | None]:
 
 
 def _live(work: Callable[[int], None], supervisor: int, answer: int, output: int) -> None:
-    """Runs in the child; never returns."""
+    """The child's main function; never returns."""
     status = NOT_DONE
     try:
         os.setsid()
@@ -218,22 +218,22 @@ def _live(work: Callable[[int], None], supervisor: int, answer: int, output: int
 
 
 def _close_all_but(fd: int) -> int:
-    """Close every descriptor but the standard ones and `fd`, which is returned under its new number."""
+    """Close every descriptor except the standard ones and `fd`; returns the new number of `fd`."""
     os.dup2(fd, _FIRST_FREE_FD, inheritable=False)
     os.closerange(_FIRST_FREE_FD + 1, os.sysconf("SC_OPEN_MAX"))
     return _FIRST_FREE_FD
 
 
 def _kill_group(pid: int) -> None:
-    """Kill the child's session. With pidfds the child is not reaped yet, so the number is still its own."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # not yet its own session
+    """Kill the child's session. With pidfds the child is not reaped yet, so its pid is not reused."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it has no session of its own yet
         os.killpg(pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 def _kill_stragglers() -> None:
-    """Kill and reap the descendants that left the session: as orphans they came to us."""
+    """Kill and reap the descendants that left the session: this process inherited them as orphans."""
     deadline = time.monotonic() + _REAP_GRACE
     while time.monotonic() < deadline:
         try:
@@ -249,7 +249,7 @@ def _kill_stragglers() -> None:
 
 
 def _children() -> list[int]:
-    """The processes whose parent is this one. Linux only: elsewhere orphans do not come to us."""
+    """The processes whose parent is this one. Linux only: on other systems this process does not inherit orphans."""
     me = os.getpid()
     listed = Path(f"/proc/self/task/{me}/children")
     if listed.exists():
@@ -263,7 +263,7 @@ def _children() -> list[int]:
 
 
 def _end(*_: object) -> None:
-    """SIGTERM: leave at once, and take the running child along."""
+    """SIGTERM handler: kill the running child and exit at once."""
     if _child is not None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(_child, signal.SIGKILL)

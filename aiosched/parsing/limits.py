@@ -1,4 +1,4 @@
-"""What a file may use up while it is parsed, and how that is enforced and reported."""
+"""Resource limits for parsing a file, their enforcement and reporting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aiosched.config import Settings
 
 _OPEN_FILES: Final = 1024
-# Anonymous memory where the kernel counts it (what programs allocate), else address space.
+# Anonymous memory (allocations) if the kernel accounts for it, else address space.
 _MEMORY: Final = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
 
 
@@ -42,8 +42,8 @@ class Limits:
 def restrict_this_process(limits: Limits) -> None:
     """Put this process, a child that is about to import user code, under `limits`.
 
-    The memory limit is soft, so that `lift_memory_limit` leaves room to report that it was hit.
-    The CPU limit only matters when no supervisor is left to watch the clock.
+    The memory limit is soft, so that `lift_memory_limit` leaves room to report that it was hit. The CPU limit only
+    matters if no supervisor is left to enforce the timeout.
     """
     cpu = math.ceil(limits.file_timeout) * (os.cpu_count() or 1) + 1
     _lower(resource.RLIMIT_CORE, 0, hard=True)
@@ -53,7 +53,7 @@ def restrict_this_process(limits: Limits) -> None:
 
 
 def lift_memory_limit() -> None:
-    """Take the memory limit back, once user code has ended."""
+    """Remove the memory limit, after user code has ended."""
     _, hard = resource.getrlimit(_MEMORY)
     resource.setrlimit(_MEMORY, (hard, hard))
 
@@ -65,7 +65,7 @@ def _lower(what: int, value: int, *, hard: bool) -> None:
 
 
 def in_units(size: int) -> str:
-    """`size` bytes for people: `1 GiB`, `64 MiB`, `1000 bytes`."""
+    """`size` bytes in readable form: `1 GiB`, `64 MiB`, `1000 bytes`."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor and size % factor == 0:
             return f"{size // factor} {unit}"

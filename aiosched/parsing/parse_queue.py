@@ -1,9 +1,9 @@
-"""Which file is parsed next: the memory of the parser between two listings. Pure.
+"""Decides which file is parsed next; the state of the parser between two listings. Pure.
 
-Three ranks: changed (a file that is new or changed, or was asked for), dependants (a file
-that has imported something with another content than it has now), and routine: files may depend on the outside, so an
-unchanged one is parsed again now and then. Routine takes at most one per cent of a core.
-Within a rank the newest file goes first, or as `order` says. Nothing is parsed twice at a time.
+Three ranks: changed (a new, changed or requested file), dependants (a file whose imports have changed since), and
+routine: files may depend on external state, so an unchanged one is parsed again from time to time. Routine takes at
+most one per cent of a core. Within a rank the newest file goes first, or as `order` says. A file is never parsed twice
+at a time.
 
 Instants are readings of the monotonic clock, in seconds.
 Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.2.
@@ -26,7 +26,7 @@ ROUTINE_SHARE: Final = 0.01  # of one core
 
 
 class Rank(IntEnum):
-    """Smaller goes first."""
+    """Lower values go first."""
 
     CHANGED = 0
     DEPENDANT = 1
@@ -41,7 +41,7 @@ class _QueuedFile:
     digest: str | None = None  # of the content that was parsed last
     finished_at: float = 0.0
     failed: bool = False
-    sources: Mapping[str, str] | None = None  # what its import loaded, and with which content; None: unknown
+    sources: Mapping[str, str] | None = None  # the files that its import loaded, with their hashes; None: unknown
 
 
 def newest_first(file: DagFile) -> int:
@@ -49,26 +49,29 @@ def newest_first(file: DagFile) -> int:
 
 
 def order_of(mode: str, host: str) -> Callable[[DagFile], int]:
-    """The order of a `file_parsing_sort_mode`; a random one differs from host to host, but is stable."""
+    """The order of a `file_parsing_sort_mode`; a random order differs between hosts, but is stable."""
     if mode == "alphabetical":
-        return lambda file: 0  # names decide between equals
+        return lambda file: 0  # ties are broken by name
     if mode == "random_seeded_by_host":
         return lambda file: zlib.crc32(f"{host}/{file.name}".encode())
     return newest_first
 
 
 class ParseQueue:
-    """The files of one scheduler. `reparse_every` seconds, 0 for never; `order`: the least goes first in its rank."""
+    """The files of one scheduler.
+
+    `reparse_every` seconds, 0 for never; `order`: the lowest value goes first in its rank.
+    """
 
     def __init__(self, *, reparse_every: float, order: Callable[[DagFile], int] | None = None) -> None:
         self._reparse_every = reparse_every
         self._order = order or newest_first
         self._entries: dict[str, _QueuedFile] = {}
         self._modules: Mapping[str, str] | None = None
-        self._unchecked: dict[str, None] = {}  # files whose sources were not compared with a listing yet
-        self._unlisted: set[str] = set()  # imported files that the listing does not have by itself
-        self._queue: list[tuple[Rank, int, str]] = []  # some outdated: the entry's rank counts
-        self._routine: list[tuple[float, str]] = []  # when due; some outdated
+        self._unchecked: dict[str, None] = {}  # files whose sources have not been compared with a listing yet
+        self._unlisted: set[str] = set()  # imported files that a listing would not include
+        self._queue: list[tuple[Rank, int, str]] = []  # can contain outdated items: the entry's rank counts
+        self._routine: list[tuple[float, str]] = []  # due times; can contain outdated items
         self._routine_from = 0.0  # no routine before this instant
 
     def __len__(self) -> int:
@@ -79,7 +82,7 @@ class ParseQueue:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether files wait to be taken at once."""
+        """Whether files are ready to be taken."""
         return any(self._is_current(name, rank) for rank, _, name in self._queue)
 
     @property
@@ -89,16 +92,16 @@ class ParseQueue:
 
     @property
     def unlisted(self) -> frozenset[str]:
-        """Files that DAG files have imported and that a listing must include: their folder may be ignored."""
+        """Imported files that a listing must include, since their folder may be ignored."""
         return frozenset(self._unlisted)
 
     def update(
         self, listing: Listing, *, owned: Callable[[str], bool], adopted: Mapping[str, StoredFile], now: float
     ) -> frozenset[str]:
-        """Take in a new listing; the files that were here and do not exist any more.
+        """Apply a new listing; returns the known files that no longer exist.
 
-        Only `owned` names are kept. `adopted` are files that other schedulers parsed well: with the same
-        content they are not parsed again just because they moved here.
+        Only `owned` names are kept. `adopted` are files that other schedulers parsed successfully: with unchanged
+        content they are not parsed again just because their owner changed.
         """
         gone = frozenset(name for name in self._entries if name not in listing.files)
         for name in [n for n in self._entries if n in gone or not owned(n)]:
@@ -124,13 +127,13 @@ class ParseQueue:
         return gone
 
     def request(self, names: Iterable[str]) -> None:
-        """Parse these files again soon; unknown names are passed over."""
+        """Parse these files again soon; unknown names are ignored."""
         for name in names:
             if (entry := self._entries.get(name)) is not None:
                 self._add(entry, Rank.CHANGED)
 
     def take(self, now: float) -> tuple[DagFile, Rank] | None:
-        """The next file, which is being parsed from now on; None when nothing is due."""
+        """The next file, marked as being parsed; None if nothing is due."""
         while self._queue:
             rank, _, name = heapq.heappop(self._queue)
             if self._is_current(name, rank):
@@ -145,7 +148,7 @@ class ParseQueue:
         return None
 
     def finish(self, result: ParsedFile, now: float) -> bool:
-        """Note the end of a parse; False when the file is not here any more, so that its result means nothing."""
+        """Record the end of a parse; returns False if the file is gone, so that its result is void."""
         entry = self._entries.get(result.name)
         if entry is None or entry.running is None:
             self._routine_from = min(self._routine_from, now)
@@ -157,12 +160,12 @@ class ParseQueue:
         entry.failed = result.error is not None
         entry.sources = result.sources
         self._finish(entry, now)
-        if entry.waiting is not None:  # it changed meanwhile
+        if entry.waiting is not None:  # it has changed since
             self._push(entry)
         return True
 
     def is_as_listed(self, result: ParsedFile) -> bool:
-        """Whether a parse read what the latest listing has; else a new listing has to show which of them is older."""
+        """Whether a parse read the content in the latest listing; else a new listing must decide which is older."""
         entry, modules = self._entries.get(result.name), self._modules or {}
         if entry is None or not result.digest:
             return True
@@ -170,14 +173,17 @@ class ParseQueue:
         return entry.file.digest == result.digest and all(modules.get(p, d) == d for p, d in sources.items())
 
     def seconds_to_routine(self, now: float) -> float | None:
-        """How long until a routine parse is due; None when there is none in sight."""
+        """Seconds until a routine parse is due; None if none is scheduled."""
         if not self._routine or self._routine_from == float("inf"):
             return None
         return max(0.0, max(self._routine[0][0], self._routine_from) - now)
 
     def _take_in_modules(self, listing: Listing) -> None:
-        """Parse the dependants of modules that changed: those that have imported them, those that failed, and those
-        whose imports are unknown when the module is no DAG file itself."""
+        """Queue the dependants of changed modules.
+
+        These are the files that imported them, files that failed, and files with unknown imports if the module is not a
+        DAG file itself.
+        """
         before, self._modules = self._modules, listing.modules
         modules = listing.modules
         changed = set[str]()

@@ -1,4 +1,4 @@
-"""The pool of supervisors: parses files off the event loop and survives whatever happens to its processes.
+"""The pool of supervisors: parses files off the event loop and survives the loss of its processes.
 
 Source: docs/architecture.md, "From a file to a version".
 """
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger(__name__)
 
-_AT_MOST: Final = 4  # supervisors, when the settings say nothing
+_AT_MOST: Final = 4  # supervisors, if not configured
 
 
 def supervisors_for(settings: Settings) -> int:
-    """How many files are parsed at a time."""
+    """The number of files parsed at a time."""
     return settings.parsing.processes or min(_AT_MOST, os.cpu_count() or 1)
 
 
 class ParsingPool:
-    """Supervisors that parse files. They start with the first files and end with `close`.
+    """Supervisors that parse files.
 
-    Submit no more files at a time than `size`: when a supervisor is killed from outside,
-    all files that were submitted fall with it and are parsed once more.
+    They start with the first files and end with `close`. Submit at most `size` files at a time: if a supervisor is
+    killed from outside, all submitted files fail with it and are parsed once more.
     """
 
     def __init__(self, settings: Settings, *, root: str) -> None:
@@ -52,7 +52,7 @@ class ParsingPool:
         self._executor = self._new_executor()
 
     async def parse(self, file: DagFile) -> ParsedFile:
-        """The outcome of importing `file` in a child; never raises for anything that the file does."""
+        """The outcome of importing `file` in a child; never raises for errors of the file."""
         request = ParseRequest(file.name, str(file.path), self._root, file.member)
         for _ in range(2):
             executor = self._executor
@@ -72,16 +72,16 @@ class ParsingPool:
 
     @property
     def pids(self) -> list[int]:
-        """The supervisors that live now."""
+        """The live supervisors."""
         return [p.pid for p in self._context.started if p.pid is not None and p.is_alive()]
 
     async def release(self) -> None:
-        """End the supervisors, which must be idle, and give their memory back; the next file starts new ones."""
+        """End the supervisors, which must be idle, to free their memory; the next file starts new ones."""
         executor, self._executor = self._executor, self._new_executor()
         await asyncio.to_thread(executor.shutdown, wait=True)
 
     async def close(self) -> None:
-        """End all supervisors and what they run. Files that are being parsed raise BrokenProcessPool."""
+        """End all supervisors and their children. Pending `parse` calls raise BrokenProcessPool."""
         self._closed = True
         self._context.terminate()
         await asyncio.to_thread(self._executor.shutdown, wait=True, cancel_futures=True)
@@ -110,7 +110,7 @@ class _CleanContext(SpawnContext):
         return process
 
     def terminate(self) -> None:
-        """Tell every process that was started to end; each takes its running child along."""
+        """Send SIGTERM to every started process; each kills its running child."""
         for process in self.started:
             if process.pid is not None and process.is_alive():
                 process.terminate()
@@ -123,7 +123,7 @@ class _CleanProcess(SpawnProcess):
 
 
 class _WithoutFile(ModuleType):
-    """Stands in for a main module: all its names, but neither a file nor a spec to import it from."""
+    """A substitute for a main module: has all its names, but neither a file nor a spec to import it from."""
 
     def __init__(self, main: ModuleType) -> None:
         super().__init__(main.__name__)

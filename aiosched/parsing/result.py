@@ -1,8 +1,7 @@
-"""What became of parsing a file: the messages between child, supervisor and scheduler.
+"""The outcome of parsing a file: messages between child, supervisor and scheduler.
 
-The child answers its supervisor with the JSON of an `ChildAnswer`; user code ran in that
-process, so nothing in it is trusted or unpickled. The supervisor, which never runs user
-code, checks the answer and makes a `ParsedFile` of it.
+The child sends its supervisor a `ChildAnswer` as JSON; user code ran in that process, so the answer is neither trusted
+nor unpickled. The supervisor, which never runs user code, validates the answer and converts it to a `ParsedFile`.
 
 Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.4.
 """
@@ -25,9 +24,9 @@ MAX_WARNINGS: Final = 100
 
 
 class FileError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a file gave no DAGs. `message` is one line; `line` is in the DAG file itself, from 1."""
+    """The reason why a file yielded no DAGs. `message` is one line; `line` is in the DAG file itself, from 1."""
 
-    type: str  # the exception's class name; "Timeout", "Killed", "Exited" … when there was none
+    type: str  # the exception's class name; "Timeout", "Killed", "Exited" … if there was no exception
     message: str
     line: int | None = None
     traceback: str | None = None  # user frames only, then what the file printed
@@ -44,7 +43,7 @@ class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
-    """One DAG of a file: its document, and what the scheduler wants to know without decoding it."""
+    """One DAG of a file: its document, and the facts that the scheduler needs without decoding it."""
 
     dag_id: str
     document: bytes
@@ -57,8 +56,8 @@ class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...]
     is_paused_upon_creation: bool | None
     pools: tuple[str, ...]  # sorted
-    references: tuple[AssetReference, ...] = ()  # what it says about assets
-    executors: tuple[str, ...] = ()  # that its tasks name, sorted
+    references: tuple[AssetReference, ...] = ()  # its asset references
+    executors: tuple[str, ...] = ()  # named by its tasks, sorted
 
     @property
     def spec(self) -> DagSpec:
@@ -66,10 +65,10 @@ class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one parse. `digest` and `source` are of the content that was imported.
+    """The outcome of one parse. `digest` and `source` refer to the imported content.
 
-    `sources` are the content hashes of that file (of a member: its archive) and of all files below the DAGs folder
-    that it imported, by relative path. None: unknown, the file was never imported to the end.
+    `sources` are the content hashes of that file (of a member: its archive) and of all files below the DAGs folder that
+    it imported, by relative path. None: unknown, the import never completed.
     """
 
     name: str
@@ -83,23 +82,23 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source_hash(self) -> str | None:
-        """The hash of the file's source with all that it imported."""
+        """The hash of the file's source and its imports."""
         return source_hash(self.sources) if self.sources else None
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """Equal for two outcomes that need no second storing."""
+        """Equal for outcomes that need not be stored twice."""
         meanings = tuple((d.dag_id, d.content_hash) for d in self.dags)
         return self.digest, meanings, self.error, self.warnings, self.sources
 
     def without_documents(self) -> ParsedFile:
-        """The same outcome for those who only compare it: small, with an equal fingerprint."""
+        """The same outcome for comparison only: small, with an equal fingerprint."""
         dags = tuple(msgspec.structs.replace(d, document=b"") for d in self.dags)
         return msgspec.structs.replace(self, dags=dags, source=None)
 
 
 def parsed_dag(document: bytes, spec: DagSpec) -> ParsedDag:
-    """What is stored of `spec`, whose canonical JSON is `document`."""
+    """The stored form of `spec`, whose canonical JSON is `document`."""
     return ParsedDag(
         dag_id=spec.dag_id,
         document=document,
@@ -118,7 +117,7 @@ def parsed_dag(document: bytes, spec: DagSpec) -> ParsedDag:
 
 
 def shortened(text: str, limit: int) -> str:
-    """`text` as it can be stored, its middle cut out beyond `limit` characters."""
+    """`text` in storable form, with its middle cut out beyond `limit` characters."""
     text = storable(text)
     if len(text) <= limit:
         return text
@@ -127,6 +126,6 @@ def shortened(text: str, limit: int) -> str:
 
 
 def one_line(text: str, limit: int = MAX_MESSAGE) -> str:
-    """`text` on one line, storable, at most `limit` characters and a mark."""
+    """`text` on one line, storable, at most `limit` characters plus a truncation mark."""
     joined = shortened(" ".join(text.split()), 10 * limit)
     return joined if len(joined) <= limit else joined[:limit] + "…"

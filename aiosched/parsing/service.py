@@ -1,11 +1,11 @@
 """The parser of one scheduler: watches the DAGs folder, parses what changed, stores what it found.
 
-Lives here: the coroutines and what passes between them. Does not live here: the order of
-parsing (parse_queue.py), processes (pool.py), the transaction (store.py). The story:
+Lives here: the coroutines and their shared state. Does not live here: the order of parsing (parse_queue.py), processes
+(pool.py), the transaction (store.py). The story:
 
     watch ──► list ──► queue ──► parse (a few at a time) ──► store, commit ──► on_change, NOTIFY
 
-Nothing that a file does, and no trouble with the database, ends these coroutines.
+Neither errors in a file nor database failures end these coroutines.
 Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.
 """
 
@@ -44,23 +44,25 @@ log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BATCH_FILES: Final = 200
-GATHER: Final = 0.2  # seconds; a cold start stores many files in a transaction
-BATCH_BYTES: Final = 16_777_216  # of documents in one transaction
+GATHER: Final = 0.2  # seconds; a cold start stores many files per transaction
+BATCH_BYTES: Final = 16_777_216  # bytes of documents per transaction
 LIST_EVERY: Final = 5.0  # seconds between two listings without a notification,
-LISTING_SHARE: Final = 0.005  # unless they would take more than this share of the time
-LIST_AGAIN: Final = 0.5  # seconds until a folder is listed again that was not as its files were when they were read
-IDLE: Final = 60.0  # seconds without a file, after which the supervisors go
-RETRY: Final = (0.5, 30.0)  # seconds between attempts to reach the database: first, most
+LISTING_SHARE: Final = 0.005  # unless listing would take more than this share of the time
+LIST_AGAIN: Final = 0.5  # seconds until a new listing, if a file changed between listing and reading
+IDLE: Final = 60.0  # seconds without a file, after which the supervisors end
+RETRY: Final = (0.5, 30.0)  # seconds between attempts to reach the database: first, maximum
 
 _DATABASE_TROUBLE: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError, OSError)
-# The content cannot be stored, now or later: the fault of one file.
+# The content can never be stored: an error of one file.
 _UNSTORABLE: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
 
 
 @dataclass(frozen=True, slots=True)
 class ParserStats:
-    """Of the files that this scheduler owns: how many there are, and the DAGs and errors of those that it parsed
-    itself. `seconds` is how long the first pass took."""
+    """Counts for the files that this scheduler owns.
+
+    `dags` and `errors` are those of the files that it parsed itself; `seconds` is the duration of the first pass.
+    """
 
     files: int
     dags: int
@@ -73,10 +75,10 @@ class _Stopped(Exception):
 
 
 class Parser:
-    """Parses the DAG files whose partition this scheduler owns. Make it in a running event loop.
+    """Parses the DAG files whose partition this scheduler owns.
 
-    `owns` is asked at every listing; call `refresh` when its answers change. `on_change` gets the
-    ids of DAGs whose version, definition or health changed, after the commit, on the event loop.
+    Create it in a running event loop. `owns` is called at every listing; call `refresh` when its results change.
+    `on_change` gets the ids of DAGs whose version, definition or health changed, after the commit, on the event loop.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class Parser:
         executors: Collection[str] | None = None,
     ) -> None:
         self._settings = settings
-        self._executors = executors  # those of its scheduler; None: not known
+        self._executors = executors  # those of its scheduler; None: unknown
         self._db = db
         self._clock = clock or SystemClock()
         self._owns = owns
@@ -109,19 +111,19 @@ class Parser:
         self._problems: dict[str, str] = {}
         self._hidden: frozenset[str] = frozenset()  # files below a folder that cannot be read now
         self._listed = False
-        self._listing: Listing | None = None  # the latest one, None until it is taken in
+        self._listing: Listing | None = None  # the latest one, None until it is applied
         self._storing = False
         self._began = self._clock.now()
         self._outcomes: dict[str, ParsedFile] = {}  # what was stored last, without documents
         self._conflicts: dict[str, tuple[Conflict, ...]] = {}
-        self._warned: set[str] = set()  # files whose warnings may have become untrue without a change of theirs
-        self._unchanged: dict[str, tuple[str, datetime, float]] = {}  # to be noted at the next listing
+        self._warned: set[str] = set()  # files whose warnings may be outdated although the files are unchanged
+        self._unchanged: dict[str, tuple[str, datetime, float]] = {}  # to be applied at the next listing
         self._results: list[ParsedFile] = []
         self._busy = 0
         self._idle_since = time.monotonic()
         self._stopping = asyncio.Event()
         self._list_requested = asyncio.Event()
-        self._again: asyncio.TimerHandle | None = None  # lists again what was written while it was read
+        self._again: asyncio.TimerHandle | None = None  # schedules a listing for files written while being read
         self._unreadable: str | None = None  # why the folder cannot be read
         self._work_changed = asyncio.Event()
         self._results_arrived = asyncio.Event()
@@ -146,10 +148,10 @@ class Parser:
         )
 
     async def unread(self, conn: DatabaseConnection) -> str | None:
-        """What of the folder is not read and stored as it is now; None when all of it is.
+        """The part of the folder whose current content is not yet read and stored; None if there is none.
 
-        A file that belongs to another scheduler is read when that one has stored this content, or has read the file
-        since this parser began: the folders of two machines may differ for a while.
+        A file that belongs to another scheduler counts as read once that scheduler has stored this content, or has read
+        the file since this parser started: the folders of two machines may differ for a while.
         """
         listing = self._listing
         outdated = self._list_requested.is_set() or self._again is not None or self._partitions != self._owned()
@@ -158,18 +160,18 @@ class Parser:
         if unfinished := self._parse_queue.unfinished:
             return f"the file {min(unfinished)} is being read"
         if self._results or self._storing:
-            return "what was found in DAG files is being stored"
+            return "results of parsing DAG files are being stored"
         others = {name: file.digest for name, file in listing.files.items() if not self._is_mine(name)}
         read = await dag_statements.files_read_since(conn, others, since=self._began) if others else frozenset()
         left = others.keys() - read
         return f"the file {min(left)} has not been read by the scheduler that it belongs to" if left else None
 
     def stop(self) -> None:
-        """End `run` soon: files being parsed are dropped, earlier results are stored or found again."""
+        """End `run` soon: files being parsed are dropped, earlier results are stored or recomputed later."""
         self._stopping.set()
 
     def refresh(self) -> None:
-        """List the folder again now."""
+        """Request a new listing of the folder now."""
         self._list_requested.set()
 
     def request(self, names: Collection[str]) -> None:
@@ -207,7 +209,7 @@ class Parser:
 
     async def _list(self) -> None:
         while True:
-            self._list_requested.clear()  # before the listing, so that a later change is not lost
+            self._list_requested.clear()  # before the listing, so that no later change is lost
             self._forget_again()
             began = time.monotonic()
             await self._list_once()
@@ -224,14 +226,14 @@ class Parser:
     async def _list_once(self) -> None:
         self._listing = None
         try:
-            # The real clock, because it is compared with the file system's stamps.
+            # The real clock, because it is compared with file system timestamps.
             listing = await asyncio.to_thread(
                 self._discovery.list, now_ns=time.time_ns(), imported=self._parse_queue.unlisted
             )
         except OSError as error:
             reason = error.strerror
             if reason != self._unreadable:
-                log.warning("the DAGs folder %s cannot be read (%s): its DAGs stay as they are", self._root, reason)
+                log.warning("the DAGs folder %s cannot be read (%s): its DAGs remain unchanged", self._root, reason)
             self._unreadable = reason
             self._begin_first_pass(frozenset())
             return
@@ -241,7 +243,7 @@ class Parser:
         partitions = self._owned()
         gained, self._partitions = partitions - self._partitions, partitions
         known = await self._in_database(lambda conn: dag_statements.files_of(conn, gained)) if gained else {}
-        taking_over, self._listed = self._listed, True  # at the start everything is parsed, whatever others found
+        taking_over, self._listed = self._listed, True  # at the start all files are parsed
         adopted = {n: f for n, f in known.items() if taking_over and f.content_hash and not f.has_error}
 
         gone = self._parse_queue.update(listing, owned=self._is_mine, adopted=adopted, now=time.monotonic())
@@ -267,7 +269,7 @@ class Parser:
         return partition_of(name) in self._partitions
 
     async def _forget(self, names: Collection[str]) -> None:
-        """The files `names` do not exist any more."""
+        """The files `names` no longer exist."""
         if not names:
             return
         stored = await self._in_database(lambda conn: remove_files(conn, names))
@@ -277,7 +279,7 @@ class Parser:
         await self._announce(stored)
 
     def _take_problems(self, listing: Listing) -> None:
-        """What cannot be read is stored like a file with an error, when it has changed."""
+        """Store unreadable entries like files with an error, if they have changed."""
         found = {n: p.message for n, p in listing.problems.items() if self._is_mine(n)}
         changed = [problem_result(n, message) for n, message in found.items() if self._problems.get(n) != message]
         self._problems = found
@@ -321,7 +323,7 @@ class Parser:
                 self._take_result(result, rank)
             else:
                 self._finished_first([file.name])
-            self._work_changed.set()  # one routine file at a time: the next may have waited for this one
+            self._work_changed.set()  # one routine file at a time: the next may have to wait for this one
 
     async def _next_file(self) -> tuple[DagFile, Rank]:
         while True:
@@ -352,7 +354,7 @@ class Parser:
     # ---- storing ----
 
     async def _store(self) -> None:
-        """Store whatever has come since the last commit; while more files wait, gather their results for a moment."""
+        """Store all results since the last commit; while more files wait, collect their results for a moment."""
         while True:
             self._results_arrived.clear()
             if not self._results:
@@ -371,7 +373,7 @@ class Parser:
             self._finished_first([r.name for r in batch])
 
     def _next_batch(self) -> list[ParsedFile]:
-        """The oldest results, one for a file: the newest that came."""
+        """The oldest results; for each file the latest one."""
         newest: dict[str, ParsedFile] = {}
         size = taken = 0
         for result in self._results:
@@ -422,7 +424,7 @@ class Parser:
             self._warned.discard(name)
 
     async def _announce(self, stored: StoredFiles) -> None:
-        """After a commit: notify this scheduler and the owners of the DAGs; let others have what became free."""
+        """After a commit: notify this scheduler and the DAGs' owners, and request files that can take freed DAG ids."""
         if stored.withdrawn:
             waiting = [n for n, found in self._conflicts.items() if any(c.dag_id in stored.withdrawn for c in found)]
             self.request(waiting)
@@ -436,7 +438,7 @@ class Parser:
             log.warning("the owners of %d DAGs could not be notified: %s", len(stored.changed), error)
 
     async def _in_database(self, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:
-        """The result of `work`, done in one transaction; tries again for as long as the database is in trouble."""
+        """The result of `work`, run in one transaction; retries while the database is unavailable."""
         pause, most = RETRY
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Storing what parsing found: a batch of files in one transaction.
+"""Stores parse results: a batch of files in one transaction.
 
 Lives here: the order of the steps. Does not live here: SQL (aiosched.db.statements.dags), which file owns a DAG
 (claims.py), when to store (service.py).
@@ -32,12 +32,12 @@ from aiosched.parsing.result import ParsedFile, parsed_dag
 
 @dataclass(frozen=True, slots=True)
 class StoredFiles:
-    """What a transaction changed. To be announced after its commit."""
+    """The changes of a transaction, to be announced after its commit."""
 
-    changed: frozenset[str] = frozenset()  # DAGs with another version, definition or health
+    changed: frozenset[str] = frozenset()  # DAGs with a new version, definition or health
     withdrawn: frozenset[str] = frozenset()  # those of them that became stale
     conflicts: Mapping[str, tuple[Conflict, ...]] = field(default_factory=dict)  # by file
-    warned: frozenset[str] = frozenset()  # files with warnings that something outside of them may settle
+    warned: frozenset[str] = frozenset()  # files with warnings that can be resolved outside of them
 
 
 async def store_results(
@@ -51,9 +51,8 @@ async def store_results(
 ) -> StoredFiles:
     """Store the outcomes of different files; call it in a transaction.
 
-    `present` are all files that exist now: a DAG whose file is gone may be taken by another. `executors`
-    are those that the scheduler has; None: not known.
-    The number of statements does not depend on the number of files.
+    `present` are all files that exist now: a DAG whose file is gone can be taken by another file. `executors` are those
+    that the scheduler has; None: unknown. The number of statements does not depend on the number of files.
     """
     before = await dag_statements.read_files(conn, [r.name for r in results])
     found = {d.dag_id for r in results for d in r.dags}
@@ -106,7 +105,7 @@ async def store_results(
 
 
 async def remove_files(conn: DatabaseConnection, files: Collection[str]) -> StoredFiles:
-    """Forget deleted files: their rows and errors go, their DAGs become stale. Call it in a transaction."""
+    """Remove deleted files: their rows and errors are deleted, their DAGs become stale. Call it in a transaction."""
     before = await dag_statements.read_files(conn, files)
     await dag_statements.lock_dags(conn, {dag_id for file in before.values() for dag_id in file.dag_ids})
     withdrawn = await dag_statements.withdraw_dags(
@@ -120,10 +119,10 @@ async def remove_files(conn: DatabaseConnection, files: Collection[str]) -> Stor
 async def register_specs(
     conn: DatabaseConnection, specs: Iterable[DagSpec], *, now: datetime, paused_at_creation: bool = False
 ) -> StoredFiles:
-    """Store DAGs that a process has as objects: their row names no file. Call it in a transaction.
+    """Store DAGs that a process registered as objects, without a file.
 
-    A DAG that a file had is taken over; a file that yields it later takes it back. After
-    the commit, announce `changed` as parsing does.
+    Call it in a transaction. A DAG of a file is taken over; a file that yields it later takes it back. After the
+    commit, announce `changed` as parsing does.
     """
     parsed = [parsed_dag(encode_spec(spec), spec) for spec in specs]
     claims = {dag.dag_id: Claim(dag) for dag in parsed}
@@ -146,7 +145,7 @@ def _new_dags(claims: Iterable[Claim], paused_at_creation: bool) -> list[dag_sta
 async def _locked(
     conn: DatabaseConnection, needed: Collection[str], dag_ids: Collection[str]
 ) -> dict[str, dag_statements.StoredDag]:
-    """Lock `dag_ids`; raises DatabaseError when one that is `needed` was deleted since its row was made."""
+    """Lock `dag_ids`; raises DatabaseError if a `needed` one was deleted since its row was created."""
     dags = await dag_statements.lock_dags(conn, dag_ids)
     if missing := sorted(set(needed) - dags.keys()):
         names = ", ".join(missing)
@@ -157,7 +156,7 @@ async def _locked(
 async def _define(
     conn: DatabaseConnection, kept: Mapping[str, Claim], dags: Mapping[str, dag_statements.StoredDag], *, now: datetime
 ) -> set[str]:
-    """Write versions and definitions of `kept`; the DAGs for which anything but the time of parsing changed."""
+    """Write versions and definitions of `kept`; returns the DAGs for which more than the parse time changed."""
     new = {i: c for i, c in kept.items() if _has_changed(c, dags[i])}
     newest = {i: v for i in new if (v := dags[i].version_id) is not None}
     unused = await dag_statements.unused_versions(conn, newest.values())
@@ -168,7 +167,7 @@ async def _define(
     )
     definitions = [_definition(c, versions.get(i) or dags[i].version_id) for i, c in sorted(kept.items())]
     await dag_statements.define_dags(conn, definitions, now=now)
-    mentions = _references(kept, new.keys() | {i for i in kept if dags[i].is_stale})  # those of stale DAGs were dropped
+    mentions = _references(kept, new.keys() | {i for i in kept if dags[i].is_stale})  # stale DAGs have none
     current = {i: found for i, found in mentions.items() if found or dags[i].version_id is not None}
     await assets.store_references(conn, current, now=now)
     return new.keys() | {
@@ -179,7 +178,7 @@ async def _define(
 
 
 def _has_changed(claim: Claim, old: dag_statements.StoredDag) -> bool:
-    """Whether the meaning of the DAG, or its code, differs from its newest version."""
+    """Whether the DAG's definition or code differs from its newest version."""
     return (old.content_hash, old.source_hash) != (claim.dag.content_hash, claim.source_hash)
 
 
@@ -203,7 +202,7 @@ def _version(claim: Claim, old: dag_statements.StoredDag, *, replaces: bool) -> 
 
 
 def _definition(claim: Claim, version_id: int | None) -> dag_statements.DagDefinition:
-    assert version_id is not None  # equal content hashes mean that there is a version
+    assert version_id is not None  # equal content hashes imply that there is a version
     dag = claim.dag
     return dag_statements.DagDefinition(
         dag_id=dag.dag_id,

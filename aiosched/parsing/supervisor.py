@@ -1,9 +1,8 @@
-"""The supervisor's side: one file in, one outcome out. It never imports user code itself.
+"""The supervisor: takes one file, returns one outcome. It never imports user code itself.
 
-`supervise` runs in the workers of the process pool. It forks a killable child for each
-file, so a start costs a few milliseconds: everything but the user's file is imported
-already. The scheduler imports this module too, to name its functions, and so the
-authoring room is imported inside them.
+`supervise` runs in the workers of the process pool. It forks a killable child for each file, so a start takes a few
+milliseconds: everything except the user's file is already imported. The scheduler also imports this module, to refer to
+its functions, so the authoring package is imported inside them.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from aiosched.parsing.verdict import parsed_file
 if TYPE_CHECKING:
     from aiosched.authoring.base.settings import AuthoringDefaults
 
-_READS: Final = 3  # of a file that is written meanwhile
+_READS: Final = 3  # of a file that is being written
 
 _limits: Limits
 
 
 class ParseRequest(NamedTuple):
-    """Which file to parse: its key, where it is (for a member: its archive), and the folder it belongs to."""
+    """The file to parse: its key, its path (for a member: its archive's), and the folder that it belongs to."""
 
     name: str
     path: str
@@ -44,12 +43,12 @@ class ParseRequest(NamedTuple):
 
     @property
     def source_name(self) -> str:
-        """The name of the file that is read: of the archive for a member."""
+        """The name of the file to read; for a member, of its archive."""
         return self.name if self.member is None else self.name.removesuffix(f"/{self.member}")
 
 
 def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
-    """Make this process a supervisor: called once in each worker of the pool."""
+    """Turn this process into a supervisor: called once in each worker of the pool."""
     from aiosched.authoring.base.settings import use_defaults
 
     global _limits
@@ -58,15 +57,15 @@ def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
     _import_authoring()
     _limits = limits
     use_defaults(defaults)
-    parent = multiprocessing.parent_process()  # not getppid(): it may have died while we imported
+    parent = multiprocessing.parent_process()  # not getppid(): the parent may have died during the imports
     become_supervisor(parent.pid if parent is not None and parent.pid is not None else os.getppid())
-    os.nice(5)  # deciding and running tasks comes first
+    os.nice(5)  # scheduling and running tasks has priority
     gc.collect()
-    gc.freeze()  # children share these pages
+    gc.freeze()  # children share these memory pages
 
 
 def _import_authoring() -> None:
-    """Import whatever DAG files may import of ours, once for all children."""
+    """Import the aiosched modules that DAG files may import, once for all children."""
     from aiosched import authoring
 
     for module in pkgutil.walk_packages(authoring.__path__, f"{authoring.__name__}."):
@@ -75,9 +74,9 @@ def _import_authoring() -> None:
 
 
 def supervise(request: ParseRequest) -> ParsedFile:
-    """Parse one file. Every failure, whatever the file does, is the error of the outcome.
+    """Parse one file. Every failure becomes the error of the outcome.
 
-    A file that is written between the reading of its text and its import is read again.
+    A file that is modified between being read and being imported is read again.
     """
     started = time.monotonic()
     for _ in range(_READS):
@@ -115,7 +114,7 @@ def _supervise(request: ParseRequest, started: float) -> ParsedFile:
 
 
 def _read(request: ParseRequest) -> tuple[bytes, str]:
-    """The module's bytes, and the digest of the file that they are in."""
+    """The module's bytes, and the digest of the file that contains them."""
     whole, _ = read_whole(request.path)
     if request.member is None:
         return whole, digest_of(whole)

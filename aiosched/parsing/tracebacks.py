@@ -1,7 +1,7 @@
-"""From an exception to a `FileError` that its author can use.
+"""Converts an exception into a `FileError` for the author of the DAG file.
 
-Works in the child, right after the import: keeps the frames of user code, finds the
-line of the DAG file and draws the code frame. Never raises, whatever the exception does.
+Works in the child, right after the import: keeps the frames of user code, finds the line of the DAG file and draws the
+code frame. Never raises, even for hostile exceptions.
 
 Source: docs/architecture.md, "From a file to a version".
 """
@@ -25,7 +25,7 @@ _OWN: Final = str(Path(aiosched.__file__).parent) + os.sep
 
 
 class CodePlace(NamedTuple):
-    """Where something went wrong. Columns count characters from 1, the end exclusive."""
+    """The place of an error. Columns count characters from 1, the end is exclusive."""
 
     file: str
     line: int
@@ -69,7 +69,7 @@ def _message(error: BaseException) -> str:
 
 
 def _places(error: BaseException, summary: traceback.TracebackException) -> Iterator[CodePlace]:
-    """From the outermost call to where it went wrong."""
+    """The places from the outermost call to the error."""
     last: CodePlace | None = None
     for frame in summary.stack:
         if frame.lineno is None:
@@ -83,11 +83,11 @@ def _places(error: BaseException, summary: traceback.TracebackException) -> Iter
         end = error.end_offset if error.end_lineno == error.lineno else None
         yield CodePlace(error.filename, error.lineno, error.offset or None, end or None)
     elif isinstance(error, DagError) and error.file and error.line and (error.file, error.line) != (last and last[:2]):
-        yield CodePlace(error.file, error.line)  # where the frames do not lead
+        yield CodePlace(error.file, error.line)  # not part of the frames
 
 
 def _characters(line: str, offset: int | None) -> int | None:
-    """A column counted from 1 in characters, from a frame's offset in UTF-8 bytes."""
+    """Convert a frame's offset in UTF-8 bytes to a column in characters, from 1."""
     return None if offset is None else len(line.encode("utf-8", "replace")[:offset].decode("utf-8", "replace")) + 1
 
 
@@ -99,7 +99,7 @@ def _frame(place: CodePlace, root: str) -> str | None:
 
 
 def _read(file: str) -> str:
-    """The text of a file that Python could not decode."""
+    """Read the text of a file that Python could not decode."""
     try:
         return Path(file).read_bytes().decode("utf-8", "backslashreplace")
     except OSError:

@@ -1,4 +1,4 @@
-"""How a child ended, in words for the author of the DAG file. Pure.
+"""Describes how a child ended to the author of the DAG file. Pure.
 
 Source: docs/architecture.md, "From a file to a version".
 """
@@ -37,14 +37,14 @@ _SIGNAL_WORDS: Final = {
     signal.SIGKILL: "from outside: perhaps the machine or the container ran out of memory",
     signal.SIGXCPU: "too much processor time",
 }
-# faulthandler's `  File "/dags/a.py", line 3 in f`, innermost call first
+# the format of faulthandler, `  File "/dags/a.py", line 3 in f`, innermost call first
 _FRAME: Final = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in ', re.MULTILINE)
 
 
 def parsed_file(
     ending: ChildEnding, *, name: str, path: str, digest: str, source: str, seconds: float, limits: Limits
 ) -> ParsedFile:
-    """The outcome of the parse of `path` (the file that was imported) whose child ended with `ending`."""
+    """The outcome of parsing `path` (the imported file), whose child ended with `ending`."""
     answer = _answer(ending, limits)
     dags: tuple[ParsedDag, ...] = ()
     if isinstance(answer, ChildAnswer):
@@ -101,18 +101,18 @@ def _answer(ending: ChildEnding, limits: Limits) -> ChildAnswer | FileError:
     return FileError(
         type="Exited",
         message=f"The process ended with status {ending.status} before the file was imported: the file called "
-        f"os._exit({ending.status}), or closed what does not belong to it.",
+        f"os._exit({ending.status}), or closed descriptors that it does not own.",
     )
 
 
 def _checked(document: bytes) -> ParsedDag:
-    """The DAG of a document that came from a process which ran user code: decoded and encoded again."""
+    """The DAG of an untrusted document, from a process that ran user code: decoded and encoded again."""
     spec = decode_spec(document)
     return parsed_dag(encode_spec(spec), spec)
 
 
 def _with_crash_line(error: FileError, ending: ChildEnding, *, path: str, name: str, source: str) -> FileError:
-    """Point `error` at the line of the file that the crash dump names, when there is one."""
+    """Point `error` at the line of the file named in the crash dump, if there is one."""
     dump = ending.output.decode("utf-8", "replace")
     line = next((int(found["line"]) for found in _FRAME.finditer(dump) if found["file"] == path), None)
     if line is None:
@@ -121,7 +121,7 @@ def _with_crash_line(error: FileError, ending: ChildEnding, *, path: str, name: 
 
 
 def _with_output(error: FileError, ending: ChildEnding) -> FileError:
-    """Attach what the file printed."""
+    """Attach the output of the file."""
     printed = _without_own_frames(ending.output.decode("utf-8", "backslashreplace"))
     text = shortened(printed, MAX_OUTPUT_SHOWN).strip()
     if not text:
@@ -132,7 +132,7 @@ def _with_output(error: FileError, ending: ChildEnding) -> FileError:
 
 
 def _without_own_frames(text: str) -> str:
-    """`text` without the part of a crash dump that shows how the import came about."""
+    """`text` without the part of a crash dump that shows our own frames of the import."""
     kept, below = [], False
     for line in text.splitlines():
         frame = _FRAME.match(line)

@@ -1,8 +1,8 @@
-"""Notices changes of the DAGs folder through the operating system (watchfiles).
+"""Detects changes of the DAGs folder through the operating system (watchfiles).
 
-A change is reported once the folder was quiet for a moment, so that a file is rarely read while an editor writes it;
-the end of the writing is reported again. Watching only makes parsing quick: whatever it misses, as on a mount that
-reports no changes, the next listing finds (service.py).
+A change is reported once the folder has been quiet for a moment, so that a file is rarely read while an editor writes
+it; the end of a long write is reported again. Watching only reduces latency: changes that it misses, as on a mount
+without change notifications, are found by the next listing (service.py).
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ from aiosched.parsing.discovery import IGNORE_FILES
 
 log: Final = logging.getLogger(__name__)
 
-_DEBOUNCE_MS: Final = 500  # a burst of changes is one notification, at most this long
-_STEP_MS: Final = 100  # quiet for so long: the burst is over
-_POLL_SECONDS: Final = 5.0  # how often the folder itself is checked: it may be replaced as a whole
+_DEBOUNCE_MS: Final = 500  # a burst of changes becomes one notification; its maximum length
+_STEP_MS: Final = 100  # a burst ends after this quiet time
+_POLL_SECONDS: Final = 5.0  # how often the folder itself is checked: it can be replaced as a whole
 
 
 async def watch_folder(root: Path, changed: Callable[[], None], *, poll_every: float = _POLL_SECONDS) -> None:
     """Call `changed` after every burst of changes below `root`, until cancelled.
 
-    A folder that does not exist yet, or is replaced by another one (a link that is moved
-    to the next release), is noticed within `poll_every` seconds. Returns, with a warning in
-    the log, when this file system cannot be watched.
+    A folder that does not exist yet, or is replaced by another one (a link switched to the next release), is noticed
+    within `poll_every` seconds. Returns, with a warning in the log, when this file system cannot be watched.
     """
-    logging.getLogger("watchfiles.main").setLevel(logging.WARNING)  # it reports each change as INFO
+    logging.getLogger("watchfiles.main").setLevel(logging.WARNING)  # it logs each change as INFO
     while True:
         identity = _identity(root)
         if identity is None:
@@ -41,11 +40,11 @@ async def watch_folder(root: Path, changed: Callable[[], None], *, poll_every: f
             continue
         try:
             await _watch_one(root, identity, changed, poll_every)
-        except Exception as error:  # whatever the watcher's native part raises
+        except Exception as error:  # any error of the watcher's native code
             if _identity(root) != identity:
-                continue  # the folder was removed meanwhile
+                continue  # the folder has been removed
             log.warning(
-                "%s cannot be watched (%s): changes are found by listing it again and again, at the latest after "
+                "%s cannot be watched (%s): changes are found by periodic listings, at the latest after "
                 "parsing.refresh_interval seconds",
                 root,
                 error,
@@ -55,7 +54,7 @@ async def watch_folder(root: Path, changed: Callable[[], None], *, poll_every: f
 
 
 async def _watch_one(root: Path, identity: tuple[int, int], changed: Callable[[], None], poll_every: float) -> None:
-    """Watch until `root` is another folder than `identity`, or a link in it leads to another one."""
+    """Watch until `root` is no longer the folder `identity`, or a link in it points to another folder."""
     async for changes in awatch(
         root,
         watch_filter=_matters,
@@ -68,7 +67,7 @@ async def _watch_one(root: Path, identity: tuple[int, int], changed: Callable[[]
         if _identity(root) != identity:
             return
         if any(_is_link_to_a_folder(path) for _, path in changes):
-            return  # what it leads to is not watched yet
+            return  # its target is not watched yet
         if changes:
             changed()
 
@@ -86,9 +85,9 @@ def _is_link_to_a_folder(path: str) -> bool:
 
 
 def _matters(_: Change, path: str) -> bool:
-    """Whether a change of `path` may change the listing: not byte code, not an editor's hidden files.
+    """Whether a change of `path` can change the listing: not byte code, not an editor's hidden files.
 
-    Hidden folders, and links to them, may be where visible links lead to: Kubernetes moves `..data` to what is new.
+    Hidden folders, and links to them, can be targets of visible links: Kubernetes switches `..data` to the new folder.
     """
     name = path.rpartition("/")[2]
     if "__pycache__" in path or name.endswith((".pyc", "~")):

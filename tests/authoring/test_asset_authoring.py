@@ -104,7 +104,7 @@ def test_what_is_no_asset_cannot_be_an_outlet() -> None:
     with DAG("d") as dag:
         EmptyOperator(task_id="t", outlets=[5])
 
-    with pytest.raises(DagError, match="5 among its outlets is no asset"):
+    with pytest.raises(DagError, match="5 among its outlets is not an asset"):
         dag.to_spec()
 
 

@@ -172,7 +172,7 @@ async def test_what_a_command_left_behind_ends_with_it_and_is_named(
 
     left = read_process(int(pid.read_text()))
     assert left is None or left.has_ended
-    assert f"ended what the command left behind: sleep (pid {pid.read_text().strip()})" in caplog.text
+    assert f"ended processes that the command left behind: sleep (pid {pid.read_text().strip()})" in caplog.text
 
 
 def test_a_command_holds_no_process_of_a_worker_while_it_runs() -> None:

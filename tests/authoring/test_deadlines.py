@@ -52,7 +52,10 @@ QUEUED = DeadlineReference.DAGRUN_QUEUED_AT
     ("wrong", "message"),
     [
         (lambda: DAG("d", deadline=5), "deadline=5 is wrong: give a DeadlineAlert"),  # type: ignore[arg-type]
-        (lambda: DeadlineAlert(reference="now", interval=5, callback=print), "is no reference. Use DeadlineReference"),  # type: ignore[arg-type]
+        (
+            lambda: DeadlineAlert(reference="now", interval=5, callback=print),
+            "is not a reference. Use DeadlineReference",
+        ),  # type: ignore[arg-type]
         (lambda: DeadlineAlert(reference=QUEUED, interval="5", callback=print), "give a timedelta"),  # type: ignore[arg-type]
         (lambda: DeadlineAlert(reference=QUEUED, interval=5, callback=None), "give a function"),  # type: ignore[arg-type]
         (lambda: DeadlineReference.AVERAGE_RUNTIME(0), "max_runs=0"),

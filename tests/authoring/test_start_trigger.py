@@ -154,8 +154,8 @@ class Nothing(BaseOperator):
             StartTriggerArgs(Door, "gone"),
             "is to continue with 'gone' after its trigger, but Nothing has no such",
         ),
-        (StartTriggerArgs("Door", "execute"), "trigger_cls='Door' is no path of a class"),
-        (StartTriggerArgs(Door("x"), "execute"), "is no class at the top of a module"),  # type: ignore[arg-type]
+        (StartTriggerArgs("Door", "execute"), "trigger_cls='Door' is not the path of a class"),
+        (StartTriggerArgs(Door("x"), "execute"), "is neither a class at the top of a module"),  # type: ignore[arg-type]
         (
             StartTriggerArgs(Door, "execute", {"name": object()}),
             "kwargs of Door['name'] is a object, which JSON cannot",

@@ -367,7 +367,7 @@ async def test_a_run_without_a_logical_date_cannot_look_for_one() -> None:
     ("make", "words"),
     [
         (lambda: DateTimeSensor(task_id="t", target_time=datetime(2026, 1, 1)), "has no time zone"),  # noqa: DTZ001
-        (lambda: TimeSensor(task_id="t", target_time="8:30"), "is no datetime.time"),
+        (lambda: TimeSensor(task_id="t", target_time="8:30"), "is not a datetime.time"),
         (lambda: DayOfWeekSensor(task_id="t", week_day="Sonday"), "week_day='Sonday' is wrong"),
         (lambda: DayOfWeekSensor(task_id="t", week_day=[]), "Give names of days"),
         (

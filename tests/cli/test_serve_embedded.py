@@ -80,11 +80,11 @@ def test_a_server_that_ends_is_started_again_and_the_log_says_why(
     (server,) = servers_in(place)
     server.send_signal(number)
 
-    said = read_until(process, "runs again")
+    said = read_until(process, "is running again")
     result = Cli(home=place / "home")("dags", "trigger", "sales", "--wait")
 
     ended = next(json.loads(line)["event"] for line in said if "has ended" in line)
-    assert "it is started again now. Its log ends with: " in ended
+    assert "and is restarted now. Its log ends with: " in ended
     assert ("database system is shut down" in ended) is (number is signal.SIGINT)
     assert "dsn" not in "".join(said).lower()
     assert "success" in result.stdout

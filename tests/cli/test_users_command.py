@@ -43,7 +43,7 @@ def test_a_person_is_added_changed_and_removed(on_db: Cli) -> None:
         (("create", "bob", "--role", "admn"), "correct horse\n", 2, "Did you mean admin?"),
         (("create", "bob", "--role", "viewer"), "short\n", 4, "at least 8 characters"),
         (("create", "a b"), "correct horse\n", 2, "cannot be a user's name"),
-        (("create", "ann"), "correct horse\n", 4, "There is a user 'ann' already"),
+        (("create", "ann"), "correct horse\n", 4, "The user 'ann' already exists"),
         (("role", "an", "viewer"), None, 3, "Did you mean ann?"),
         (("role", "ann", "viewer"), None, 4, "the last administrator"),
         (("delete", "ann", "--yes"), None, 4, "the last administrator"),

@@ -87,7 +87,7 @@ def test_slots_are_left_to_a_rival_with_a_higher_weight_and_the_rest_is_taken() 
     assert grant.taken == [best]
     assert etl.winners == [10]
     assert [reason for _, reason in grant.refused] == [
-        "pool 'etl': needs 1 slot, 0 of 8 open, 3 kept for those that go first"
+        "pool 'etl': needs 1 slot, 0 of 8 open, 3 reserved for tasks that go first"
     ]
 
 

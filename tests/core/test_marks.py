@@ -468,7 +468,7 @@ class TestTheMostTries:
     def test_one_that_had_them_all_is_not_cleared_and_nothing_else_is_either(self) -> None:
         board = self.after(MOST_TRIES)
 
-        with pytest.raises(Refused, match=r"a of run '.*' has had 32,000 tries, as many .*: trigger a new run"):
+        with pytest.raises(Refused, match=r"a of run '.*' has had 32,000 tries, the maximum: trigger a new run"):
             board.clear([of(board, "b"), of(board, "a")], LATER)
         assert states(board) == {"a": S.FAILED, "b": S.FAILED}
         assert board.run.state is RunState.FAILED

@@ -65,7 +65,7 @@ def test_which_values_a_schema_allows(schema: dict[str, Any], good: list[Any], b
         (1, {"type": ["null", "string"]}, "Param 'n': 1 is not of type null or string"),
         (9, {"maximum": 5}, "Param 'n': 9 is above the maximum 5"),
         ("b", {"enum": ["a"]}, "Param 'n': 'b' is not one of ['a']"),
-        ("x", {"format": "date"}, "Param 'n': 'x' is no date, such as 2026-01-31"),
+        ("x", {"format": "date"}, "Param 'n': 'x' is not a valid date, such as 2026-01-31"),
         (
             {"a": [1, "x"]},
             {"properties": {"a": {"items": {"type": "integer"}}}},

@@ -180,9 +180,9 @@ def test_a_manual_run_may_have_an_id_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("run_id", "message"),
     [
-        ("scheduled__2026", "starts like one of aiosched's own runs; do not begin it with 'scheduled__'"),
-        ("backfill__x", "do not begin it with 'backfill__'"),
-        ("asset_triggered__x", "do not begin it with 'asset_triggered__'"),
+        ("scheduled__2026", "has the prefix 'scheduled__', which is reserved: choose another."),
+        ("backfill__x", "has the prefix 'backfill__', which is reserved"),
+        ("asset_triggered__x", "has the prefix 'asset_triggered__', which is reserved"),
         ("a b", "'a b' does not match"),
         ("", "does not match"),
         ("../x\n", "does not match"),

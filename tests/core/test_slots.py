@@ -172,7 +172,7 @@ class TestReasons:
             (
                 needs(),
                 room(etl=1, parallelism=0),
-                "parallelism: this scheduler runs 0 attempts, as many as it may",
+                "parallelism: this scheduler runs 0 attempts, its maximum",
             ),
         ],
     )
@@ -187,7 +187,7 @@ class TestReasons:
     @pytest.mark.parametrize(
         ("given", "reason"),
         [
-            (room(etl=9, parallelism=1), "parallelism: this scheduler runs 1 attempts, as many as it may"),
+            (room(etl=9, parallelism=1), "parallelism: this scheduler runs 1 attempts, its maximum"),
             (room(etl=1, other=0), "pool 'etl': needs 1 slot, 0 of 1 open"),
             (
                 room(etl=9, plain=1, asynchronous=0),

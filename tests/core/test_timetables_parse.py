@@ -98,7 +98,7 @@ def test_a_cron_string_is_read_in_the_zone_given_else_in_that_of_the_start_date_
 
 
 WRONG = [
-    ("@dayly", r"'@dayly' is no schedule; did you mean '@daily'\?"),
+    ("@dayly", r"'@dayly' is not a schedule; did you mean '@daily'\?"),
     ("daily", r"did you mean '@daily'\?"),
     ("@Montly", r"did you mean '@monthly'\?"),
     ("@onec", r"did you mean '@once'\?"),
@@ -117,16 +117,16 @@ WRONG = [
     ("0 0 31 2 *", r"'0 0 31 2 \*' never happens: .*; correct its day-of-month and month fields"),
     ("", r"write schedule=None for manual runs only"),
     ("None", r"write schedule=None for manual runs only"),
-    (5, r"schedule=5 is no schedule; use None, a preset"),
+    (5, r"schedule=5 is not a schedule; use None, a preset"),
     (timedelta(0), r"0 seconds between runs does not move forward; use a positive one"),
     (timedelta(hours=-1), r"-1 hour between runs does not move forward"),
     (relativedelta(months=1, days=-28), r"does not move forward"),
-    (relativedelta(day=31), r"fixes the day, which is no distance .*'0 0 L \* \*'"),
+    (relativedelta(day=31), r"fixes the day, which is not a distance .*'0 0 L \* \*'"),
     (relativedelta(weekday=FR), r"fixes the weekday"),
     (CronTriggerTimetable("@dayly", "UTC"), r"did you mean '@daily'\?"),
     (CronTriggerTimetable("@daily", "UTC", interval=-HOUR), r"interval of -1 hour would end before it starts"),
     (MultipleCronTriggerTimetable([], "UTC"), r"needs at least one cron expression"),
-    (MultipleCronTriggerTimetable(["@daily", "x"], "UTC"), r"'x' is no schedule"),
+    (MultipleCronTriggerTimetable(["@daily", "x"], "UTC"), r"'x' is not a schedule"),
     (DeltaTriggerTimetable(timedelta(0)), r"does not move forward"),
 ]
 

@@ -95,7 +95,7 @@ class TestOtherRuns:
 
         said = ask(board.run, board, running=1)
 
-        assert only(said).detail == "nothing of it runs: 1 scheduled, 1 waiting"
+        assert only(said).detail == "no task runs: 1 scheduled, 1 waiting"
         assert said.commands == ("aiosched why sales manual__1 extract",)
 
     def test_a_failed_run_names_the_task_that_failed(self) -> None:
@@ -181,7 +181,8 @@ class TestDags:
         said = ask_dag({"last": "2025-12-31T00:00 (success 3 h ago)"})
 
         assert said.summary == (
-            "nothing runs; the last run was 2025-12-31T00:00 (success 3 h ago); nothing is in the way: it gets one next"
+            "nothing runs; the last run was 2025-12-31T00:00 (success 3 h ago); "
+            "nothing is in the way, it gets a run next"
         )
 
     def test_nobody_is_there(self) -> None:

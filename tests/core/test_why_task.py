@@ -184,9 +184,9 @@ class TestTheWayToASlot:
 
         said = ask(board, queued_by="one", room=room(plain=0, etl=0))
 
-        assert said.summary == "queued for 4 m 12 s, no worker has reported that it began"
+        assert said.summary == "queued for 4 m 12 s, no worker has reported its start"
         assert [gate.detail for gate in said.in_the_way()] == [
-            "scheduler one has it for 4 m 12 s, no worker has reported that it began"
+            "scheduler one has it for 4 m 12 s, no worker has reported its start"
         ]
 
     def test_running_says_for_how_long_and_how_long_usually(self) -> None:
@@ -199,7 +199,7 @@ class TestTheWayToASlot:
         board = started(task("load"), running=["load"])
         board.clear([of(board, "load")], NOW)
 
-        assert ask(board).summary == "restarting: its attempt was told to stop, then it runs again"
+        assert ask(board).summary == "restarting: its attempt was asked to stop, then it runs again"
 
 
 class TestTheFleetTheDagAndTheRun:
@@ -212,8 +212,8 @@ class TestTheFleetTheDagAndTheRun:
             (Owner(others=1), "no living scheduler owns its partition yet", ()),
             (Owner(name="one"), "no scheduler is alive", SERVE),
             (Owner(name="one", others=2), "one does not respond; another one takes over when its lease ends", ()),
-            (DRAINING, "one is draining: it begins nothing more, no other one is alive", SERVE),
-            (HANDED_OVER, "one is draining: it begins nothing more, another one takes its DAGs over", ()),
+            (DRAINING, "one is draining: it starts nothing new, no other one is alive", SERVE),
+            (HANDED_OVER, "one is draining: it starts nothing new, another one takes over its DAGs", ()),
         ],
         ids=["none", "free", "all-dead", "dead", "draining", "handed-over"],
     )  # fmt: skip
@@ -237,7 +237,7 @@ class TestTheFleetTheDagAndTheRun:
         gate = gate_of(ask(board), "run is running")
 
         assert gate.verdict is Verdict.NEVER
-        assert gate.detail == "the run is over: failed (it ran longer than its dagrun_timeout)"
+        assert gate.detail == "the run has ended: failed (it ran longer than its dagrun_timeout)"
 
     def test_what_can_never_be_is_said_ahead(self) -> None:
         said = ask(started(*LOAD), room=room())
@@ -279,7 +279,10 @@ class TestDependencies:
 
         gate = gate_of(ask(board), "mapping")
 
-        assert (gate.verdict, gate.detail) == (Verdict.WAIT, "how often it runs is known when extract returned")
+        assert (gate.verdict, gate.detail) == (
+            Verdict.WAIT,
+            "its number of instances is known once extract has returned",
+        )
         assert [each.task_id for each in gate.holders] == ["extract"]
 
     def test_a_mapped_instance_is_named_with_its_index(self) -> None:

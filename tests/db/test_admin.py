@@ -135,7 +135,7 @@ async def test_a_reset_that_meets_a_held_lock_is_refused(db: Database, monkeypat
         await holder.execute("LOCK TABLE xcom IN ACCESS SHARE MODE")
         monkeypatch.setattr(admin, "LOCK_TIMEOUT", "10ms")
 
-        with pytest.raises(Refused, match="Somebody is using the tables"):
+        with pytest.raises(Refused, match="The tables are in use"):
             await reset(db.dsn, confirm=name_of(db.dsn))
 
     assert await pools(db) == {"default_pool"}

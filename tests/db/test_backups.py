@@ -166,10 +166,10 @@ def changed(made: Path, change: str, dsn: str) -> Path:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ("cut", "could not be restored, and nothing of it was"),
+        ("cut", "could not be restored, the database is unchanged"),
         ("text", "neither an archive nor plain SQL of pg_dump"),
-        ("cut.sql", "does not end as a dump does"),
-        ("stranger.sql", "could not be restored, and nothing of it was"),
+        ("cut.sql", "the end of the dump is missing"),
+        ("stranger.sql", "could not be restored, the database is unchanged"),
     ],
 )
 async def test_a_file_that_is_not_whole_or_not_ours_changes_nothing(

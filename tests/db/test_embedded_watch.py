@@ -68,8 +68,8 @@ async def test_one_that_ended_is_started_once_and_the_end_of_its_log_is_told(cap
 
     assert len(server.starts) == 1
     ended, again = [record.getMessage() for record in caplog.records]
-    assert ended.endswith("has ended; it is started again now. Its log ends with: FATAL: the disk is full")
-    assert again.endswith("runs again")
+    assert ended.endswith("has ended and is restarted now. Its log ends with: FATAL: the disk is full")
+    assert again.endswith("is running again")
 
 
 async def test_one_that_ends_again_waits_before_the_next_start_and_a_failed_start_is_told(
@@ -88,7 +88,7 @@ async def test_one_that_ends_again_waits_before_the_next_start_and_a_failed_star
     assert server.starts[1] - server.starts[0] >= 0.05
     messages = [record.getMessage() for record in caplog.records]
     assert "The embedded PostgreSQL did not start: no room." in messages
-    assert any("it is started again in 0.05 s" in message for message in messages)
+    assert any("is restarted in 0.05 s" in message for message in messages)
 
 
 async def test_a_folder_that_is_gone_is_told_with_what_to_do_and_the_server_is_left() -> None:
@@ -97,7 +97,7 @@ async def test_a_folder_that_is_gone_is_told_with_what_to_do_and_the_server_is_l
     said = await watch(server)
 
     assert "/nowhere/pg of the embedded database was renamed or removed" in said
-    assert "Bring the folder back" in said
+    assert "Restore the folder" in said
     assert (server.starts, server.stopped) == ([], 1)
 
 

@@ -217,7 +217,7 @@ async def test_what_no_key_decrypts_may_be_set_anew(db: Database) -> None:
 
 @pytest.mark.parametrize("keys", ["short", f"{new_key()},x"], ids=["short", "second"])
 def test_a_key_that_is_none_is_a_wrong_setting_and_is_not_quoted(keys: str) -> None:
-    with pytest.raises(ConfigError, match=r"of secrets.fernet_keys is no Fernet key") as caught:
+    with pytest.raises(ConfigError, match=r"of secrets.fernet_keys is not a Fernet key") as caught:
         Keyring(keys).encrypt("x")
 
     assert keys.split(",")[-1] not in str(caught.value).split()

@@ -141,11 +141,11 @@ def test_a_link_by_uri_touches_the_asset_that_is_there() -> None:
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        (lambda outlet_events: outlet_events["x"], "'x' is no outlet of this task; it has Asset('orders'"),
+        (lambda outlet_events: outlet_events["x"], "'x' is not an outlet of this task; it has Asset('orders'"),
         (lambda outlet_events: outlet_events[ORDERS].add(Asset("x")), "only an alias leads to other assets"),
         (lambda outlet_events: outlet_events[LATE].add(), "give one, add(Asset('…'))"),
         (lambda outlet_events: outlet_events[ORDERS].extra.update(a=object()), "extra of asset orders"),
-        (lambda inlet_events: inlet_events[ORDERS], "is no inlet of this task; it has none"),
+        (lambda inlet_events: inlet_events[ORDERS], "is not an inlet of this task; it has none"),
     ],
 )
 def test_what_cannot_be_said_about_assets_fails_the_task_with_a_remedy(function: Any, told: str) -> None:

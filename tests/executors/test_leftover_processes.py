@@ -53,7 +53,7 @@ async def test_what_a_plain_function_left_behind_has_ended_when_its_attempt_has(
     assert not running(pid_of(pids, "left"))
     assert report.outcome is (Outcome.RESCHEDULED if outcome == "up" else outcome)
     log = log_path(logs_folder, leave).read_text()
-    assert "WARNING aiosched  ended what the attempt left behind: " in log
+    assert "WARNING aiosched  ended processes that the attempt left behind: " in log
     assert f"(pid {pid_of(pids, 'left')})" in log
 
 
@@ -70,7 +70,7 @@ async def test_what_a_worker_left_behind_that_died_has_ended_when_its_attempt_ha
     assert (await reports.of(crash)).reason == "the worker process ended with exit code 3"
     assert not running(pid_of(pids, "left"))
     text = log_path(logs_folder, crash).read_text()
-    assert "WARNING aiosched  ended what the worker process left behind: " in text
+    assert "WARNING aiosched  ended processes that the worker process left behind: " in text
     assert f"(pid {pid_of(pids, 'left')})" in text
 
 
@@ -120,7 +120,7 @@ async def test_a_coroutine_leaves_nothing_behind_and_what_others_run_in_its_work
     executor.submit([before])
     await reports.of(before)
     assert not running(pid_of(pids, "before"))
-    assert "ended what the attempt left behind: " in log_path(logs_folder, before).read_text()
+    assert "ended processes that the attempt left behind: " in log_path(logs_folder, before).read_text()
 
     executor.submit([goes_on])
     await until(lambda: (pids / "child").exists() and (pids / "child").read_text() != "")
@@ -162,7 +162,7 @@ async def test_what_a_coroutine_started_ends_with_it_while_its_neighbours_run(
     assert report.pid == (await reports.of(goes_on, outcome=Outcome.STARTED)).pid
     assert psutil.Process(report.pid).children() == [], "ended, and nobody has waited for it"
     log = log_path(logs_folder, leave).read_text()
-    assert "ended what the attempt left behind: " in log
+    assert "ended processes that the attempt left behind: " in log
     assert f"(pid {left.read_text().strip()})" in log
     assert reports.final == [report]
 

@@ -241,7 +241,7 @@ async def test_a_dag_that_cannot_be_had_fails_the_attempt_with_the_reason(
         "slow.py cannot be imported: ": attempt("plain", file="slow.py", number=3, is_async=is_async),
         "gone.py cannot be imported: FileNotFoundError": attempt("plain", file="gone.py", number=4, is_async=is_async),
         "d.py: the DAG 'd' has no task 'renamed' any more": attempt("renamed", number=5, is_async=is_async),
-        "d.py does not define the DAG 'other' any more, it defines d": attempt(
+        "d.py no longer defines the DAG 'other', it defines d": attempt(
             "plain", dag_id="other", number=6, is_async=is_async
         ),
         "The DAG 'd' was registered in the scheduler's own process": attempt(

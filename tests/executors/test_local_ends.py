@@ -78,7 +78,7 @@ async def test_when_the_forkserver_is_killed_its_workers_go_and_new_attempts_get
 
     lost = await reports.of(wait)
     assert lost.outcome is Outcome.LOST
-    assert lost.reason == "the forkserver was killed by SIGKILL, and its workers with it"
+    assert lost.reason == "the forkserver was killed by SIGKILL, along with its workers"
     assert (await reports.of(short)).outcome is Outcome.SUCCESS
     await until(lambda: not running(started.pid or 0))
 
@@ -213,7 +213,7 @@ async def test_workers_that_cannot_start_lose_their_attempts_with_the_reason(
 
     report = (await reports.count(1))[0]
     assert report.outcome is Outcome.LOST
-    assert report.reason == "no worker could be started: the forkserver ended with exit code 1, and its workers with it"
+    assert report.reason == "no worker could be started: the forkserver ended with exit code 1, along with its workers"
     await executor.stop(0)
 
 

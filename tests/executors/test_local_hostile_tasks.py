@@ -34,7 +34,7 @@ def log_of(logs_folder: Path, one: object) -> str:
         ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(9)", "got SIGTERM from outside"),
         ("return {'a': [object()]}", "UnusableResult: return_value['a'][0] is an object, which JSON cannot hold"),
         ("return float('nan')", "UnusableResult: return_value is nan, which JSON cannot hold"),
-        ("return 'x' * 100_000_000", "UnusableResult: The XCom 'return_value' has 100,000,002 bytes, allowed are"),
+        ("return 'x' * 100_000_000", "UnusableResult: The XCom 'return_value' has 100,000,002 bytes, the limit is"),
     ],
 )  # fmt: skip
 async def test_a_plain_function_that_fails_in_any_way_is_a_failure_that_may_be_retried(

@@ -182,7 +182,7 @@ async def test_on_kill_comes_first_and_each_has_its_time(
 
     assert notes == ["waits", "on_kill", "cleanup"]
     log = log_path(tmp_path, one.attempt).read_text()
-    assert "on_kill took longer than 0.01 s and was broken off" in log
+    assert "on_kill took longer than 0.01 s and was cancelled" in log
     assert "cleanup took longer" in log
     assert not tasks._executions
 

@@ -169,7 +169,7 @@ async def test_what_can_be_put_back_is_put_back(
 
     for (name, leftover), (before, after, told) in zip(leftovers.items(), found, strict=True):
         assert after == before, name  # in the same process
-        assert f"INFO  aiosched  left changed, and put back: {leftover.name}\n" in told, name
+        assert f"INFO  aiosched  changed and restored: {leftover.name}\n" in told, name
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["function", "coroutine"])
@@ -187,7 +187,7 @@ async def test_what_cannot_be_put_back_replaces_the_worker(
     for (name, leftover), (before, after, told) in zip(REPLACES.items(), found, strict=True):
         assert process(after) != process(before), name
         assert after.split(", ", 1)[1] == before.split(", ", 1)[1], name
-        assert f"WARNING aiosched  left changed for good: {leftover.name}; the worker process is replaced" in told, name
+        assert f"WARNING aiosched  changed permanently: {leftover.name}; the worker process is replaced" in told, name
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["function", "coroutine"])
@@ -273,7 +273,7 @@ async def test_what_a_coroutine_changes_while_others_run_is_looked_at_when_they_
     executor.submit([after])
 
     assert "built-in function sorted" in str((await reports.of(after)).xcoms[0].value)
-    assert "put back: builtins.sorted" in log_path(logs_folder, leave).read_text()
+    assert "changed and restored: builtins.sorted" in log_path(logs_folder, leave).read_text()
 
 
 async def test_a_worker_that_never_rests_is_replaced_when_only_later_attempts_run_in_it(
@@ -303,7 +303,7 @@ async def test_a_worker_that_never_rests_is_replaced_when_only_later_attempts_ru
     executor.submit([look])
 
     assert (await reports.of(look)).xcoms[0].value != (tmp_path / "began1").read_text()
-    assert "WARNING aiosched  left changed: sys.settrace, by this attempt or one that ran beside it" in (
+    assert "WARNING aiosched  changed: sys.settrace, by this attempt or one that ran beside it" in (
         log_path(logs_folder, leave).read_text()
     )
     (tmp_path / "go1").touch()

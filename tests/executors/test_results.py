@@ -94,7 +94,7 @@ def test_a_value_out_of_bounds_is_refused_with_its_place() -> None:
         ((number for number in [1]), "k is a generator"),
         ({(1, 2): 3}, "The XCom 'k' cannot be JSON"),
         ("\ud800", "k is a str"),
-        ("x" * LIMIT, "The XCom 'k' has 1,002 bytes, allowed are 1,000."),
+        ("x" * LIMIT, "The XCom 'k' has 1,002 bytes, the limit is 1,000."),
     ],
 )
 def test_what_json_cannot_hold_is_refused_naming_the_place(value: Any, message: str) -> None:

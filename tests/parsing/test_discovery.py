@@ -83,7 +83,7 @@ def test_an_ignore_file_that_cannot_be_understood_is_a_problem_and_ignores_nothi
     listing = listed(tmp_path)
 
     assert list(listing.files) == ["a.py"]
-    assert "nothing is ignored by it" in listing.problems[".aioschedignore"].message
+    assert "it ignores nothing" in listing.problems[".aioschedignore"].message
 
 
 def test_an_archive_is_known_by_its_content_and_gives_the_modules_at_its_root(tmp_path: Path) -> None:

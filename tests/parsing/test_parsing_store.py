@@ -350,8 +350,8 @@ async def test_an_unknown_executor_is_a_warning_of_the_file(shelf: Shelf) -> Non
 
     assert (await shelf.file("a.py"))["warnings"] == [
         (
-            "DAG 'x' uses the executor 'gpu', which is not configured here (known is local, inline): "
-            "its tasks wait until the setting executor.kind has it."
+            "DAG 'x' uses the executor 'gpu', which is not configured (configured: local, inline): "
+            "its tasks wait until the setting executor.kind includes it."
         )
     ]
     assert (await shelf.file("b.py"))["warnings"] == (await shelf.file("c.py"))["warnings"] == []

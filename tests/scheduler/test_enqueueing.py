@@ -269,7 +269,7 @@ async def test_parallelism_limits_the_attempts_of_one_scheduler(dsn: str, clock:
         await it.trigger("d", "r")
 
         assert len(it.executor.running) == 2
-        reason = "parallelism: this scheduler runs 2 attempts, as many as it may"
+        reason = "parallelism: this scheduler runs 2 attempts, its maximum"
         assert await waiting_reasons(it) == {reason}
         await it.trigger("d", "s")
         assert await waiting_reasons(it, "s") == {reason}
@@ -352,7 +352,7 @@ async def test_a_task_of_another_pool_says_that_parallelism_is_used_up(dsn: str,
         await it.trigger("d", "r")
         await it.trigger("e", "s")
 
-        assert await waiting_reasons(it, "s") == {"parallelism: this scheduler runs 1 attempts, as many as it may"}
+        assert await waiting_reasons(it, "s") == {"parallelism: this scheduler runs 1 attempts, its maximum"}
 
 
 async def test_a_pool_that_was_changed_without_a_word_is_noticed_after_a_while(dsn: str, clock: FakeClock) -> None:

@@ -89,7 +89,7 @@ async def test_parallelism_counts_over_all_executors(dsn: str, clock: FakeClock)
         await it.trigger("d", "r")
 
         assert len(gpu.running) + len(it.executor.running) == 3
-        assert set((await reasons(it)).values()) == {"parallelism: this scheduler runs 3 attempts, as many as it may"}
+        assert set((await reasons(it)).values()) == {"parallelism: this scheduler runs 3 attempts, its maximum"}
 
 
 async def test_an_executor_that_does_not_exist_is_waited_for_and_those_that_do_are_named(

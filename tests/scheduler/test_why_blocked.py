@@ -69,7 +69,7 @@ async def test_why_names_who_blocks_the_loop_of_a_worker(dsn: str, tmp_path: Pat
         os.close(os.open(door, os.O_WRONLY))
         assert await run.wait(timeout=GUARD) is RunState.SUCCESS
 
-    assert beside.startswith("stands still: busy.blocks (run r) blocks the event loop of its worker process for ")
+    assert beside.startswith("cannot continue: busy.blocks (run r) blocks the event loop of its worker process for ")
     assert " at busy.py:11 in blocks: open(" in beside
     assert itself.startswith("it blocks the event loop of its worker process for ")
     assert itself.endswith(": await, or use asyncio.to_thread")

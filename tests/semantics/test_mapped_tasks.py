@@ -204,7 +204,7 @@ async def test_in_a_mapped_group_a_failure_concerns_its_own_index_alone() -> Non
         (lambda: same.expand(x=b"abc"), "cannot be mapped over"),
         (lambda: pair_of.partial(a=1).expand(a=[1], b=[2]), "'a' is given in partial"),
         (lambda: pair_of.partial(a=1).expand_kwargs([{"a": 1, "b": 2}]), "'a' is given in partial"),
-        (lambda: pair_of.expand_kwargs([{1: 2}]), "the key 1 is no string"),
+        (lambda: pair_of.expand_kwargs([{1: 2}]), "the key 1 is not a string"),
         (lambda: BashOperator.partial(task_id="t", bash_command="x").expand(bash_command=["a"]), "given in partial"),
         (lambda: BashOperator.partial(task_id="t").expand(bash_command=["a"], retries=[1]), r"Give it in partial\(\)"),
         (lambda: same.override(trigger_rule="always").expand(x=returns([1])), "cannot have trigger_rule='always'"),

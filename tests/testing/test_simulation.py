@@ -84,7 +84,7 @@ async def test_a_task_that_is_mapped_over_an_output_counts_once() -> None:
         ("pool 'etl': needs 1 slot, 0 of 2 open", "pool 'etl'"),
         ("DAG 'd': 2 of 2 tasks active (max_active_tasks)", "DAG 'd' max_active_tasks"),
         ("task 'a': 1 of 1 instances active (max_active_tis_per_dag)", "task 'a' max_active_tis_per_dag"),
-        ("parallelism: this scheduler runs 32 attempts, as many as it may", "parallelism"),
+        ("parallelism: this scheduler runs 32 attempts, its maximum", "parallelism"),
         (None, "the order of the queue"),
     ],
 )

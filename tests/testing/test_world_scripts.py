@@ -217,7 +217,7 @@ async def test_an_event_of_what_is_no_outlet_fails_the_task() -> None:
         await it.run_until_idle()
 
         assert it.task("d", run, "a").state == "failed"
-        assert "is no outlet of this task" in it.task("d", run, "a").reason
+        assert "is not an outlet of this task" in it.task("d", run, "a").reason
 
 
 @pytest.mark.parametrize(("catchup", "seen"), [(True, ["first", "second"]), (False, ["second"])])

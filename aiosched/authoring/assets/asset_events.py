@@ -102,7 +102,7 @@ class OutletEvents:
         if key is not None:
             return self._events[key]
         known = ", ".join(map(repr, self._events)) or "none"
-        raise KeyError(f"{outlet!r} is no outlet of this task; it has {known}. Name it in outlets=[…].")
+        raise KeyError(f"{outlet!r} is not an outlet of this task; it has {known}. Name it in outlets=[…].")
 
     def __iter__(self) -> Iterator[Outlet]:
         return iter(self._events)
@@ -172,7 +172,7 @@ class InletEvents:
         key = _find(self._inlets, inlet)
         if key is None:
             known = ", ".join(map(repr, self._inlets)) or "none"
-            raise KeyError(f"{inlet!r} is no inlet of this task; it has {known}. Name it in inlets=[…].")
+            raise KeyError(f"{inlet!r} is not an inlet of this task; it has {known}. Name it in inlets=[…].")
         return key
 
 

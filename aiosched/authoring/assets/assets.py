@@ -215,7 +215,7 @@ def _members(kind: type[AssetAll | AssetAny], members: Iterable[Condition]) -> t
     found: list[Condition] = []
     for member in members:
         if not isinstance(member, Condition):
-            raise fail(f"{member!r} in {kind.__name__}(…) is no asset. Write Asset({member!r}).")
+            raise fail(f"{member!r} in {kind.__name__}(…) is not an asset. Write Asset({member!r}).")
         found += member.members if isinstance(member, kind) else [member]
     if not found:
         raise fail(f"{kind.__name__}() names no assets. Give at least one.")

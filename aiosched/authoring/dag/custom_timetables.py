@@ -229,7 +229,7 @@ def _checked(author: Timetable, info: Any) -> ListedRun:
 
 def _aware(author: Timetable, at: Any) -> datetime:
     if not isinstance(at, datetime) or at.tzinfo is None:
-        raise _wrong(author, f"answered with {at!r:.100}, which is no aware datetime. Give it a time zone")
+        raise _wrong(author, f"answered with {at!r:.100}, which is not an aware datetime. Give it a time zone")
     return datetime.combine(at.astimezone(UTC).date(), at.astimezone(UTC).time(), UTC)
 
 

@@ -65,7 +65,7 @@ class DeadlineAlert:
         where = author_location()
         if not isinstance(reference, Reference):
             remedy = "Use DeadlineReference.DAGRUN_QUEUED_AT, for example."
-            raise fail(f"DeadlineAlert(reference={reference!r:.80}) is no reference. {remedy}", where)
+            raise fail(f"DeadlineAlert(reference={reference!r:.80}) is not a reference. {remedy}", where)
         if isinstance(interval, bool) or not isinstance(interval, timedelta | int | float):
             raise fail(f"DeadlineAlert(interval={interval!r:.80}) is wrong: give a timedelta, or seconds.", where)
         if not callable(callback):

@@ -98,10 +98,10 @@ def _starts_deferred(task: BaseOperator) -> Deferral | None:
 def _path_of(kind: type[BaseTrigger] | str) -> str:
     if isinstance(kind, str):
         if "." not in kind:
-            raise TypeError(f"trigger_cls={kind!r} is no path of a class, such as 'my_triggers.Door'.")
+            raise TypeError(f"trigger_cls={kind!r} is not the path of a class, such as 'my_triggers.Door'.")
         return kind
     if not isinstance(kind, type) or "<locals>" in kind.__qualname__:
-        raise TypeError(f"trigger_cls={kind!r} is no class at the top of a module, nor the path of one.")
+        raise TypeError(f"trigger_cls={kind!r} is neither a class at the top of a module nor the path of one.")
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -141,7 +141,7 @@ def _ref(task: BaseOperator, role: str, value: object) -> AssetRef:
         return AssetRef(name=found.name or found.uri, kind="name" if found.name else "uri")
     if isinstance(found, Asset):
         return AssetRef(name=found.name, uri="" if found.uri == found.name else found.uri, extra=found.extra)
-    raise task.fail(f"Task {task.task_id!r}: {value!r} among its {role}s is no asset. Write Asset('…').")
+    raise task.fail(f"Task {task.task_id!r}: {value!r} among its {role}s is not an asset. Write Asset('…').")
 
 
 def utc(moment: datetime | None) -> datetime | None:

@@ -198,8 +198,10 @@ class _Decorator:
 
 
 class TaskDecorator(_Decorator):
-    """The decorator `task` with its kinds: `@task`, `@task.branch`, `@task.short_circuit`, `@task.sensor`,
-    `@task.bash` (the function returns a command), `@task.virtualenv` and `@task.external_python` (it runs elsewhere).
+    """The decorator `task` with its kinds.
+
+    `@task`, `@task.branch`, `@task.short_circuit`, `@task.sensor`, `@task.bash` (the function returns a command),
+    `@task.virtualenv` and `@task.external_python` (the function runs elsewhere).
     """
 
     def __init__(self) -> None:

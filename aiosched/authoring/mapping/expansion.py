@@ -210,10 +210,10 @@ def mapped_kwargs(
 def wrong_kwargs(found: Any, taken: Collection[str], refused: Collection[str]) -> str | None:
     """What is wrong with one element of `expand_kwargs`, and what to do; None when it is valid."""
     if not isinstance(found, Mapping):
-        return f"{found!r:.80} is no dict of arguments. Give a list of dicts."
+        return f"{found!r:.80} is not a dict of arguments. Give a list of dicts."
     for name in found:
         if not isinstance(name, str):
-            return f"the key {name!r} is no string. Keys are names of arguments."
+            return f"the key {name!r} is not a string. Keys are names of arguments."
         if name in taken and name != "params":
             return f"{name!r} is given in partial() too. Give it in one of the two."
         if name in refused:

@@ -49,7 +49,7 @@ class PythonOperator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         if not callable(python_callable):
-            raise self.fail(f"Task {self.task_id!r}: python_callable={python_callable!r} is no function. Give one.")
+            raise self.fail(f"Task {self.task_id!r}: python_callable={python_callable!r} is not a function. Give one.")
         self.python_callable = python_callable
         self.op_args = op_args if op_args is not None else ()
         self.op_kwargs = op_kwargs if op_kwargs is not None else {}

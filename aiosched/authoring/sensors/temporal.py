@@ -92,7 +92,7 @@ class TimeSensor(MomentSensor):
     def __init__(self, *, target_time: time, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not isinstance(target_time, time):
-            raise self.fail(f"Sensor {self.task_id!r}: target_time={target_time!r} is no datetime.time. Give one.")
+            raise self.fail(f"Sensor {self.task_id!r}: target_time={target_time!r} is not a datetime.time. Give one.")
         self.target_time = target_time
 
     def moment(self, context: Context) -> datetime:

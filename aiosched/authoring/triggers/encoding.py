@@ -112,7 +112,7 @@ def _plain(value: Any, where: str) -> Any:
 def _key(key: Any, where: str) -> str:
     if isinstance(key, str):
         return key
-    raise TypeError(f"The key {key!r} of {where} is no string: JSON has only those.")
+    raise TypeError(f"The key {key!r} of {where} is not a string: JSON has only those.")
 
 
 def _revived(found: dict[str, Any]) -> Any:

@@ -1,1 +1,1 @@
-"""Which asset events let a DAG run: expressions over assets, and the rules of asset-triggered runs."""
+"""Which asset events trigger a DAG run: expressions over assets, and the rules of asset-triggered runs."""

@@ -1,9 +1,8 @@
-"""Which asset events let a DAG run: expressions over assets, and the rules of asset-triggered runs.
+"""Which asset events trigger a DAG run: expressions over assets, and the rules of asset-triggered runs.
 
-Lives here: the condition that a DAG's schedule holds (stored in the serialized DAG), whether
-queued events meet it, which DAGs may get a run now, and what such a run looks like. Does not
-live here: storing events and creating the runs (scheduler/runs/asset_runs.py), the objects that authors
-write (authoring/assets/assets.py).
+Lives here: the condition in a DAG's schedule (stored in the serialized DAG), whether queued events meet it, which DAGs
+can get a run now, and what such a run looks like. Does not live here: storing events and creating the runs
+(scheduler/runs/asset_runs.py), the objects that authors write (authoring/assets/assets.py).
 
 Source: the semantics reference, sections 14.3 and 15; section 34, decisions 4 and 5.
 """
@@ -30,11 +29,11 @@ class WatcherSpec(msgspec.Struct, frozen=True):
 
 
 class AssetRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="asset"):
-    """One asset: its name identifies it, its URI says where it is."""
+    """One asset: its name identifies it, its URI is its location."""
 
     name: str
     uri: str = ""
-    extra: dict[str, Any] = {}  # of the asset itself, for people
+    extra: dict[str, Any] = {}  # of the asset itself, for users
     watchers: tuple[WatcherSpec, ...] = ()
 
     def __str__(self) -> str:
@@ -42,7 +41,7 @@ class AssetRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
 
 
 class AliasRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="alias"):
-    """Any of the assets that an alias points to; tasks decide at run time which ones these are."""
+    """Any of the assets that an alias points to; tasks choose them at run time."""
 
     name: str
 
@@ -90,7 +89,7 @@ class AssetId(NamedTuple):
 
 
 def leaves(expression: AssetExpression) -> Iterator[Leaf]:
-    """The assets, aliases and references of an expression, each as often as it occurs."""
+    """The assets, aliases and references of an expression, with duplicates."""
     if isinstance(expression, (AllRequired, AnyRequired)):
         for member in expression.members:
             yield from leaves(member)
@@ -103,8 +102,8 @@ def is_met(
 ) -> bool:
     """Whether `queued`, the assets with events for the DAG, meet its condition.
 
-    `aliases` has the names of the assets that each alias points to; an alias that points to
-    nothing is not met. Source: the semantics reference, section 15.3.
+    `aliases` maps each alias to the names of its assets; an alias without assets is not met. Source: the semantics
+    reference, section 15.3.
     """
     if isinstance(expression, AllRequired):
         return all(is_met(member, queued, aliases) for member in expression.members)
@@ -132,9 +131,9 @@ def _in_brackets(member: AssetExpression) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueuedAsset:
-    """A queue row: an asset with events that no run of the DAG has consumed. Several events are one row.
+    """A queue row: an asset with events that no run of the DAG has consumed yet.
 
-    `at` is the instant of the newest.
+    There is one row for all of these events. `at` is the instant of the newest event.
     """
 
     asset_id: int
@@ -144,10 +143,10 @@ class QueuedAsset:
 
 @dataclass(frozen=True, slots=True)
 class AssetStatus:
-    """What decides whether a DAG gets an asset-triggered run."""
+    """The facts that decide whether a DAG gets an asset-triggered run."""
 
-    condition: AssetExpression | None  # None: not scheduled on assets (any more)
-    active_runs: int  # queued and running ones, of every type
+    condition: AssetExpression | None  # None: not scheduled on assets (any longer)
+    active_runs: int  # queued and running runs of all types
     max_active_runs: int
     is_paused: bool = False
     is_stale: bool = False
@@ -157,7 +156,7 @@ class AssetStatus:
 def why_not_triggered(
     dag: AssetStatus, queue: Collection[QueuedAsset], aliases: Mapping[str, Collection[str]] = NOTHING
 ) -> str | None:
-    """What keeps the DAG's queued events from making a run, in words; None when it gets one now.
+    """Why the DAG's queued events do not trigger a run now, as text; None if they do.
 
     Source: the semantics reference, sections 14.3, 15.3 and 15.4 step 1.
     """
@@ -177,7 +176,7 @@ def why_not_triggered(
 
 
 def triggering_instant(queue: Collection[QueuedAsset]) -> datetime:
-    """When the condition became true as the queue shows it: the instant of its newest event (15.4 step 3)."""
+    """The instant at which the condition became true according to the queue: that of its newest event (15.4 step 3)."""
     return max(row.at for row in queue).astimezone(UTC)
 
 
@@ -197,7 +196,7 @@ def consumed_after(previous: datetime | None, *, scheduled_at: datetime | None, 
 
 @dataclass(frozen=True, slots=True)
 class AssetReference:
-    """One mention of an asset in a DAG, as it is stored for everyone to query."""
+    """One mention of an asset in a DAG, as stored for queries."""
 
     role: str  # schedule, inlet, outlet
     kind: str  # asset, alias, name, uri

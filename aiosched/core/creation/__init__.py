@@ -1,1 +1,1 @@
-"""Which runs should exist, and which of them may start: schedules, backfills, deadlines, SLAs."""
+"""Which runs should exist, and which of them can start: schedules, backfills, deadlines, SLAs."""

@@ -1,8 +1,8 @@
-"""Which queued runs of a DAG its running ones wait for. They start first, beyond a limit if necessary.
+"""The queued runs that a DAG's running runs wait for: they start first, beyond a limit if necessary.
 
-A running run that waits for the run before it (graph/previous_run.py) keeps its place under `max_active_runs`.
-If that earlier run was cleared and is queued behind the same limit, neither could ever continue. So it starts before
-all other queued runs; and when all runs under the limit are blocked, it starts although the limit is reached.
+A running run that waits for its previous run (graph/previous_run.py) keeps its place under `max_active_runs`. If the
+previous run was cleared and is queued under the same limit, neither could ever continue. So it starts before all other
+queued runs, and if all runs under the limit are blocked, it starts even though the limit is reached.
 
 Pure. The scheduler finds out which runs wait (scheduler/runs/awaited.py), `runs_to_start` decides what follows
 (run_creation.py). Source: the semantics reference, sections 6 and 14.
@@ -22,7 +22,7 @@ class Standing(NamedTuple):
     """A running run that may wait for earlier runs.
 
     group         the id of its backfill, None for none: it counts for that limit
-    waits_for     the key of the run before, where one of its tasks waits for that run
+    waits_for     the key of its previous run, if one of its tasks waits for that run
     stands_still  none of its tasks is active, or will be before an earlier run continues
     """
 
@@ -35,9 +35,9 @@ class Standing(NamedTuple):
 class Awaited:
     """What the start decision needs to know about runs that wait for each other.
 
-    by     the queued runs that are waited for, in the order in which they start -> a running run that waits for it,
+    by     each awaited queued run, in the order in which they start -> a running run that waits for it,
            or for one that comes after it
-    first  those of them that follow no unfinished run: they can continue at once
+    first  those of them without an unfinished previous run: they can continue at once
     still  the limits (by backfill id) all of whose running runs are blocked
     """
 
@@ -50,10 +50,10 @@ NOBODY: Final = Awaited()
 
 
 def find_awaited(running: Mapping[int, Standing], before: Mapping[int, int | None]) -> Awaited:
-    """Which queued runs of one DAG are awaited.
+    """The awaited queued runs of one DAG.
 
-    `running` has all of its running runs by key, `before` the run before each queued run that some run may wait
-    for, None where nothing before it matters.
+    `running` has all its running runs by key, `before` the previous run of each queued run that may be awaited, None if
+    it depends on none.
     """
     by: dict[int, int] = {}
     seen: set[int] = set()
@@ -78,7 +78,7 @@ def find_awaited(running: Mapping[int, Standing], before: Mapping[int, int | Non
 
 
 def who_waits_for(run: int, running: Mapping[int, Standing], before: Mapping[int, int | None]) -> int | None:
-    """A running run that waits for `run`, directly or through others; None for none. Arguments as `find_awaited`."""
+    """A running run that waits for `run`, directly or through others, or None. Arguments as for `find_awaited`."""
     for waiting, standing in running.items():
         at = standing.waits_for
         while at is not None and at != run:

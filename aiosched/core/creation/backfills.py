@@ -1,4 +1,4 @@
-"""What a backfill does with each of its dates. Source: the semantics reference, section 29.1."""
+"""What a backfill does at each of its dates. Source: the semantics reference, section 29.1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiosched.errors import DagError, Refused
 
 
 class Rerun(StrEnum):
-    """Which runs that exist already a backfill runs again."""
+    """Which existing runs a backfill reruns."""
 
     MISSING = "missing"
     FAILED = "failed"
@@ -23,7 +23,7 @@ class Rerun(StrEnum):
 
 
 class Fate(StrEnum):
-    """What happens at one date."""
+    """The fate of one date."""
 
     CREATE = "create"
     RERUN = "rerun"
@@ -43,7 +43,7 @@ _FATES: Final[Mapping[tuple[RunState, Rerun], Fate]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class BackfillDate:
-    """One date of a backfill; `order` is 1 for the first that is run."""
+    """One date of a backfill; `order` is 1 for the first that runs."""
 
     run: NextRun
     fate: Fate
@@ -51,14 +51,14 @@ class BackfillDate:
 
 
 def fate_of(existing: RunState | None, rerun: Rerun) -> Fate:
-    """What becomes of a date whose run is in the state `existing` (None: there is no run)."""
+    """The fate of a date whose run is in state `existing` (None: it has no run)."""
     return Fate.CREATE if existing is None else _FATES.get((existing, rerun), Fate.EXISTS)
 
 
 def plan_backfill(
     runs: Sequence[NextRun], existing: Mapping[datetime, RunState], rerun: Rerun, *, depends_on_past: bool
 ) -> list[BackfillDate]:
-    """The dates of a backfill, in the order of `runs`, numbered where they are run.
+    """The dates of a backfill, in the order of `runs`; those that run are numbered.
 
     Raises Refused when a task depends on its past and existing runs would be left out.
     """
@@ -77,7 +77,7 @@ def plan_backfill(
 
 
 def rerun_of(name: str) -> Rerun:
-    """The reprocess behaviour of this name; Airflow's words are understood too."""
+    """The rerun behaviour with this name; Airflow's names are accepted, too."""
     try:
         return Rerun({"none": "missing", "completed": "all"}.get(name, name))
     except ValueError:

@@ -1,4 +1,4 @@
-"""When a run's deadlines are. Pure. Source: the semantics reference, section 23.4."""
+"""When the deadlines of a run expire. Pure. Source: the semantics reference, section 23.4."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def deadline_time(
     queued_at: datetime | None,
     average: timedelta | None = None,
 ) -> datetime | None:
-    """The instant by which a run created at `now` has to succeed; None when it has no such deadline.
+    """The instant by which a run created at `now` must succeed; None if it has no such deadline.
 
-    `average` is the mean duration of the DAG's latest ended runs, None when there are too few.
-    An instant beyond the calendar is none.
+    `average` is the mean duration of the DAG's latest ended runs, None if there are too few. An instant beyond the
+    calendar means no deadline.
     """
     references = {
         "logical_date": logical_date,
@@ -38,5 +38,5 @@ def deadline_time(
 
 
 def least_runs(deadline: DeadlineSpec) -> int:
-    """How many ended runs an average needs at least."""
+    """The minimum number of ended runs for an average."""
     return deadline.max_runs if deadline.min_runs is None else deadline.min_runs

@@ -1,8 +1,8 @@
-"""The next scheduled run of a DAG, as its rows say: at one instant there is one answer.
+"""The next scheduled run of a DAG, as a function of its rows and the time.
 
-Lives here: passing over dates that have a run already, the logical dates of `@continuous` and its pause after
-failures. Does not live here: when ticks happen (core/timetables), what else decides whether a run is due
-(run_creation.py). Source: the semantics reference, sections 11.5 and 13.1; docs/semantics.md, "When runs happen".
+Lives here: skipping dates that already have a run, the logical dates of `@continuous` and its pause after failures.
+Does not live here: when ticks happen (core/timetables), what else decides whether a run is due (run_creation.py).
+Source: the semantics reference, sections 11.5 and 13.1; docs/semantics.md, "When runs happen".
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from aiosched.core.timetables import (
 )
 from aiosched.core.values.states import RunState
 
-FIRST_PAUSE: Final = timedelta(seconds=1)  # of @continuous after one failure; each further one doubles it
+FIRST_PAUSE: Final = timedelta(seconds=1)  # the pause of @continuous after one failure; each further failure doubles it
 LONGEST_PAUSE: Final = timedelta(minutes=5)
-MOST_FAILURES: Final = 10  # further ones in a row do not lengthen the pause
+MOST_FAILURES: Final = 10  # further consecutive failures do not lengthen the pause
 _INSTANT: Final = timedelta(microseconds=1)
 
 
 class FailureStreak(NamedTuple):
-    """The latest runs of a schedule, as far as all of them failed; `since` is when the latest ended."""
+    """The latest consecutive failures of a schedule; `since` is when the latest run ended."""
 
     runs: int
     since: datetime
@@ -44,11 +44,11 @@ class FailureStreak(NamedTuple):
 
 
 class SchedulePosition(NamedTuple):
-    """Where a DAG's schedule stands.
+    """The position of a DAG's schedule.
 
-    last      the interval of the latest run that the schedule has made, by logical date; None before the first
-    taken     the logical dates, from the start of `last` on, at which the DAG has runs of whatever type
-    failures  of `@continuous` only: its latest runs, when they failed
+    last      the interval of the latest run that the schedule has created, by logical date; None before the first
+    taken     the logical dates, from the start of `last` on, at which the DAG has runs of any type
+    failures  only for `@continuous`: its latest runs, if they failed
     """
 
     last: DataInterval | None = None
@@ -56,14 +56,14 @@ class SchedulePosition(NamedTuple):
     failures: FailureStreak | None = None
 
     def after(self, run: NextRun) -> SchedulePosition:
-        """The position when `run` has been made."""
+        """The position after `run` was created."""
         return self._replace(last=run.interval, taken=self.taken | {run.logical_date})
 
 
 def next_scheduled_run(spec: DagSpec, position: SchedulePosition, now: datetime) -> NextRun | None:
-    """The next run that the schedule makes, None for none. Raises TimetableError as `compute_next` does.
+    """The next run of the schedule, None if there is none. Raises TimetableError as `compute_next` does.
 
-    A date that has a run already, made by a person or by a backfill, is passed over; no other date is.
+    A date that already has a run, created by a user or by a backfill, is skipped; no other date is.
     """
     run = compute_next(spec, position.last, now)
     if is_continuous(spec):
@@ -74,7 +74,7 @@ def next_scheduled_run(spec: DagSpec, position: SchedulePosition, now: datetime)
 
 
 def coming_runs(spec: DagSpec, position: SchedulePosition, *, now: datetime, n: int) -> list[UpcomingRun]:
-    """The next `n` scheduled runs, for people; fewer where a run depends on when the one before it ends."""
+    """The next `n` scheduled runs, to display; fewer if a run depends on the end of the previous one."""
     first = next_scheduled_run(spec, position, now)
     if first is None:
         return []
@@ -87,21 +87,21 @@ def coming_runs(spec: DagSpec, position: SchedulePosition, *, now: datetime, n: 
 
 
 def is_continuous(spec: DagSpec) -> bool:
-    """Whether the DAG's next run begins when the last has ended."""
+    """Whether the DAG's next run starts when the last one has ended."""
     return isinstance(timed(spec.timetable), ContinuousTimetable)
 
 
 def failure_streak(newest_first: Iterable[tuple[RunState, datetime | None]]) -> FailureStreak | None:
-    """The failures among the latest runs, given as (state, end); None when the latest has not failed."""
+    """The consecutive failures among the latest runs, given as (state, end); None if the latest has not failed."""
     failed = list(takewhile(lambda run: run[0] is RunState.FAILED, newest_first))
     ends = [end for _, end in failed if end is not None]
     return FailureStreak(min(len(failed), MOST_FAILURES), max(ends)) if ends else None
 
 
 def _continuous(run: NextRun, position: SchedulePosition) -> NextRun:
-    """Not before the pause is over, and at a logical date that no run has."""
+    """Not before the pause has ended, and at a logical date that no run has."""
     date = run.interval.start
-    while date in position.taken:  # an interval begins where the last one ended, even if that had no length
+    while date in position.taken:  # an interval starts where the last one ended, even if that has length zero
         date += _INSTANT
     if position.failures is not None:
         due = max(run.run_after, position.failures.over_at)

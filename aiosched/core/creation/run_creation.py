@@ -1,8 +1,8 @@
-"""Which runs should exist and which of them may start: the decisions of run creation.
+"""Which runs should exist and which of them can start: the decisions of run creation.
 
-Lives here: a DAG's next run, which DAGs are due, what a new run looks like and which
-tasks it has, which queued runs start, and what makes a schedule unacceptable.
-Does not live here: when ticks happen (core.timetables), storing, waking up (scheduler).
+Lives here: a DAG's next run, which DAGs are due, what a new run looks like and which tasks it has, which queued runs
+start, and which schedules are invalid. Does not live here: when ticks happen (core.timetables), storing and wake-ups
+(scheduler).
 
 Source: the semantics reference, sections 10.1, 11.1, 13, 14, 29.1 and 34.
 """
@@ -35,16 +35,16 @@ _AUTOMATED_PREFIXES: Final = tuple(f"{kind}__" for kind in RunType if kind is no
 _NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 
 
-# Which kinds of runs a DAG takes
+# Which types of runs a DAG allows
 
 
 def allows(dag: DagSpec | DagStatus, run_type: RunType) -> bool:
-    """Whether the DAG takes runs of this type, by its `allowed_run_types`."""
+    """Whether the DAG's `allowed_run_types` allow runs of this type."""
     return dag.allowed_run_types is None or run_type in dag.allowed_run_types
 
 
 def check_run_type(spec: DagSpec, run_type: RunType) -> None:
-    """Raise Refused for a run of a type that the DAG does not take. Source: the semantics reference, section 29.1."""
+    """Raise Refused for a run of a type that the DAG does not allow. Source: the semantics reference, section 29.1."""
     if not allows(spec, run_type):
         raise Refused(
             f"DAG {spec.dag_id!r} takes no {run_type} runs: its allowed_run_types are "
@@ -71,10 +71,10 @@ def restriction_of(spec: DagSpec) -> Restriction:
 
 
 def compute_next(spec: DagSpec, last: DataInterval | None, now: datetime) -> NextRun | None:
-    """The next scheduled run of the DAG, None for none.
+    """The next scheduled run of the DAG, None if there is none.
 
-    `last` is the interval of the latest run that the schedule has made, or of one that exists at its next date (see
-    next_run.py). Whatever goes wrong inside the timetable is a TimetableError: log it, it means "no run".
+    `last` is the interval of the latest run that the schedule has created, or of a run that exists at its next date
+    (see next_run.py). Any error inside the timetable becomes a TimetableError: log it, it means "no run".
     """
     if not allows(spec, RunType.SCHEDULED):
         return None
@@ -90,7 +90,7 @@ def compute_next(spec: DagSpec, last: DataInterval | None, now: datetime) -> Nex
 
 
 def active_runs_limit(spec: DagSpec) -> int:
-    """`max_active_runs`, or less where the timetable allows less (`@continuous`: 1)."""
+    """`max_active_runs`, or the timetable's limit if that is lower (`@continuous`: 1)."""
     limit = spec.timetable.active_runs_limit
     return spec.max_active_runs if limit is None else min(limit, spec.max_active_runs)
 
@@ -100,7 +100,7 @@ def active_runs_limit(spec: DagSpec) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DagStatus:
-    """What decides whether a DAG gets its next scheduled run."""
+    """The facts that decide whether a DAG gets its next scheduled run."""
 
     dag_id: str
     next_run: NextRun | None
@@ -110,11 +110,11 @@ class DagStatus:
     is_stale: bool = False
     has_import_errors: bool = False
     allowed_run_types: tuple[str, ...] | None = None  # see allows
-    failures: int = 0  # of `@continuous`: how many runs in a row have failed
+    failures: int = 0  # of `@continuous`: the number of consecutive failures
 
 
 def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
-    """What is asked before a scheduled run is created, in this order: the reason against it, None for no objection."""
+    """The checks before a scheduled run is created, in order: the reason against it, None if the check passes."""
     next_run = dag.next_run
     schedule = None
     if not allows(dag, RunType.SCHEDULED):
@@ -152,13 +152,13 @@ class PlannedRun(NamedTuple):
 
 
 def automated_run(run: NextRun, run_type: RunType = RunType.SCHEDULED) -> PlannedRun:
-    """The scheduled (or backfill) run that the timetable asks for."""
+    """The scheduled (or backfill) run that the timetable requires."""
     run_id = make_run_id(run_type, logical_date=run.logical_date, run_after=run.run_after)
     return PlannedRun(run_id, run_type, run.run_after, run.logical_date, run.interval)
 
 
 def asset_run(at: datetime) -> PlannedRun:
-    """The run that asset events ask for at their triggering instant: without logical date and interval (decision 4)."""
+    """The run that asset events trigger at this instant: without logical date and interval (decision 4)."""
     run_id = make_run_id(RunType.ASSET_TRIGGERED, logical_date=None, run_after=at)
     return PlannedRun(run_id, RunType.ASSET_TRIGGERED, at.astimezone(UTC), None, None)
 
@@ -172,10 +172,10 @@ def manual_run(
     run_after: datetime | None = None,
     allowed_run_id: re.Pattern[str] = ALLOWED_RUN_ID,
 ) -> PlannedRun:
-    """The run that a user asks for; it may start at `run_after`, by default `now`.
+    """The run that a user requests; it can start from `run_after` on, by default from `now`.
 
-    The logical date is cut to whole seconds; without one the run has no data interval
-    (decision 8). Raises Refused for a run id or a date that cannot be.
+    The logical date is truncated to whole seconds; without one the run has no data interval (decision 8). Raises
+    Refused for an invalid run id or date.
 
     Source: the semantics reference, section 13.4.
     """
@@ -186,7 +186,7 @@ def manual_run(
         try:
             interval = spec.timetable.manual_interval(logical_date)
         except OverflowError as error:
-            message = f"The logical date {logical_date.isoformat()} lies at the edge of the calendar: give another one."
+            message = f"The logical date {logical_date.isoformat()} is at the edge of the calendar: give another one."
             raise Refused(message) from error
     if run_id is None:
         run_id = make_run_id(RunType.MANUAL, logical_date=logical_date, run_after=at)
@@ -196,9 +196,10 @@ def manual_run(
 
 
 def check_manual_run(dag_id: str, *, is_stale: bool, has_import_errors: bool, import_error: str | None = None) -> None:
-    """Raise Refused when no manual run may be created. A paused DAG takes them: they wait.
+    """Raise Refused if no manual run can be created.
 
-    A DAG whose file cannot be imported is stale too; `import_error` names the file and what is wrong with it, if known.
+    A paused DAG accepts manual runs: they wait. A DAG whose file cannot be imported is stale, too; `import_error` names
+    the file and the error, if known.
     """
     if has_import_errors:
         reason = "" if import_error is None else f": {import_error}"
@@ -211,9 +212,9 @@ def check_manual_run(dag_id: str, *, is_stale: bool, has_import_errors: bool, im
 
 
 def check_run_id(run_id: str, allowed: re.Pattern[str] = ALLOWED_RUN_ID) -> None:
-    """Raise Refused for a run id that a person may not choose."""
+    """Raise Refused for a run id that users must not choose."""
     if prefix := next((prefix for prefix in _AUTOMATED_PREFIXES if run_id.startswith(prefix)), None):
-        raise Refused(f"The run id {run_id!r} starts like one of aiosched's own runs; do not begin it with {prefix!r}.")
+        raise Refused(f"The run id {run_id!r} has the prefix {prefix!r}, which is reserved: choose another.")
     if not allowed.fullmatch(run_id):
         raise Refused(
             f"The run id {run_id!r} does not match {allowed.pattern}; use only the characters that it allows."
@@ -225,9 +226,9 @@ def check_run_id(run_id: str, allowed: re.Pattern[str] = ALLOWED_RUN_ID) -> None
 def tasks_of_run(spec: DagSpec, run: PlannedRun) -> tuple[int, ...]:
     """The indexes of the tasks that get an instance when `run` is created.
 
-    A task whose date window (inclusive, never wider than the DAG's) excludes the logical
-    date gets none; a scheduled run of a trigger timetable is compared by its tick, as its
-    schedule is. Backfill runs and runs without a logical date have all tasks.
+    A task whose date window (inclusive, never wider than the DAG's) excludes the logical date gets none; for a
+    scheduled run of a trigger timetable the tick is compared, as for its schedule. Backfill runs and runs without a
+    logical date have all tasks.
 
     Source: the semantics reference, section 10.1.
     """
@@ -249,7 +250,7 @@ def _in_window(of: DagSpec | TaskSpec, date: datetime) -> bool:
 
 
 class QueuedRun(Protocol):
-    """What the start decision needs of a queued run; `key` is its bigint key."""
+    """What the start decision needs to know about a queued run; `key` is its bigint key."""
 
     @property
     def key(self) -> int: ...
@@ -264,7 +265,7 @@ R = TypeVar("R", bound=QueuedRun)
 
 @dataclass(frozen=True, slots=True)
 class StartDecision(Generic[R]):
-    """The runs to start, in this order, and by key why each of the others waits."""
+    """The runs to start, in order, and by key why each of the others waits."""
 
     started: tuple[R, ...]
     waiting: Mapping[int, str]
@@ -281,16 +282,14 @@ def runs_to_start(
     backfill_order: Mapping[int, int] = _NOTHING,
     awaited: Awaited = NOBODY,
 ) -> StartDecision[R]:
-    """Which queued runs of one DAG become running now.
+    """Which queued runs of one DAG start now.
 
-    `limits` and `running` are by backfill id, None for the runs of no backfill:
-    `max_active_runs` of the DAG or of the backfill, and how many are running. They do not
-    influence each other. `blocked` says why no run of the DAG may start (`the DAG is paused`).
-    Normal runs go first, by run_after; then backfill runs by `backfill_order` (run key to
-    order number). A limit of 0 starts nothing. Runs whose backfill has no limit given wait.
-
-    Under each limit the `awaited` runs go before all others. When all runs under a limit are blocked, one of them
-    starts although it is reached: they would wait for it for ever.
+    `limits` and `running` are by backfill id, None for runs without a backfill: `max_active_runs` of the DAG or of the
+    backfill, and how many are running. The limits are independent. `blocked` says why no run of the DAG can start (`the
+    DAG is paused`). Normal runs go first, by run_after; then backfill runs by `backfill_order` (run key to order
+    number). A limit of 0 starts nothing. Runs whose backfill is not in `limits` wait. Under each limit the `awaited`
+    runs go first. If all runs under a limit are blocked, one awaited run starts even though the limit is reached:
+    otherwise they would wait for it for ever.
 
     Source: the semantics reference, sections 14.1 to 14.3.
     """
@@ -372,11 +371,11 @@ def backfill_runs(
         )
 
 
-# What makes a schedule unacceptable
+# Which schedules are invalid
 
 
 def check_schedule(spec: DagSpec) -> None:
-    """Raise DagError when the DAG can never be scheduled as it is written.
+    """Raise DagError if the DAG can never be scheduled as written.
 
     Source: the semantics reference, section 11.1.
     """

@@ -1,7 +1,7 @@
 """When tasks have missed their SLA, as in Airflow 1.10. Pure. Source: the semantics reference, section 23.3.
 
-Let D be the latest logical date at which a task is done. The first schedule date after D is not tested; each later
-one, d, is a miss as soon as d + `sla` has passed (strictly). In effect the work of the date before d is late then.
+Let D be the latest logical date for which a task is done. The first schedule date after D is not checked; each later
+one, d, is a miss as soon as d + `sla` has passed (strictly). In effect the work of the date before d is then late.
 Nothing is late before the task was done for the first time, after the DAG's end date, or without a schedule.
 """
 
@@ -32,13 +32,13 @@ def slas_of(spec: DagSpec) -> dict[str, float]:
 def next_check(spec: DagSpec, now: datetime) -> datetime | None:
     """The earliest instant after `now` at which a schedule date becomes a miss, for a task that was not done in time.
 
-    It depends on the schedule alone, so it holds whatever happens to the runs meanwhile.
+    It depends on the schedule alone, so it is valid whatever happens to the runs in the meantime.
     """
     checks = []
     for sla in set(slas_of(spec).values()):
         try:
             passed = now - timedelta(seconds=sla)
-        except OverflowError:  # longer than there has been time
+        except OverflowError:  # before the beginning of the calendar
             continue
         coming = next(_dates(spec, passed, EPOCH), None)
         if coming is not None and (at := later(coming, sla)) < LATEST:
@@ -49,10 +49,10 @@ def next_check(spec: DagSpec, now: datetime) -> datetime | None:
 def missed_dates(
     spec: DagSpec, sla: float, *, done: datetime | None, recorded: datetime | None, now: datetime
 ) -> list[datetime]:
-    """The schedule dates whose miss is to be recorded now for a task with this SLA (seconds), oldest first.
+    """The schedule dates to record as missed now for a task with this SLA (seconds), oldest first.
 
-    `done` is the latest logical date at which the task is success or skipped, `recorded` the newest that has been
-    recorded as a miss: earlier dates are not checked again. At most `MOST_AT_ONCE` of them.
+    `done` is the latest logical date at which the task is success or skipped, `recorded` the newest date recorded as a
+    miss: earlier dates are not checked again. At most `MOST_AT_ONCE` of them.
     """
     if done is None:
         return []

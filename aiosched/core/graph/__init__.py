@@ -1,1 +1,1 @@
-"""A DAG as it is written: its spec, the compiled graph, trigger rules, mapping, branching, weights, the run before."""
+"""A DAG as written: its spec, the compiled graph, trigger rules, mapping, branching, weights, the previous run."""

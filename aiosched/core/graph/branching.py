@@ -1,8 +1,7 @@
-"""What a branch or a short circuit skips.
+"""What a branch or short circuit skips.
 
-Lives here: from a stored decision to the tasks that it skips. It is applied when the
-branch ends, and again whenever a direct downstream of it is examined later, so that
-clearing a skipped task does not undo the branch.
+Lives here: from a stored decision to the tasks that it skips. It is applied when the branch ends, and again whenever
+one of its direct downstreams is evaluated later, so that clearing a skipped task does not undo the branch.
 Source: the semantics reference, sections 7.2 to 7.4.
 """
 
@@ -16,11 +15,9 @@ from aiosched.errors import BranchError, DagError
 def skipped_by(graph: Graph, branch: int, decision: SkipDecision) -> frozenset[int]:
     """The indexes of the tasks that `decision` of the task `branch` skips directly.
 
-    Of a branch: its direct downstreams, except the followed tasks and everything
-    downstream of those. Of a short circuit: the tasks it lists, except teardowns. An id
-    may name a task group, which means the group's root tasks. The caller leaves instances
-    alone that are running, success or failed; all others follow by their trigger rules.
-
+    Of a branch: its direct downstreams, except the followed tasks and everything downstream of those. Of a short
+    circuit: the tasks it lists, except teardowns. An id may name a task group, which means the group's root tasks. The
+    caller does not change instances that are running, success or failed; the trigger rules decide about all others.
     Raises BranchError for an id that the DAG does not have.
     """
     if decision.followed is not None:

@@ -1,9 +1,8 @@
 """A DAG compiled for the scheduler: task ids become indexes, dependencies become tuples.
 
-Lives here: what can be known of a DAG version before any run of it exists. A graph is
-immutable and shared by all runs of its version. Does not live here: states (they belong
-to runs), the rules themselves (trigger_rules.py, weights.py, branching.py).
-All algorithms are iterative, so a chain may be as long as memory allows.
+Lives here: what is known about a DAG version before it has a run. A graph is immutable and shared by all runs of its
+version. Does not live here: states (they belong to runs), the rules themselves (trigger_rules.py, weights.py,
+branching.py). All algorithms are iterative, so a chain can be as long as memory allows.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ class Graph:
     order                            all indexes, upstreams before downstreams
     roots, leaves                    without upstreams; those that decide the run's result
     is_setup, is_teardown            flags
-    indirect_setups                  relevant setups that are no direct upstreams (8.3)
+    indirect_setups                  relevant setups that are not direct upstreams (8.3)
     teardown_scopes                  per teardown, the tasks between its setups and it (8.4)
     mappings                         of the mapped tasks (26); None for a DAG without any
-    lookback                         of tasks that look at the run before (6); None for a DAG without any
-    followers                        task -> those that depend on it without being direct downstreams: below a
-                                     setup, behind a scope, mapped over it
+    lookback                         of tasks that depend on the previous run (6); None for a DAG without any
+    followers                        task -> tasks that depend on it without being direct downstreams: after a
+                                     setup, after a scope, mapped over it
     members, group_roots             group id -> all its tasks; those without an upstream in the group
 
     Raises DagError for an unknown upstream, group, trigger or weight rule,
@@ -83,19 +82,19 @@ class Graph:
         return f"<Graph of {self.spec.dag_id}: {len(self)} tasks>"
 
     def descendants(self, index: int) -> frozenset[int]:
-        """All tasks downstream of `index`, near and far, without itself. Remembered after the first call."""
+        """All direct and indirect downstreams of `index`, without itself. Cached after the first call."""
         if index not in self._descendants:
             self._descendants[index] = _reachable(self.downstream, index)
         return self._descendants[index]
 
     def ancestors(self, index: int) -> frozenset[int]:
-        """All tasks upstream of `index`, near and far, without itself. Remembered after the first call."""
+        """All direct and indirect upstreams of `index`, without itself. Cached after the first call."""
         if index not in self._ancestors:
             self._ancestors[index] = _reachable(self.upstream, index)
         return self._ancestors[index]
 
     def resolve(self, name: str) -> tuple[int, ...]:
-        """The task called `name`, or the root tasks of the group called so; DagError naming the nearest id."""
+        """The task with the id `name`, or the root tasks of that group; raises DagError naming the nearest id."""
         if name in self.index:
             return (self.index[name],)
         if name in self.group_roots:
@@ -164,7 +163,7 @@ def _reversed(edges: Neighbours) -> Neighbours:
 def _topological_order(spec: DagSpec, upstream: Neighbours, downstream: Neighbours) -> tuple[int, ...]:
     missing = [len(upstreams) for upstreams in upstream]
     order = [index for index, count in enumerate(missing) if not count]
-    for index in order:  # grows while it is walked
+    for index in order:  # grows during the loop
         for down in downstream[index]:
             missing[down] -= 1
             if not missing[down]:
@@ -176,7 +175,7 @@ def _topological_order(spec: DagSpec, upstream: Neighbours, downstream: Neighbou
 
 
 def _cycle(upstream: Neighbours, missing: Sequence[int]) -> list[int]:
-    """A cycle in the order of its dependencies, first task repeated. Every task with `missing` leads back to one."""
+    """A cycle in dependency order, with the first task repeated. Every task with `missing` leads back to one."""
     index = next(index for index, count in enumerate(missing) if count)
     path: list[int] = []
     seen: dict[int, int] = {}
@@ -238,6 +237,6 @@ def _union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence that names an unknown `name`."""
+    """The end of a sentence about an unknown `name`."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else "."

@@ -1,7 +1,7 @@
-"""Runs and task instances in memory, and what decisions about them require.
+"""Runs and task instances in memory, and the effects of decisions about them.
 
-Lives here: the plain mutable rows that a board works on, and the effects that it leaves.
-Does not live here: any decision (board.py), how rows are read and stored (the db room).
+Lives here: the plain mutable rows that a board works on, and the effects that it collects. Does not live here: any
+decision (board.py), how rows are read and stored (db).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
 
 @dataclass(slots=True, eq=False)
 class Instance:
-    """One task instance. `stored_*` is what the database has (or has been sent) of it."""
+    """One task instance. `stored_*` are the values that the database has (or that were sent to it)."""
 
     task: int
     map_index: int = -1
@@ -43,8 +43,7 @@ class Instance:
 class Run:
     """A DAG run's row. Instants are aware UTC.
 
-    A `reason` before its end says how it will end, whatever becomes of its tasks: it goes
-    on for its teardowns only.
+    A `reason` before its end says how it will end, whatever its tasks do: it continues only for its teardowns.
     """
 
     key: int
@@ -70,7 +69,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class FinishedTry:
-    """An attempt that the instance's row will not remember: failed or lost."""
+    """An attempt that the instance's row will no longer describe: failed or lost."""
 
     key: AttemptKey
     state: str  # failed, lost
@@ -85,7 +84,7 @@ class FinishedTry:
 
 
 class TrySource(NamedTuple):
-    """What a try has run: a version's code, or code of which no version is known (yet)."""
+    """The code that a try ran: that of a version, or code whose version is not known (yet)."""
 
     run_id: int
     task_index: int
@@ -96,7 +95,7 @@ class TrySource(NamedTuple):
 
 
 class CallbackRequest(NamedTuple):
-    """A callback to run in a worker. `task` is the index of the task that it is about or shows, None for none."""
+    """A callback to run in a worker. `task` is the index of the task that it concerns or shows, or None."""
 
     kind: str  # as in core.messages.CallbackCall
     reason: str | None
@@ -106,29 +105,29 @@ class CallbackRequest(NamedTuple):
 
 
 class Effects(msgspec.Struct, eq=False):
-    """What decisions require. Instances may stand in several of these."""
+    """The effects of decisions. An instance can be in several of these."""
 
     changed: dict[Instance, None] = {}  # rows to store
-    lazy: dict[Instance, None] = {}  # rows that may wait for the next commit
+    lazy: dict[Instance, None] = {}  # rows that can wait for the next commit
     ready: list[Instance] = []  # wait for a slot from now on
-    withdrawn: list[Instance] = []  # do not wait for a slot any more
+    withdrawn: list[Instance] = []  # no longer wait for a slot
     released: list[Instance] = []  # gave their slot back
-    inactive: list[Instance] = []  # do not count for their task's own limits any more
-    timers: list[tuple[datetime, Instance]] = []  # look again then
-    expanded: list[Instance] = []  # their rows have map index -1: it becomes 0
+    inactive: list[Instance] = []  # no longer count against their task's own limits
+    timers: list[tuple[datetime, Instance]] = []  # evaluate again then
+    expanded: list[Instance] = []  # their rows have map index -1, which becomes 0
     created: list[Instance] = []  # rows to insert, before any change is stored
     cancelled: list[AttemptKey] = []  # attempts to stop
     tries: list[FinishedTry] = []
     sources: list[TrySource] = []
     xcoms: list[tuple[Instance, XComValue]] = []
     forget_xcoms: list[Instance] = []  # a new try starts without the old values
-    deferrals: dict[Instance, None] = {}  # whose deferral to store, or to forget
+    deferrals: dict[Instance, None] = {}  # whose deferral is to be stored or deleted
     triggers: list[Instance] = []  # wait for a trigger that is to be run
     callbacks: list[CallbackRequest] = []
     run_changed: bool = False
 
     def __bool__(self) -> bool:
-        """Whether something has to be stored now."""
+        """Whether there is something to store now."""
         return bool(
             self.changed
             or self.tries
@@ -149,7 +148,7 @@ def held_pool(instance: Instance) -> bool:
 
 
 def holds_pool(instance: Instance, pool: str, include_deferred: Collection[str]) -> bool:
-    """Whether they count from now on. Whether a pool includes deferred tasks is read when a task defers."""
+    """Whether they count from now on. Whether the pool includes deferred tasks is checked when a task defers."""
     if instance.state is TaskState.DEFERRED:
         return instance.holds_pool if instance.stored_state is TaskState.DEFERRED else pool in include_deferred
     return instance.state in HOLDING_SLOT

@@ -1,8 +1,8 @@
 """How many instances mapped tasks have, and which of them belong together.
 
-Lives here: what a DAG version says of its mapped tasks and groups (`Mappings`, compiled
-once), and what a run knows of their lengths (`Lengths`). Pure; the instances themselves are
-made by the board. Source: the semantics reference, sections 26.2, 26.6 and 26.7.
+Lives here: the mapped tasks and groups of a DAG version (`Mappings`, compiled once), and their lengths as far as a run
+knows them (`Lengths`). Pure; the board creates the instances. Source: the semantics reference, sections 26.2, 26.6 and
+26.7.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from aiosched.core.graph.spec import Concatenated, DagSpec, LiteralLength, MapIn
 from aiosched.core.graph.trigger_rules import TriggerRule, TriggerVerdict
 from aiosched.core.values.states import FAILURES, TaskState
 
-RETURN_VALUE: Final = "return_value"  # the XCom key of what a task returned
-Known = Callable[[str], int | None]  # the length of what a task returned, by its id; None while it is not known
+RETURN_VALUE: Final = "return_value"  # the XCom key of return values
+Known = Callable[[str], int | None]  # the length of a task's return value, by task id; None while it is unknown
 
 # Before they are expanded, tasks in a mapped group with these rules depend on all upstream instances.
 EARLY_RULES: Final = frozenset(
@@ -33,7 +33,7 @@ EARLY_RULES: Final = frozenset(
 
 
 def length_of(mapped: MapInput, known: Known) -> int | None:
-    """The length of one input; None while it is not known."""
+    """The length of one input; None while it is unknown."""
     if isinstance(mapped, LiteralLength):
         return mapped.length
     if isinstance(mapped, TaskOutput):
@@ -47,13 +47,13 @@ def length_of(mapped: MapInput, known: Known) -> int | None:
 
 
 def size_of(mapping: MappingSpec, known: Known) -> int | None:
-    """How many instances `mapping` makes: every combination of its inputs. None while that is not known."""
+    """How many instances `mapping` creates: one for each combination of its inputs. None while that is unknown."""
     lengths = _all_known(length_of(each, known) for each in mapping.inputs)
     return None if lengths is None else math.prod(lengths)
 
 
 def literal_size(mappings: Iterable[MappingSpec]) -> int | None:
-    """How many instances they make together, if the DAG file gives it."""
+    """How many instances they create together, if that follows from the DAG file."""
     sizes = _all_known(size_of(mapping, lambda _: None) for mapping in mappings)
     return None if sizes is None else math.prod(sizes)
 
@@ -68,7 +68,7 @@ def json_length(value: str) -> int | None:
 
 
 def check_producers(states: Iterable[TaskState]) -> TriggerVerdict:
-    """What the finished, unexpanded instances of the tasks that one maps over say, whatever the trigger rule (26.6)."""
+    """The verdict of the finished, unexpanded instances of the producers, whatever the trigger rule (26.6)."""
     found = set(states)
     if found & FAILURES:
         return TriggerVerdict.UPSTREAM_FAILED
@@ -89,9 +89,9 @@ def _all_known(lengths: Iterable[int | None]) -> list[int] | None:
 class Mappings:
     """The mapped tasks of a DAG version; tuples and dicts are by task index.
 
-    units      for each task what multiplies it: the mapped groups around it, outermost first, then itself
+    units      for each task its multipliers: the mapped groups around it, outermost first, then itself
     groups     for each task the ids of these groups
-    producers  for each task those whose return values it, or a group around it, maps over
+    producers  for each task the tasks whose return values it, or a group around it, maps over
     readers    for each producer the tasks that it multiplies
     """
 
@@ -131,7 +131,7 @@ class Mappings:
 
 
 def compile_mappings(spec: DagSpec, index: Mapping[str, int]) -> Mappings | None:
-    """What `spec` says of mapping; None for a DAG without it."""
+    """The mappings of `spec`; None for a DAG without any."""
     if any(task.mapping is not None for task in spec.tasks) or any(group.mapping is not None for group in spec.groups):
         return Mappings(spec, index)
     return None
@@ -146,10 +146,10 @@ def _outputs(inputs: Iterable[MapInput]) -> Iterator[str]:
 
 
 class Lengths:
-    """What one run knows of the return values that its mapped tasks are mapped over.
+    """What one run knows about the return values that its mapped tasks are mapped over.
 
-    Of a task that is not mapped the length of its value; of a mapped one which instances returned a value: it
-    counts when all of them are finished. `unfinished` are the numbers of unfinished instances by task index.
+    For an unmapped task the length of its value; for a mapped task which instances returned a value, which counts once
+    all of them are finished. `unfinished` are the numbers of unfinished instances by task index.
     """
 
     __slots__ = ("_mappings", "_task_ids", "_unfinished", "_values")
@@ -161,25 +161,25 @@ class Lengths:
         self._values: dict[int, dict[int, int]] = {}
 
     def learn(self, task: int, map_index: int, length: int) -> None:
-        """An instance returned a value; its length matters when the task is not mapped."""
+        """An instance returned a value; its length matters if the task is not mapped."""
         if task in self._mappings.readers:
             self._values.setdefault(task, {})[map_index] = length
 
     def learn_value(self, instance: Instance, length: int | None, value: str) -> None:
-        """An instance returned `value` (JSON). Its length is `length`, None: read from the value."""
+        """An instance returned `value` (JSON). `length` is its length; None: determined from the value."""
         if instance.task in self._mappings.readers:
             length = json_length(value) if length is None else length
             if length is not None or instance.map_index >= 0:
                 self.learn(instance.task, instance.map_index, length or 0)
 
     def forget(self, task: int, map_index: int) -> None:
-        """The value of an instance is gone."""
+        """The value of an instance was deleted."""
         values = self._values.get(task)
         if values is not None:
             values.pop(map_index, None)
 
     def known(self, task_id: str) -> int | None:
-        """The length of what the task returned; None while it is not known."""
+        """The length of the task's return value; None while it is unknown."""
         task = self._task_ids[task_id]
         values = self._values.get(task, {})
         if not self._mappings.units[task]:
@@ -187,10 +187,10 @@ class Lengths:
         return None if self._unfinished[task] else len(values)
 
     def are_new(self, task: int) -> bool:
-        """Whether the values that the task is mapped over are current: none is left of a producer that runs again."""
+        """Whether the values that the task is mapped over are current: none is left over from before a rerun."""
         return not any(self._unfinished[producer] for producer in self._mappings.producers[task])
 
     def sizes(self, task: int) -> tuple[int, ...] | None:
-        """The numbers by which each of the task's units multiplies it; None while one of them is not known."""
+        """The numbers by which the task's units multiply it; None while one of them is unknown."""
         found = _all_known(size_of(unit, self.known) for unit in self._mappings.units[task])
         return None if found is None else tuple(found)

@@ -12,7 +12,7 @@ R = TypeVar("R", bound=StrEnum)
 
 
 def rule_named(kind: type[R], name: str, noun: str) -> R:
-    """The member of `kind` called `name`; raises DagError naming the nearest one. `noun` says what it is."""
+    """The member of `kind` with that name; raises DagError naming the nearest one. `noun` is for the message."""
     try:
         return kind(name)
     except ValueError:

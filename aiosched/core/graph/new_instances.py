@@ -13,14 +13,14 @@ from aiosched.core.graph.spec import MappingSpec
 def new_instances(graph: Graph, tasks: Iterable[int]) -> list[Instance]:
     """The rows of a new run, for the tasks that take part in it.
 
-    One each; of a task that is mapped over literal values (or stands in a group that is) one
-    for each value, with the map indexes from 0 on. Source: the semantics reference, section 10.1.
+    One for each task; for a task that is mapped over literal values (or is in a group that is) one for each value, with
+    map indexes from 0 on. Source: the semantics reference, section 10.1.
     """
     return [Instance(task, map_index, max_tries=tries) for task, map_index, tries in new_places(graph, tasks)]
 
 
 def new_places(graph: Graph, tasks: Iterable[int]) -> list[tuple[int, int, int]]:
-    """Of each of the `new_instances`: its task, its map index, and its `max_tries`."""
+    """For each of the `new_instances` its task, map index and `max_tries`."""
     specs, mappings = graph.tasks, graph.mappings
     if mappings is None:
         return [(task, -1, specs[task].retries) for task in tasks]
@@ -30,7 +30,7 @@ def new_places(graph: Graph, tasks: Iterable[int]) -> list[tuple[int, int, int]]
 
 
 def count_instances(graph: Graph, tasks: Collection[int]) -> int:
-    """How many `new_instances` there are."""
+    """The number of `new_instances`."""
     mappings = graph.mappings
     return len(tasks) if mappings is None else sum(len(_map_indexes(mappings.units[task])) for task in tasks)
 

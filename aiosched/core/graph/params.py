@@ -1,4 +1,4 @@
-"""Params of a DAG: which values a run gets, checked against their JSON schema.
+"""Params of a DAG: the values for a run, validated against their JSON schema.
 
 Lives here: the part of JSON Schema that params use, as a pure function, and the merging of
 defaults with a run's `conf`. Source: the semantics reference, section 27.
@@ -28,9 +28,9 @@ UNSUPPORTED: Final = frozenset(
 
 
 def resolve_params(spec_params: Mapping[str, ParamSpec], conf: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The params of a run: the defaults with `conf` over them; keys of `conf` that are no params stay.
+    """The params of a run: the defaults with `conf` over them; keys of `conf` that are not params are kept.
 
-    Raises ParamError naming the first param that has no value or one that breaks its schema.
+    Raises ParamError naming the first param without a value or with an invalid one.
     """
     given = dict(conf or {})
     resolved: dict[str, Any] = {}
@@ -43,14 +43,14 @@ def resolve_params(spec_params: Mapping[str, ParamSpec], conf: Mapping[str, Any]
 
 
 def check_value(name: str, value: Any, schema: Mapping[str, Any]) -> None:
-    """Raise ParamError naming the param `name` when `value` breaks `schema`."""
+    """Raise ParamError naming the param `name` if `value` violates `schema`."""
     problem = find_problem(value, schema)
     if problem is not None:
         raise ParamError(f"Param {name!r}: {problem}")
 
 
 def find_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
-    """What is wrong with `value`, as a phrase with its path inside the value; None when it is valid."""
+    """The problem with `value`, as a phrase with the path inside the value; None if it is valid."""
     for keyword, check in _CHECKS.items():
         if keyword in schema:
             problem = check(value, schema[keyword], schema)
@@ -60,7 +60,7 @@ def find_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
 
 
 def check_schema(name: str, schema: Mapping[str, Any]) -> None:
-    """Raise ParamError for a schema that `find_problem` would not understand."""
+    """Raise ParamError for a schema that `find_problem` does not support."""
     unknown = sorted(UNSUPPORTED & schema.keys())
     if unknown:
         raise ParamError(f"Param {name!r}: the schema keyword {unknown[0]!r} is not supported. Check it in a task.")
@@ -155,7 +155,7 @@ def _unique(value: Any, wanted: Any, schema: Mapping[str, Any]) -> str | None:
     if wanted and _is_list(value):
         for index, item in enumerate(value):
             if any(_same(item, earlier) for earlier in value[:index]):
-                return f"{item!r} stands in it twice"
+                return f"{item!r} occurs twice"
     return None
 
 
@@ -194,7 +194,7 @@ def _format(value: Any, name: str, schema: Mapping[str, Any]) -> str | None:
     if not isinstance(value, str) or name not in _FORMATS:
         return None
     good, example = _FORMATS[name]
-    return None if good(value) else f"{value!r} is no {name}, such as {example}"
+    return None if good(value) else f"{value!r} is not a valid {name}, such as {example}"
 
 
 def _items(value: Any, item_schema: Any, schema: Mapping[str, Any]) -> str | None:

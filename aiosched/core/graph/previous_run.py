@@ -1,8 +1,7 @@
-"""Whether a task may start as far as the run before this one is concerned.
+"""Whether the previous run allows a task to start.
 
-Pure. The scheduler finds that run (scheduler/partitions/previous_run.py, `previous_types` here);
-the board decides what a task does while it waits. Source: the semantics reference,
-section 6, and section 34 decisions 9 and 12.
+Pure. The scheduler finds that run (scheduler/partitions/previous_run.py, `previous_types` here); the board decides what
+a task does while it waits. Source: the semantics reference, section 6, and section 34 decisions 9 and 12.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ _NOT_MANUAL: Final = frozenset(RunType) - {RunType.MANUAL}
 
 
 class PreviousRun(Protocol):
-    """The run before, as far as it matters. A `Board` is one, `StoredRun` another."""
+    """The previous run, as far as it matters: a `Board` or a `StoredRun`."""
 
     def all_succeeded(self, task_id: str) -> bool | None:
-        """Whether all instances of the task are success or skipped; None when it has none in that run."""
+        """Whether all instances of the task are success or skipped; None if it has none in that run."""
         ...
 
 
@@ -42,9 +41,9 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a run knows of the runs before it.
+    """What a run knows about earlier runs.
 
-    previous     the run before; None: there is none
+    previous     the previous run; None: there is none
     at           the logical date of that run
     seen_before  tasks that have instances at any earlier logical date
     opens        it is the first run of its backfill: nothing before counts
@@ -57,12 +56,12 @@ class Past:
 
 
 def previous_types(catchup: bool) -> frozenset[RunType]:
-    """Of which types the previous run may be: the latest one with an earlier logical date (6.1)."""
+    """The types of runs that count as a previous run, which is the latest with an earlier logical date (6.1)."""
     return _NOT_MANUAL if catchup else frozenset(RunType)
 
 
 def waits_for_past(task: TaskSpec, downstream: Iterable[str], past: Past, *, catchup: bool) -> str | None:
-    """Why `task` may not start yet, one line for people; None when earlier runs do not hold it back.
+    """Why `task` cannot start yet, as one line of text; None if earlier runs do not hold it back.
 
     `downstream` are the ids of its direct downstream tasks. Source: sections 6.2 and 6.3.
     """
@@ -86,10 +85,10 @@ def waits_for_past(task: TaskSpec, downstream: Iterable[str], past: Past, *, cat
 
 @dataclass(frozen=True, slots=True)
 class Lookback:
-    """Which tasks of a DAG look at the run before. A `Graph` without such tasks has None.
+    """The tasks of a DAG that depend on the previous run. A `Graph` without such tasks has None.
 
     tasks      their indexes
-    concerned  task id -> the indexes of the tasks that look at its instances in the run before
+    concerned  task id -> the indexes of the tasks that depend on its instances in the previous run
     """
 
     tasks: tuple[int, ...]
@@ -97,7 +96,7 @@ class Lookback:
 
 
 def compile_lookback(tasks: tuple[TaskSpec, ...], downstream: tuple[tuple[int, ...], ...]) -> Lookback | None:
-    """Which of `tasks` look at the run before; None when none does."""
+    """Those of `tasks` that depend on the previous run; None if there are none."""
     looking = tuple(i for i, task in enumerate(tasks) if task.depends_on_past or task.wait_for_downstream)
     if not looking:
         return None

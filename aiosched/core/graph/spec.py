@@ -1,7 +1,7 @@
-"""The serialized DAG: what parsing stores and the scheduler reads. No code, no callbacks.
+"""The serialized DAG, which parsing stores and the scheduler reads. No code, no callbacks.
 
 Source: the semantics reference, section 31.1. `DagSpec` does not hold the path of its file, so that moving a file does
-not make a new version. Durations are seconds, instants aware UTC. Fields with their default value are left out of the
+not create a new version. Durations are seconds, instants aware UTC. Fields with their default value are left out of the
 JSON.
 """
 
@@ -21,19 +21,19 @@ DEFAULT_POOL: Final = "default_pool"
 
 
 class LiteralLength(msgspec.Struct, frozen=True, tag_field="kind", tag="literal"):
-    """Mapping over a value that stands in the DAG file."""
+    """Mapping over a value in the DAG file."""
 
     length: int
 
 
 class TaskOutput(msgspec.Struct, frozen=True, tag_field="kind", tag="task"):
-    """Mapping over the return value of a task (of all its instances, when it is mapped itself)."""
+    """Mapping over the return value of a task (of all its instances, if it is mapped itself)."""
 
     task_id: str
 
 
 class Zipped(msgspec.Struct, frozen=True, tag_field="kind", tag="zip"):
-    """As long as the shortest input, or the longest where there is a fill value."""
+    """As long as the shortest input, or as the longest if there is a fill value."""
 
     inputs: tuple[MapInput, ...]
     longest: bool = False
@@ -51,19 +51,19 @@ MapInput = LiteralLength | TaskOutput | Zipped | Concatenated
 class MappingSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many instances a mapped task or group has: the product of the lengths of its inputs, in order.
 
-    `.map(f)` does not change a length and leaves no trace here. Source: section 26.2.
+    `.map(f)` does not change a length, so it is not stored here. Source: section 26.2.
     """
 
     inputs: tuple[MapInput, ...]
 
 
 class AssetRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An asset (or alias) that a task reads or touches."""
+    """An inlet or outlet of a task: an asset or alias."""
 
     name: str
     uri: str = ""
     is_alias: bool = False
-    kind: str = "asset"  # name or uri: one that another DAG defines
+    kind: str = "asset"  # name or uri: an asset that another DAG defines
     extra: dict[str, Any] = {}  # of the asset itself
 
 
@@ -81,19 +81,19 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One task. Its position in `DagSpec.tasks` is its task index."""
 
     task_id: str
-    operator: str  # the class's name, for people
+    operator: str  # the name of the class, to display
     module: str = ""
     upstream: tuple[str, ...] = ()  # direct upstream task ids, sorted
     group_id: str | None = None  # innermost task group
     trigger_rule: str = "all_success"
     is_async: bool = False  # its execute is a coroutine function: many share one process
-    is_empty: bool = False  # trivial empty task: success without an executor
+    is_empty: bool = False  # trivial empty task: succeeds without an executor
     can_skip_downstream: bool = False  # branch, short circuit, latest only
     has_retry_callback: bool = False
     has_failure_callback: bool = False
     has_success_callback: bool = False
     has_skipped_callback: bool = False
-    starts_deferred: Deferral | None = None  # it begins in this trigger, without a worker
+    starts_deferred: Deferral | None = None  # it starts in this trigger, without a worker
 
     retries: int = 0
     retry_delay: float = 300.0
@@ -129,18 +129,18 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     owner: str = ""
     doc: str | None = None
-    template_fields: dict[str, Any] = {}  # literal values (JSON), for people
+    template_fields: dict[str, Any] = {}  # literal values (JSON), to display
     params: dict[str, Any] = {}
 
 
 class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A task group; `group_id` has its parents' prefixes already."""
+    """A task group; `group_id` includes the prefixes of its parents."""
 
     group_id: str
     parent_id: str | None = None
     tooltip: str = ""
     mapping: MappingSpec | None = None
-    arguments: dict[str, Any] = {}  # what it is mapped over (JSON), for people
+    arguments: dict[str, Any] = {}  # what it is mapped over (JSON), to display
 
 
 class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -153,7 +153,7 @@ class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One DAG as the scheduler knows it."""
+    """One DAG as the scheduler sees it."""
 
     dag_id: str
     timetable: AnyTimetable = NullTimetable()
@@ -170,7 +170,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_paused_upon_creation: bool | None = None
     allowed_run_types: tuple[str, ...] | None = None  # None: all
     params: dict[str, ParamSpec] = {}
-    param_order: tuple[str, ...] = ()  # their names as the author ordered them: the JSON has them by name
+    param_order: tuple[str, ...] = ()  # their names in the author's order: in the JSON they are sorted
     tags: tuple[str, ...] = ()  # sorted
     owner: str = ""
     description: str | None = None
@@ -193,7 +193,7 @@ def encode_spec(spec: DagSpec) -> bytes:
 def decode_spec(document: bytes | str) -> DagSpec:
     """The DAG of a stored document, its params in their author's order.
 
-    Raises msgspec.ValidationError for one that is not ours.
+    Raises msgspec.ValidationError for an invalid document.
     """
     spec = _DECODER.decode(document)
     if not spec.param_order:

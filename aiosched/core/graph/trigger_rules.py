@@ -1,7 +1,7 @@
-"""When the states of a task's direct upstreams let it run, or settle it.
+"""When the states of a task's direct upstreams allow it to run, or settle it.
 
-Lives here: the counts of finished upstreams and the truth table, one small function per
-rule. Does not live here: who the upstreams are (graph.py), the rules about earlier runs.
+Lives here: the counts of finished upstreams and the truth table, one small function per rule. Does not live here: which
+tasks are upstreams (graph.py), the rules about earlier runs.
 Source: the semantics reference, section 5 (and 8.3 for setups further up).
 """
 
@@ -17,7 +17,7 @@ from aiosched.core.values.states import TaskState
 
 
 class TriggerRule(StrEnum):
-    """What a task asks of its direct upstreams before it runs."""
+    """What a task requires of its direct upstreams before it runs."""
 
     ALL_SUCCESS = "all_success"
     ALL_FAILED = "all_failed"
@@ -35,7 +35,7 @@ class TriggerRule(StrEnum):
 
     @classmethod
     def parse(cls, name: str) -> TriggerRule:
-        """The rule called `name`, old aliases included; DagError naming the nearest rule otherwise."""
+        """The rule with that name or old alias; raises DagError naming the nearest rule."""
         return rule_named(cls, _ALIASES.get(name, name), "trigger rule")
 
 
@@ -45,7 +45,7 @@ _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class TriggerVerdict(Enum):
-    """What the rule says now. The last three settle the task in the state of that name."""
+    """The current verdict of a rule. The last three settle the task in the state of that name."""
 
     RUN = "run"
     WAIT = "wait"
@@ -73,10 +73,10 @@ RUN, WAIT, SKIPPED, UPSTREAM_FAILED = (
 
 
 class StateCounts:
-    """How many direct upstream instances finished, by state. Mutable, one per waiting task instance.
+    """The number of finished direct upstream instances by state. Mutable, one per waiting task instance.
 
-    `done` is the sum of the five states. The setup counts are the same restricted to setup
-    tasks. The hot path may increment the attributes itself: `success` together with `done`.
+    `done` is the sum of the five states. The setup counts are the same restricted to setup tasks. The hot path can
+    increment the attributes itself: `success` together with `done`.
     """
 
     __slots__ = ("done", "failed", "removed", "skipped", "skipped_setup", "success", "success_setup", "upstream_failed")
@@ -90,7 +90,7 @@ class StateCounts:
         self.success_setup = self.skipped_setup = 0
 
     def add(self, state: TaskState, *, is_setup: bool = False, by: int = 1) -> None:
-        """Count an upstream that reached `state`; unfinished states count nothing. `by=-1` takes it back."""
+        """Count an upstream that reached `state`; unfinished states are not counted. `by=-1` reverts it."""
         if state is TaskState.SUCCESS:
             self.success += by
             if is_setup:
@@ -130,11 +130,11 @@ class StateCounts:
 def judge(
     rule: TriggerRule, counts: StateCounts, total: int, total_setup: int = 0, map_index: int = -1
 ) -> TriggerVerdict:
-    """What `rule` says of a task instance with `total` direct upstream instances, of which `counts` finished.
+    """The verdict of `rule` on a task instance with `total` direct upstream instances, of which `counts` have finished.
 
-    Settling comes before running, and happens as soon as it is certain: a task with an
-    upstream that failed does not wait for the others. A task without upstreams runs.
-    `total_setup` counts the upstreams that are setups, `map_index` is the task's own.
+    Settling takes precedence over running, and happens as soon as it is certain: a task with a failed upstream does not
+    wait for the others. A task without upstreams runs. `total_setup` counts the upstreams that are setups, `map_index`
+    is the instance's own.
 
     Source: the semantics reference, section 5.2.
     """
@@ -144,15 +144,15 @@ def judge(
 
 
 def judge_setups(counts: StateCounts, total: int, map_index: int = -1) -> TriggerVerdict:
-    """What the relevant setups that are no direct upstreams say of a normal task (`Graph.indirect_setups`).
+    """The verdict on a normal task of its relevant setups that are not direct upstreams (`Graph.indirect_setups`).
 
-    When this settles the task, its trigger rule does not apply. Source: section 8.3.
+    If it settles the task, the trigger rule does not apply. Source: section 8.3.
     """
     return _all_success(counts, total, 0, map_index) if total else RUN
 
 
 def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "upstream") -> str:
-    """One line for people: how far the upstreams are, in the terms of the rule. `noun` names the upstreams."""
+    """The progress of the upstreams in terms of the rule, as one line of text. `noun` names the upstreams."""
     if total == 0:
         return "no upstreams"
     if rule is TriggerRule.ALWAYS:
@@ -173,7 +173,7 @@ def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "
     return f"{text}; {', '.join(others)}" if others else text
 
 
-# One function per rule: settling tests in the order of the table, then the test to run.
+# One function per rule: the tests that settle in the order of the table, then the test to run.
 Judge = Callable[[StateCounts, int, int, int], TriggerVerdict]
 
 

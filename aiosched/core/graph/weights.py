@@ -1,4 +1,4 @@
-"""Effective priority weights: which tasks go first when slots are short.
+"""Effective priority weights: which tasks go first when slots are scarce.
 
 Source: the semantics reference, section 18.2.
 """
@@ -18,7 +18,7 @@ Edges = Sequence[Sequence[int]]  # for each task index its direct neighbours in 
 
 
 class WeightRule(StrEnum):
-    """Which weights add to a task's own."""
+    """Which weights are added to a task's own."""
 
     DOWNSTREAM = "downstream"
     UPSTREAM = "upstream"
@@ -26,7 +26,7 @@ class WeightRule(StrEnum):
 
     @classmethod
     def parse(cls, name: str) -> WeightRule:
-        """The rule called `name`; DagError naming the nearest one otherwise."""
+        """The rule with that name; raises DagError naming the nearest one."""
         return rule_named(cls, name, "weight rule")
 
 
@@ -35,7 +35,7 @@ def effective_weights(
 ) -> tuple[int, ...]:
     """The priority weight of each task: its own, plus those of all distinct descendants or ancestors.
 
-    `order` is topological (upstreams first). Results are capped to signed 32 bits.
+    `order` is topological (upstreams first). Results are capped to signed 32-bit integers.
     """
     used = set(rules)
     below = sums_of_reachable(own, downstream, upstream, reversed(order)) if WeightRule.DOWNSTREAM in used else own
@@ -45,17 +45,16 @@ def effective_weights(
 
 
 def capped(weight: int) -> int:
-    """`weight`, or the nearest number that 32 bits hold."""
+    """`weight`, or the nearest signed 32-bit integer."""
     return max(MIN_WEIGHT, min(MAX_WEIGHT, weight))
 
 
 def sums_of_reachable(own: Sequence[int], ahead: Edges, behind: Edges, order: Iterable[int]) -> list[int]:
-    """For each task the sum of `own` over itself and everything reachable by `ahead`, each counted once.
+    """For each task the sum of `own` over itself and every task reachable by `ahead`, each counted once.
 
-    `order` visits a task after all tasks ahead of it. Sets are integers with one bit a
-    task, and a set is let go once every task behind has used it: a chain of any length
-    holds one at a time. Weights are summed by binary digit: the digit's value times the
-    number of reachable tasks that have it, so equal weights cost one bit count a task.
+    `order` visits a task after all tasks ahead of it. Sets are integers with one bit per task, and a set is dropped
+    once every task after it has used it: a chain of any length holds one at a time. Weights are summed by binary digit:
+    the digit's value times the number of reachable tasks that have it, so equal weights cost one bit count per task.
     """
     lowest = min(own, default=0)
     digits = _masks([weight - lowest for weight in own])
@@ -79,7 +78,7 @@ def sums_of_reachable(own: Sequence[int], ahead: Edges, behind: Edges, order: It
 
 
 def _masks(weights: Sequence[int]) -> list[tuple[int, int]]:
-    """For each binary digit that occurs: its value, and the set of tasks whose weight has it."""
+    """Each binary digit that occurs: its value, and the set of tasks whose weight has it."""
     masks = []
     for digit in range(max(weights, default=0).bit_length()):
         members = "".join("1" if weight >> digit & 1 else "0" for weight in reversed(weights))

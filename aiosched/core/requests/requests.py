@@ -1,8 +1,8 @@
-"""What may be asked of the owner of a DAG: one struct for each verb, tagged by it. Pure.
+"""Requests to the owner of a DAG: one struct for each verb, tagged by it. Pure.
 
-The fields have the names of the stored arguments (stored.py), but for those that Python reserves: `from` and `to`
-are `first` and `final`. Everybody who asks builds one of these: the command line, `Client`'s API, `Scheduler` and
-`World`; the owner gets it back. What a verb does stands where it is applied (scheduler/requests). Instants are aware.
+The fields have the names of the stored arguments (stored.py), except that `from`, a reserved word, is `first`, and `to`
+is `final`. Every caller builds one of these: the command line, `Client`'s API, `Scheduler` and `World`; the owner
+decodes it again. What a verb does is described where it is applied (scheduler/requests). Instants are aware.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from aiosched.core.values.states import RunState, TaskState
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb"):
-    """Something that is asked of an owner."""
+    """A request to an owner."""
 
 
 class Trigger(Request, frozen=True, kw_only=True, tag="trigger"):
-    """Make a run. `triggered_by` is stored with the run: cli, api, operator."""
+    """Create a run. `triggered_by` is stored with the run: cli, api, operator."""
 
     conf: dict[str, Any] = {}
     logical_date: datetime | None = None
@@ -50,18 +50,18 @@ class DeleteDag(Request, frozen=True, kw_only=True, tag="delete_dag"):
 
 
 class EmitAsset(Request, frozen=True, kw_only=True, tag="emit_asset"):
-    """Make an event of an asset. It is about no DAG: the owner of the partition of the asset's name applies it."""
+    """Create an event of an asset. It concerns no DAG: the owner of the partition of the asset's name applies it."""
 
     name: str
     extra: dict[str, Any] = {}
 
 
 class TaskChange(Request, frozen=True, kw_only=True):
-    """A change of task instances, those of all runs and all tasks where none are named.
+    """A change of task instances: of all runs and all tasks unless some are named.
 
-    Without `run_ids` the runs with a logical date in [first, final] are meant, without those too all runs; `past`
-    and `future` add the runs before and after those named, by logical date. `pattern` is a regular expression for
-    task ids. With `dry_run` nothing is changed.
+    Without `run_ids` the runs with a logical date in [first, final] are selected, and without those all runs; `past`
+    and `future` add the runs before and after those named, by logical date. `pattern` is a regular expression for task
+    ids. With `dry_run` nothing is changed.
     """
 
     run_ids: tuple[str, ...] | None = None
@@ -76,13 +76,13 @@ class TaskChange(Request, frozen=True, kw_only=True):
     only_running: bool = False
     past: bool = False
     future: bool = False
-    prevent_running: bool = False  # refuse where some are running, instead of stopping them
-    newest_version: bool = False  # move their runs to the newest version of the DAG before
+    prevent_running: bool = False  # refuse if some are running, instead of stopping them
+    newest_version: bool = False  # first move their runs to the newest version of the DAG
     dry_run: bool = False
 
 
 class Clear(TaskChange, frozen=True, kw_only=True, tag="clear"):
-    """Let task instances run again."""
+    """Clear task instances, so that they run again."""
 
 
 class MarkTasks(TaskChange, frozen=True, kw_only=True, tag="mark_tasks"):
@@ -108,7 +108,7 @@ class SetNote(Request, frozen=True, kw_only=True, tag="set_note"):
 
 
 class BackfillCreate(Request, frozen=True, kw_only=True, tag="backfill_create"):
-    """Create the runs of past dates, both inclusive. With `dry_run` nothing is made."""
+    """Create the runs of past dates, both inclusive. With `dry_run` nothing is created."""
 
     first: datetime = msgspec.field(name="from")
     final: datetime = msgspec.field(name="to")
@@ -132,6 +132,6 @@ class BackfillResume(Request, frozen=True, kw_only=True, tag="backfill_resume"):
 
 
 class BackfillCancel(Request, frozen=True, kw_only=True, tag="backfill_cancel"):
-    """Let the queued runs of a backfill fail; running ones go on."""
+    """Fail the queued runs of a backfill; running ones continue."""
 
     id: int

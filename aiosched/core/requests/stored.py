@@ -1,7 +1,7 @@
 """Requests as they are stored: a verb, and its arguments as a JSON object. Pure.
 
-Rows of released versions stay readable: an argument that is missing or null has its default, unknown ones are
-ignored, a flag may be any value. Does not live here: whether what is asked for is possible (its owner says so).
+Rows of released versions stay readable: an argument that is missing or null has its default, unknown arguments are
+ignored, a flag can be any value. Does not live here: whether a request is possible (its owner decides).
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from aiosched.errors import DagError, Refused
 
 
 class _Kind(NamedTuple):
-    """What an argument may be: in words, and how it is read; `read` raises TypeError, ValueError or DagError."""
+    """A kind of argument: its description, and how it is read; `read` raises TypeError, ValueError or DagError."""
 
     words: str
     read: Callable[[Any], Any]
 
 
 class _Argument(NamedTuple):
-    """An argument of a verb: its field, the name under which it is stored, and what it may be."""
+    """An argument of a verb: its field, the name under which it is stored, and its kind."""
 
     field: str
     name: str
@@ -59,7 +59,7 @@ def verb_of(kind: type[Request]) -> str:
 
 
 def _exactly(*types: type) -> Callable[[Any], Any]:
-    """Read a value of one of these types as it is."""
+    """Accept a value of one of these types unchanged."""
 
     def read(value: Any) -> Any:
         if type(value) not in types:
@@ -119,7 +119,7 @@ _ARGUMENTS: Final = MappingProxyType({verb: _arguments(kind) for verb, kind in R
 
 
 def encode(request: Request) -> tuple[str, dict[str, Any]]:
-    """The verb of a request and its arguments for a JSON object; what has its default is left out.
+    """The verb of a request and its arguments for a JSON object; arguments with their default are left out.
 
     Raises Refused, with exit code 2, for a JSON object out of bounds.
     """
@@ -136,7 +136,7 @@ def encode(request: Request) -> tuple[str, dict[str, Any]]:
 def decode(verb: str, args: Mapping[str, Any]) -> Request:
     """The request of this verb and these arguments.
 
-    Raises Refused for a verb that there is not, and, with exit code 2, for an argument that cannot be used.
+    Raises Refused for an unknown verb and, with exit code 2, for an invalid argument.
     """
     kind = REQUESTS.get(verb)
     if kind is None:
@@ -152,7 +152,7 @@ def decode(verb: str, args: Mapping[str, Any]) -> Request:
 
 
 def read_argument(kind: type[Request], field: str, value: object) -> Any:
-    """The value of one field, for whoever builds a request of a text that a person gave. Raises Refused as `decode`."""
+    """The value of one field of a request that is built from a user's text. Raises Refused as `decode` does."""
     verb = verb_of(kind)
     (argument,) = [each for each in _ARGUMENTS[verb] if each.field == field]
     return _read(verb, argument, value)

@@ -1,12 +1,12 @@
-"""One unfinished run in memory: which tasks may start, which are settled, when the run is done.
+"""One unfinished run in memory: which tasks can start, which are settled, when the run is done.
 
-Lives here: every decision about a run's task instances, as plain code without I/O; the cost
-of a decision is proportional to what changed. Does not live here: the rows (instances.py), which tasks are finished and
-what follows by the rules (upstream_counts.py, trigger_rules.py), which get a slot (slots.py), storing what was decided
+Lives here: every decision about a run's task instances, as plain code without I/O; the cost of a decision is
+proportional to what changed. Does not live here: the rows (instances.py), which tasks are finished and what follows
+from the rules (upstream_counts.py, trigger_rules.py), which tasks get a slot (slots.py), storing decisions
 (scheduler/journal/journal.py).
 
-A board is a cache of rows. What its decisions require is collected in `Board.effects` until the caller takes it: store
-the changed rows, queue the ready ones, set timers, stop attempts.
+A board is a cache of rows. The effects of its decisions are collected in `Board.effects` until the caller takes them:
+store the changed rows, queue the ready ones, set timers, stop attempts.
 
 Source: the semantics reference, sections 2, 4, 7, 8, 9, 21.1, 22, 28.5 and 34.
 """
@@ -51,7 +51,7 @@ _SETTLING: Final = {
 class Board(ManualChanges, Expansion):
     """See the module docstring. `instances` are the run's rows, in any order.
 
-    A task without a row (its own dates exclude the run) counts as absent: nobody waits for it.
+    A task without a row (its own dates exclude the run) counts as absent: no task waits for it.
     """
 
     __slots__ = ()
@@ -59,7 +59,7 @@ class Board(ManualChanges, Expansion):
     # -- what happens -----------------------------------------------------------------------
 
     def start(self, now: datetime) -> None:
-        """The run starts (or is read from the database): evaluate every task."""
+        """The run starts (or was read from the database): evaluate every task."""
         if self.run.state is RunState.QUEUED:
             self.run.state = RunState.RUNNING
             self.run.start_date = now
@@ -85,36 +85,36 @@ class Board(ManualChanges, Expansion):
         self._pending.instances.update((i, None) for i in self if i.state in SCHEDULABLE)
 
     def pause(self) -> None:
-        """The DAG is paused: nothing more begins, expands, or is called a deadlock (9.5)."""
+        """The DAG is paused: nothing more starts, expands, or counts as a deadlock (9.5)."""
         self.is_paused = True
 
     def unpause(self) -> None:
-        """The DAG is not paused any more: what was held back, and timers that have passed, act now."""
+        """The DAG is no longer paused: held-back instances and overdue timers take effect now."""
         self.is_paused = False
         self._evaluate_all_later()
 
     def recall(self, instance: Instance, skipped: Iterable[str]) -> None:
-        """Remember what a finished branch had decided (7.4): the ids of the downstreams that it skips.
+        """Restore the decision of a finished branch (7.4): the ids of the downstreams that it skips.
 
-        For a run that is read from the database: the decision is stored as the branch's XCom
-        `SKIPPED_DOWNSTREAM`, a JSON list. Call it before `evaluate`.
+        For a run that was read from the database: the decision is stored as the branch's XCom `SKIPPED_DOWNSTREAM`, a
+        JSON list. Call it before `evaluate`.
         """
         index = self.graph.index
         self._remember_decision(instance, frozenset(index[task_id] for task_id in skipped if task_id in index))
 
     @property
     def past(self) -> Past | None:
-        """What is known of the runs before; None: not needed, or not known yet."""
+        """What is known about earlier runs; None: not needed, or not known yet."""
         return self._past
 
     def set_past(self, past: Past | None) -> None:
-        """Set the runs before this one; until then tasks that depend on them wait."""
+        """Set what is known about earlier runs; until then, tasks that depend on them wait."""
         self._past = past
         if self.graph.lookback is not None:
             self._release_held_back(self.graph.lookback.tasks)
 
     def past_changed(self, task_ids: Iterable[str]) -> None:
-        """Instances of these tasks in the run before have ended there, or begin anew."""
+        """Instances of these tasks in the previous run have ended, or start again."""
         if self.graph.lookback is not None:
             concerned = self.graph.lookback.concerned
             self._release_held_back({task for task_id in task_ids for task in concerned.get(task_id, ())})
@@ -135,7 +135,7 @@ class Board(ManualChanges, Expansion):
             self._resume(instance, now)
 
     def lose_trigger(self, instance: Instance, now: datetime) -> None:
-        """The deferral of an instance is not stored any more: it resumes by failing."""
+        """The deferral of an instance is no longer stored: it resumes by failing."""
         if self.deferrals.vanished(self.effects, instance, self.key(instance)):
             self._resume(instance, now)
 
@@ -149,11 +149,11 @@ class Board(ManualChanges, Expansion):
             self.effects.sources.append(source)
 
     def begins_deferred(self, instance: Instance) -> bool:
-        """Whether `instance`, which is ready, begins in its trigger, and has not yet done so in this try (25.6)."""
+        """Whether `instance`, which is ready, starts in its trigger, and has not yet done so in this try (25.6)."""
         return self.graph.tasks[instance.task].starts_deferred is not None and instance not in self.deferrals
 
     def defer(self, instance: Instance, now: datetime) -> None:
-        """The critical section lets `instance` begin in its trigger, without a worker (25.6)."""
+        """The critical section lets `instance` start in its trigger, without a worker (25.6)."""
         instance.start_date = instance.start_date or now
         instance.queued_at = instance.queued_by = instance.reason = None
         self.deferrals.begin(self.effects, instance, first_deferral(self.graph.tasks[instance.task]), now)
@@ -245,7 +245,7 @@ class Board(ManualChanges, Expansion):
             self._lose(instance, report, now)
 
     def time_out(self, now: datetime) -> None:
-        """The run exceeded its `dagrun_timeout` (21.1): it fails, all that is unfinished is skipped, teardowns too."""
+        """The run exceeded its `dagrun_timeout` (21.1): it fails, unfinished instances are skipped, teardowns too."""
         if self.finished:
             return
         callbacks = dag_callback(self.graph, self, RunState.FAILED, "timed_out")
@@ -284,7 +284,7 @@ class Board(ManualChanges, Expansion):
         self._conclude(now)
 
     def _decide(self, task: int, now: datetime) -> None:
-        """Decide on the instances of `task` that wait for their dependencies, if these have changed (section 4)."""
+        """Decide on the instances of `task` that wait for their dependencies, if those have changed (section 4)."""
         instances = self._upstream_counts.of(task)
         if len(instances) == 1:
             if instances[0].state in SCHEDULABLE:
@@ -300,7 +300,7 @@ class Board(ManualChanges, Expansion):
                 self._decide_instance(instance, verdict or self._upstream_counts.judge(instance), now)
 
     def _decide_instance(self, instance: Instance, verdict: TriggerVerdict, now: datetime) -> None:
-        """Decide on one instance that waits, by what its dependencies say together."""
+        """Decide on one waiting instance, by the combined verdict of its dependencies."""
         branch = self.branch_against(instance) if instance.task in self._decided else None
         skips = branch is not None or verdict is TriggerVerdict.SKIPPED
         if (skips or verdict is TriggerVerdict.RUN) and self._held_by_past(instance, skips=skips):
@@ -317,7 +317,7 @@ class Board(ManualChanges, Expansion):
             self._settle(instance, _SETTLING[verdict], now, self._upstream_counts.why_settled(instance))
 
     def _held_by_past(self, instance: Instance, *, skips: bool) -> bool:
-        """Whether the run before keeps `instance` waiting; a skip waits for it only where the task says so (6.4)."""
+        """Whether the previous run keeps `instance` waiting; a skip waits for it only if the task says so (6.4)."""
         lookback, task = self.graph.lookback, instance.task
         if lookback is None or (skips and not self.graph.tasks[task].wait_for_past_depends_before_skipping):
             return False
@@ -380,7 +380,7 @@ class Board(ManualChanges, Expansion):
                 self._lengths.learn_value(instance, report.map_length, value.value)
 
     def _end_try(self, instance: Instance, report: Report, now: datetime) -> None:
-        """A try has ended: success, skipped or failed. Callbacks are asked for where no worker has run them."""
+        """A try has ended: success, skipped or failed. Callbacks are requested if no worker has run them."""
         instance.end_date = report.at
         instance.reason = report.reason
         succeeded = report.outcome is Outcome.SUCCESS
@@ -393,7 +393,7 @@ class Board(ManualChanges, Expansion):
         self._set(instance, TaskEvent.RETURNED if succeeded else TaskEvent.SKIPPED_ITSELF)
 
     def _skip_downstream(self, branch: Instance, skipped: frozenset[int], now: datetime) -> None:
-        """Carry out a decision and keep it (7.4); one of a mapped instance is about its own map index (36).
+        """Carry out a decision and keep it (7.4); that of a mapped instance applies to its own map index (36).
 
         It is kept for direct downstreams, and for others that have to wait for the past before they are skipped (6.4).
         """
@@ -451,7 +451,7 @@ class Board(ManualChanges, Expansion):
             self._fail_fast(instance, now)
 
     def _fail_fast(self, failed: Instance, now: datetime) -> None:
-        """22.5 and decision 13: the run will fail; all others end now, teardowns and mapped siblings apart."""
+        """22.5 and decision 13: the run will fail; all others end now, except teardowns and mapped siblings."""
         self._expect_failure(str(TASK_FAILURE.reason))
         because = f"{self.graph.task_ids[failed.task]} failed (fail_fast)"
         for instance in self:
@@ -475,7 +475,7 @@ class Board(ManualChanges, Expansion):
         self._set(instance, TaskEvent.LOST)
 
     def _requeue(self, instance: Instance, report: Report, now: datetime) -> None:
-        """Its executor never began it (20.4): the same try waits for a slot again."""
+        """Its executor never started it (20.4): the same try waits for a slot again."""
         if instance.state is not TaskState.QUEUED:
             self._lose(instance, report, now)
             return

@@ -1,8 +1,8 @@
-"""Which callbacks the scheduler asks for, and the task instance that they show.
+"""Which callbacks the scheduler requests, and the task instance that they show.
 
-Pure. A request is stored in the transaction that stores what it is about (db/statements/outbox.py), and
-delivered after it (scheduler/effects/outbox.py). Callbacks of tries that a worker ran to their end are
-not asked for here: the worker ran them.
+Pure. A request is stored in the transaction that stores its reason (db/statements/outbox.py), and delivered after the
+commit (scheduler/effects/outbox.py). Callbacks of tries that a worker ran to the end are not requested here: the worker
+ran them.
 
 Source: the semantics reference, sections 23.1 and 23.2, and section 34 decision 14.
 """
@@ -20,7 +20,7 @@ from aiosched.core.values.states import FINISHED, RunState, TaskState
 
 BY_A_USER: Final = frozenset(
     {"cancelled", "marked", "marked_success"}
-)  # reasons of runs that a person ended: no callback
+)  # reasons of runs that a user ended: no callback
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -29,7 +29,7 @@ def dag_callback(
 ) -> Sequence[CallbackRequest]:
     """The request for a run that ends now; empty when its DAG has no such callback, or a user ended the run.
 
-    Of a run that times out give the instances as they were before they were skipped.
+    For a run that times out, pass the instances as they were before they were skipped.
     """
     failed = state is RunState.FAILED
     spec = graph.spec
@@ -43,7 +43,7 @@ def dag_callback(
 
 
 def task_callback(graph: Graph, instance: Instance, kind: str) -> Sequence[CallbackRequest]:
-    """The request for a try that ended without a worker that could run its callbacks; its reason is the instance's.
+    """The request for a try that ended without a worker to run its callbacks; its reason is the instance's.
 
     `kind` is how it ended: task_success, task_skipped, task_failure or task_retry.
     """

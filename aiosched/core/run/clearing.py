@@ -1,4 +1,4 @@
-"""Which task instances a user means by "clear this" or "mark that".
+"""Which task instances a request to clear or mark selects.
 
 Pure. Does not live here: what clearing and marking do to them (manual_changes.py).
 Source: the semantics reference, section 28.1.
@@ -27,11 +27,11 @@ def select_tasks(
     upstream: bool = False,
     downstream: bool = False,
 ) -> frozenset[int]:
-    """The indexes of the tasks that are meant.
+    """The indexes of the selected tasks.
 
-    `task_ids` are ids of tasks, or of task groups, which mean all their tasks; `pattern` is a
-    regular expression that task ids are searched for. Without both: all tasks. `upstream`
-    and `downstream` add everything before and behind the tasks found.
+    `task_ids` are ids of tasks, or of task groups, which select all their tasks; `pattern` is a regular expression to
+    be found in task ids. Without both: all tasks. `upstream` and `downstream` add all tasks upstream and downstream of
+    the tasks found.
 
     Raises DagError for an id that the DAG does not have (naming the nearest), and for a
     pattern that is not a regular expression.
@@ -64,11 +64,11 @@ def choose(
     map_index: int | None = None,
     with_scopes: bool = True,
 ) -> list[Instance]:
-    """Of the `instances` of a run (its board, or its rows) those that are meant, in their order.
+    """Of the `instances` of a run (its board, or its rows) those that are selected, in their order.
 
-    They are those of `tasks`. `only_failed`: failed and upstream-failed ones; `only_running`: running ones;
-    both: either. `map_index` None means every index; -1 is the index of a task that is not mapped.
-    `with_scopes`: what belongs to them is meant, too, whatever its state and index (`belonging`).
+    These are instances of `tasks`. `only_failed`: failed and upstream-failed ones; `only_running`: running ones; both:
+    either. `map_index` None means every index; -1 is the index of a task that is not mapped. `with_scopes`: their
+    setups and teardowns are selected, too, whatever their state and index (`belonging`).
     """
     rows = list(instances)
     states = (FAILURES if only_failed else frozenset()) | (_RUNNING if only_running else frozenset())
@@ -85,11 +85,11 @@ def choose(
 
 
 def belonging(graph: Graph, upstream_counts: UpstreamCounts, instances: Iterable[Instance]) -> set[Instance]:
-    """The setups and teardowns without which `instances` must not run again.
+    """The setups and teardowns without which `instances` must not be rerun.
 
-    To a task belong the setups whose scope it is in, with their teardowns; to a setup its teardowns; and what
-    belongs to those. In a mapped group they are those of the same index (of every index where groups are nested
-    and their sizes are not known).
+    For a task these are the setups whose scope it is in, with their teardowns; for a setup its teardowns; and in turn
+    those of all these. In a mapped group they are those of the same index (of all indexes if groups are nested and
+    their sizes are unknown).
     """
     found: set[Instance] = set()
     to_visit = list(instances)

@@ -1,7 +1,7 @@
-"""Which code the tries of a run have run: that of its own version, unless its file has changed since.
+"""Which code the tries of a run ran: that of its version, unless the DAG's file has changed since.
 
-A run keeps the version that it was created with; what its tasks do is what their file says when an attempt
-starts. Only tries that ran other code than that of the run's version are stored.
+A run keeps the version that it was created with; its attempts run the code that the file has when they start. Only
+tries that ran other code than that of the run's version are stored.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from aiosched.core.values.messages import Attempt
 
 @dataclass(slots=True)
 class RunCode:
-    """The code of one unfinished run. Hashes are those of sources (None: not known)."""
+    """The code of one unfinished run. Hashes are source hashes (None: not known)."""
 
     run: int
     pinned: str | None  # of the run's version
-    newest: str | None  # of the newest version of its DAG: what attempts are to run
+    newest: str | None  # of the newest version of its DAG: the code that attempts are to run
     version_id: int | None = None  # that newest version
     ran: dict[Instance, tuple[int, str | None]] = field(default_factory=dict)  # stored last: try and source
-    superseded: dict[Instance, str] = field(default_factory=dict)  # what the try before ran, where it was other code
+    superseded: dict[Instance, str] = field(default_factory=dict)  # what the previous try ran, if it was other code
 
     def begins(self, instance: Instance) -> TrySource | None:
-        """A try begins, or is called again, with the newest code; what to store."""
+        """A try starts, or is called again, with the newest code; returns what to store."""
         if self.newest == self.pinned and not self.ran:
             return None
         number, source = self.ran.get(instance, (0, None))
@@ -35,7 +35,7 @@ class RunCode:
         return self._note(instance, self.newest)
 
     def ended(self, instance: Instance, source: str) -> TrySource | None:
-        """Its worker reports what it ran; what to store when that is different from what is known."""
+        """Its worker reports what it ran; returns what to store if that differs from what is known."""
         if source == self.pinned and not self.ran:
             return None
         return self._note(instance, source)
@@ -52,7 +52,7 @@ class RunCode:
 
 
 def newer_code(attempt: Attempt, source: str | None) -> str | None:
-    """For the log of a retry that runs `source`: that it is not what the try before ran; None when it is."""
+    """A log line for a retry that runs other code (`source`) than the previous try; None if it is the same."""
     number, run = attempt.key.try_number, attempt.run
     before = attempt.superseded or run.source_hash
     if number < 2 or source is None or before is None or source == before:

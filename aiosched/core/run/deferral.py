@@ -1,8 +1,8 @@
-"""What the deferred task instances of a run wait for, and how they resume. Pure.
+"""The deferrals of a run's task instances: what they wait for, and how they resume. Pure.
 
-Does not live here: their states (board.py), the rows (db/statements/triggers.py), who runs the triggers
+Does not live here: their states (board.py), the rows (db/statements/triggers.py), running the triggers
 (scheduler/effects/triggers.py). A trigger is an attempt without a slot; its key is that of the try with the number
-negated, so that a trigger that is being stopped is never taken for the try that resumes.
+negated, so that a trigger that is being stopped is never mistaken for the try that resumes.
 
 Source: the semantics reference, section 25.
 """
@@ -20,7 +20,7 @@ from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.values.messages import AttemptKey, Deferral, Outcome, Report, Resume
 from aiosched.core.values.states import TaskState
 
-MAX_TRIGGER_LOSSES: Final = 3  # how often in a row a trigger may die with its process
+MAX_TRIGGER_LOSSES: Final = 3  # how often in a row a trigger can die with its process
 NOT_STORED: Final = "what it waited for is not stored"
 _TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
 
@@ -38,7 +38,7 @@ class Deferred:
     losses: int = 0
 
     def fired(self, report: Report) -> Resume:
-        """How the task resumes after its trigger ended: with the event, or by failing."""
+        """How the task resumes after its trigger has ended: with the event, or by failing."""
         method, kwargs = self.deferral.next_method, self.deferral.next_kwargs
         if report.outcome is Outcome.TRIGGERED:
             return Resume(next_method=method, next_kwargs=kwargs, event=report.event or "null")
@@ -48,7 +48,7 @@ class Deferred:
         return Resume(next_method=method, next_kwargs=kwargs, error=error)
 
     def timed_out(self) -> Resume:
-        """How the task resumes when the trigger did not fire in time."""
+        """How the task resumes if the trigger did not fire in time."""
         seconds = self.deferral.timeout
         error = "Trigger timeout" if seconds is None else f"Trigger timeout: no event within {seconds:g} s"
         return Resume(
@@ -57,15 +57,16 @@ class Deferred:
 
 
 class Deferrals(dict[Instance, Deferred]):
-    """The deferrals of one run. What has to be done about them goes into the board's effects. A deferral is kept from
-    the report of the try that deferred to the end of the try that resumed, so that every start of that gets its
-    `resume`.
+    """The deferrals of one run; what has to be done about them is added to the board's effects.
+
+    A deferral is kept from the report of the try that deferred to the end of the try that resumed, so that every start
+    of that try gets its `resume`.
     """
 
     __slots__ = ()
 
     def resume_of(self, instance: Instance) -> Resume | None:
-        """How the next call of the task resumes; None: it begins."""
+        """How the next call of the task resumes; None: it starts."""
         waited = self.get(instance)
         return None if waited is None else waited.resume
 
@@ -74,13 +75,13 @@ class Deferrals(dict[Instance, Deferred]):
         self[instance] = waited
 
     def begin(self, effects: Effects, instance: Instance, deferral: Deferral, now: datetime) -> None:
-        """The task asks to wait; an earlier deferral that it resumed from is replaced."""
+        """The task defers; an earlier deferral that it resumed from is replaced."""
         self[instance] = Deferred(deferral, _timeout_at(deferral, now))
         effects.deferrals[instance] = None
         self.wait(effects, instance)
 
     def wait(self, effects: Effects, instance: Instance) -> bool:
-        """Request the trigger, and a timer for its timeout; whether there is something to wait for.
+        """Request the trigger, and a timer for its timeout; returns whether there is something to wait for.
 
         There always is. If its row is missing, the task resumes by failing, under its usual rules for retries.
         """
@@ -98,7 +99,7 @@ class Deferrals(dict[Instance, Deferred]):
         return True
 
     def answered(self, effects: Effects, instance: Instance, report: Report) -> bool:
-        """Take the final report of a trigger; whether the task resumes. A lost trigger runs again."""
+        """Apply the final report of a trigger; returns whether the task resumes. A lost trigger runs again."""
         waited = self[instance]
         if report.outcome is Outcome.LOST:
             waited.losses += 1
@@ -109,7 +110,7 @@ class Deferrals(dict[Instance, Deferred]):
         return True
 
     def overdue(self, effects: Effects, instance: Instance, key: AttemptKey, now: datetime) -> bool:
-        """Whether the timeout of a deferral has passed (strictly): then its trigger is stopped, its task resumes."""
+        """Whether the timeout of a deferral has passed (strictly); if so, its trigger is stopped, its task resumes."""
         waited = self.get(instance)
         if waited is None or waited.resume is not None or waited.timeout_at is None or waited.timeout_at >= now:
             return False
@@ -118,7 +119,10 @@ class Deferrals(dict[Instance, Deferred]):
         return True
 
     def vanished(self, effects: Effects, instance: Instance, key: AttemptKey) -> bool:
-        """The row of a deferral is gone: its trigger is stopped, the task resumes by failing; whether it waited."""
+        """The row of a deferral was deleted: its trigger is stopped, the task resumes by failing.
+
+        Returns whether it waited.
+        """
         waited = self.get(instance)
         if instance.state is not TaskState.DEFERRED or waited is None or waited.resume is not None:
             return False
@@ -152,7 +156,7 @@ def _timeout_at(deferral: Deferral, now: datetime) -> datetime | None:
 
 
 def first_deferral(task: TaskSpec) -> Deferral:
-    """What a task waits for that begins in its trigger: at most as long as its execution timeout (25.5)."""
+    """The deferral of a task that starts in its trigger; it lasts at most as long as the execution timeout (25.5)."""
     deferral = task.starts_deferred
     assert deferral is not None
     limits = [seconds for seconds in (deferral.timeout, task.execution_timeout) if seconds is not None]

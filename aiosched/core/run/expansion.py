@@ -1,7 +1,7 @@
-"""How mapped tasks get their instances: expansion, and later changes of their number.
+"""How mapped tasks get their instances: by expansion, and by later changes of their number.
 
-Lives here: the part of a `Board` that makes, removes and restores instances. Does not live
-here: how many there are (mapping.py), when their dependencies are met (upstream_counts.py).
+Lives here: the part of a `Board` that creates, removes and restores instances. Does not live here: how many there are
+(mapping.py), when their dependencies are met (upstream_counts.py).
 Source: the semantics reference, sections 26.4 and 26.5.
 """
 
@@ -21,16 +21,16 @@ class Expansion(RunRows):
     __slots__ = ()
 
     def learn_length(self, task: int, map_index: int, length: int) -> None:
-        """An instance of `task` has returned a value of `length`, for a run that is read from the database.
+        """An instance of `task` has returned a value of `length`, for a run that was read from the database.
 
-        Matters for tasks that others are mapped over: of a mapped one it counts that there is a
-        value, whatever its length. Call it before `resume` or `start`.
+        Matters for tasks that others are mapped over: for a mapped task it only matters that there is a value. Call it
+        before `resume` or `start`.
         """
         if self._lengths is not None:
             self._lengths.learn(task, map_index, length)
 
     def _know_sizes(self) -> None:
-        """The lengths that a run starts or resumes with are known."""
+        """The lengths with which a run starts or resumes are known."""
         if self._lengths is None:
             return
         for task, units in enumerate(self.graph.mappings.units if self.graph.mappings else ()):
@@ -42,11 +42,11 @@ class Expansion(RunRows):
                 self._sizes[task] = sizes
 
     def _take_place(self, instance: Instance, now: datetime) -> bool:
-        """Whether a mapped instance whose dependencies are met may continue under its index.
+        """Whether a mapped instance whose dependencies are met can continue under its index.
 
-        An unexpanded one is expanded first; when the number of instances has changed, they are
-        revised. Then all of them are evaluated again. One whose number of instances is unknown fails when everything
-        else is decided, so that the order of evaluation does not matter.
+        An unexpanded instance is expanded first; if the number of instances has changed, they are revised. Then all of
+        them are evaluated again. If the number of instances is unknown, the instance fails once everything else is
+        decided, so that the order of evaluation does not matter.
         """
         assert self._lengths is not None
         task, sizes = instance.task, self._lengths.sizes(instance.task)
@@ -75,11 +75,11 @@ class Expansion(RunRows):
         return self._lengths is not None and self._lengths.sizes(task) is not None and self._lengths.are_new(task)
 
     def _settle_too_soon(self, now: datetime) -> None:
-        """Nothing else is left to decide: what may run, but not known how often, has failed (26.4, 26.6)."""
+        """Nothing else is left to decide: instances that can run, but whose number is unknown, fail (26.4, 26.6)."""
         waiting, self._pending.too_soon = self._pending.too_soon, {}
         for instance in waiting:
             if instance.state in SCHEDULABLE and instance.map_index < 0 and not self.is_countable(instance.task):
-                reason = "what it maps over was not returned"
+                reason = "the values it is mapped over were not returned"
                 self._settle(instance, TaskEvent.SETTLED_UPSTREAM_FAILED, now, reason)
 
     def _expand(self, instance: Instance, sizes: tuple[int, ...]) -> None:
@@ -102,7 +102,7 @@ class Expansion(RunRows):
         self._evaluate_later(task)
 
     def _create(self, task: int, number: int) -> None:
-        """Make the instances that are missing to `number`."""
+        """Create the instances that are missing up to `number`."""
         retries = self.graph.tasks[task].retries
         for map_index in range(len(self._upstream_counts.of(task)), number):
             instance = Instance(task, map_index, max_tries=retries)

@@ -1,8 +1,8 @@
-"""What people do to a run: clear and mark its task instances, mark it.
+"""Changes of a run by users: clearing and marking its task instances, marking the run.
 
-All of it works on finished runs, too: one with something to do becomes queued again, and is
-stored and started as any queued run. Does not live here: which task instances somebody means
-(clearing.py). Source: the semantics reference, sections 2.3, 2.5 and 28.2 to 28.5.
+They also work on finished runs: if there is something to do again, the run becomes queued, and is stored and started
+like any queued run. Does not live here: which task instances a request selects (clearing.py). Source: the semantics
+reference, sections 2.3, 2.5 and 28.2 to 28.5.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from aiosched.errors import Refused
 CANCELLED: Final = "cancelled"
 MARKED: Final = "marked"
 MARKED_SUCCESS: Final = "marked_success"
-INTENTIONS: Final = {  # reasons of an unfinished run: how it will end, whatever becomes of its tasks
+INTENTIONS: Final = {  # reasons of an unfinished run: how it will end, whatever its tasks do
     CANCELLED: RunState.FAILED,
     MARKED: RunState.FAILED,
     MARKED_SUCCESS: RunState.SUCCESS,
 }
-ENDING: Final = frozenset({TaskState.RESTARTING, TaskState.SHUTDOWN})  # their attempts were told to stop
+ENDING: Final = frozenset({TaskState.RESTARTING, TaskState.SHUTDOWN})  # their attempts were asked to stop
 _MARKS: Final = {
     TaskState.SUCCESS: TaskEvent.MARKED_SUCCESS,
     TaskState.FAILED: TaskEvent.MARKED_FAILED,
@@ -40,17 +40,17 @@ _MARKED_WITH_ITS_RUN: Final = frozenset({TaskState.RUNNING, TaskState.DEFERRED, 
 
 
 class ManualChanges(RunRows):
-    """The part of a `Board` that carries out what people ask for. Evaluate a running board afterwards."""
+    """The part of a `Board` that carries out requests of users. Evaluate a running board afterwards."""
 
     __slots__ = ()
 
     def clear(self, instances: Iterable[Instance], now: datetime) -> None:
-        """Let `instances` run again, with as many retries as they had at first (28.2, 28.3).
+        """Clear `instances`: they run again, with as many retries as at first (28.2, 28.3).
 
-        A running one becomes restarting until its attempt has ended, any other waits for its
-        dependencies; of its last try a row of history remains. A finished run becomes queued,
-        an unfinished one goes on. Nothing given: nothing happens. Raises Refused, before anything
-        is changed, for one that has had all the tries that there can be.
+        A running instance becomes restarting until its attempt has ended, any other waits for its dependencies; its
+        last try is kept as a row of history. A finished run becomes queued, an unfinished run continues. Without
+        instances nothing happens. Raises Refused, before anything is changed, for an instance that has reached the
+        maximum number of tries.
         """
         cleared = [instance for instance in instances if instance.state is not TaskState.RESTARTING]
         self._refuse_too_many_tries(cleared)
@@ -62,11 +62,11 @@ class ManualChanges(RunRows):
             self.run.reason = None  # how an unfinished run was to end once its teardowns are done
 
     def mark(self, instances: Iterable[Instance], state: TaskState, now: datetime) -> list[Instance]:
-        """Give `instances` the state success, failed or skipped; returns those that were in another state (28.4).
+        """Set `instances` to success, failed or skipped; returns those that were in another state (28.4).
 
-        Their attempts are stopped. What had failed behind them is cleared, with its setups and teardowns once
-        these have begun to tear down, and then only a finished run becomes queued again (or when something of it
-        still waits, as after a deadlock).
+        Their attempts are stopped. Failed instances downstream are cleared, with their setups and teardowns if the
+        teardown has already begun. Only then (or if some of its instances still wait, as after a deadlock) does a
+        finished run become queued again.
         """
         marked = [instance for instance in instances if instance.state is not state]
         for instance in marked:
@@ -84,11 +84,11 @@ class ManualChanges(RunRows):
         return marked
 
     def mark_run(self, state: RunState, now: datetime) -> None:
-        """Give the run a state (28.5).
+        """Set the state of the run (28.5).
 
-        Success or failed: finished task instances stay as they are; running, deferred and rescheduled
-        ones get the same state, others are skipped, unfinished teardowns still run, and
-        the run ends when they have. Queued: a finished run starts again with what it has left.
+        Success or failed: finished task instances do not change; running, deferred and rescheduled ones get the same
+        state, others are skipped, unfinished teardowns still run, and the run ends when they have ended. Queued: a
+        finished run starts again with its unfinished instances.
         """
         if state is RunState.QUEUED:
             if self.finished:
@@ -118,7 +118,7 @@ class ManualChanges(RunRows):
             if instance.try_number >= MOST_TRIES:
                 raise Refused(
                     f"{self.graph.task_ids[instance.task]} of run {self.run.run_id!r} has had {instance.try_number:,} "
-                    "tries, as many as there can be: trigger a new run instead of clearing this one again."
+                    "tries, the maximum: trigger a new run instead of clearing this one again."
                 )
 
     def _begin_anew(self, instance: Instance) -> None:
@@ -145,7 +145,7 @@ class ManualChanges(RunRows):
         failed = report.outcome is Outcome.FAILED
         self._remember_try(instance, "lost" if report.outcome is Outcome.LOST else "failed", report)
         self._begin_anew(instance)
-        if failed:  # without the delay of a failure: somebody asked for the next try
+        if failed:  # without the delay after a failure: a user requested the next try
             instance.next_at = report.at
             self.effects.timers.append((report.at + TICK, instance))
         self._set(instance, TaskEvent.FAILED_RETRYABLE if failed else TaskEvent.CLEARED)

@@ -1,4 +1,4 @@
-"""When a run is over, and how it ended.
+"""When a run has ended, and how.
 
 Source: the semantics reference, sections 9.3 and 8.5, and section 34 decision 13.
 """
@@ -33,13 +33,12 @@ def judge_run(
     runnable: bool = True,
     failed_fast: bool = False,
 ) -> RunResult:
-    """What became of a run with these states of its effective leaves (`Graph.leaves`) and `unfinished` instances.
+    """The result of a run with these states of its effective leaves (`Graph.leaves`) and `unfinished` instances.
 
-    Only leaves decide, removed ones excluded; a run without leaves is a success. `armed`
-    and `runnable` are the deadlock test: armed if no unfinished instance is deferred or of a
-    task that `waits_outside`, runnable if anything is ready, under way or has just been
-    settled; a deadlocked run keeps its unfinished instances. `failed_fast`: a final failure
-    set `fail_fast` off, which fails the run whatever became of its leaves.
+    Only leaves decide, except removed ones; a run without leaves is a success. `armed` and `runnable` are the deadlock
+    test: armed if no unfinished instance is deferred or of a task that `waits_outside`, runnable if anything is ready,
+    under way or has just been settled; a deadlocked run keeps its unfinished instances. `failed_fast`: a final failure
+    triggered `fail_fast`, which fails the run whatever the states of its leaves.
     """
     if not unfinished:
         return TASK_FAILURE if failed_fast or any(s in FAILURES for s in leaf_states) else SUCCEEDED
@@ -47,7 +46,7 @@ def judge_run(
 
 
 def waits_outside(task: TaskSpec) -> bool:
-    """Whether the task may have to wait for other runs: such a wait is no deadlock."""
+    """Whether the task may have to wait for other runs: such a wait is not a deadlock."""
     return (
         task.depends_on_past
         or task.wait_for_downstream

@@ -1,7 +1,7 @@
 """The rows of one unfinished run in memory, and how one of them changes.
 
-Lives here: reading them, the primitive changes, and the record of what a change requires. Does not live here: any
-decision (board.py, manual_changes.py), which tasks are finished (upstream_counts.py).
+Lives here: reading them, the primitive changes, and recording their effects. Does not live here: any decision
+(board.py, manual_changes.py), which tasks are finished (upstream_counts.py).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXECUTING: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})
 
 
 class RunRows:
-    """What all parts of a `Board` work on. `instances` are the run's rows, in any order."""
+    """The base of all parts of a `Board`. `instances` are the run's rows, in any order."""
 
     __slots__ = (
         "_decided", "_decisions", "_held_back", "_lengths", "_past", "_pending", "_sizes", "_upstream_counts",
@@ -48,7 +48,7 @@ class RunRows:
         self.graph = graph
         self.run = run
         self.info = info
-        self.is_paused = False  # its DAG is: what runs ends and settles its downstreams, nothing else changes (9.5)
+        self.is_paused = False  # its DAG is: attempts end and settle their downstreams, nothing else (9.5)
         self.code = RunCode(run.key, info.source_hash, info.source_hash)
         self.effects = Effects()
         self.deferrals = Deferrals()
@@ -56,10 +56,10 @@ class RunRows:
         self._pending = Pending()  # what to evaluate
         self._verdicts: dict[int, TriggerVerdict] = {}  # with which all instances of a task were evaluated last
         self._decisions: dict[Instance, frozenset[int]] = {}  # branch -> downstreams that it skips
-        self._decided: dict[int, set[int]] = {}  # tasks that some decision was about -> the branches
+        self._decided: dict[int, set[int]] = {}  # tasks that a decision concerned -> the branches
         self._past: Past | None = None  # None: not needed, or not known yet
-        self._held_back: dict[int, str | None] = {}  # why the past keeps tasks waiting, as far as it was asked
-        self._sizes: dict[int, tuple[int, ...]] = {}  # of mapped tasks whose instances are as these say
+        self._held_back: dict[int, str | None] = {}  # why the past keeps tasks waiting, cached
+        self._sizes: dict[int, tuple[int, ...]] = {}  # of mapped tasks whose instances match these sizes
         self._lengths: Lengths | None = None
         if graph.mappings is not None:
             self._lengths = Lengths(graph.mappings, graph.index, self._upstream_counts.open)
@@ -77,7 +77,7 @@ class RunRows:
         return AttemptKey(self.run.key, instance.task, instance.map_index, instance.try_number)
 
     def attempt(self, instance: Instance) -> Attempt:
-        """What an executor needs to run the instance's current try."""
+        """Everything that an executor needs to run the instance's current try."""
         task = self.graph.tasks[instance.task]
         return Attempt(
             key=AttemptKey(self.run.key, instance.task, instance.map_index, instance.try_number),
@@ -95,7 +95,7 @@ class RunRows:
 
     @property
     def finished(self) -> bool:
-        """Whether the run is over."""
+        """Whether the run has ended."""
         return self.run.state in RUN_FINISHED
 
     @property
@@ -122,7 +122,7 @@ class RunRows:
         return None
 
     def _under_index_of(self, instance: Instance, task: int) -> Sequence[Instance]:
-        """The instances of `task` that share decisions of branches with `instance` (7.4, 36)."""
+        """The instances of `task` that share branch decisions with `instance` (7.4, 36)."""
         mappings, group = self.graph.mappings, self._upstream_counts.of(task)
         if mappings is None or not group or (instance.map_index < 0 and mappings.shared(task, instance.task) == 0):
             return group
@@ -132,7 +132,7 @@ class RunRows:
         return () if found is None else (found,)
 
     def all_succeeded(self, task_id: str) -> bool | None:
-        """Whether all instances of a task are success or skipped; None when it has none in this run."""
+        """Whether all instances of a task are success or skipped; None if it has none in this run."""
         task = self.graph.index.get(task_id)
         if task is None or not self._upstream_counts.of(task):
             return None
@@ -141,12 +141,12 @@ class RunRows:
         )
 
     def waits_for_past(self, task: int) -> str | None:
-        """Why the runs before this one keep a task waiting, one line for people; None when they do not (6)."""
+        """Why earlier runs keep a task waiting, as one line of text; None if they do not (6)."""
         spec = self.graph.tasks[task]
         if not (spec.depends_on_past or spec.wait_for_downstream):
             return None
         if self._past is None:
-            return "the run before is being read"
+            return "the previous run is being loaded"
         if task not in self._held_back:
             downstream = [self.graph.task_ids[down] for down in self.graph.downstream[task]]
             catchup = self.graph.spec.catchup
@@ -155,14 +155,14 @@ class RunRows:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether the runs before this one keep a task waiting that could start otherwise."""
+        """Whether earlier runs keep a task waiting that could otherwise start."""
         return any(reason and self._upstream_counts.open[task] for task, reason in self._held_back.items())
 
     @property
     def stands_still(self) -> bool:
         """Whether no task of the run is active, or will be before something outside of it changes.
 
-        For a run with tasks that depend on the run before, as of its last evaluation.
+        For a run with tasks that depend on the previous run, as of its last evaluation.
         """
         if not self._upstream_counts.unfinished or self._past is None:
             return False
@@ -171,7 +171,7 @@ class RunRows:
         )
 
     def _is_blocked(self, instance: Instance) -> bool:
-        """Whether an instance does not continue by time alone: it waits for the run before, or for its upstream."""
+        """Whether time alone does not make an instance continue: it waits for the previous run or for its upstreams."""
         return instance.state in SCHEDULABLE and (
             self._held_back.get(instance.task) is not None
             or self._upstream_counts.judge(instance) is TriggerVerdict.WAIT
@@ -202,7 +202,7 @@ class RunRows:
         self._upstream_counts.moved(instance, old, self._pending)
 
     def _settle(self, instance: Instance, event: TaskEvent, now: datetime, reason: str | None) -> None:
-        """A change of state without a run of the task (2.4): dates that are empty become now."""
+        """A state change without running the task (2.4): empty dates become now."""
         instance.start_date = instance.start_date or now
         instance.end_date = instance.end_date or now
         instance.next_at = None
@@ -210,18 +210,18 @@ class RunRows:
         self._set(instance, event)
 
     def _ran(self, instance: Instance, source: str | None) -> None:
-        """Its worker says what it ran."""
+        """Its worker reports which code it ran."""
         if source is not None and (ran := self.code.ended(instance, source)) is not None:
             self.effects.sources.append(ran)
 
     def _stop(self, instance: Instance, now: datetime, event: TaskEvent, reason: str) -> None:
-        """As `_settle`, for one that may have an attempt: reports of that are stale from now on."""
+        """As `_settle`, for an instance that may have an attempt: its reports are stale from now on."""
         if instance.state in EXECUTING:
             self.effects.cancelled.append(self.key(instance))
         self._settle(instance, event, now, reason)
 
     def _forget_values(self, instance: Instance) -> None:
-        """A new try begins without what the one before pushed or decided (22.3)."""
+        """A new try starts without the pushed values and decisions of the previous one (22.3)."""
         self._decisions.pop(instance, None)
         if self._lengths is not None:
             self._lengths.forget(instance.task, instance.map_index)
@@ -230,12 +230,12 @@ class RunRows:
         effects.forget_xcoms.append(instance)
 
     def _evaluate_later(self, task: int) -> None:
-        """Evaluate the instances of `task` again: something changed that their dependencies do not show."""
+        """Evaluate the instances of `task` again: there was a change that their dependencies do not show."""
         self._verdicts.pop(task, None)
         self._pending.tasks.add(task)
 
     def _expect_failure(self, reason: str) -> None:
-        """The run will fail, and only its teardowns still run. Stored in its row, since it may be read again."""
+        """The run will fail, and only its teardowns still run. Stored in its row, since the run may be read again."""
         if self.run.reason is None:
             self.run.reason = reason
             self.effects.run_changed = True
@@ -263,7 +263,7 @@ class RunRows:
 
 
 def is_due(instance: Instance, now: datetime) -> bool:
-    """Whether the instant has come that an instance waits for: strictly past for a retry."""
+    """Whether the instant that an instance waits for has come: for a retry it must be strictly in the past."""
     if instance.next_at is None:
         return True
     return instance.next_at < now if instance.state is TaskState.UP_FOR_RETRY else instance.next_at <= now

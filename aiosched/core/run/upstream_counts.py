@@ -1,8 +1,8 @@
 """Which instances of a run are finished: their states counted by task, and the verdicts of the rules.
 
-Lives here: the instances of a run by task, running counts of their states, and the verdict
-on an instance, which reads nothing else. A change of one instance costs as much as the task has neighbours, however
-many instances they have. Does not live here: what a verdict leads to (board.py), the rules (trigger_rules.py).
+Lives here: the instances of a run by task, running counts of their states, and the verdict on an instance, which reads
+nothing else. The cost of a change of one instance depends on how many neighbours the task has, not on how many
+instances these have. Does not live here: what follows from a verdict (board.py), the rules (trigger_rules.py).
 
 An instance outside of mapped groups depends on all instances of its upstreams, so all
 instances of a task share their counts. Inside a mapped group it depends on those of its own
@@ -31,8 +31,9 @@ _FIRST: Final = {
 
 
 class Pending:
-    """What is to be evaluated: tasks with all their instances, and single instances. `too_soon` are unexpanded
-    instances that may run but whose number is unknown: they come last.
+    """What is to be evaluated: tasks with all their instances, and single instances.
+
+    `too_soon` are unexpanded instances that can run but whose number is unknown: they come last.
     """
 
     __slots__ = ("instances", "tasks", "too_soon")
@@ -49,7 +50,7 @@ class Pending:
 
 
 class Share:
-    """The part of the upstream instances that one group index depends on: how many, and who finished."""
+    """The upstream instances that one group index depends on: how many there are, and which have finished."""
 
     __slots__ = ("counts", "setups", "total")
 
@@ -66,7 +67,7 @@ class Share:
 
 
 class UpstreamCounts:
-    """The instances of one run, counted. Each change of a state is passed on with `moved`.
+    """The counts of one run's instances. Report each change of a state with `moved`.
 
     open         for each task how many of its instances are not finished
     unfinished   how many instances are not finished
@@ -89,7 +90,7 @@ class UpstreamCounts:
         if graph.mappings is not None and any(graph.mappings.groups):
             self._loose, self._aligned = _split(graph, graph.mappings)
         self._sizes: dict[int, tuple[int, ...]] = {}  # by which the units of a task in nested groups multiply it
-        self._counts: list[StateCounts | None] = [None] * size  # None: nothing upstream finished yet
+        self._counts: list[StateCounts | None] = [None] * size  # None: nothing upstream has finished yet
         self._setups: dict[int, int] = {}  # how many of `totals` are setups
         self._own: dict[int, dict[tuple[int, int], Share]] = {}  # by (groups in common, their index); (0, 0) is the sum
         self._done: dict[int, StateCounts] = {}  # of setups: their own instances
@@ -112,11 +113,11 @@ class UpstreamCounts:
     # -- reading ----------------------------------------------------------------------------
 
     def of(self, task: int) -> Sequence[Instance]:
-        """The instances of a task by map index; none for one that takes no part in the run."""
+        """The instances of a task by map index; empty if it takes no part in the run."""
         return self._of_task[task]
 
     def find(self, task: int, map_index: int) -> Instance | None:
-        """The instance of a task with this map index; None for a task that the DAG does not have (any more)."""
+        """The instance of a task with this map index; None for a task that the DAG does not have (any longer)."""
         group = self._of_task[task] if 0 <= task < len(self._of_task) else ()
         position = map_index if map_index > 0 else 0
         if position < len(group) and group[position].map_index == map_index:
@@ -124,17 +125,17 @@ class UpstreamCounts:
         return None if len(group) <= 1 else next((i for i in group if i.map_index == map_index), None)
 
     def counts(self, task: int) -> StateCounts:
-        """The finished direct upstream instances that a task has, all its map indexes together."""
+        """The finished direct upstream instances of a task, for all its map indexes together."""
         shared, inside = self._counts[task] or _NOTHING_FINISHED, self._own.get(task, {}).get(_ALL)
         return shared if inside is None else shared + inside.counts
 
     def total(self, task: int) -> int:
-        """How many direct upstream instances a task has, all its map indexes together."""
+        """The number of direct upstream instances of a task, for all its map indexes together."""
         inside = self._own.get(task, {}).get(_ALL)
         return self.totals[task] + (0 if inside is None else inside.total)
 
     def counterparts(self, task: int, instance: Instance) -> Sequence[Instance]:
-        """The instances of `task` that concern `instance`: of its own index where they have indexes in common."""
+        """The instances of `task` that concern `instance`: those of its own index if they share groups."""
         group = self._of_task[task]
         if not group or group[0].map_index < 0:
             return group
@@ -162,13 +163,13 @@ class UpstreamCounts:
         self._spread(instance, instance.state, 1, 1)
 
     def expand(self, instance: Instance) -> None:
-        """The unexpanded instance, which is not finished, becomes the one with map index 0."""
+        """The unexpanded instance, which is not finished, becomes map index 0."""
         self._spread(instance, instance.state, 0, -1)
         instance.map_index = 0
         self._spread(instance, instance.state, 0, 1)
 
     def moved(self, instance: Instance, old: TaskState, pending: Pending) -> None:
-        """Count the change from `old` to the instance's state; what it may concern becomes pending."""
+        """Count the change from `old` to the instance's state; whatever it may concern becomes pending."""
         new = instance.state
         was_finished, is_finished = old in FINISHED, new in FINISHED
         self.alive += (new in ALIVE) - (old in ALIVE)
@@ -193,7 +194,10 @@ class UpstreamCounts:
                 pending.tasks.add(follower)
 
     def resize(self, task: int, sizes: tuple[int, ...]) -> Sequence[int]:
-        """The units of a task in nested groups multiply it by `sizes`; the tasks whose counts that changes."""
+        """Set the `sizes` by which a task's units multiply it; returns the tasks whose counts change.
+
+        Units are those of a task in nested groups.
+        """
         if len(sizes) < 2 or self._sizes.get(task) == sizes:
             return ()
         self._sizes[task] = sizes
@@ -207,7 +211,7 @@ class UpstreamCounts:
     # -- judging ----------------------------------------------------------------------------
 
     def judge_all(self, task: int) -> TriggerVerdict | None:
-        """The verdict on every instance of `task`; None when they have to be judged one by one."""
+        """The verdict on all instances of `task`; None if they have to be judged one by one."""
         group = self._of_task[task]
         if not group:
             return TriggerVerdict.WAIT
@@ -216,7 +220,7 @@ class UpstreamCounts:
         return self.judge(group[0])
 
     def judge(self, instance: Instance) -> TriggerVerdict:
-        """What the tasks mapped over, setups further up, the trigger rule, and of a teardown its scope say together."""
+        """The combined verdict of producers, indirect setups, the trigger rule and, for a teardown, its scope."""
         mappings = self._graph.mappings
         if mappings is None or not mappings.producers[instance.task]:
             return self._judge_dependencies(instance)
@@ -238,18 +242,18 @@ class UpstreamCounts:
         return by_setups
 
     def judge_rule(self, instance: Instance) -> TriggerVerdict:
-        """What the trigger rule says of the direct upstreams (5.2)."""
+        """The verdict of the trigger rule on the direct upstreams (5.2)."""
         counts, total, setups = self.upstreams(instance)
         return judge(self._graph.rules[instance.task], counts, total, setups, instance.map_index)
 
     def unfinished_scope(self, instance: Instance) -> Iterator[Instance]:
-        """Of a teardown: what is not finished between its setups and it (8.4)."""
+        """For a teardown: the unfinished instances between its setups and it (8.4)."""
         for inner in self._graph.teardown_scopes[instance.task]:
             if self.open[inner]:
                 yield from (i for i in self.counterparts(inner, instance) if i.state not in FINISHED)
 
     def upstreams(self, instance: Instance) -> tuple[StateCounts, int, int]:
-        """Of the direct upstream instances that `instance` depends on: who finished, how many, how many are setups."""
+        """The direct upstream instances of `instance`: which have finished, how many there are, how many are setups."""
         task = instance.task
         counts, total, setups = self._counts[task] or _NOTHING_FINISHED, self.totals[task], self._setups.get(task, 0)
         if task in self._own:
@@ -258,17 +262,17 @@ class UpstreamCounts:
         return counts, total, setups
 
     def why_settled(self, instance: Instance) -> str:
-        """One line for people about a verdict that settles."""
+        """A verdict that settles, as one line of text."""
         graph, task = self._graph, instance.task
         if graph.indirect_setups[task] and self.judge_setups(instance).settles:
             return "a setup that it needs did not succeed"
         if graph.mappings is not None and self.judge_producers(instance).settles:
-            return "a task that it maps over did not succeed"
+            return "a task that it is mapped over did not succeed"
         counts, total, _ = self.upstreams(instance)
         return explain(graph.rules[task], counts, total)
 
     def judge_producers(self, instance: Instance) -> TriggerVerdict:
-        """What the tasks that it is mapped over say (26.6)."""
+        """The verdict of its producers (26.6)."""
         assert self._graph.mappings is not None
         producers = self._graph.mappings.producers[instance.task]
         groups = [self._of_task[producer] for producer in producers]
@@ -277,12 +281,12 @@ class UpstreamCounts:
         )
         if verdict is not TriggerVerdict.RUN or instance.map_index >= 0 or instance.task not in self._own:
             return verdict
-        # in a group the length is the only thing that it surely waits for before it is expanded
+        # in a group it certainly waits only for the length before it is expanded
         early = self._graph.rules[instance.task] in EARLY_RULES
         return TriggerVerdict.RUN if early or not any(self.open[up] for up in producers) else TriggerVerdict.WAIT
 
     def judge_setups(self, instance: Instance) -> TriggerVerdict:
-        """What setups further up say (8.3)."""
+        """The verdict of indirect setups (8.3)."""
         counts, total = StateCounts(), 0
         for setup in self._graph.indirect_setups[instance.task]:
             if self._depth(setup, instance.task) and self._of_task[setup] and self._of_task[setup][0].map_index >= 0:
@@ -310,7 +314,7 @@ class UpstreamCounts:
         return 0 if mappings is None else mappings.shared(one, other)
 
     def _below(self, task: int, depth: int) -> int | None:
-        """How many instances of `task` there are for each index of its `depth` outermost groups."""
+        """The number of instances of `task` for each index of its `depth` outermost groups."""
         assert self._graph.mappings is not None
         if len(self._graph.mappings.units[task]) == depth:
             return 1
@@ -318,7 +322,7 @@ class UpstreamCounts:
         return None if sizes is None else math.prod(sizes[depth:])
 
     def _place(self, instance: Instance, depth: int) -> tuple[int, int] | None:
-        """Under which index of the groups in common it stands; None while it stands for all of them."""
+        """Its index in the common groups; None while it represents all of them."""
         below = self._below(instance.task, depth)
         return None if instance.map_index < 0 or not below else (depth, instance.map_index // below)
 
@@ -334,7 +338,10 @@ class UpstreamCounts:
                 yield shares[place]
 
     def _spread(self, instance: Instance, state: TaskState, counted: int, added: int) -> None:
-        """Count `instance` in `state`, `counted` times as finished and `added` times as present, where it concerns."""
+        """Count `instance` in `state`, `counted` times as finished and `added` times as present.
+
+        It is counted for the tasks that it concerns.
+        """
         task = instance.task
         is_setup = self._graph.is_setup[task]
         finished = counted and state in FINISHED
@@ -359,7 +366,7 @@ class UpstreamCounts:
         is_setup = self._graph.is_setup[instance.task]
         shares = self._own.setdefault(down, {})
         place = self._place(instance, depth)
-        if place is None:  # unexpanded: it stands for every index
+        if place is None:  # unexpanded: it represents every index
             self.totals[down] += added
             if is_setup:
                 self._setups[down] = self._setups.get(down, 0) + added
@@ -377,7 +384,7 @@ class UpstreamCounts:
             share.counts.add(state, is_setup=is_setup, by=counted)
 
     def _notify(self, instance: Instance, down: int, pending: Pending) -> None:
-        """Mark those of `down` that stand under the index of `instance` for evaluation."""
+        """Mark the instances of `down` under the index of `instance` for evaluation."""
         group = self._of_task[down]
         if not group:
             return
@@ -393,7 +400,7 @@ class UpstreamCounts:
         pending.instances.update(dict.fromkeys(group[first : first + theirs]))
 
     def _recount(self, task: int) -> None:
-        """Count the upstreams of a task in nested groups afresh."""
+        """Recount the upstreams of a task in nested groups."""
         self._counts[task], self.totals[task] = None, 0
         self._setups.pop(task, None)
         self._own.pop(task, None)

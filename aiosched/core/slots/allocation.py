@@ -1,12 +1,11 @@
 """Which waiting task instances get a slot: the decision inside the critical section.
 
-Lives here: the room that is left under every limit, and the test of one candidate against it, with the reason for a
-refusal. Does not live here: keeping the waiting candidates and choosing among them (waiting.py), locking and SQL.
+Lives here: the room left under every limit, and the test of one candidate against it, with the reason for a refusal.
+Does not live here: keeping the waiting candidates and choosing among them (waiting.py), locking and SQL.
 
-Two kinds of room. Pools, executors and parallelism are shared: a `Room` is made for each
-pass from what was just read. The limits of DAGs, runs and tasks are local to the owner
-of the DAG: `DagRoom`s live as long as the DAG is owned and are kept up to date by
-`occupy` and `vacate`.
+Two kinds of room. Pools, executors and parallelism are shared: a `Room` is created for each pass from the rows just
+read. The limits of DAGs, runs and tasks are local to the owner of the DAG: a `DagRoom` lives as long as the DAG is
+owned and is kept up to date by `occupy` and `vacate`.
 
 Source: the semantics reference, sections 17 and 18, and section 34 decision 3.
 """
@@ -33,7 +32,7 @@ class TaskRoom:
     by_run: dict[int, int] = field(default_factory=dict)  # the same by run key; runs with none are absent
 
     def refusal(self, run: int) -> str | None:
-        """Why no further instance of the task may start in `run`; None if one may."""
+        """Why no further instance of the task can start in `run`; None if one can."""
         if self.per_dag is not None and self.active >= self.per_dag:
             return f"task {self.task_id!r}: {self.active} of {self.per_dag} instances active (max_active_tis_per_dag)"
         if self.per_run is not None and self.by_run.get(run, 0) >= self.per_run:
@@ -54,10 +53,10 @@ class TaskRoom:
 
 @dataclass(slots=True, eq=False)
 class DagRoom:
-    """The limits of one DAG and what is active of it, over all its runs.
+    """The limits of one DAG, and its active task instances in all runs.
 
-    Call `WaitingQueue.release` when a count fell or a limit rose. When `per_run` or a limit of a task came or went, add
-    its candidates to the queue again.
+    Call `WaitingQueue.release` after a count fell or a limit rose. After `per_run` or a limit of a task was set or
+    removed, add its candidates to the queue again.
     """
 
     dag_id: str
@@ -68,22 +67,22 @@ class DagRoom:
     tasks: dict[str, TaskRoom] = field(default_factory=dict)  # by task id
 
     def refusal(self, run: int, task: TaskRoom | None, *, defers: bool = False) -> str | None:
-        """Why nothing (or not this task) may start in `run`; None if it may.
+        """Why nothing (or not this task) can start in `run`; None if it can.
 
-        One that begins deferred (`defers`) meets the limits of its task alone (25.1).
+        A task that starts deferred (`defers`) is subject only to its own limits (25.1).
         """
         if not defers and (reason := self.limit_refusal() or self.run_refusal(run)) is not None:
             return reason
         return task.refusal(run) if task is not None else None
 
     def limit_refusal(self) -> str | None:
-        """Why nothing more of the DAG may start, in any run."""
+        """Why no further task of the DAG can start, in any run."""
         if self.active >= self.limit:
             return f"DAG {self.dag_id!r}: {self.active} of {self.limit} tasks active (max_active_tasks)"
         return None
 
     def run_refusal(self, run: int) -> str | None:
-        """Why nothing more may start in `run`, for a limit on each run."""
+        """Why no further task can start in `run`, because of a limit per run."""
         if self.per_run is not None and self.by_run.get(run, 0) >= self.per_run:
             return (
                 f"DAG {self.dag_id!r}: {self.by_run.get(run, 0)} of {self.per_run} tasks active "
@@ -100,10 +99,10 @@ class DagRoom:
             task.occupy(run)
 
     def vacate(self, run: int, task: TaskRoom | None = None, *, defers: bool = False) -> None:
-        """Count a task instance that left queued and running (with `defers`: undo that `occupy`).
+        """Discount a task instance that is no longer queued or running (with `defers`: undo that `occupy`).
 
-        One that becomes deferred stays active for the limits of its task: call without
-        `task`, and `task.vacate(run)` when the deferral ends.
+        An instance that becomes deferred stays active for the limits of its task: call without `task`, and
+        `task.vacate(run)` when the deferral ends.
         """
         if not defers:
             self.active -= 1
@@ -114,21 +113,21 @@ class DagRoom:
 
 @dataclass(slots=True, eq=False)
 class PoolRoom:
-    """A pool as it was read: all its slots (-1: infinite), and those that are open (below 0 after shrinking)."""
+    """A pool as read: all its slots (-1: infinite), and its open slots (below 0 after shrinking)."""
 
     total: int
     open: int
-    include_deferred: bool = False  # whether task instances that are deferred count
+    include_deferred: bool = False  # whether deferred task instances count
     competing_demands: list[CompetingDemand] = field(
         default_factory=list
-    )  # what other schedulers wait for; the first goes first
-    kept: int = 0  # open slots that are left to those who go first
+    )  # what other schedulers wait for, in order of precedence
+    kept: int = 0  # open slots that are left to demands that go first
     winners: list[int] = field(default_factory=list)  # schedulers whose demand fits: to be notified
 
     def make_way(self, place: DemandPlace | None) -> None:
         """Leave open slots to the competing demands that go before `place` (None: to all of them).
 
-        One that does not fit is passed over, unless it is overdue: for that, what is open is kept until it fits.
+        A demand that does not fit is passed over, unless it is overdue: then the open slots are reserved until it fits.
         """
         while self.competing_demands and (place is None or self.competing_demands[0].demand.place.precedes(place)):
             competing_demand = self.competing_demands.pop(0)
@@ -139,14 +138,14 @@ class PoolRoom:
                 self.keep(min(demand.slots, self.open))
 
     def keep(self, slots: int) -> None:
-        """Leave that many of the open slots to a demand that goes first."""
+        """Reserve that many of the open slots for a demand that goes first."""
         self.open -= slots
         self.kept += slots
 
 
 @dataclass(slots=True, eq=False)
 class ExecutorRoom:
-    """How many attempts an executor would take: plain functions, and `async def` ones."""
+    """How many attempts an executor can accept: of plain functions, and of `async def` functions."""
 
     name: str
     open: int
@@ -155,10 +154,10 @@ class ExecutorRoom:
 
 @dataclass(slots=True, eq=False)
 class Room:
-    """What one pass may hand out. Taking changes it.
+    """The room that one pass can allocate; it shrinks during the pass.
 
-    `executors` has each executor by name, and the default one under None as well.
-    `open` is how many attempts of its `parallelism` this scheduler may still take.
+    `executors` has each executor by name, and the default one under None as well. `open` is how many more attempts this
+    scheduler can run within its `parallelism`.
     """
 
     pools: Mapping[str, PoolRoom]
@@ -169,9 +168,9 @@ class Room:
     def refusal(
         self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, *, defers: bool = False
     ) -> str | None:
-        """Why nothing that needs this much of these fits; None if it does.
+        """Why a candidate with these needs does not fit; None if it does.
 
-        What begins deferred (`defers`) needs room only in a pool that includes deferred tasks (25.1).
+        One that starts deferred (`defers`) needs room only in a pool that includes deferred tasks (25.1).
         """
         if not defers and (reason := self.parallelism_refusal()) is not None:
             return reason
@@ -180,13 +179,13 @@ class Room:
         return None if defers else self.executor_refusal(executor_name, is_async)
 
     def parallelism_refusal(self) -> str | None:
-        """Why this scheduler takes no further attempt, whatever it needs."""
+        """Why this scheduler accepts no further attempt, whatever it needs."""
         if self.open <= 0:
-            return f"parallelism: this scheduler runs {self.parallelism} attempts, as many as it may"
+            return f"parallelism: this scheduler runs {self.parallelism} attempts, its maximum"
         return None
 
     def pool_refusal(self, pool_name: str, slots: int, *, defers: bool = False) -> str | None:
-        """Why the pool does not give that many slots."""
+        """Why the pool does not have that many open slots."""
         pool = self.pools.get(pool_name)
         if pool is None:
             return f"pool {pool_name!r} does not exist: create it with `aiosched pools set {pool_name} {max(slots, 1)}`"
@@ -195,7 +194,7 @@ class Room:
         return None
 
     def executor_refusal(self, executor_name: str | None, is_async: bool) -> str | None:
-        """Why the executor takes no further attempt of that kind."""
+        """Why the executor accepts no further attempt of that kind."""
         executor = self.executors.get(executor_name)
         if executor is None:
             known = ", ".join(sorted(name for name in self.executors if name is not None)) or "none"
@@ -210,7 +209,7 @@ class Room:
     def occupy(
         self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, *, defers: bool = False
     ) -> None:
-        """Take what `refusal` did not refuse."""
+        """Allocate what `refusal` did not refuse."""
         if defers:
             self.pools[pool_name].open -= slots if self.pools[pool_name].include_deferred else 0
             return
@@ -223,7 +222,7 @@ class Room:
             executor.open -= 1
 
     def lacks_only_slots(self, pool_name: str, slots: int, executor_name: str | None, is_async: bool) -> int:
-        """How many candidates that need this much of these would fit, if only the pool were empty. 0: none."""
+        """How many candidates with these needs would fit if the pool were empty."""
         pool, executor = self.pools.get(pool_name), self.executors.get(executor_name)
         if pool is None or executor is None or not pool.open < slots <= pool.total:
             return 0
@@ -260,8 +259,8 @@ class Candidate:
         self.is_async = is_async
         self.executor = executor  # None: the default one
         self.task = task  # None: the task has no limits of its own
-        self.defers = defers  # begins in its trigger: takes no slot of an executor
-        self.rank: Rank | None = None  # given by the waiting queue, kept when it is put back
+        self.defers = defers  # starts in its trigger: takes no slot of an executor
+        self.rank: Rank | None = None  # assigned by the waiting queue, kept when it is put back
 
     def __repr__(self) -> str:
         return f"<Candidate {self.dag.dag_id} {tuple(self.key)}>"
@@ -276,14 +275,14 @@ def precedence(candidate: Candidate) -> tuple[int, float, int]:
 
 
 class Grant(NamedTuple):
-    """Which candidates may be queued, in order, and why each of the others that were checked waits."""
+    """Which candidates can be queued, in order, and why each of the others that were checked waits."""
 
     taken: list[Candidate]
     refused: list[tuple[Candidate, str]]
 
 
 def occupy(candidate: Candidate, room: Room) -> None:
-    """Count `candidate` as taken under every limit."""
+    """Count `candidate` under every limit."""
     defers = candidate.defers
     room.occupy(candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, defers=defers)
     candidate.dag.occupy(candidate.key.run, candidate.task, defers=defers)
@@ -295,7 +294,7 @@ def _pool_refusal(name: str, slots: int, pool: PoolRoom) -> str:
         return (
             f"{need}, has {pool.total} in all: enlarge it with `aiosched pools set {name} {slots}` or lower pool_slots"
         )
-    kept = f", {pool.kept} kept for those that go first" if pool.kept else ""
+    kept = f", {pool.kept} reserved for tasks that go first" if pool.kept else ""
     return f"{need}, {pool.open} of {pool.total} open{kept}"
 
 

@@ -1,16 +1,16 @@
-"""The task instances that wait for a slot, kept so that a pass costs what it takes and not what waits.
+"""The task instances that wait for a slot, stored so that the cost of a pass depends on what it takes.
 
-Candidates that need the same shared things (pool, number of slots, executor) form a
-*bucket*: when one of them does not fit, none does, and the pass skips the bucket whole.
-Inside a bucket the candidates of one DAG form a *lane* (split by run or by task where such
-limits exist), so that all candidates of a lane are equal before the DAG's limits. A lane
-that meets a limit of its DAG is *parked*: it costs nothing until `release` says that the
-DAG has room again. Since room only shrinks during a pass, looking at the first candidate
-of each lane takes exactly what a walk over all of them, sorted, would take.
+Candidates that need the same shared resources (pool, number of slots, executor) form a *bucket*: if one of them does
+not fit, none does, and the pass skips the whole bucket. Inside a bucket the candidates of one DAG form a *lane* (split
+by run or by task where such limits exist), so that all candidates of a lane are equal before the DAG's limits. A lane
+that reaches a limit of its DAG is *parked*: it costs nothing until `release` reports that the DAG has room again. Since
+room only shrinks during a pass, looking at the first candidate of each lane takes exactly what a walk over all
+candidates in order would take.
 
-Nobody starves: a lane that the limits of its DAG let start, and that got no slot for `limit` seconds, is *overdue*.
-It goes before all that is not, whatever its weight, and when it does not fit, the open slots of its pool are kept
-until it does. Once served it counts from zero again, so a long lane overtakes once every `limit` seconds.
+There is no starvation: a lane that can start under the limits of its DAG, but got no slot for `limit` seconds, is
+*overdue*. It goes before all lanes that are not, whatever its weight, and if it does not fit, the open slots of its
+pool are reserved until it does. Once served it counts from zero again, so a long lane overtakes once every `limit`
+seconds.
 
 Source: the semantics reference, section 17.3; docs/architecture.md, "The loop" (no query window, no starvation).
 """
@@ -28,25 +28,25 @@ from aiosched.core.slots.allocation import Candidate, DagRoom, Grant, Rank, Room
 from aiosched.core.slots.competing_demands import Demand, DemandPlace, merged
 from aiosched.core.values.messages import AttemptKey
 
-_SLACK: Final = 64  # dead heap entries that are tolerated before a heap is rebuilt
+_SLACK: Final = 64  # stale heap entries that are tolerated before a heap is rebuilt
 
 
 class _Lane:
-    """Candidates of one DAG that stand equal before every limit, best first."""
+    """Candidates of one DAG to which the same limits apply, best first."""
 
     __slots__ = ("bucket", "dag", "entries", "key", "live", "posted", "reason", "since")
 
     def __init__(self, bucket: _Bucket, dag: DagRoom, key: _LaneKey) -> None:
         self.bucket, self.dag, self.key = bucket, dag, key
-        self.entries: list[_Place] = []  # heap; discarded candidates leave late
+        self.entries: list[_Place] = []  # heap; discarded candidates are removed lazily
         self.live = 0
         self.posted: _Post | None = None  # this lane's valid entry in its bucket
         self.reason: str | None = None  # why it is parked; None: it is not
-        self.since: float | None = None  # from when it waits unserved; None: the next pass will say
+        self.since: float | None = None  # since when it has waited unserved; None: set by the next pass
 
 
 class _Bucket:
-    """Lanes that need the same shared things."""
+    """Lanes that need the same shared resources."""
 
     __slots__ = (
         "defers", "entries", "executor", "is_async", "key", "lanes", "live", "pool", "reason", "slots", "unserved",
@@ -55,11 +55,11 @@ class _Bucket:
     def __init__(self, key: _BucketKey) -> None:
         self.key = key
         self.pool, self.slots, self.executor, self.is_async, self.defers = key
-        self.entries: list[_Post] = []  # heap; an entry is valid where it is what its lane has posted
-        self.unserved: deque[tuple[float, _Lane]] = deque()  # oldest first; valid where it is what the lane says
+        self.entries: list[_Post] = []  # heap; an entry is valid if it is the one that its lane has posted
+        self.unserved: deque[tuple[float, _Lane]] = deque()  # oldest first; valid if it is the lane's own value
         self.lanes = 0
-        self.live = 0  # candidates, parked ones too
-        self.reason: str | None = None  # why the last pass took nothing more of it
+        self.live = 0  # candidates, including parked ones
+        self.reason: str | None = None  # why the last pass took no more of it
 
     @property
     def needs(self) -> tuple[str, int, str | None, bool]:
@@ -67,8 +67,8 @@ class _Bucket:
 
 
 _BucketKey = tuple[str, int, str | None, bool, bool]
-_LaneKey = tuple[_Bucket, int | None, str | None]  # bucket, run and task id where a limit asks for them
-_Place = tuple[Rank, int, Candidate]  # the number tells places of equal rank apart, as of one that was put back
+_LaneKey = tuple[_Bucket, int | None, str | None]  # bucket; run and task id if a limit requires them
+_Place = tuple[Rank, int, Candidate]  # the number breaks ties, as of a candidate that was put back
 _Post = tuple[Rank, int, _Lane]
 
 
@@ -80,9 +80,9 @@ class WaitingQueue:
 
     def __init__(self, limit: float = math.inf) -> None:
         self.limit = limit
-        self._fresh: list[_Lane] = []  # have begun to wait since the last pass
-        self._unserved: dict[str, float] = {}  # pools from which we want slots -> the second of the last one we got
-        self.served: set[str] = set()  # pools of what the last pass took
+        self._fresh: list[_Lane] = []  # lanes that have begun to wait since the last pass
+        self._unserved: dict[str, float] = {}  # pools from which we need slots -> the second at which we last got one
+        self.served: set[str] = set()  # pools from which the last pass took slots
         self._places: dict[AttemptKey, tuple[_Place, _Lane]] = {}
         self._buckets: dict[_BucketKey, _Bucket] = {}
         self._lanes: dict[DagRoom, dict[_LaneKey, _Lane]] = {}
@@ -100,11 +100,11 @@ class WaitingQueue:
         return (place[2] for place, _ in self._places.values())
 
     def pools(self) -> list[str]:
-        """The pools that a pass needs to know of, in name order: those of candidates that are not parked."""
+        """The pools that a pass needs, in name order: those of candidates that are not parked."""
         return sorted({bucket.pool for bucket in self._buckets.values() if self._peek(bucket) is not None})
 
     def by_pool(self) -> dict[str, int]:
-        """How many wait for slots of each pool. Costs as much as there are DAGs (and runs with limits) that wait."""
+        """How many candidates wait for slots of each pool. The cost is proportional to the number of lanes."""
         counts: dict[str, int] = {}
         for lanes in self._lanes.values():
             for lane in lanes.values():
@@ -112,7 +112,7 @@ class WaitingQueue:
         return counts
 
     def add(self, candidate: Candidate) -> None:
-        """Add a candidate. One with the same key is replaced. Equals go in order of their first arrival."""
+        """Add a candidate, replacing one with the same key. Equal candidates go in order of their first arrival."""
         key = candidate.key
         if key in self._places:
             self.discard(key)
@@ -130,7 +130,7 @@ class WaitingQueue:
             self._post(lane, rank)
 
     def discard(self, key: AttemptKey) -> bool:
-        """Remove the candidate with `key`; whether there was one."""
+        """Remove the candidate with `key`; returns whether there was one."""
         found = self._places.pop(key, None)
         if found is None:
             return False
@@ -147,8 +147,8 @@ class WaitingQueue:
     def take(self, room: Room, now: float = 0.0) -> Grant:
         """Take the best candidates that fit, in order of precedence, and count them under every limit.
 
-        What is taken no longer waits here. Refused are the candidates that stood first
-        in their lane when it was refused; `reason` knows the reason of every other one. `now` in seconds.
+        Candidates that were taken no longer wait here. Those reported as refused are the first of their lane when it
+        was refused; `reason` returns the reason of every other one. `now` in seconds.
         """
         taken: list[Candidate] = []
         refused: list[tuple[Candidate, str]] = []
@@ -185,7 +185,10 @@ class WaitingQueue:
         return Grant(taken, refused)
 
     def demands(self, room: Room, now: float) -> dict[str, Demand]:
-        """What lacks nothing but slots of its pool, by pool; call it right after `take`, with its arguments."""
+        """The demands of candidates that lack only slots of their pool, by pool.
+
+        Call it right after `take`, with its arguments.
+        """
         found: dict[str, Demand] = {}
         for bucket in self._buckets.values():
             fitting = room.lacks_only_slots(bucket.pool, bucket.slots, bucket.executor, bucket.is_async)
@@ -204,7 +207,7 @@ class WaitingQueue:
         }
 
     def release(self, dag: DagRoom) -> None:
-        """Consider the DAG's parked candidates again: a count of it fell, or a limit rose."""
+        """Consider the DAG's parked candidates again: one of its counts fell, or a limit rose."""
         for lane in self._parked.pop(dag, ()):
             lane.reason = None
             if lane.live:
@@ -216,7 +219,7 @@ class WaitingQueue:
         return None if found is None else found[1].reason or found[1].bucket.reason
 
     def _begin(self, now: float) -> None:
-        """A pass begins: lanes that have begun to wait since the last one wait from now on."""
+        """A pass begins: the waiting time of lanes added since the last pass counts from now."""
         self.served.clear()
         fresh, self._fresh = self._fresh, []
         for lane in fresh:
@@ -231,14 +234,14 @@ class WaitingQueue:
             bucket.unserved = deque(entry for entry in bucket.unserved if entry[1].since == entry[0])
 
     def _overdue(self, bucket: _Bucket, now: float) -> float | None:
-        """From when the bucket's longest waiting lane has not been served; None where that is not too long yet."""
+        """Since when the bucket's longest waiting lane has not been served; None if that is not too long yet."""
         entries = bucket.unserved
         while entries and entries[0][1].since != entries[0][0]:
             entries.popleft()
         return entries[0][0] if entries and entries[0][0] + self.limit <= now else None
 
     def _take_overdue(self, room: Room, now: float, taken: list[Candidate]) -> None:
-        """Serve what was passed over for too long, the oldest first; keep the open slots for what does not fit."""
+        """Serve lanes that were passed over for too long, the oldest first; reserve open slots if they do not fit."""
         line = [
             (since, n, b) for n, b in enumerate(self._buckets.values()) if (since := self._overdue(b, now)) is not None
         ]
@@ -271,7 +274,7 @@ class WaitingQueue:
         return lane.reason is not None
 
     def _first_within_limits(self, bucket: _Bucket) -> Candidate | None:
-        """The bucket's first candidate that its DAG's limits let start."""
+        """The bucket's first candidate that can start under its DAG's limits."""
         while self._peek(bucket) is not None:
             lane = bucket.entries[0][2]
             if not self._is_at_its_limits(lane, first := lane.entries[0][2]):
@@ -333,7 +336,7 @@ class WaitingQueue:
             rank = self._head(lane)
             if rank is post[0]:
                 return rank
-            lane.posted = (rank, next(self._numbers), lane)  # its first one is gone: it stands further behind
+            lane.posted = (rank, next(self._numbers), lane)  # its first candidate has left: it moves back
             heapq.heapreplace(entries, lane.posted)
         return None
 
@@ -352,7 +355,7 @@ class WaitingQueue:
         self._parked.setdefault(lane.dag, []).append(lane)
 
     def _drop(self, lane: _Lane) -> None:
-        """Remove an empty lane, and its bucket with the last one; their reference cycles are broken at once."""
+        """Remove an empty lane, and its bucket if it was the last; their reference cycles are broken at once."""
         lane.posted = lane.since = None
         lane.entries.clear()
         bucket = lane.bucket

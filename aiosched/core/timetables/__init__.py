@@ -1,12 +1,11 @@
-"""When runs happen: timetables are data (they are stored in the serialized DAG) and pure rules.
+"""When runs happen: timetables are data (stored in the serialized DAG) and pure rules.
 
-base.py       what a timetable answers            parse.py      from `schedule=` to a timetable
+base.py       the interface of timetables         parse.py      from `schedule=` to a timetable
 simple.py     none, once, continuous, events      interval.py   runs at the end of their period
 trigger.py    runs at the tick                    delta.py      exact and calendar distances
 cron.py       expressions on the wall clock       wallclock.py  ticks in a zone, clock changes
-custom.py     runs that an author's code listed
-zones.py      time zones by name                  upcoming.py   what comes next, what a backfill covers
-assets.py     runs by asset events, or by both
+custom.py     runs listed by code of an author    zones.py      time zones by name
+upcoming.py   the next runs, backfills            assets.py     runs by asset events, or by both
 """
 
 from aiosched.core.timetables.assets import AssetOrTimeSchedule, AssetTriggeredTimetable, condition_of

@@ -1,6 +1,6 @@
-"""Timetables that follow assets: runs by asset events, and runs by both time and asset events.
+"""Timetables by assets: runs by asset events, and runs by both time and asset events.
 
-`next_run` knows nothing of asset runs: they are created when the condition is met (core/assets/conditions.py).
+`next_run` does not consider asset runs: they are created when the condition is met (core/assets/conditions.py).
 Source: the semantics reference, sections 11.1 and 11.5.
 """
 
@@ -41,7 +41,7 @@ TimedTimetable = (
 
 @runtime_checkable
 class StandsForAssets(Protocol):
-    """What authors write: an asset, an alias, an expression of them."""
+    """What authors write: an asset, an alias, or an expression of them."""
 
     def to_expression(self) -> AssetExpression: ...
 
@@ -112,7 +112,7 @@ class AssetOrTimeSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="as
         return f"{self.timetable.summary} or {self.assets}"
 
     def validate(self) -> None:
-        """Raise TimetableError when the timetable is wrong or there are no assets."""
+        """Raise TimetableError if the timetable is invalid or there are no assets."""
         self.timetable.validate()
         _check(self.assets)
 
@@ -124,16 +124,16 @@ class AssetOrTimeSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="as
 
 
 def condition_of(timetable: object) -> AssetExpression | None:
-    """The condition on assets under which a timetable makes runs; None for one that follows the clock only."""
+    """The condition on assets under which a timetable creates runs; None if it follows only the clock."""
     if isinstance(timetable, AssetTriggeredTimetable):
         return timetable.condition
     return timetable.assets if isinstance(timetable, AssetOrTimeSchedule) else None
 
 
 def asset_condition(schedule: object) -> AssetExpression | None:
-    """What `schedule` asks of assets: one, an expression, or a list (all of them); None when it is none of these.
+    """The condition for a `schedule` that is an asset, an expression, or a list (all of them); None for anything else.
 
-    Raises TimetableError for an empty list, and for one that holds something else.
+    Raises TimetableError for an empty list, and for a list with anything else.
     """
     if isinstance(schedule, AssetExpression):
         return schedule
@@ -142,11 +142,11 @@ def asset_condition(schedule: object) -> AssetExpression | None:
     if isinstance(schedule, (list, tuple, set, frozenset)):
         members = [asset_condition(member) for member in schedule]
         if not members:
-            raise TimetableError("schedule=[] is no schedule; list the assets, or write schedule=None.")
+            raise TimetableError("schedule=[] is not a schedule; list the assets, or write schedule=None.")
         if wrong := [item for item, member in zip(schedule, members, strict=True) if member is None]:
-            raise TimetableError(f"{wrong[0]!r} in a list as schedule is no asset; write Asset({wrong[0]!r}).")
+            raise TimetableError(f"{wrong[0]!r} in a list as schedule is not an asset; write Asset({wrong[0]!r}).")
         known = [member for member in members if member is not None]
-        if isinstance(schedule, (set, frozenset)):  # two parses give one spec
+        if isinstance(schedule, (set, frozenset)):  # two parses give the same spec
             known.sort(key=str)
         return known[0] if len(known) == 1 else AllRequired(tuple(known))
     return None

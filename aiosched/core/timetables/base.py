@@ -1,11 +1,11 @@
-"""What a timetable answers. Source: the semantics reference, section 11.1."""
+"""The interface of timetables. Source: the semantics reference, section 11.1."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, NamedTuple, Protocol
 
-LEAST_GRACE: Final = timedelta(minutes=5)  # so long a first run without start date may be late
+LEAST_GRACE: Final = timedelta(minutes=5)  # how late a first run without start date can be
 
 
 class DataInterval(NamedTuple):
@@ -46,9 +46,9 @@ class NextRun(NamedTuple):
 class CompiledTimetable(Protocol):
     """When runs happen. Implementations are frozen msgspec structs: they are stored in the serialized DAG.
 
-    `next_run` gets the interval of the latest run of the schedule (None before the first) and
-    returns the next run, or None for "no run". It never reads a clock: `now` is given.
-    Results are in UTC. `manual_interval` is the interval of a run triggered at `run_after`.
+    `next_run` gets the interval of the latest run of the schedule (None before the first) and returns the next run, or
+    None for "no run". It never reads a clock: `now` is given. Results are in UTC. `manual_interval` is the interval of
+    a run triggered at `run_after`.
     """
 
     periodic: ClassVar[bool]  # a backfill over it makes sense
@@ -57,11 +57,11 @@ class CompiledTimetable(Protocol):
 
     @property
     def summary(self) -> str:
-        """The schedule in a few characters, as users wrote it: `0 0 * * *`, `@once`, `1 day`."""
+        """The schedule in a few characters, as users write it: `0 0 * * *`, `@once`, `1 day`."""
         ...
 
     def validate(self) -> None:
-        """Raise TimetableError, naming the remedy, when the schedule cannot be understood."""
+        """Raise TimetableError, naming the remedy, if the schedule is invalid."""
         ...
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None: ...

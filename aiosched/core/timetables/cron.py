@@ -1,8 +1,7 @@
-"""Cron expressions on the naive wall clock: what they mean, without any time zone.
+"""Cron expressions on the naive wall clock: what they mean, without time zones.
 
-croniter reads the fields and walks the days; a tick is a matching day and a matching
-time of it, so the times within a day are looked up. Neighbour: wallclock.py, which
-puts the ticks on the line of real time.
+croniter reads the fields and walks the days; a tick is a matching day and a matching time of it, so the times within a
+day are looked up. wallclock.py maps the ticks to real time.
 """
 
 from __future__ import annotations
@@ -45,9 +44,10 @@ _DAY: Final = timedelta(days=1)
 
 
 class Cron:
-    """One parsed expression. `after` and `before` take and give naive wall times, strictly apart.
+    """One parsed expression. Create it with `parse_cron`.
 
-    `every_hour` says that the hour field is `*`. Make it with `parse_cron`.
+    `after` and `before` take and return naive wall times; the result is strictly later or earlier. `every_hour`: the
+    hour field is `*`.
     """
 
     __slots__ = ("_days", "_every_day", "_minutes", "_seconds", "every_hour", "expression")
@@ -118,9 +118,9 @@ class Cron:
 
 @lru_cache(maxsize=8192)
 def parse_cron(expression: str) -> Cron:
-    """The meaning of five or six cron fields or of a preset such as `@daily`.
+    """Parse five or six cron fields or a preset such as `@daily`.
 
-    Raises TimetableError, naming the field that is wrong and the remedy.
+    Raises TimetableError, naming the invalid field and the remedy.
     """
     return Cron(expression)
 
@@ -137,12 +137,12 @@ def _fields_of(expression: str) -> list[str]:
         return fields
     if len(fields) == 1:
         remedy = nearest_words(fields[0]) or f"use a preset ({', '.join(WORDS)}) or a cron expression of {_FORM}."
-        raise TimetableError(f"{expression!r} is no schedule; {remedy}")
+        raise TimetableError(f"{expression!r} is not a schedule; {remedy}")
     raise TimetableError(f"The cron expression {expression!r} has {len(fields)} fields; it needs {_FORM}.")
 
 
 def _expanded(expression: str, fields: list[str]) -> tuple[list[int], list[int], bool, bool, bool, list[int]]:
-    """Minutes, hours, whether each of the three day fields restricts anything, seconds; numbers sorted."""
+    """Minutes, hours, whether each of the three day fields restricts anything, seconds; numbers are sorted."""
     read = [_read_field(expression, position, text) for position, text in enumerate(fields)]
     try:
         croniter.expand(" ".join(fields))
@@ -153,7 +153,7 @@ def _expanded(expression: str, fields: list[str]) -> tuple[list[int], list[int],
 
 
 def _read_field(expression: str, position: int, text: str) -> list[int | str]:
-    """One field as croniter expands it, all others being `*`; so that an error can name the field."""
+    """One field as croniter expands it, with `*` for all others, so that an error can name the field."""
     name, allowed = _FIELDS[position]
     alone = ["*"] * max(5, position + 1)
     alone[position] = text

@@ -1,7 +1,7 @@
-"""Timetables that a DAG's author wrote, as the scheduler knows them: the runs that they listed.
+"""Timetables written by DAG authors, as the scheduler sees them: the runs that they listed.
 
-The scheduler never runs an author's code. Whoever parses the DAG asks the author's timetable for its runs,
-from the start date to some time ahead, and stores them; parsing again later adds what comes next.
+The scheduler never runs the code of authors. Parsing the DAG calls the author's timetable for its runs, from the start
+date to some time ahead, and stores them; parsing it again later adds the next ones.
 Source: the semantics reference, section 11.1; docs/architecture.md, "From a file to a version".
 """
 
@@ -33,12 +33,12 @@ class ManualStep(NamedTuple):
 
 
 class CustomTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="custom"):
-    """What an author's timetable answered when its DAG was parsed.
+    """The results of an author's timetable when its DAG was parsed.
 
-    `runs` are in order, later ones have later starts; they begin at the DAG's start date with catchup,
-    else some time before the DAG was parsed. After the last one there is no run until the DAG is parsed again.
-    A manual run is about the interval of its `manual_steps`, or with `manual_shift` (seconds) about the one
-    that lies so around the instant at which it was triggered.
+    `runs` are in order, later ones have later starts; they begin at the DAG's start date with catchup, else some time
+    before the DAG was parsed. After the last one there is no run until the DAG is parsed again. A manual run is about
+    the interval of its `manual_steps`, or with `manual_shift` (seconds) about the interval at that distance from the
+    instant at which it was triggered.
     """
 
     name: str  # of the class
@@ -55,10 +55,10 @@ class CustomTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field
         return self.description or self.name
 
     def validate(self) -> None:
-        """Nothing can be wrong with it: its answers were checked when they were listed."""
+        """Always valid: its results were checked when they were listed."""
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
-        """The first listed run after `last`; without catchup not one before the latest that is due.
+        """The first listed run after `last`; without catchup no run before the latest due one.
 
         The start and end date were respected by the author's timetable.
         """
@@ -85,7 +85,7 @@ class CustomTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field
 
 @runtime_checkable
 class StandsForTimetable(Protocol):
-    """What authors write: an object of a timetable class of their own."""
+    """What authors write: an instance of their own timetable class."""
 
     def to_timetable(self) -> CustomTimetable:
         """The timetable without its runs, which are listed when the DAG is serialized."""

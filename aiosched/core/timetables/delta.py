@@ -28,19 +28,20 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, value: Delta | timedelta | relativedelta) -> Delta:
-        """The same distance as `value`; raises TimetableError for what is no distance."""
+        """The same distance as `value`; raises TimetableError for anything else."""
         if isinstance(value, Delta):
             return value
         if isinstance(value, timedelta):
             return cls(seconds=value.total_seconds())
         if not isinstance(value, relativedelta):
             raise TimetableError(
-                f"{value!r} is no distance between runs; use a timedelta such as timedelta(hours=6) or a relativedelta."
+                f"{value!r} is not a distance between runs; use a timedelta such as timedelta(hours=6), or a "
+                "relativedelta."
             )
         fixed = [name for name in _ABSOLUTE if getattr(value, name) is not None]
         if fixed or value.leapdays:
             raise TimetableError(
-                f"{value!r} fixes the {fixed[0] if fixed else 'leap day'}, which is no distance between runs; "
+                f"{value!r} fixes the {fixed[0] if fixed else 'leap day'}, which is not a distance between runs; "
                 "write a cron expression, e.g. '0 0 L * *' for the last day of each month."
             )
         exact = value.normalized()

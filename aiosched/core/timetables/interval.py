@@ -47,7 +47,7 @@ class CronDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", t
         return self.cron
 
     def validate(self) -> None:
-        """Raise TimetableError when the expression or the time zone cannot be understood."""
+        """Raise TimetableError if the expression or the time zone is invalid."""
         _ = self.clock
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
@@ -57,7 +57,7 @@ class CronDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", t
             return None if begin is None else period(begin, clock.next_tick(begin), restriction)
         start = clock.floor(last.end)
         end = clock.next_tick(start)
-        late = end <= now and not restriction.catchup  # it may have been passed over: a later one is complete
+        late = end <= now and not restriction.catchup  # it may have been skipped: a later one is complete
         if late or (earliest is not None and earliest > start):
             begin = self._begin(restriction, now)
             if begin is not None and begin > start:
@@ -90,9 +90,9 @@ class CronDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", t
 class DeltaDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="delta"):
     """Periods of one length, one after another: what `schedule=timedelta(hours=6)` means.
 
-    `delta` is a timedelta or relativedelta. The grid starts at the start date (at the
-    Unix epoch when there is none), also without catchup. Absolute time: local times of
-    day move when clocks change. Months are counted on the UTC calendar.
+    `delta` is a timedelta or relativedelta. The grid starts at the start date (at the Unix epoch if there is none),
+    also without catchup. Absolute time: local times of day move when clocks change. Months are counted on the UTC
+    calendar.
     """
 
     delta: Delta
@@ -113,7 +113,7 @@ class DeltaDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", 
         return str(self.delta)
 
     def validate(self) -> None:
-        """Raise TimetableError when the delta does not move forward."""
+        """Raise TimetableError if the delta does not move forward."""
         self.delta.validate()
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
@@ -145,7 +145,7 @@ class DeltaDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", 
 
 
 def period(start: datetime, end: datetime, restriction: Restriction) -> NextRun | None:
-    """The run of [start, end), unless `start` lies after the latest start."""
+    """The run of [start, end), unless `start` is after the latest start."""
     if restriction.latest is not None and start > restriction.latest:
         return None
     interval = DataInterval(start, end)
@@ -158,5 +158,5 @@ def tidy(cron: str) -> str:
 
 
 def zone_field(value: str | tzinfo) -> str:
-    """The name to store; a name is taken as it is and checked by `validate`."""
+    """The name to store; a name is kept unchanged and checked by `validate`."""
     return value if isinstance(value, str) else timezone_name(value)

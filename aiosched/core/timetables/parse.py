@@ -1,4 +1,4 @@
-"""From what a DAG's `schedule=` holds to a timetable. Source: the semantics reference, section 11.1."""
+"""From a DAG's `schedule=` to a timetable. Source: the semantics reference, section 11.1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from aiosched.core.timetables.zones import schedule_timezone
 from aiosched.errors import TimetableError
 
 AnyTimetable = TimedTimetable | AssetTriggeredTimetable | AssetOrTimeSchedule
-"""Every timetable that a serialized DAG may hold; `kind` distinguishes them in the JSON."""
+"""Every timetable that a serialized DAG can have; `kind` distinguishes them in the JSON."""
 
 ScheduleArg = (
     str
@@ -44,12 +44,11 @@ ScheduleArg = (
 def parse_schedule(
     schedule: object, *, timezone: str | tzinfo | None = None, start_date: datetime | None = None
 ) -> AnyTimetable:
-    """The timetable that `schedule` (see `ScheduleArg`) means, validated.
+    """The timetable for `schedule` (see `ScheduleArg`), validated.
 
-    Cron strings, presets and deltas become interval timetables (decision 1). A cron
-    string is read in `timezone`; where that is None, in the start date's zone, else in UTC.
-    One asset, a list of them (all are required) or an expression of assets is a condition.
-    Raises TimetableError, naming the expression, what is wrong with it and the remedy.
+    Cron strings, presets and deltas become interval timetables (decision 1). A cron string is read in `timezone`; if
+    that is None, in the start date's zone, else in UTC. One asset, a list of them (all are required) or an expression
+    of assets is a condition. Raises TimetableError, naming the expression, the problem and the remedy.
     """
     timetable = _parse_value(schedule, schedule_timezone(start_date) if timezone is None else timezone)
     timetable.validate()
@@ -73,7 +72,7 @@ def _parse_value(schedule: object, timezone: str | tzinfo) -> AnyTimetable:
     if condition is not None:
         return AssetTriggeredTimetable(condition)
     raise TimetableError(
-        f"schedule={schedule!r} is no schedule; use None, a preset such as '@daily', a cron expression, "
+        f"schedule={schedule!r} is not a schedule; use None, a preset such as '@daily', a cron expression, "
         "a timedelta, an asset or a timetable object."
     )
 
@@ -96,7 +95,7 @@ def _parse_text(schedule: str, timezone: str | tzinfo) -> AnyTimetable:
     if word == "@continuous":
         return ContinuousTimetable()
     if word in {"", "none", "@none", "null"}:
-        raise TimetableError(f"schedule={schedule!r} is no schedule; write schedule=None for manual runs only.")
+        raise TimetableError(f"schedule={schedule!r} is not a schedule; write schedule=None for manual runs only.")
     if word.startswith("@") and " " in word and (remedy := nearest_words(word.split()[0])):
-        raise TimetableError(f"{schedule!r} is no schedule; {remedy}")
+        raise TimetableError(f"{schedule!r} is not a schedule; {remedy}")
     return CronDataIntervalTimetable(schedule, timezone)

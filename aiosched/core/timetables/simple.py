@@ -18,7 +18,7 @@ from aiosched.errors import TimetableError
 
 
 class NullTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="none"):
-    """`schedule=None`: never by itself, manual runs only."""
+    """`schedule=None`: manual runs only."""
 
     periodic: ClassVar[bool] = False
     can_be_scheduled: ClassVar[bool] = False
@@ -29,7 +29,7 @@ class NullTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="none"):
         return "none"
 
     def validate(self) -> None:
-        """Nothing can be wrong with it."""
+        """Always valid."""
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
         return None
@@ -39,7 +39,7 @@ class NullTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="none"):
 
 
 class OnceTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="once"):
-    """`schedule="@once"`: one run at the start date, or at once when there is none. Catchup does not matter."""
+    """`schedule="@once"`: one run at the start date, or at once if there is none. Catchup does not matter."""
 
     periodic: ClassVar[bool] = False
     can_be_scheduled: ClassVar[bool] = True
@@ -50,7 +50,7 @@ class OnceTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="once"):
         return "@once"
 
     def validate(self) -> None:
-        """Nothing can be wrong with it."""
+        """Always valid."""
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
         if last is not None:
@@ -67,9 +67,8 @@ class OnceTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="once"):
 class ContinuousTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="continuous"):
     """`schedule="@continuous"`: the next run as soon as the last has ended, one at a time.
 
-    The interval reaches from the end of the last one to `now`; so ask again when the
-    active run has ended, and do not use an answer from before. Its pause after failures and its logical dates are
-    decided in core/creation/next_run.py.
+    The interval is from the end of the last one to `now`; so call it again when the active run has ended, and do not
+    use an earlier result. Its pause after failures and its logical dates are decided in core/creation/next_run.py.
     """
 
     periodic: ClassVar[bool] = False
@@ -81,7 +80,7 @@ class ContinuousTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="co
         return "@continuous"
 
     def validate(self) -> None:
-        """Nothing can be wrong with it."""
+        """Always valid."""
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
         begin = restriction.earliest or now
@@ -103,10 +102,9 @@ class ContinuousTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="co
 class EventsTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="events"):
     """Runs at listed instants: bank holidays, rocket launches.
 
-    `event_dates` are aware datetimes in any order. With `restrict_to_events` a manual run
-    belongs to the most recent event. `description` is what people see as the schedule.
-    Without catchup no event is run but the latest that has passed, and the first run is not that of an event
-    that had passed for longer than 5 minutes.
+    `event_dates` are aware datetimes in any order. With `restrict_to_events` a manual run belongs to the most recent
+    event. `description` is displayed as the schedule. Without catchup only the latest past event gets a run, and the
+    first run is not for an event more than 5 minutes ago.
     """
 
     event_dates: tuple[datetime, ...]
@@ -132,7 +130,7 @@ class EventsTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field
         return self.description or f"{count} event{'' if count == 1 else 's'}"
 
     def validate(self) -> None:
-        """Raise TimetableError when there is no event."""
+        """Raise TimetableError if there is no event."""
         if not self.event_dates:
             raise TimetableError("An EventsTimetable without event dates never runs; list some, or use schedule=None.")
 

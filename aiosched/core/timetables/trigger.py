@@ -1,4 +1,4 @@
-"""Trigger timetables: a run happens AT the tick; its interval is a fixed time before it, by default nothing.
+"""Trigger timetables: a run happens AT the tick; its interval is a fixed time before it, by default empty.
 
 Source: the semantics reference, section 11.4; decision 10 of section 34.
 """
@@ -27,11 +27,10 @@ class CronTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_
 
         CronTriggerTimetable("30 16 * * MON", timezone="Europe/Amsterdam", interval=timedelta(hours=1))
 
-    `interval` (timedelta or relativedelta) is how far the data interval reaches back from
-    the tick. `run_immediately` matters only without start date: may the first run be that
-    of the tick that just passed? True: yes; a timedelta: if it passed no longer ago than
-    that; False: if no longer ago than a tenth of the distance of ticks, or 5 minutes.
-    In storage intervals are `Delta`s and grace times seconds.
+    `interval` (timedelta or relativedelta) is how far the data interval reaches back from the tick. `run_immediately`
+    matters only without a start date: whether the first run can be for the tick that has just passed. True: yes; a
+    timedelta: if that was at most this long ago; False: if it was at most a tenth of the distance between ticks, or 5
+    minutes, ago. In storage intervals are `Delta`s and grace times are seconds.
     """
 
     cron: str
@@ -63,7 +62,7 @@ class CronTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_
         return self.cron
 
     def validate(self) -> None:
-        """Raise TimetableError when the expression, the time zone or the interval cannot be understood."""
+        """Raise TimetableError if the expression, the time zone or the interval is invalid."""
         _ = self.clock
         _check_interval(self.interval)
 
@@ -118,7 +117,7 @@ class MultipleCronTriggerTimetable(
 
         MultipleCronTriggerTimetable("0 10 * * *", "30 15 * * FRI", timezone="Europe/Amsterdam")
 
-    The expressions may be one list as well. The options are those of CronTriggerTimetable and hold for each of them.
+    The expressions can also be one list. The options are those of CronTriggerTimetable and apply to each of them.
     """
 
     crons: tuple[str, ...]
@@ -132,7 +131,7 @@ class MultipleCronTriggerTimetable(
 
     if TYPE_CHECKING:
 
-        def __init__(  # the time zone may follow a list of expressions, too
+        def __init__(  # the time zone can also follow a list of expressions
             self,
             *crons: str | Sequence[str] | tzinfo,
             timezone: str | tzinfo = ...,
@@ -151,7 +150,7 @@ class MultipleCronTriggerTimetable(
         return ", ".join(self.crons)
 
     def validate(self) -> None:
-        """Raise TimetableError when there is no expression, or one that cannot be understood."""
+        """Raise TimetableError if there is no expression, or an invalid one."""
         if not self.crons:
             raise TimetableError("A MultipleCronTriggerTimetable needs at least one cron expression; list some.")
         for single in self._singles():
@@ -175,7 +174,7 @@ class MultipleCronTriggerTimetable(
 
 
 class DeltaTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="delta_trigger"):
-    """Runs every `delta` from the start date on; without start date, from the moment of asking on.
+    """Runs every `delta` from the start date on; without a start date, from the time of the call on.
 
     `delta` and `interval` (how far the data interval reaches back) are timedeltas or
     relativedeltas. Without catchup the runs stay on the start date's grid.
@@ -203,7 +202,7 @@ class DeltaTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag
         return str(self.delta)
 
     def validate(self) -> None:
-        """Raise TimetableError when the delta does not move forward, or the interval reaches ahead."""
+        """Raise TimetableError if the delta does not move forward, or the interval reaches ahead."""
         self.delta.validate()
         _check_interval(self.interval)
 
@@ -223,7 +222,7 @@ class DeltaTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag
 
 
 def _set_options(timetable: CronTriggerTimetable | MultipleCronTriggerTimetable) -> None:
-    """Store what authors write as what the JSON holds."""
+    """Convert the arguments of authors to the values in the JSON."""
     force_setattr(timetable, "interval", Delta.of(timetable.interval))
     if isinstance(timetable.run_immediately, timedelta):
         force_setattr(timetable, "run_immediately", timetable.run_immediately.total_seconds())

@@ -1,4 +1,4 @@
-"""What comes next, for people; and which runs lie in a range, for backfills.
+"""The next runs, to display, and the runs in a range, for backfills.
 
 Source: the semantics reference, sections 12 (clock changes) and 29.1 (dates of a backfill).
 """
@@ -23,7 +23,7 @@ from aiosched.core.timetables.wallclock import WallClock
 
 @dataclass(frozen=True, slots=True)
 class UpcomingRun:
-    """A run to come; `note` says in words what a clock change does to it, None where clocks stand."""
+    """A future run; `note` describes the effect of a clock change on it, None if there is none."""
 
     run: NextRun
     note: str | None
@@ -37,10 +37,9 @@ def upcoming(
     n: int,
     last: DataInterval | None = None,
 ) -> Iterator[UpcomingRun]:
-    """At most `n` runs after `last` (the latest one of the schedule), in order, as they look at `now`.
+    """At most `n` runs after `last` (the latest one of the schedule), in order, as known at `now`.
 
-    Ends early where the timetable ends, and where the next run depends on when the one
-    before it ends (`@continuous`).
+    Ends early if the timetable ends, or if the next run depends on the end of the previous one (`@continuous`).
     """
     previous: NextRun | None = None
     for _ in range(n):
@@ -54,10 +53,10 @@ def upcoming(
 def scheduled_between(
     timetable: AnyTimetable, first: datetime, final: datetime, *, now: datetime, anchor: datetime | None
 ) -> Iterator[NextRun]:
-    """The runs whose logical date lies in [first, final] and whose interval ended before `now`, in order.
+    """The runs whose logical date is in [first, final] and whose interval ended before `now`, in order.
 
-    Catchup and the DAG's own dates do not matter; only the grid of a delta goes through
-    `anchor`, the earliest start date (through `first` where there is none).
+    Catchup and the DAG's own dates do not matter; only the grid of a delta goes through `anchor`, the earliest start
+    date (through `first` if there is none).
 
     Source: the semantics reference, section 29.1.
     """
@@ -79,7 +78,7 @@ def is_trigger(timetable: AnyTimetable) -> bool:
 
 
 def clock_note(timetable: AnyTimetable, run: NextRun) -> str | None:
-    """What a clock change does to `run`, such as `23 h interval: clocks go forward`; None without one."""
+    """The effect of a clock change on `run`, such as `23 h interval: clocks go forward`; None without one."""
     timetable = timed(timetable)
     if isinstance(timetable, CronDataIntervalTimetable):
         return _note(timetable.clock, run.interval.start, run.interval.end, kind="interval")

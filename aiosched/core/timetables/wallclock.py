@@ -1,9 +1,8 @@
-"""Cron ticks of a time zone on the line of real time: where clock changes are dealt with.
+"""Cron ticks of a time zone in real time: handles clock changes.
 
-A tick is a wall time. An ordinary one happens once. With an hour field other than `*`,
-one that the clocks skip happens when they would have shown it (02:30 becomes 03:30),
-and one that they show twice happens the second time. With `*` hours it happens
-whenever the clocks show it: never or twice. Two ticks at one instant are one tick.
+A tick is a wall time. An ordinary tick happens once. With an hour field other than `*`, a tick that the clocks skip
+happens when they would have shown it (02:30 becomes 03:30), and a tick that they show twice happens the second time.
+With `*` hours it happens whenever the clocks show it: never or twice. Two ticks at one instant are one tick.
 
 Source: the semantics reference, sections 12.1 and 36.
 """
@@ -23,7 +22,7 @@ _NEAR: Final = timedelta(hours=25)  # farther than any clock change moves clocks
 
 
 class WallTick(NamedTuple):
-    """What becomes of one wall time: the instants (UTC, ascending) at which it happens."""
+    """The instants (UTC, ascending) at which one wall time happens."""
 
     instants: tuple[datetime, ...]
     skipped: bool = False  # the clocks jump over it
@@ -31,7 +30,7 @@ class WallTick(NamedTuple):
 
 
 class WallClock:
-    """The ticks of one cron expression in one time zone. Takes aware instants, gives UTC."""
+    """The ticks of one cron expression in one time zone. Takes aware instants, returns UTC."""
 
     __slots__ = ("cron", "zone")
 
@@ -82,7 +81,7 @@ class WallClock:
         return self.next_tick(t - _INSTANT)
 
     def meaning(self, wall: datetime) -> WallTick:
-        """When the naive wall time `wall` happens under this expression's rule."""
+        """When the naive wall time `wall` happens, by this expression's rule."""
         first = wall.replace(tzinfo=self.zone, fold=0)
         early = first.utcoffset() or _NOTHING
         late = first.replace(fold=1).utcoffset() or _NOTHING
@@ -95,7 +94,7 @@ class WallClock:
         return WallTick((utc - early, utc - late) if every_hour else (utc - late,), repeated=True)
 
     def _read(self, t: datetime) -> tuple[datetime, timedelta]:
-        """The wall time at `t`; and by how much the clocks change so near that readings repeat or move (seldom)."""
+        """The wall time at `t`, and by how much a nearby clock change makes times repeat or move (rare)."""
         before, here, ahead = self._offset(t - _NEAR), self._offset(t), self._offset(t + _NEAR)
         wall = t.astimezone(UTC).replace(tzinfo=None) + here
         if before == here == ahead:

@@ -16,7 +16,7 @@ _OFFSET: Final = re.compile(r"^([+-])(\d{2}):(\d{2})$")
 
 @lru_cache(maxsize=1024)
 def zone(name: str) -> tzinfo:
-    """The time zone called `name`: an IANA name or a fixed offset such as `+02:00`.
+    """The time zone with that name: an IANA name or a fixed offset such as `+02:00`.
 
     Raises TimetableError, with the nearest names, for one that does not exist.
     """

@@ -23,7 +23,7 @@ from aiosched.errors import ConfigError
 
 C = TypeVar("C", bound="ConnectionValue")
 
-_EXTRA: Final = "__extra__"  # the query key of extras that are more than texts by name
+_EXTRA: Final = "__extra__"  # the query key of extras that are not just strings by name
 _NAME: Final = re.compile(r"^[\w.:()#-]{1,250}$")
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+._-]*)://")
 _AUTHORITY: Final = re.compile(
@@ -37,7 +37,7 @@ _SYNONYMS: Final = {"postgresql": "postgres"}
 class ConnectionValue:
     """A connection. `extra` is the text of a JSON object (or a dict, kept as that); `port` 1 to 65535.
 
-    What is empty is None. Raises ConfigError for what cannot be one. Its `repr` and `str` show no secrets.
+    Empty values become None. Raises ConfigError for invalid values. Its `repr` and `str` show no secrets.
     """
 
     conn_id: str
@@ -136,7 +136,7 @@ class ConnectionValue:
             return cls.from_uri(conn_id, text)
         document = _decoded(text)
         if not isinstance(document, dict):
-            raise ConfigError(f"Connection {conn_id!r}: what describes it is neither a URI nor a JSON object.")
+            raise ConfigError(f"Connection {conn_id!r}: its value is neither a URI nor a JSON object.")
         return cls.from_fields(conn_id, document)
 
     @classmethod
@@ -158,12 +158,12 @@ class ConnectionValue:
         return cls(conn_id=conn_id, **given)
 
     def as_fields(self) -> dict[str, Any]:
-        """Every field but the id that is set, secrets included; `from_fields` takes it."""
+        """All fields that are set, except the id, secrets included; the input of `from_fields`."""
         every = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "conn_id"}
         return {name: value for name, value in every.items() if value}
 
     def masked(self: C) -> C:
-        """The same connection for people: password and secret extras are `***`."""
+        """The same connection to display: password and secret extras are `***`."""
         extras = secrets.redact_value(self.extra_dejson)
         password = None if self.password is None else MASK
         return replace(self, password=password, extra=json.dumps(extras) if extras else None)

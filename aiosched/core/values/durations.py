@@ -1,10 +1,10 @@
-"""Durations in words."""
+"""Durations as text."""
 
 from __future__ import annotations
 
 
 def duration(seconds: float | None) -> str:
-    """A duration for people: `340 ms`, `2.1 s`, `4 m 12 s`, `3 h 5 m`, `2 d 4 h`; nothing for None."""
+    """A duration to display: `340 ms`, `2.1 s`, `4 m 12 s`, `3 h 5 m`, `2 d 4 h`; empty for None."""
     if seconds is None:
         return ""
     if seconds < 1:

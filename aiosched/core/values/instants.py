@@ -1,15 +1,15 @@
-"""Instants: kept within the calendar, and shown."""
+"""Instants: limited to the calendar, and formatted."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)  # in place of everything later
+LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)  # replaces everything later
 
 
 def later(instant: datetime, seconds: float) -> datetime:
-    """`seconds` after an aware instant, at the latest `LATEST`."""
+    """`seconds` after an aware instant, but at most `LATEST`."""
     try:
         return min(instant + timedelta(seconds=seconds), LATEST)
     except OverflowError:
@@ -17,5 +17,5 @@ def later(instant: datetime, seconds: float) -> datetime:
 
 
 def stamp(instant: datetime) -> str:
-    """An aware instant for people, in UTC and to the second: `2026-01-01 00:00:00 UTC`."""
+    """An aware instant to display, in UTC and to the second: `2026-01-01 00:00:00 UTC`."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

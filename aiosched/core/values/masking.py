@@ -1,8 +1,7 @@
-"""Secrets become `***` in everything that people read: logs, reasons, tracebacks, rendered fields.
+"""Secrets become `***` in everything that users see: logs, reasons, tracebacks, rendered fields.
 
-Lives here: which names mark a secret, and the `Redactor` that knows the secrets of this
-process. Reading a connection or a variable with such a name registers what it holds; an
-attempt that reads none pays for one comparison.
+Lives here: which names mark a secret, and the `Redactor` that knows the secrets of this process. Reading a connection
+or a variable with such a name registers its secrets; for an attempt that reads none the cost is one comparison.
 
 Does not live here: reading them (authoring/runtime/variables.py, authoring/runtime/connections.py) and
 the places that redact (executors/attempt/logs.py, executors/attempt/runner.py, cli).
@@ -26,7 +25,7 @@ _SENSITIVE: Final = re.compile(
     r"passw|passphrase|passcode|secret|token|credential|authorization|keyfile_dict|service_account|cookie"
     r"|(^|_)pwd(_|$)|(api|access|account|private|encryption|signing|shared|fernet|master|ssh)_?keys?(_|$)"
 )
-# Values that stand in every log: hiding them protects nothing and makes logs unreadable.
+# Values that are in every log: masking them protects nothing and makes logs unreadable.
 _COMMON: Final = frozenset(
     {
         "admin", "airflow", "aiosched", "critical", "debug", "default", "error", "false", "info", "localhost", "none",
@@ -36,7 +35,7 @@ _COMMON: Final = frozenset(
 
 
 def is_sensitive(name: str) -> bool:
-    """Whether the value that goes by `name` (of a variable, an extra, a field) is a secret, by its words.
+    """Whether the value with this name (of a variable, an extra, a field) is a secret, by the words of the name.
 
     >>> is_sensitive("stripe-api-key"), is_sensitive("DB_PASSWORD"), is_sensitive("keyboard")
     (True, True, False)
@@ -46,25 +45,24 @@ def is_sensitive(name: str) -> bool:
 
 
 class Redactor:
-    """Knows secrets and replaces each by `***`. Safe to use from several threads.
+    """Replaces registered secrets by `***`. Thread-safe.
 
-    A secret is also found as it stands in a URL, in JSON, in a `repr` and, line by line,
-    when it has several lines. Values shorter than four characters and words that stand in
-    every log (`true`, `localhost` …) are not secrets. What is registered stays so for the
-    life of the process.
+    A secret is also found as encoded in a URL, in JSON, in a `repr` and, if it has several lines, line by line. Values
+    shorter than four characters and words that are in every log (`true`, `localhost` …) are not secrets. Secrets stay
+    registered for the life of the process.
     """
 
     __slots__ = ("_words", "longest")
 
     def __init__(self) -> None:
-        self._words: tuple[str, ...] = ()  # longest first, so that none is left in pieces by a shorter one
+        self._words: tuple[str, ...] = ()  # longest first, so that a shorter one does not split it
         self.longest = 0  # characters
 
     def __bool__(self) -> bool:
         return bool(self._words)
 
     def register(self, value: Any) -> None:
-        """Every text and number in `value` (also in lists and dicts, and in JSON text) is a secret from now on."""
+        """From now on, every string and number in `value` (also in lists, dicts and JSON text) is a secret."""
         words = {word for text in _texts(value) for word in _spellings(text)}
         if not words.issubset(self._words):
             known = words.union(self._words)
@@ -76,7 +74,7 @@ class Redactor:
         self._words, self.longest = (), 0
 
     def register_named(self, name: str, value: Any) -> None:
-        """Register `value` if its name marks a secret; else what lies under such names inside it."""
+        """Register `value` if its name marks a secret; else the values with such names inside it."""
         if is_sensitive(name):
             self.register(value)
             return
@@ -89,11 +87,11 @@ class Redactor:
                 self.register_named("", inner)
 
     def redact(self, text: str) -> str:
-        """`text` without any registered secret; the same object when there is none in it."""
+        """`text` without any registered secret; the same object if it has none."""
         words = self._words
         if not words:
             return text
-        while True:  # a mask may complete another secret with what stands around it; the text gets shorter each time
+        while True:  # a mask can complete another secret with the text around it; the text gets shorter each time
             before = text
             for word in words:
                 if word in text:
@@ -102,13 +100,13 @@ class Redactor:
                 return text
 
     def redact_bytes(self, data: bytes) -> bytes:
-        """As `redact`, for UTF-8; bytes that are none stay as they are."""
+        """As `redact`, for UTF-8; invalid bytes do not change."""
         if not self._words:
             return data
         return self.redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def redact_value(self, value: Any, name: str = "") -> Any:
-        """A copy of plain data for people: what goes by a sensitive name is `***`, secrets in texts too.
+        """A copy of plain data to display: values with a sensitive name are `***`, and so are secrets in strings.
 
         >>> Redactor().redact_value({"host": "db", "password": "x", "port": 1})
         {'host': 'db', 'password': '***', 'port': 1}
@@ -146,7 +144,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _document(value: Any) -> Any:
-    """The data in a text that is a JSON object or list, else `value` itself."""
+    """The data in a string that is a JSON object or list, else `value` itself."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(value)
@@ -156,7 +154,7 @@ def _document(value: Any) -> Any:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """How `secret` may stand in a text; nothing for what is no secret."""
+    """The forms in which `secret` can occur in a text; empty if it is not a secret."""
     for text in {secret, secret.strip(), *(line.strip() for line in secret.splitlines())}:
         if len(text) >= SHORTEST and text.lower() not in _COMMON and text.strip("*"):
             yield from {

@@ -1,9 +1,8 @@
 """The messages between the scheduler and executors.
 
-An attempt is one try of one task instance. The scheduler submits `Attempt`s to an
-executor after the commit that queued them; the executor answers with `Report`s: at
-most one STARTED, exactly one of the others. All structs are encoded as msgpack arrays
-when they cross a process border.
+An attempt is one try of one task instance. The scheduler submits `Attempt`s to an executor after the commit that queued
+them; the executor responds with `Report`s: at most one STARTED, exactly one of the others. All structs are encoded as
+msgpack arrays when they cross a process boundary.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None = None  # DAG file, relative to the DAGs folder; None: registered in this process
     source_hash: str | None = None  # of its code that is to run: the newest that is known
     modules: tuple[str, ...] = ()  # what it imports from the DAGs folder, relative
-    code_version: int | None = None  # number of the DAG version whose code that is; None: that of the run
+    code_version: int | None = None  # number of the DAG version with that code; None: that of the run
 
 
 class Deferral(msgspec.Struct, frozen=True, kw_only=True):
     """What a task waits for: a trigger, and how the task resumes when it has fired.
 
-    `classpath` and `kwargs` (JSON object) make the trigger; `next_method` of the operator
-    is called with `next_kwargs` (JSON object) and the trigger's `event`. `timeout` in seconds.
+    `classpath` and `kwargs` (JSON object) define the trigger; `next_method` of the operator is called with
+    `next_kwargs` (JSON object) and the trigger's `event`. `timeout` in seconds.
     """
 
     classpath: str
@@ -70,7 +69,7 @@ class Resume(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallbackCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A callback of a DAG or task that the scheduler decided on: to be run at least once, `id` is unique."""
+    """A callback of a DAG or task that the scheduler requested: to be run at least once; `id` is unique."""
 
     id: int
     kind: str  # dag_success, dag_failure, task_success, task_skipped, task_failure, task_retry, deadline, sla_miss
@@ -82,7 +81,7 @@ class CallbackCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssetTouch(msgspec.Struct, frozen=True, kw_only=True):
-    """One asset event that a task's success makes. `extra` is a JSON object."""
+    """One asset event that a task's success creates. `extra` is a JSON object."""
 
     name: str
     uri: str
@@ -93,25 +92,25 @@ class AssetTouch(msgspec.Struct, frozen=True, kw_only=True):
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a runner needs to execute one try.
 
-    Besides a task's try it may be, without a slot: its `trigger` (the answer is TRIGGERED,
-    FAILED, or how the task `ends`; its key is that of the try with the number negated), or a `callback` (the answer
-    is SUCCESS or FAILED; its key has task index -1 and the callback's id as try number).
+    Besides a task's try it can be, without a slot, its `trigger` (the report is TRIGGERED, FAILED, or how the task
+    `ends`; its key is that of the try with the number negated), or a `callback` (the report is SUCCESS or FAILED; its
+    key has task index -1 and the callback's id as try number).
     """
 
     key: AttemptKey
     run: RunInfo
     task_id: str
     is_async: bool
-    max_tries: int  # number of retries allowed: try n may be retried while n <= max_tries
+    max_tries: int  # number of retries allowed: try n can be retried while n <= max_tries
     priority_weight: int = 1
     execution_timeout: float | None = None
-    first_started: datetime | None = None  # start of the try's first call, for one that was rescheduled
+    first_started: datetime | None = None  # start of the try's first call, for a rescheduled task
     executor: str | None = None
     resume: Resume | None = None
     trigger: Deferral | None = None
-    watches: bool = False  # the trigger is that of an asset watcher: all its events are reported, not the first alone
+    watches: bool = False  # the trigger is that of an asset watcher: all its events are reported, not only the first
     callback: CallbackCall | None = None
-    superseded: str | None = None  # source hash of what the try before ran, where it was other code
+    superseded: str | None = None  # source hash of the code of the previous try, if it was different
 
 
 class Outcome(StrEnum):
@@ -124,8 +123,8 @@ class Outcome(StrEnum):
     RESCHEDULED = "rescheduled"
     DEFERRED = "deferred"  # waits for `deferral`
     TRIGGERED = "triggered"  # a trigger fired with `event`
-    LOST = "lost"  # its worker died without a fault of the task's
-    STUCK = "stuck"  # its executor never began it: the same try is to be queued again
+    LOST = "lost"  # its worker died, which is not the task's fault
+    STUCK = "stuck"  # its executor never started it: the same try is to be queued again
 
 
 class XComValue(NamedTuple):
@@ -143,11 +142,11 @@ class SkipDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an attempt. `at` is the instant of the outcome, aware UTC.
+    """The outcome of an attempt. `at` is its instant, aware UTC.
 
-    For SKIPPED of a branch's downstream tasks see `skip`: the branch itself is SUCCESS.
-    `reason` is one line for people; `details` a traceback. `fail_now` forbids a retry. A failure
-    is `unattended` when the process that ran the attempt could not report it: no callback has run.
+    For SKIPPED of a branch's downstream tasks see `skip`: the branch itself is SUCCESS. `reason` is one line of text;
+    `details` a traceback. `fail_now` forbids a retry. A failure is `unattended` when the process that ran the attempt
+    could not report it: no callback has run.
     """
 
     key: AttemptKey
@@ -157,9 +156,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     details: str | None = None
     fail_now: bool = False
-    retry_delay: float | None = None  # seconds until the next try, where a retry policy said so
+    retry_delay: float | None = None  # seconds until the next try, if a retry policy set it
     unattended: bool = False
-    dag_missing: bool = False  # a failure: the DAG or task cannot be loaded there, perhaps only for a moment
+    dag_missing: bool = False  # a failure: the DAG or task cannot be loaded there, perhaps only temporarily
     reschedule_at: datetime | None = None
     xcoms: tuple[XComValue, ...] = ()
     skip: SkipDecision | None = None
@@ -172,13 +171,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     map_label: str | None = None  # rendered map_index_template
     hostname: str | None = None
     pid: int | None = None
-    inbox_id: int | None = None  # its row in `task_report`, when another scheduler sent it
-    ran_by: int | None = None  # the incarnation whose attempt it is about, for these
+    inbox_id: int | None = None  # its row in `task_report`, if another scheduler sent it
+    ran_by: int | None = None  # the incarnation whose attempt it concerns, for these
     source: str | None = None  # source hash of the code that ran; None: not known
 
 
 class XComRef(NamedTuple):
-    """A value that a task asks for. `map_index` None means all of them."""
+    """An XCom that a task requests. `map_index` None means all of them."""
 
     task_id: str
     key: str = "return_value"
@@ -186,14 +185,14 @@ class XComRef(NamedTuple):
 
 
 class TaskServices(Protocol):
-    """What a running task may ask of its scheduler.
+    """The services that a running task can call on its scheduler.
 
-    Implemented by the scheduler (reads the database), by the local executor's worker
-    (asks over its socket) and by `dag.test()` (a dict). `run` is a run's bigint key.
+    Implemented by the scheduler (reads the database), by the local executor's worker (sends requests over its socket)
+    and by `dag.test()` (a dict). `run` is a run's bigint key.
     """
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
-        """For each ref the stored (map_index, JSON text) pairs in index order; [] when there is none."""
+        """For each ref the stored (map_index, JSON text) pairs in index order; [] if there are none."""
         ...
 
     async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
@@ -201,7 +200,7 @@ class TaskServices(Protocol):
         ...
 
     async def call(self, run: int, name: str, args: str) -> str:
-        """Ask for something else by name; arguments and answer are JSON texts. See scheduler/services/task_services.py.
+        """Call another service by name; arguments and response are JSON texts. See scheduler/services/task_services.py.
 
         Raises NotFound or Refused with the reason.
         """
@@ -215,23 +214,23 @@ class Executor(Protocol):
 
     @property
     def open_slots(self) -> int:
-        """How many plain-function attempts it would take now."""
+        """How many plain-function attempts it can accept now."""
         ...
 
     @property
     def open_async_slots(self) -> int:
-        """How many `async def` attempts it would take now: these wait without holding a process."""
+        """How many `async def` attempts it can accept now: these wait without occupying a process."""
         ...
 
     @property
     def slots(self) -> int:
-        """Plain-function attempts it takes when idle, for people."""
+        """How many plain-function attempts it accepts when idle, to display."""
         ...
 
     async def start(self, report: Callable[[Report], None], services: TaskServices) -> None: ...
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
-        """Take the attempts; never blocks. Called after the commit that queued them."""
+        """Accept the attempts; never blocks. Called after the commit that queued them."""
         ...
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
@@ -239,13 +238,13 @@ class Executor(Protocol):
         ...
 
     def forget(self, triggers: Sequence[AttemptKey]) -> None:
-        """Stop triggers that wait elsewhere from now on: without a report, and without their `on_kill`."""
+        """Stop triggers that run elsewhere from now on, without a report and without calling `on_kill`."""
         ...
 
     async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        """Those of a dead scheduler's attempts that are still alive here."""
+        """The attempts of a dead scheduler that are still alive here."""
         ...
 
     async def stop(self, grace: float) -> None:
-        """Wait up to `grace` seconds for what runs, then cancel it and release everything."""
+        """Wait up to `grace` seconds for running attempts, then cancel them and release everything."""
         ...

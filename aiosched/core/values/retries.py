@@ -1,4 +1,4 @@
-"""Whether a failed try may be repeated, and how long that waits.
+"""Whether a failed try can be retried, and after which delay.
 
 Source: the semantics reference, sections 2.5 and 22.
 """
@@ -9,15 +9,15 @@ import hashlib
 import math
 from typing import Final
 
-MOST_TRIES: Final = 32_000  # of one task instance, however often it is cleared: its row has 16 bits for their number
+MOST_TRIES: Final = 32_000  # of one task instance, however often it is cleared: its row has 16 bits for the number
 MAX_TASK_RETRY_DELAY: Final = 86_400.0  # seconds: default of the setting core.max_task_retry_delay
 
 
 def may_retry(try_number: int, max_tries: int, *, restarting: bool = False) -> bool:
-    """Whether a task instance may run again after its try `try_number` (1 for the first) failed.
+    """Whether a task instance can be retried after its try `try_number` (1 for the first) failed.
 
-    `max_tries` is the number of retries allowed so far: 2 allows the tries 1, 2 and 3. One
-    that a user cleared while it ran (`restarting`) may always.
+    `max_tries` is the number of retries allowed so far: 2 allows the tries 1, 2 and 3. An instance that a user cleared
+    while it ran (`restarting`) always can.
     """
     return restarting or (max_tries > 0 and try_number <= max_tries)
 
@@ -30,14 +30,13 @@ def retry_delay(
     seed: str = "",
     maximum: float | None = None,
 ) -> float:
-    """How many seconds a task waits after its try number `failed_try` (1 for the first) failed.
+    """The seconds that a task waits after its try number `failed_try` (1 for the first) failed.
 
-    With a `multiplier` of 0 or 1 exactly `base`. Otherwise whole seconds: base x
-    multiplier ** (failed_try - 1), rounded up, at least one, plus a jitter below that
-    value; at most `maximum` (the task's max_retry_delay), or a day if it has none. Equal
-    arguments give an equal delay, whichever scheduler asks: the jitter comes from `seed`,
-    which names the task instance, and from `failed_try`. The task may run once the clock
-    is strictly later than the end of that try plus this delay.
+    With a `multiplier` of 0 or 1 exactly `base`. Otherwise whole seconds: base x multiplier ** (failed_try - 1),
+    rounded up, at least one, plus a jitter below that value; at most `maximum` (the task's max_retry_delay), or a day
+    if it has none. Equal arguments give an equal delay in every scheduler: the jitter comes from `seed`, which names
+    the task instance, and from `failed_try`. The task can run once the clock is strictly later than the end of that try
+    plus this delay.
 
     Source: the semantics reference, section 22.1.
     """

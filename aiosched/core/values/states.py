@@ -38,7 +38,7 @@ class TaskState(StrEnum):
 
     @classmethod
     def of(cls, stored: str | None) -> TaskState:
-        """The state that a database value means."""
+        """The state for a database value."""
         return cls.NONE if stored is None else cls(stored)
 
 
@@ -52,7 +52,7 @@ class RunState(StrEnum):
 
 
 class RunType(StrEnum):
-    """What made a run; the first part of its run id."""
+    """What created a run; the first part of its run id."""
 
     SCHEDULED = "scheduled"
     MANUAL = "manual"
@@ -80,7 +80,7 @@ class TaskEvent(StrEnum):
     EMPTY = "is a trivial empty task"
     SETTLED_SKIPPED = "its trigger rule or a branch skipped it"
     SETTLED_UPSTREAM_FAILED = "its trigger rule can no longer hold"
-    SETTLED_REMOVED = "its task or map index does not exist any more"
+    SETTLED_REMOVED = "its task or map index no longer exists"
     SLOT_GRANTED = "slot granted"
     REQUEUED = "stuck in its executor's queue, to be queued again"
     STARTED = "started"
@@ -96,7 +96,7 @@ class TaskEvent(StrEnum):
     FAIL_FAST_RUNNING = "another task failed in a fail-fast DAG"
     FAIL_FAST_WAITING = "another task failed in a fail-fast DAG, before it started"
     CLEARED = "cleared"
-    RESTORED = "its task came back"
+    RESTORED = "its task exists again"
     STOP_REQUESTED = "asked to stop"
     MARKED_SUCCESS = "marked success"
     MARKED_FAILED = "marked failed"
@@ -123,7 +123,7 @@ def _table() -> dict[tuple[TaskState, TaskEvent], TaskState]:
     rule({S.QUEUED}, E.REQUEUED, S.SCHEDULED)
     rule({S.QUEUED, S.RESTARTING}, E.STARTED, S.RUNNING)
     executing = {S.QUEUED, S.RUNNING}  # a short attempt reports its end before its start was stored
-    ending = executing | {S.DEFERRED}  # a trigger may end its task
+    ending = executing | {S.DEFERRED}  # a trigger can end its task
     rule(ending, E.RETURNED, S.SUCCESS)
     rule(ending, E.SKIPPED_ITSELF, S.SKIPPED)
     rule(ending | {S.RESTARTING}, E.FAILED_RETRYABLE, S.UP_FOR_RETRY)
@@ -148,7 +148,7 @@ TRANSITIONS: Final = MappingProxyType(_table())
 
 
 def advance(state: TaskState, event: TaskEvent) -> TaskState:
-    """The state after `event`; raises InvalidTransition naming what was possible."""
+    """The state after `event`; raises InvalidTransition naming the possible events."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:

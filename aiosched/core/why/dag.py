@@ -1,4 +1,4 @@
-"""Why a DAG has no run, or gets no further one. Source: docs/why.md."""
+"""Why a DAG has no run, or gets no further run. Source: docs/why.md."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _NONE: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagFacts:
-    """A DAG and what decides about its next run.
+    """A DAG and the facts that decide about its next run.
 
-    `condition` is that of its assets, `queue` those with new events; `is_timed`: its schedule makes runs by the clock.
-    `active` are its queued and running runs, as far as they are known, `running` and `queued` their numbers;
-    `last` is its newest run, in words, None where there never was one.
+    `condition` is that of its assets, `queue` has those with new events; `is_timed`: its schedule creates runs by the
+    clock. `active` are its queued and running runs, as far as they are known, `running` and `queued` their numbers;
+    `last` is its newest run, as text, None if it never had one.
     """
 
     now: datetime
@@ -62,8 +62,8 @@ def explain_dag(facts: DagFacts) -> Explanation:
     reasons = due_questions(status, now)
     stages = [
         [
-            gate("file", reasons["file"], "its file is there"),
-            gate("import", reasons["import"], "its file is read", commands=("aiosched dags errors",)),
+            gate("file", reasons["file"], "its file exists"),
+            gate("import", reasons["import"], "its file can be imported", commands=("aiosched dags errors",)),
         ],
         [scheduler_gate(facts.owner), paused_gate(status.dag_id, is_paused=reasons["paused"] is not None)],
         _schedule_gates(facts, reasons["schedule"]),
@@ -71,7 +71,7 @@ def explain_dag(facts: DagFacts) -> Explanation:
     ]
     gates = staged(stages)
     closed = [each for each in gates if each.closed]
-    because = closed[0].detail if closed else "nothing is in the way: it gets one next"
+    because = closed[0].detail if closed else "nothing is in the way, it gets a run next"
     at_work = ", ".join(
         words
         for number, words in (
@@ -108,8 +108,8 @@ def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
     elif facts.condition is not None:
         waits = why_not_triggered(AssetStatus(facts.condition, 0, 1), facts.queue, facts.aliases)
         names = ", ".join(sorted(row.asset.name for row in facts.queue))
-        detail = f"{waits}; there are new events of {names or 'none of them'}" if waits else None
-        found.append(gate("assets", detail, f"there are new events of {names}"))
+        events = f"there are new events of {names}" if names else "there are no new events"
+        found.append(gate("assets", f"{waits}; {events}" if waits else None, events))
     if facts.condition is None and not facts.is_timed:
         if allows(status, RunType.MANUAL):
             how, commands = ": it runs only when it is triggered", (f"aiosched dags trigger {status.dag_id}",)
@@ -125,7 +125,7 @@ def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
             due = status.next_run.run_after
             wait = seconds_since(facts.now, due)
             detail = None if reason is None else f"{reason}, in {duration(wait)}"
-            found.append(gate(what, detail, f"a run is due since {stamp(due)}", opens_at=due))
+            found.append(gate(what, detail, f"a run has been due since {stamp(due)}", opens_at=due))
     return found
 
 

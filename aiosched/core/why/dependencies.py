@@ -1,4 +1,4 @@
-"""What a task instance depends on, as gates: the run before, lengths, upstreams, times, triggers.
+"""What a task instance depends on, as gates: the previous run, lengths, upstreams, times, triggers.
 
 The verdicts are those of the board and its upstream counts. Source: the semantics reference, sections 4 to 8, 22, 25
 and 26.
@@ -29,7 +29,7 @@ _SETTLES = {
 def dependency_gates(
     board: Board, instance: Instance, now: datetime, usual: Usual, *, deferred_since: datetime | None = None
 ) -> list[Gate]:
-    """The gates that must be open before an instance is ready; only those that its task has."""
+    """The gates that must be open before an instance is ready; only those that apply to its task."""
     graph, task, upstream_counts = board.graph, instance.task, board.upstream_counts
     asks = instance.state in SCHEDULABLE  # all others have passed them
     held = _Holders(board, now, usual)
@@ -37,7 +37,7 @@ def dependency_gates(
     spec = graph.tasks[task]
     if spec.depends_on_past or spec.wait_for_downstream:
         reason = board.waits_for_past(task) if asks else None
-        found.append(gate("previous run", reason, "is no obstacle"))
+        found.append(gate("previous run", reason, "does not hold it back"))
     if graph.mappings is not None and (graph.mappings.producers[task] or graph.mappings.units[task]):
         found.append(_mapping_gate(board, instance, held, asks=asks))
     if graph.indirect_setups[task]:
@@ -60,7 +60,7 @@ def dependency_gates(
 
 
 class _Holders:
-    """Instances that are not finished, as holders."""
+    """Unfinished instances as holders."""
 
     def __init__(self, board: Board, now: datetime, usual: Usual) -> None:
         self._board, self._now, self._usual = board, now, usual
@@ -80,7 +80,7 @@ def _judged(name: str, judged: Judgement, detail: str, holders: tuple[Holder, ..
 
 
 def _upstream_gate(board: Board, instance: Instance, held: _Holders, *, asks: bool) -> Gate:
-    """The trigger rule, and decisions of branches."""
+    """The trigger rule, and the decisions of branches."""
     graph, upstream_counts = board.graph, board.upstream_counts
     if asks and (branch := board.branch_against(instance)) is not None:
         detail = f"{name_of(board, branch)} decided against it: {_SETTLES[Judgement.SKIPPED]}"
@@ -106,21 +106,21 @@ def _mapping_gate(board: Board, instance: Instance, held: _Holders, *, asks: boo
         return gate("mapping", None, fine or "is not mapped itself")
     judged = upstream_counts.judge_producers(instance)
     if judged.settles:
-        return _judged("mapping", judged, "a task that it maps over did not succeed", ())
+        return _judged("mapping", judged, "a task that it is mapped over did not succeed", ())
     mapped = bool(graph.mappings.units[instance.task])
     if (mapped and not board.is_countable(instance.task)) or judged is Judgement.WAIT:
         names = ", ".join(dict.fromkeys(graph.task_ids[each.task] for each in producers)) or "its inputs"
         return _judged(
-            "mapping", Judgement.WAIT, f"how often it runs is known when {names} returned", held.of(producers)
+            "mapping", Judgement.WAIT, f"its number of instances is known once {names} has returned", held.of(producers)
         )
-    return gate("mapping", None, "the length is known" if mapped else "what it maps over is there")
+    return gate("mapping", None, "the length is known" if mapped else "the values it is mapped over are known")
 
 
 def _time_gate(instance: Instance, now: datetime) -> Gate:
     name = "retry delay" if instance.state is TaskState.UP_FOR_RETRY else "reschedule"
     assert instance.next_at is not None
     if is_due(instance, now):
-        return gate(name, None, f"was over at {stamp(instance.next_at)}")
+        return gate(name, None, f"ended at {stamp(instance.next_at)}")
     return Gate(name=name, verdict=Verdict.WAIT, detail=f"until {stamp(instance.next_at)}", opens_at=instance.next_at)
 
 
@@ -129,7 +129,7 @@ def _trigger_gate(board: Board, instance: Instance, now: datetime, since: dateti
     if instance.state is not TaskState.DEFERRED:
         return None if waited is None or waited.resume is None else gate("trigger", None, "has fired")
     if waited is None:
-        return Gate(name="trigger", verdict=Verdict.UNKNOWN, detail="what it waits for is not stored (any more)")
+        return Gate(name="trigger", verdict=Verdict.UNKNOWN, detail="its trigger is not stored (any longer)")
     if waited.resume is not None:
         return gate("trigger", None, "has fired; the task resumes at the next pass of its scheduler")
     detail = f"waits for {waited.deferral.classpath}{ago(seconds_since(since, now))}"

@@ -1,4 +1,4 @@
-"""How task instances ended, and where failures began. Source: docs/why.md."""
+"""How task instances ended, and the roots of failures. Source: docs/why.md."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NAMED = 3  # root failures that a summary names
 
 
 def roots_of(board: Board, instance: Instance) -> list[Instance]:
-    """The failures that made `instance` upstream-failed: failed ones, however far upstream.
+    """The failures that made `instance` upstream-failed: failed instances, however far upstream.
 
-    An upstream-failed one without a failed upstream (nothing was returned to map over) is a root itself.
+    An upstream-failed instance without a failed upstream (no values to map over were returned) is a root itself.
     """
     roots: dict[Instance, None] = {}
     seen = {instance}
@@ -35,12 +35,12 @@ def roots_of(board: Board, instance: Instance) -> list[Instance]:
 
 
 def failures_of(board: Board) -> list[Instance]:
-    """The failures of a run that no other one explains."""
+    """The failures of a run that no other failure explains."""
     return [each for each in board if each.state is TaskState.FAILED]
 
 
 def dependencies_of(board: Board, instance: Instance) -> list[Instance]:
-    """On what `instance` depends: direct upstreams, setups further up, producers of what it maps over."""
+    """What `instance` depends on: direct upstreams, indirect setups, and its producers."""
     graph, task = board.graph, instance.task
     others = dict.fromkeys((*graph.upstream[task], *graph.indirect_setups[task]))
     if graph.mappings is not None:
@@ -49,7 +49,7 @@ def dependencies_of(board: Board, instance: Instance) -> list[Instance]:
 
 
 def holder_of(board: Board, instance: Instance, now: datetime, usual: float | None = None) -> Holder:
-    """An instance of the run, as one that others wait for or failed because of."""
+    """An instance of the run as a holder: others wait for it, or failed because of it."""
     since = since_of(instance)
     return Holder(
         dag_id=board.run.dag_id,
@@ -64,7 +64,7 @@ def holder_of(board: Board, instance: Instance, now: datetime, usual: float | No
 
 
 def since_of(instance: Instance) -> datetime | None:
-    """From when an instance has been in its state, as far as its row says."""
+    """Since when an instance has been in its state, as far as its row shows."""
     match instance.state:
         case TaskState.SCHEDULED:
             return instance.scheduled_at
@@ -78,13 +78,13 @@ def since_of(instance: Instance) -> datetime | None:
 
 
 def name_of(board: Board, instance: Instance) -> str:
-    """`load`, or `load[3]` for a mapped one."""
+    """`load`, or `load[3]` for a mapped task."""
     task_id = board.graph.task_ids[instance.task]
     return task_id if instance.map_index < 0 else f"{task_id}[{instance.map_index}]"
 
 
 def explain_end(board: Board, instance: Instance, subject: str, now: datetime) -> Explanation:
-    """Why a task instance that is over ended as it did."""
+    """Why a finished task instance ended as it did."""
     run = board.run
     name, state, reason = name_of(board, instance), instance.state, instance.reason
     end = instance.end_date
@@ -115,7 +115,7 @@ def explain_end(board: Board, instance: Instance, subject: str, now: datetime) -
             gates = (Gate(name="upstream", verdict=Verdict.NEVER, detail=reason or "it skipped itself"),)
             commands = (_clear(board, [instance]),)
         case _:
-            summary = f"removed: {reason or 'its task is not in the DAG any more'}"
+            summary = f"removed: {reason or 'its task is no longer in the DAG'}"
             gates = (Gate(name="mapping", verdict=Verdict.NEVER, detail=reason or ""),)
     return Explanation(
         subject=subject, state=state.value, summary=summary, gates=gates, at=now, since=end, commands=commands
@@ -133,7 +133,7 @@ def _root_words(board: Board, roots: Sequence[Instance]) -> str:
 
 
 def _clear(board: Board, instances: Sequence[Instance]) -> str:
-    """The command that runs these, and all that depends on them, again."""
+    """The command that clears these and everything downstream of them."""
     names = list(dict.fromkeys(board.graph.task_ids[each.task] for each in instances))
     pattern = names[0] if len(names) == 1 else f"({'|'.join(names)})"
     return f"aiosched tasks clear {board.run.dag_id} --run {board.run.run_id} --task '^{pattern}$' --downstream"

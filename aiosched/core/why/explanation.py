@@ -1,8 +1,8 @@
-"""Why something does not run: the vocabulary of the answer, and what its parts have in common.
+"""Why something does not run: the vocabulary of explanations, and their common parts.
 
-An *explanation* walks the gates between a DAG, a run or a task instance and its running, in the order in which they
-are decided. Whether a gate is open is decided by the functions that schedule; these modules add only words, and the
-holders of what is missing. Pure: the facts are handed over (scheduler/why/why.py reads them).
+An *explanation* lists the gates that a DAG, a run or a task instance must pass to run, in the order in which they are
+decided. Whether a gate is open is decided by the functions that schedule; these modules add only text, and the holders
+of missing resources. Pure: the facts are arguments (scheduler/why/why.py reads them).
 
     why.py        gates, holders, explanations; the scheduler's gate; when something may be free
     dag.py    a DAG              run.py    a run
@@ -29,8 +29,8 @@ class Verdict(StrEnum):
 
     OK = "ok"
     WAIT = "wait"  # closed now
-    NEVER = "never"  # closed for good, as things are defined or have ended
-    NOT_REACHED = "not-reached"  # asked only when the gates before it are open
+    NEVER = "never"  # closed for good, by definitions or because something has ended
+    NOT_REACHED = "not-reached"  # checked only if the gates before it are open
     UNKNOWN = "unknown"
 
 
@@ -39,10 +39,10 @@ CLOSED: Final = frozenset({Verdict.WAIT, Verdict.NEVER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """The run or task instance that has, or will deliver, what is missing.
+    """The run or task instance that holds, or will provide, a missing resource.
 
-    `seconds` is for how long it has been in `state`, `usual_seconds` the median of its latest successes. A run has
-    no `task_id`. `slots` are those of a pool, 1 elsewhere.
+    `seconds` is how long it has been in `state`, `usual_seconds` the median duration of its latest successes. A run has
+    no `task_id`. `slots` are those of a pool, otherwise 1.
     """
 
     dag_id: str
@@ -57,7 +57,7 @@ class Holder:
 
     @property
     def label(self) -> str:
-        """The shortest words that identify it."""
+        """The shortest text that identifies it."""
         words = [self.dag_id, run_label(self.run_id, self.logical_date)]
         if self.task_id is not None:
             words.append(self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]")
@@ -65,7 +65,7 @@ class Holder:
 
     @property
     def left(self) -> float | None:
-        """Seconds that it still needs, if it takes as long as usual; None: unknown, or already exceeded."""
+        """Seconds that it still needs if it takes as long as usual; None: unknown, or already exceeded."""
         if self.usual_seconds is None or self.seconds is None or self.state != "running":
             return None
         return self.usual_seconds - self.seconds if self.usual_seconds > self.seconds else None
@@ -73,7 +73,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One question on the way to running, and its answer. `opens_at`: the instant at which it opens by itself."""
+    """One check on the way to running, and its result. `opens_at`: the instant at which it opens by itself."""
 
     name: str
     verdict: Verdict
@@ -89,11 +89,12 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The whole answer, as of `at`. Instants are aware UTC.
+    """The whole explanation, as of `at`. Instants are aware UTC.
 
-    `since` and `waiting_seconds`: from when, and for how long, it has been in `state` (no seconds for what is over).
-    `rank` is its place, from 1, among all of the fleet that wait for slots of its pool. `likely_free_at` is a guess
-    from usual durations, `earliest_start` an instant before which it does not start. `notes`: what was not checked.
+    `since` and `waiting_seconds`: since when, and for how long, it has been in `state` (no seconds if it has ended).
+    `rank` is its place, from 1, among all task instances of the fleet that wait for slots of its pool. `likely_free_at`
+    is a guess from usual durations, `earliest_start` an instant before which it does not start. `notes`: what was not
+    checked.
     """
 
     subject: str
@@ -121,7 +122,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The scheduler that owns the partition of the DAG. No `name`: nobody owns it.
+    """The scheduler that owns the partition of the DAG. No `name`: it has no owner.
 
     `others` is how many other schedulers are alive.
     """
@@ -140,8 +141,8 @@ def scheduler_gate(owner: Owner) -> Gate:
     elif not owner.is_alive:
         detail = f"{owner.name} does not respond; another one takes over when its lease ends"
     elif owner.is_draining:
-        after = "another one takes its DAGs over" if owner.others else "no other one is alive"
-        detail = f"{owner.name} is draining: it begins nothing more, {after}"
+        after = "another one takes over its DAGs" if owner.others else "no other one is alive"
+        detail = f"{owner.name} is draining: it starts nothing new, {after}"
     else:
         verdict, detail, commands = Verdict.OK, f"{owner.name} is alive", ()
     return Gate(name="scheduler", verdict=verdict, detail=detail, commands=commands)
@@ -151,21 +152,21 @@ def paused_gate(dag_id: str, *, is_paused: bool) -> Gate:
     """Whether the DAG is active."""
     if not is_paused:
         return Gate(name="DAG is active", verdict=Verdict.OK)
-    detail, command = "the DAG is paused: nothing of it begins", f"aiosched dags unpause {dag_id}"
+    detail, command = "the DAG is paused: none of its tasks start", f"aiosched dags unpause {dag_id}"
     return Gate(name="DAG is active", verdict=Verdict.WAIT, detail=detail, commands=(command,))
 
 
 def gate(name: str, reason: str | None, fine: str = "", **more: object) -> Gate:
-    """A gate that is closed for `reason`, or open (None) and described by `fine`."""
+    """A gate that is closed because of `reason`, or open (None) and described by `fine`."""
     if reason is None:
         return Gate(name=name, verdict=Verdict.OK, detail=fine)
     return Gate(name=name, verdict=Verdict.WAIT, detail=reason, **more)  # type: ignore[arg-type]
 
 
 def staged(stages: Iterable[Sequence[Gate]]) -> tuple[Gate, ...]:
-    """All gates in order; those of the stages behind a closed one are not reached.
+    """All gates in order; those of stages after a closed gate are not reached.
 
-    A gate that can never open is shown all the same: it has to be repaired in any case.
+    A gate that can never open is shown nevertheless: it must be fixed in any case.
     """
     found: list[Gate] = []
     is_closed = False
@@ -186,7 +187,7 @@ def _not_reached(gate: Gate) -> Gate:
 
 
 def free_at(holders: Iterable[Holder], needs: int, now: datetime) -> datetime | None:
-    """When holders that take as long as usual will have returned `needs` slots; None: unknown."""
+    """When the holders will have released `needs` slots if they take as long as usual; None: unknown."""
     for left, slots in sorted((holder.left, holder.slots) for holder in holders if holder.left is not None):
         needs -= slots
         if needs <= 0:
@@ -195,17 +196,17 @@ def free_at(holders: Iterable[Holder], needs: int, now: datetime) -> datetime | 
 
 
 def earliest(gates: Iterable[Gate]) -> datetime | None:
-    """The instant before which closed gates keep it from starting, as far as they say."""
+    """The instant before which closed gates prevent its start, as far as they are known."""
     return max((gate.opens_at for gate in gates if gate.closed and gate.opens_at is not None), default=None)
 
 
 def seconds_since(since: datetime | None, now: datetime) -> float | None:
-    """How long ago that was, never negative."""
+    """How long ago that was; never negative."""
     return None if since is None else max((now - since).total_seconds(), 0.0)
 
 
 def commands_of(gates: Iterable[Gate]) -> tuple[str, ...]:
-    """What the closed gates ask for, each command once."""
+    """The commands that the closed gates suggest, each once."""
     return tuple(dict.fromkeys(command for gate in gates if gate.closed for command in gate.commands))
 
 
@@ -213,7 +214,7 @@ def commands_of(gates: Iterable[Gate]) -> tuple[str, ...]:
 
 
 def run_label(run_id: str, logical_date: datetime | None) -> str:
-    """A run as people know it: its logical date in UTC, as short as it is exact, else its run id."""
+    """A run to display: its logical date in UTC, as short as is exact, else its run id."""
     if logical_date is None:
         return run_id
     text = logical_date.astimezone(UTC).replace(tzinfo=None).isoformat()
@@ -221,7 +222,7 @@ def run_label(run_id: str, logical_date: datetime | None) -> str:
 
 
 def ago(seconds: float | None) -> str:
-    """` for 4 m 12 s`, or nothing when it is not known."""
+    """` for 4 m 12 s`, or empty if unknown."""
     return "" if seconds is None else f" for {duration(seconds)}"
 
 

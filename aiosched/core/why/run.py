@@ -44,17 +44,17 @@ _REASONS = {
 
 
 def unknown_duration(task_id: str) -> None:
-    """`Usual` where no durations are known."""
+    """A `Usual` that knows no durations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """A run and what decides when it starts.
+    """A run and the facts that decide when it starts.
 
     `limit` and `running` are those of its group: the DAG's runs, or the runs of its backfill. `queued` are the queued
-    runs of the group, itself among them, that may go before it. `active` are the running ones, as far as known.
-    `awaited` are the queued runs that running ones wait for, `waiting` is one of these that waits for this run.
-    `beyond` says which run has started although the limit was reached, and why.
+    runs of the group, including itself, that may go before it. `active` are the running ones, as far as known.
+    `awaited` are the queued runs that running ones wait for, `waiting` is a running run that waits for this run.
+    `beyond` says which run was started although the limit was reached, and why.
     """
 
     now: datetime
@@ -77,7 +77,7 @@ def run_gates(facts: RunFacts) -> list[Gate]:
     if run.state in RUN_FINISHED:
         why = f" ({_REASONS.get(run.reason, run.reason)})" if run.reason else ""
         command = f"aiosched runs clear {run.dag_id} {run.run_id}"
-        detail = f"the run is over: {run.state}{why}"
+        detail = f"the run has ended: {run.state}{why}"
         return [Gate(name="run is running", verdict=Verdict.NEVER, detail=detail, commands=(command,))]
     if run.state is RunState.RUNNING:
         detail = f"{facts.running} of {facts.limit} active runs"
@@ -106,7 +106,7 @@ def run_gates(facts: RunFacts) -> list[Gate]:
 
 
 def why_queued(facts: RunFacts) -> str | None:
-    """What keeps the run queued, the pause of its DAG apart; None: it may start."""
+    """What keeps the run queued, apart from the pause of its DAG; None: it can start."""
     run, group = facts.run, facts.run.backfill_id
     decision = runs_to_start(
         facts.queued or (run,),
@@ -121,7 +121,7 @@ def why_queued(facts: RunFacts) -> str | None:
 
 
 def explain_run(facts: RunFacts, board: Board, usual: Usual = unknown_duration) -> Explanation:
-    """Why a run is where it is. `usual` says how long a task of it usually takes, in seconds."""
+    """Why a run is in its state. `usual` returns how long a task usually takes, in seconds."""
     run, now = facts.run, facts.now
     subject = f"{run.dag_id} · {run_label(run.run_id, run.logical_date)}"
     if run.state in RUN_FINISHED:
@@ -165,7 +165,7 @@ def _progress(board: Board) -> str:
 
 
 def _tasks_gate(board: Board, now: datetime, usual: Usual) -> Gate:
-    """What of the run is under way, or what it waits for."""
+    """Which tasks of the run are under way, or what they wait for."""
     states = Counter(each.state for each in board if each.state not in FINISHED)
     words = ", ".join(f"{number} {_word(state)}" for state, number in sorted(states.items(), key=lambda e: _turn(e[0])))
     unfinished = sorted((each for each in board if each.state not in FINISHED), key=lambda each: _turn(each.state))
@@ -176,7 +176,7 @@ def _tasks_gate(board: Board, now: datetime, usual: Usual) -> Gate:
     if any(state in HOLDING_SLOT for state in states) or not unfinished:
         return Gate(name="tasks", verdict=Verdict.OK, detail=words or "all are done", holders=holders)
     command = f"aiosched why {board.run.dag_id} {board.run.run_id} {_typed(board, shown[0])}"
-    detail = f"nothing of it runs: {words}"
+    detail = f"no task runs: {words}"
     times = [each.next_at for each in unfinished if each.next_at is not None]
     opens_at = min(times, default=None) if all(each.next_at is not None for each in shown) else None
     return Gate(

@@ -1,7 +1,7 @@
-"""Why a task instance does not run, or what it does. Source: docs/why.md.
+"""Why a task instance does not run, or what it is doing. Source: docs/why.md.
 
-The gates stand in stages, as the decisions do: the fleet, the DAG and the run; what the task depends on; the limits
-under which it gets a slot; the executor; the worker. A stage is checked when all before it are open.
+The gates form stages, like the decisions: the fleet, the DAG and the run; the task's dependencies; the limits under
+which it gets a slot; the executor; the worker. A stage is checked if all stages before it are open.
 """
 
 from __future__ import annotations
@@ -39,23 +39,22 @@ from aiosched.core.why.run import RunFacts, Usual, run_gates, unknown_duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedLoop:
-    """The event loop of the attempt's worker process is blocked, by `who` as far as known."""
+    """The event loop of the attempt's worker process is blocked, by `who` if known."""
 
     since: datetime
     who: str
-    where: str  # the line; empty when it is not known
+    where: str  # the line; empty if unknown
     by_itself: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFacts:
-    """A task instance and all that decides when it runs.
+    """A task instance and the facts that decide when it runs.
 
-    `board` is its run as the rows have it. `candidate` says what it needs, `room` what there is; without `has_figures`
-    it is unknown what executors and parallelism of its scheduler leave (known figures are a second old at best).
-    The holders are those that have slots of its pool, and those that are active in its DAG. `ahead` are how many of the
-    fleet go before it in its pool and the slots that these need; None when that is not known. `executor` is the default
-    one.
+    `board` is its run according to the rows. `candidate` has its needs, `room` the room; without `has_figures` the room
+    of its scheduler's executors and parallelism is unknown (known figures are at least a second old). The holders are
+    those of slots of its pool, and those that are active in its DAG. `ahead` is how many task instances of the fleet go
+    before it in its pool and how many slots they need; None if unknown. `executor` is the default one.
     """
 
     run: RunFacts
@@ -76,7 +75,7 @@ class TaskFacts:
 
 
 def explain_task(facts: TaskFacts) -> Explanation:
-    """Why a task instance is where it is."""
+    """Why a task instance is in its state."""
     run, board, instance, now = facts.run.run, facts.board, facts.instance, facts.run.now
     subject = f"{run.dag_id} · {run_label(run.run_id, run.logical_date)} · {name_of(board, instance)}"
     if instance.state in FINISHED:
@@ -95,7 +94,7 @@ def explain_task(facts: TaskFacts) -> Explanation:
         [_worker_gate(facts)],
     ]
     gates = staged(stages)
-    if state in HOLDING_SLOT:  # whatever the fleet looks like: it has passed all gates but the last
+    if state in HOLDING_SLOT:  # whatever the state of the fleet: it has passed all gates but the last
         gates = (*map(_opened, gates[:-1]), _worker_gate(facts))
     since = deferred_since or since_of(instance) or (run.start_date if state is TaskState.NONE else None)
     seconds = seconds_since(since, now)
@@ -144,10 +143,10 @@ def _summary(facts: TaskFacts, seconds: float | None, *, is_open: bool) -> str:
             text = f"running{ago(seconds)}" + (f", usually {duration(usual)}" if usual is not None else "")
             return f"{text}, {tries}" if instance.max_tries else text
         case TaskState.QUEUED:
-            return f"queued{ago(seconds)}, no worker has reported that it began"
+            return f"queued{ago(seconds)}, no worker has reported its start"
         case TaskState.RESTARTING | TaskState.SHUTDOWN:
             again = ", then it runs again" if state is TaskState.RESTARTING else ""
-            return f"{state}: its attempt was told to stop{again}"
+            return f"{state}: its attempt was asked to stop{again}"
         case TaskState.UP_FOR_RETRY:
             text = f"try {instance.try_number} of {instance.max_tries + 1} failed"
             text += f" ({instance.reason})" if instance.reason else ""
@@ -241,7 +240,9 @@ def _parallelism_gate(facts: TaskFacts) -> Gate:
     if facts.candidate.defers or facts.instance.state in HOLDING_SLOT:
         return gate(name, None, "does not apply")
     if not facts.has_figures:
-        return Gate(name=name, verdict=Verdict.UNKNOWN, detail="its scheduler has not reported how much it runs")
+        return Gate(
+            name=name, verdict=Verdict.UNKNOWN, detail="its scheduler has not reported how many attempts it runs"
+        )
     return gate(name, room.parallelism_refusal(), f"{room.parallelism - room.open} of {room.parallelism}")
 
 
@@ -250,7 +251,7 @@ def _executor_gate(facts: TaskFacts) -> Gate:
     wanted = candidate.executor or facts.executor
     name = f"executor {wanted}" if wanted else "executor"
     if candidate.defers:
-        return gate(name, None, "does not apply: it begins in its trigger")
+        return gate(name, None, "does not apply: it starts in its trigger")
     if facts.instance.state in HOLDING_SLOT:
         return gate(name, None, "has it")
     if not facts.has_figures:
@@ -270,15 +271,15 @@ def _worker_gate(facts: TaskFacts) -> Gate:
         return Gate(name="worker", verdict=Verdict.WAIT, detail=_blocked_detail(facts.blocked, now))
     match instance.state:
         case TaskState.QUEUED:
-            detail = f"{who} has it{ago(seconds_since(instance.queued_at, now))}, no worker has reported that it began"
+            detail = f"{who} has it{ago(seconds_since(instance.queued_at, now))}, no worker has reported its start"
             return Gate(name="worker", verdict=Verdict.WAIT, detail=detail)
         case TaskState.RUNNING:
-            return gate("worker", None, f"runs it{ago(seconds_since(instance.start_date, now))}, given by {who}")
+            return gate("worker", None, f"runs it{ago(seconds_since(instance.start_date, now))}, submitted by {who}")
         case TaskState.RESTARTING | TaskState.SHUTDOWN:
-            return Gate(name="worker", verdict=Verdict.WAIT, detail="its attempt was told to stop, and has not ended")
+            return Gate(name="worker", verdict=Verdict.WAIT, detail="its attempt was asked to stop, and has not ended")
     if instance.state in SCHEDULABLE or instance.state is TaskState.DEFERRED:
         return gate("worker", None, "is not needed yet")
-    return gate("worker", None, "it is handed out at the next pass of its scheduler")
+    return gate("worker", None, "it is submitted at the next pass of its scheduler")
 
 
 def _blocked_detail(blocked: BlockedLoop, now: datetime) -> str:
@@ -286,4 +287,4 @@ def _blocked_detail(blocked: BlockedLoop, now: datetime) -> str:
     where = f" at {blocked.where}" if blocked.where else ", holding the interpreter, so the line is not known"
     if blocked.by_itself:
         return f"it blocks the event loop of its worker process{lasts}{where}: await, or use asyncio.to_thread"
-    return f"stands still: {blocked.who} blocks the event loop of its worker process{lasts}{where}"
+    return f"cannot continue: {blocked.who} blocks the event loop of its worker process{lasts}{where}"

@@ -1,1 +1,1 @@
-"""Keys, and texts that are stored encrypted."""
+"""Keys, and encrypted texts."""

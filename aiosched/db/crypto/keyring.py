@@ -1,11 +1,10 @@
 """The keys that encrypt variables, connections and the arguments of triggers.
 
-They come from the setting `secrets.fernet_keys`; without it the embedded database has a file
-of keys beside it (`fernet.key` in `core.home`, one a line, readable for its owner alone). The first
-key encrypts, every key decrypts, so keys rotate without a moment at which something cannot
-be read. An external database without keys stores no secrets.
+They come from the setting `secrets.fernet_keys`; without it the embedded database has a key file next to it
+(`fernet.key` in `core.home`, one key per line, readable only by its owner). The first key encrypts, every key decrypts,
+so all values stay readable during a key rotation. An external database without keys stores no secrets.
 
-Does not live here: what is encrypted (secrets.py).
+Elsewhere: the encrypted values (secrets.py).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _VARIABLE: Final = "AIOSCHED__SECRETS__FERNET_KEYS"
 
 
 class Keyring:
-    """Encrypts and decrypts texts. A key file is read again for every use: it may be rotated meanwhile.
+    """Encrypts and decrypts texts. A key file is read again for every use, since its keys may have been rotated.
 
     Give it `keys` (comma separated), or the `file` of an embedded database, or neither.
     """
@@ -47,22 +46,22 @@ class Keyring:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a key now; a key file may still have to be made."""
+        """Whether there is a key now; a key file may still have to be created."""
         return bool(self._configured) or (self.file is not None and self.file.exists())
 
     def encrypt(self, text: str) -> str:
-        """The token of `text`. Makes a key file that is missing; raises Refused when there is no key."""
+        """The token of `text`. Creates a missing key file; raises Refused if there is no key."""
         if self.file is not None and not self.file.exists():
             make_key_file(self.file)
         return self._cipher().encrypt(text.encode("utf-8", "surrogatepass")).decode("ascii")
 
     def encrypt_all(self, texts: Iterable[str]) -> list[str]:
-        """The tokens of `texts`, in their order; raises Refused when there is no key."""
+        """The tokens of `texts`, in the same order; raises Refused if there is no key."""
         cipher = self._cipher()
         return [cipher.encrypt(text.encode("utf-8", "surrogatepass")).decode("ascii") for text in texts]
 
     def decrypt(self, token: str, *, what: str) -> str:
-        """The text of `token`; raises Refused naming `what` it is when no key fits."""
+        """The text of `token`; raises Refused naming `what` if no key fits."""
         from cryptography.fernet import InvalidToken
 
         try:
@@ -74,11 +73,11 @@ class Keyring:
             ) from None
 
     def renew(self, token: str, *, what: str) -> str:
-        """`token` encrypted again, with the first key; raises Refused as `decrypt`."""
+        """`token` re-encrypted with the first key; raises Refused as `decrypt` does."""
         return self.encrypt(self.decrypt(token, what=what))
 
     def add_key(self) -> bool:
-        """Put a new key before those of the key file; False without a file: the user changes keys in the settings."""
+        """Prepend a new key to the key file; False without a file: the user changes keys in the settings."""
         if self.file is None:
             return False
         if self.file.exists():
@@ -118,7 +117,7 @@ def new_key() -> str:
 
 
 def make_key_file(path: Path) -> None:
-    """Write a new key to `path`, mode 0600, unless another process already has."""
+    """Write a new key to `path`, mode 0600, unless another process has already done so."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _write(path, new_key() + "\n", replace=False)
 
@@ -162,7 +161,7 @@ def _fernet(keys: tuple[str, ...], place: str) -> MultiFernet:
             ciphers.append(Fernet(key))
         except ValueError:
             raise ConfigError(
-                f"Key {number} of {place} is no Fernet key (32 bytes in URL-safe base64, 44 characters). "
+                f"Key {number} of {place} is not a Fernet key (32 bytes in URL-safe base64, 44 characters). "
                 "Make one with `aiosched db make-key`."
             ) from None
     return MultiFernet(ciphers)

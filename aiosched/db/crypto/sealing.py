@@ -1,7 +1,7 @@
-"""JSON texts that are stored encrypted where there is a key, and readable where there is none.
+"""JSON texts that are stored encrypted if there is a key, and in plain text otherwise.
 
-A sealed text is a JSON string (a Fernet token); what is sealed are JSON objects, so one column holds both, and what
-version 0.1 stored unencrypted is still read. Used for the arguments of triggers (triggers.py).
+A sealed text is a JSON string (a Fernet token) and plain texts are JSON objects, so one column can hold both, and rows
+that version 0.1 stored unencrypted remain readable. Used for the arguments of triggers (triggers.py).
 
 Source: the semantics reference, section 25.1.
 """
@@ -27,16 +27,16 @@ ANY_SECRET: Final = "SELECT EXISTS (SELECT FROM variable) OR EXISTS (SELECT FROM
 
 
 async def sealed(conn: DatabaseConnection, texts: Iterable[str], keyring: Keyring | None) -> Mapping[str, str]:
-    """Those of `texts` that are encrypted, as they are to be stored; the others stay as they are.
+    """The values of `texts` that get encrypted, in stored form; the others remain unchanged.
 
-    Encrypting takes place in a thread, the loop goes on meanwhile.
+    Encrypts in a thread, so the loop is not blocked.
     """
     plain = sorted({text for text in texts if text != NOTHING})
     if plain and keyring is not None:
         try:
             if await _has_key(conn, keyring):
                 return await asyncio.to_thread(_seal, plain, keyring)
-        except (ConfigError, Refused, OSError) as error:  # tasks go on waiting, whatever is wrong with the keys
+        except (ConfigError, Refused, OSError) as error:  # tasks continue to wait even if the keys are unusable
             logger.error("the arguments of triggers are stored as readable text: %s", error)
     return {}
 
@@ -47,7 +47,7 @@ def is_sealed(text: str) -> bool:
 
 
 def opened(text: str, keyring: Keyring | None, *, what: str) -> str:
-    """The JSON text that was sealed; one that is readable as it is. Raises Refused naming `what` it is."""
+    """The JSON text that was sealed; a plain text is returned unchanged. Raises Refused naming `what`."""
     return (keyring or Keyring()).decrypt(json.loads(text), what=what) if is_sealed(text) else text
 
 
@@ -56,7 +56,7 @@ def _seal(texts: Collection[str], keyring: Keyring) -> dict[str, str]:
 
 
 async def _has_key(conn: DatabaseConnection, keyring: Keyring) -> bool:
-    """Whether there is a key. A key file is made when there was none; a lost one is not silently replaced."""
+    """Whether there is a key. A key file is created if there was none; a lost one is not silently replaced."""
     if keyring.exists:
         return True
     if keyring.file is None or await conn.fetchval(ANY_SECRET):

@@ -1,1 +1,1 @@
-"""What people keep in the database beside DAGs: accounts, variables, connections, pools, notes."""
+"""User-managed data in the database besides DAGs: accounts, variables, connections, pools, notes."""

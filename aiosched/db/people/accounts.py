@@ -1,4 +1,4 @@
-"""People who may log in to the web server, their tokens, and the key that signs their sessions. No decisions here."""
+"""Users of the web server, their tokens, and the key that signs their sessions. Makes no decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person. `role` is viewer, operator or admin; `has_password` is false for one who logs in by OIDC."""
+    """A user. `role` is viewer, operator or admin; `has_password` is false for a user who logs in with OIDC."""
 
     name: str
     role: str
@@ -28,7 +28,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What a login is checked against: the hash of the password, and how often sessions were ended."""
+    """The data that a login is checked against: the password hash, and how often sessions were ended."""
 
     name: str
     role: str
@@ -39,7 +39,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A program's token, without the token itself. `role` is at most what its owner has."""
+    """A program's token, without the token itself. `role` is at most its owner's role."""
 
     id: int
     owner: str
@@ -79,7 +79,7 @@ LIST_TOKENS: Final = f"""
 CREATE_TOKEN: Final = f"""
     INSERT INTO api_token (owner, label, token_hash, role, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING {_TOKEN}
 """
-# last_used_at is kept to the minute, so that a busy program does not write with every request.
+# last_used_at has a resolution of one minute, so that a busy program does not cause a write with every request.
 USE_TOKEN: Final = """
     SELECT t.id, t.owner, t.role, u.role AS owner_role,
            t.last_used_at < now() - interval '1 minute' IS NOT FALSE AS touch
@@ -87,7 +87,7 @@ USE_TOKEN: Final = """
      WHERE t.token_hash = $1 AND NOT u.is_disabled AND (t.expires_at IS NULL OR t.expires_at > now())
 """
 TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
-# Guard: a person with a password is another one.
+# Guard: a user with a password is a different account.
 ADMIT: Final = """
     INSERT INTO web_user (name, role) VALUES ($1, $2)
     ON CONFLICT (name) DO UPDATE
@@ -99,18 +99,18 @@ MAKE_KEY: Final = "INSERT INTO web_key (id, key) VALUES (1, $1) ON CONFLICT DO N
 
 
 async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> list[User]:
-    """People by name, from the one behind `after` on."""
+    """Users by name, starting after `after`."""
     async with db.acquire() as conn:
         return [User(**dict(row)) for row in await conn.fetch(LIST_USERS, after, limit)]
 
 
 async def create_user(db: Database, name: str, role: str, password: str | None) -> User:
-    """Add a person; `password` is a hash. Raises Refused when there is one of that name."""
+    """Add a user; `password` is a hash. Raises Refused if the name is taken."""
     async with db.acquire() as conn:
         try:
             return User(**dict(await conn.fetchrow(CREATE_USER, name, role, password)))
         except asyncpg.UniqueViolationError:
-            raise Refused(f"There is a user {name!r} already.") from None
+            raise Refused(f"The user {name!r} already exists.") from None
 
 
 async def change_user(
@@ -121,7 +121,10 @@ async def change_user(
     is_disabled: bool | None = None,
     password: str | None = None,
 ) -> User:
-    """Change what is not None, and end the person's sessions. Raises NotFound; Refused for the last administrator."""
+    """Change the values that are not None, and end the user's sessions.
+
+    Raises NotFound; Refused for the last administrator.
+    """
     async with db.transaction() as conn:
         if (role is not None and role != "admin") or is_disabled:
             await _keep_an_admin(conn, name)
@@ -132,7 +135,7 @@ async def change_user(
 
 
 async def delete_user(db: Database, name: str) -> None:
-    """Remove a person and their tokens. Raises NotFound; Refused for the last administrator."""
+    """Remove a user and their tokens. Raises NotFound; Refused for the last administrator."""
     async with db.transaction() as conn:
         await _keep_an_admin(conn, name)
         gone = await conn.fetchval("DELETE FROM web_user WHERE name = $1 RETURNING 1", name)
@@ -141,29 +144,32 @@ async def delete_user(db: Database, name: str) -> None:
 
 
 async def admit(db: Database, name: str, role: str) -> Login:
-    """The row of a person whom a provider vouches for, with that role. Raises Refused for the name of a local user."""
+    """Create or update the row of a user authenticated by a provider, with that role.
+
+    Raises Refused for the name of a local user.
+    """
     async with db.acquire() as conn:
         row = await conn.fetchrow(ADMIT, name, role)
     if row is None:
-        raise Refused(f"{name!r} is a user with a password here: log in with that, or rename one of the two.")
+        raise Refused(f"{name!r} is a local user with a password: log in with it, or rename one of the two users.")
     return Login(**dict(row))
 
 
 async def read_login(db: Database, name: str) -> Login | None:
-    """What the login of a person is checked against; None for an unknown one."""
+    """The data that a user's login is checked against; None for an unknown user."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(READ_LOGIN, name)
     return None if row is None else Login(**dict(row))
 
 
 async def count_users(db: Database) -> int:
-    """How many people there are."""
+    """The number of users."""
     async with db.acquire() as conn:
         return int(await conn.fetchval("SELECT count(*) FROM web_user"))
 
 
 async def list_tokens(db: Database, owner: str | None, *, after: int = 0, limit: int = 1000) -> list[Token]:
-    """Tokens of one person, or of all, oldest first."""
+    """Tokens of one user, or of all, oldest first."""
     async with db.acquire() as conn:
         return [Token(**dict(row)) for row in await conn.fetch(LIST_TOKENS, owner, after, limit)]
 
@@ -180,7 +186,7 @@ async def create_token(
 
 
 async def delete_token(db: Database, token: int, owner: str | None) -> None:
-    """Revoke a token of `owner` (None: of anybody). Raises NotFound."""
+    """Revoke a token of `owner` (None: of any user). Raises NotFound."""
     async with db.acquire() as conn:
         query = "DELETE FROM api_token WHERE id = $1 AND ($2::text IS NULL OR owner = $2) RETURNING 1"
         if await conn.fetchval(query, token, owner) is None:
@@ -188,7 +194,7 @@ async def delete_token(db: Database, token: int, owner: str | None) -> None:
 
 
 async def use_token(db: Database, token_hash: str) -> TokenOwner | None:
-    """The owner of a token; None when it is unknown, expired, or its owner is disabled."""
+    """The owner of a token; None if it is unknown or expired, or its owner is disabled."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(USE_TOKEN, token_hash)
         if row is None:
@@ -199,7 +205,7 @@ async def use_token(db: Database, token_hash: str) -> TokenOwner | None:
 
 
 async def signing_key(db: Database) -> bytes:
-    """The key that signs sessions; the first call makes it."""
+    """The key that signs sessions; the first call creates it."""
     async with db.acquire() as conn:
         while (key := await conn.fetchval("SELECT key FROM web_key")) is None:
             await conn.execute(MAKE_KEY, secrets.token_bytes(32))
@@ -210,7 +216,7 @@ async def _keep_an_admin(conn: Any, name: str) -> None:
     await conn.execute("LOCK TABLE web_user IN SHARE ROW EXCLUSIVE MODE")
     is_admin = await conn.fetchval("SELECT role = 'admin' AND NOT is_disabled FROM web_user WHERE name = $1", name)
     if is_admin and not await conn.fetchval(OTHER_ADMINS, name):
-        raise Refused(f"{name!r} is the last administrator: make somebody else one first.")
+        raise Refused(f"{name!r} is the last administrator: make another user an administrator first.")
 
 
 async def _unknown(db: Database, name: str) -> NotFound:

@@ -1,4 +1,4 @@
-"""Statements on the notes that people write about runs and task instances. No decisions live here."""
+"""Statements for notes that users write on runs and task instances. Makes no decisions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SET_RUN_NOTE: Final = "UPDATE dag_run SET note = $2 WHERE id = $1"
 
 
 async def set_run_note(conn: DatabaseConnection, run: int, note: str | None) -> None:
-    """Put a note on the run with this key, in place of the one that it has; None removes it."""
+    """Set the note of the run with this key, replacing any previous one; None removes it."""
     await conn.execute(SET_RUN_NOTE, run, note)
 
 
@@ -24,7 +24,7 @@ DELETE_TASK_NOTE: Final = "DELETE FROM task_note WHERE run_id = $1 AND task_inde
 
 
 async def set_task_note(conn: DatabaseConnection, instance: tuple[int, int, int], note: str | None) -> None:
-    """The same for a task instance: (run key, task index, map index)."""
+    """Set the note of a task instance: (run key, task index, map index)."""
     if note is None:
         await conn.execute(DELETE_TASK_NOTE, *instance)
     else:
@@ -36,5 +36,5 @@ MAP_INDEXES: Final = "SELECT map_index FROM task_instance WHERE run_id = $1 AND 
 
 
 async def map_indexes(conn: DatabaseConnection, run: int, task_index: int) -> Sequence[int]:
-    """The map indexes of a task's instances in a run, in order; -1 for the one of a task that is not mapped."""
+    """The map indexes of a task's instances in a run, in order; -1 for an unmapped task."""
     return [row["map_index"] for row in await conn.fetch(MAP_INDEXES, run, task_index)]

@@ -1,8 +1,8 @@
-"""Pools for people: list, read, set and delete. Source: the semantics reference, section 18.1.
+"""User operations on pools: list, read, set and delete. Source: the semantics reference, section 18.1.
 
-A pool belongs to no partition, so a process that changes one writes its row and, in the same
-transaction, a `command` row that is applied already: the audit log. `used` belongs to the
-schedulers and is never touched here; a pool that shrinks below its use drains.
+A pool belongs to no partition, so a process that changes one writes its row and, in the same transaction, a `command`
+row that is already applied: the audit log. `used` belongs to the schedulers and is never touched here; a pool that
+shrinks below its usage drains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INFINITE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool. `slots` -1 is infinite, 0 lets nothing run; `used` counts queued and running tasks' slots."""
+    """A pool. `slots` -1 is infinite, 0 blocks all tasks; `used` counts queued and running tasks' slots."""
 
     name: str
     slots: int
@@ -55,7 +55,7 @@ LIST_POOLS: Final = f"SELECT {_COLUMNS} FROM pool WHERE name > $1 ORDER BY name 
 GET_POOL: Final = f"SELECT {_COLUMNS} FROM pool WHERE name = $1"
 LOCK_POOL: Final = f"{GET_POOL} FOR UPDATE"
 
-# One statement, so that two people who set the same new pool do not collide.
+# One statement, so that two users who create the same pool at once do not conflict.
 UPSERT_POOL: Final = f"""
     INSERT INTO pool (name, slots, include_deferred, description) VALUES ($1, $2, $3, $4)
     ON CONFLICT (name) DO UPDATE
@@ -66,7 +66,7 @@ UPSERT_POOL: Final = f"""
 # Guard: nothing runs in it.
 DELETE_POOL: Final = "DELETE FROM pool WHERE name = $1 AND used = 0"
 
-# What was asked for, and done, with one id before leaves no second line. Index: ix_command_request_id.
+# A request that was already done under this id leaves no second line. Index: ix_command_request_id.
 AUDIT: Final = """
     INSERT INTO command (verb, args, requested_by, reason, state, result, applied_at, request_id)
     VALUES ($1, $2::json, $3, $4, 'applied', $5::json, now(), $6)
@@ -75,13 +75,13 @@ AUDIT: Final = """
 
 
 async def list_pools(db: Database, *, after: str = "", limit: int = 1000) -> list[Pool]:
-    """Pools by name, from the one behind `after` on."""
+    """Pools by name, starting after `after`."""
     async with db.acquire() as conn:
         return [Pool(*row) for row in await conn.fetch(LIST_POOLS, after, limit)]
 
 
 async def get_pool(db: Database, name: str) -> Pool:
-    """One pool; raises NotFound naming near ones."""
+    """One pool; raises NotFound with similar names."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(GET_POOL, name)
     if row is None:
@@ -99,10 +99,10 @@ async def set_pool(
     requested_by: str,
     reason: str | None = None,
 ) -> PoolChange:
-    """Make a pool or change it; what is None stays as it is (for a new pool: false, none).
+    """Create or change a pool; None leaves a value unchanged (for a new pool: false, none).
 
-    Setting what is set already changes and logs nothing. Schedulers are woken, since tasks
-    may fit now. Raises Refused for a name that is empty or longer than 250 characters, and for slots below -1.
+    Setting the current values changes and logs nothing. Wakes the schedulers, since tasks may fit now. Raises Refused
+    for a name that is empty or longer than 250 characters, and for slots below -1.
     """
     if not 1 <= len(name) <= 250:
         raise Refused("A pool's name has 1 to 250 characters.")
@@ -122,12 +122,12 @@ async def set_pool(
 
 
 async def delete_pool(db: Database, name: str, *, requested_by: str, reason: str | None = None) -> Pool:
-    """Delete a pool and return what it was. Tasks that name it wait until it exists again.
+    """Delete a pool and return it. Tasks that name it wait until it exists again.
 
     Raises NotFound, and Refused for `default_pool` and while tasks hold slots of it.
     """
     if name == DEFAULT_POOL:
-        raise Refused(f"{DEFAULT_POOL} cannot be deleted; its size may be changed: aiosched pools set {DEFAULT_POOL} N")
+        raise Refused(f"{DEFAULT_POOL} cannot be deleted; its size can be changed: aiosched pools set {DEFAULT_POOL} N")
     async with db.transaction() as conn:
         row = await conn.fetchrow(LOCK_POOL, name)
         if row is not None:

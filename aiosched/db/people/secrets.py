@@ -1,11 +1,11 @@
 """Variables and connections in the database, encrypted. Nothing here logs or shows a value.
 
-The table `variable` holds the encrypted text of each value, `connection` the encrypted JSON of
-each connection; names, types and descriptions are readable. Changes by people leave a line
-(names, never values) in the audit log, the table `command`.
+The table `variable` holds the encrypted text of each value, `connection` the encrypted JSON of each connection; names,
+types and descriptions are readable. Changes by users leave a line (names, never values) in the audit log, the table
+`command`.
 
-Does not live here: the keys (keyring.py), who may see a value (cli), the environment as
-another source (authoring/runtime/variables.py, authoring/runtime/connections.py).
+Elsewhere: the keys (keyring.py), who can see a value (cli), the environment as another source
+(authoring/runtime/variables.py, authoring/runtime/connections.py).
 
 Source: docs/architecture.md, "The tables"; the semantics reference, section 27.
 """
@@ -43,7 +43,7 @@ class VariableInfo:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionInfo:
-    """A connection as far as it is not encrypted."""
+    """The unencrypted part of a connection."""
 
     conn_id: str
     conn_type: str
@@ -53,14 +53,14 @@ class ConnectionInfo:
 
 @dataclass(frozen=True, slots=True)
 class VariableValue:
-    """What to store under a key; a description of None keeps the one that is there."""
+    """The value to store under a key; a description of None keeps the existing one."""
 
     value: str
     description: str | None = None
 
 
 class Change(StrEnum):
-    """What storing did to one name."""
+    """The effect of storing on one name."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -69,7 +69,7 @@ class Change(StrEnum):
 
 
 class Existing(StrEnum):
-    """What happens to names that exist already."""
+    """How to treat names that already exist."""
 
     OVERWRITE = "overwrite"
     SKIP = "skip"
@@ -96,7 +96,7 @@ UPSERT_CONNECTION: Final = """
 DELETE_VARIABLE: Final = "DELETE FROM variable WHERE key = $1"
 DELETE_CONNECTION: Final = "DELETE FROM connection WHERE conn_id = $1"
 
-# Re-encrypting: rows are locked in the order of their names, so that writers wait and nothing is overwritten.
+# Re-encryption locks rows in the order of their names, so that writers wait and no write is lost.
 ALL_VARIABLES: Final = "SELECT key, value FROM variable ORDER BY key FOR UPDATE"
 ALL_CONNECTIONS: Final = "SELECT conn_id, secret FROM connection ORDER BY conn_id FOR UPDATE"
 RENEW_VARIABLE: Final = "UPDATE variable SET value = $2 WHERE key = $1"
@@ -107,8 +107,8 @@ RENEW_CONNECTION: Final = "UPDATE connection SET secret = $2 WHERE conn_id = $1"
 class SecretStore:
     """The variables and connections of one database, read and written with one keyring.
 
-    Reading raises Refused for what no key decrypts, writing when there is no key. `requested_by` None leaves no
-    line in the audit log. A change that is asked for twice with one `request` is made once: its line has the id.
+    Reading raises Refused if no key decrypts the value, writing if there is no key. `requested_by` None leaves no line
+    in the audit log. A change requested twice with the same `request` is made once: its line has the id.
     """
 
     db: Database
@@ -117,7 +117,7 @@ class SecretStore:
     # variables
 
     async def list_variables(self, *, after: str = "", limit: int = 1000) -> list[VariableInfo]:
-        """Variables by key, from the one behind `after` on."""
+        """Variables by key, starting after `after`."""
         async with self.db.acquire() as conn:
             return [VariableInfo(*row) for row in await conn.fetch(LIST_VARIABLES, after, limit)]
 
@@ -131,7 +131,7 @@ class SecretStore:
         }
 
     async def get_variable(self, key: str) -> VariableValue:
-        """One variable; raises NotFound naming near ones."""
+        """One variable; raises NotFound with similar keys."""
         found = await self.get_variables([key])
         if key not in found:
             raise NotFound(f"There is no variable {key!r}.{did_you_mean(key, await self._variable_keys())}")
@@ -145,7 +145,7 @@ class SecretStore:
         requested_by: str | None = None,
         request: UUID | None = None,
     ) -> dict[str, Change]:
-        """Store variables, all or none, and say what that did to each. Raises Refused, also for a bad name.
+        """Store variables, all or none, and return the effect on each. Raises Refused, also for a bad name.
 
         `request` is the id of a request for one variable, and needs `requested_by`.
         """
@@ -158,7 +158,7 @@ class SecretStore:
             rows = await conn.fetch(GET_VARIABLES, list(values))
             before = {key: (self._readable(token), description) for key, token, description in rows}
             _check_existing(before, existing, "variables")
-            for key in sorted(values):  # one order for all writers
+            for key in sorted(values):  # all writers use the same order
                 new = values[key]
                 _, description = before.get(key, (None, None))
                 same = before.get(key) == (new.value, new.description if new.description is not None else description)
@@ -169,7 +169,7 @@ class SecretStore:
         return changes
 
     async def delete_variable(self, key: str, *, requested_by: str | None = None, request: UUID | None = None) -> None:
-        """Raises NotFound naming near ones."""
+        """Raises NotFound with similar names."""
         async with self.db.transaction() as conn:
             if not await _log(conn, "delete_variable", {"name": key}, requested_by, request):
                 return
@@ -183,7 +183,7 @@ class SecretStore:
     # connections
 
     async def list_connections(self, *, after: str = "", limit: int = 1000) -> list[ConnectionInfo]:
-        """Connections by id, from the one behind `after` on."""
+        """Connections by id, starting after `after`."""
         async with self.db.acquire() as conn:
             return [ConnectionInfo(*row) for row in await conn.fetch(LIST_CONNECTIONS, after, limit)]
 
@@ -196,7 +196,7 @@ class SecretStore:
         }
 
     async def get_connection(self, conn_id: str) -> ConnectionValue:
-        """One connection; raises NotFound naming near ones."""
+        """One connection; raises NotFound with similar ids."""
         found = await self.get_connections([conn_id])
         if conn_id not in found:
             raise NotFound(f"There is no connection {conn_id!r}.{did_you_mean(conn_id, await self._conn_ids())}")
@@ -209,7 +209,7 @@ class SecretStore:
         existing: Existing = Existing.OVERWRITE,
         requested_by: str | None = None,
     ) -> dict[str, Change]:
-        """Store connections, all or none, and say what that did to each. Raises Refused."""
+        """Store connections, all or none, and return the effect on each. Raises Refused."""
         wanted = {value.conn_id: value for value in values}
         changes: dict[str, Change] = {}
         async with self.db.transaction() as conn:
@@ -228,7 +228,7 @@ class SecretStore:
         return changes
 
     async def delete_connection(self, conn_id: str, *, requested_by: str | None = None) -> None:
-        """Raises NotFound naming near ones."""
+        """Raises NotFound with similar names."""
         async with self.db.transaction() as conn:
             found = await conn.execute(DELETE_CONNECTION, conn_id) == "DELETE 1"
             if found:
@@ -242,11 +242,11 @@ class SecretStore:
     # keys
 
     async def rotate(self, *, requested_by: str | None = None) -> int:
-        """Encrypt everything again with the first key, and return how many rows that were.
+        """Re-encrypt all values with the first key, and return the number of rows.
 
-        A key file gets a new first key before; its old ones stay, they read old backups. Keys in the settings are the
-        user's to change: put a new one first everywhere, then call this. All or nothing: raises Refused naming the
-        first secret that no key decrypts.
+        A key file gets a new first key before; its old keys stay, since they decrypt old backups. Keys in the settings
+        are changed by the user: put a new key first in all settings, then call this. All or nothing: raises Refused
+        naming the first secret that no key decrypts.
         """
         async with self.db.transaction() as conn:
             await self._check_keyring(conn)
@@ -266,7 +266,7 @@ class SecretStore:
         return len(variables) + len(connections) + triggers
 
     async def _check_keyring(self, conn: DatabaseConnection) -> None:
-        """A lost key file is not silently replaced: what it encrypted could never be read again."""
+        """A lost key file is not silently replaced: values encrypted with it could never be read again."""
         if not self.keyring.exists and self.keyring.file is not None and await conn.fetchval(ANY_SECRET):
             raise Refused(
                 f"{self.keyring.file} is gone, and there are secrets that only its key can decrypt. Restore it, "
@@ -274,7 +274,7 @@ class SecretStore:
             )
 
     def _readable(self, token: str) -> str | None:
-        """The text of `token`; None when no key decrypts it, which is a reason to write it anew."""
+        """The text of `token`; None if no key decrypts it, so that it is written again."""
         try:
             return self.keyring.decrypt(token, what="it")
         except Refused:
@@ -314,7 +314,7 @@ def _fate(*, known: bool, same: bool, existing: Existing) -> Change:
 async def _log(
     conn: DatabaseConnection, verb: str, args: Mapping[str, Any], requested_by: str | None, request: UUID | None = None
 ) -> bool:
-    """Leave a line in the audit log; False: `request` has left one before, so what it asks for is done."""
+    """Leave a line in the audit log; returns False if `request` already left one, so its change is done."""
     if requested_by is None:
         return True
     document = msgspec.json.encode(args).decode()

@@ -1,4 +1,4 @@
-"""What all tables are made with: the metadata with its names for constraints, and columns that many tables have."""
+"""The basis of all tables: the metadata with its naming convention for constraints, and common columns."""
 
 from __future__ import annotations
 

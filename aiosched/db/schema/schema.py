@@ -1,10 +1,9 @@
 """The tables, as SQLAlchemy metadata; Alembic migrates to exactly this.
 
-Source: docs/architecture.md, "The tables". Two rules shape it. `task_instance` is narrow, has no
-index but its key and room in each page, so that every update is heap-only. Who may
-write what: only the owner of a partition writes `dag_run` and `task_instance`; parsing
-writes `dag_file`, `dag_version` and the definition columns of `dag`; everyone else
-appends to `command` and `task_report`. The tables of the web server stand in web_schema.py.
+Source: docs/architecture.md, "The tables". Two rules shape it. `task_instance` is narrow, has no index except its key,
+and has free space in each page, so that every update is heap-only. Write access is divided: only the owner of a
+partition writes `dag_run` and `task_instance`; parsing writes `dag_file`, `dag_version` and the definition columns of
+`dag`; all others append to `command` and `task_report`. The tables of the web server are in web_schema.py.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.schema import web_schema
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of, partition, task_key
 
-__all__ = ["metadata", "web_schema"]  # beside the tables below
+__all__ = ["metadata", "web_schema"]  # in addition to the tables below
 
 dag = Table(
     "dag",
@@ -49,7 +48,7 @@ dag = Table(
     Column("is_stale", Boolean, nullable=False, server_default=text("false")),
     Column("max_active_runs", Integer, nullable=False, server_default=text("16")),
     Column("max_active_tasks", Integer, nullable=False, server_default=text("16")),
-    Column("schedule", Text),  # summary for people
+    Column("schedule", Text),  # summary for users
     Column("description", Text),
     Column("owner", Text),
     Column("tags", ARRAY(Text), nullable=False, server_default=text("'{}'")),
@@ -60,7 +59,7 @@ dag = Table(
     instant("next_dagrun_data_interval_start"),
     instant("next_dagrun_data_interval_end"),
     instant("next_dagrun_create_after"),
-    instant("asset_scheduled_at"),  # by parsing: when it was first scheduled on assets; NULL: it is not
+    instant("asset_scheduled_at"),  # by parsing: when it was first scheduled on assets; NULL: never
     instant("last_asset_run_after"),  # run_after of its newest asset-triggered run
     created_at(),
     CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
@@ -80,7 +79,7 @@ dag_version = Table(
     Column("source", Text),
     created_at(),
     Column("source_hash", Text),  # of `sources`; NULL: registered by a process, or stored by an older aiosched
-    Column("sources", JSON),  # the file and all that it imports from the DAGs folder: relative path -> content hash
+    Column("sources", JSON),  # the file and its imports from the DAGs folder: relative path -> content hash
     UniqueConstraint("dag_id", "number"),
     CheckConstraint("number >= 1", name="number"),
 )
@@ -99,7 +98,7 @@ dag_file = Table(
     Column("traceback", Text),
     Column("code_frame", Text),
     Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
-    Column("sources", JSON),  # as in dag_version; of a file with an error without the file itself; NULL: not known
+    Column("sources", JSON),  # as in dag_version; for a file with an error, without the file itself; NULL: unknown
 )
 
 dag_run = Table(
@@ -156,14 +155,14 @@ task_instance = Table(
     instant("end_date"),
     instant("next_at"),  # retry or reschedule instant
     Column("state", Text),  # NULL: no state yet
-    Column("reason", Text),  # why it waits, failed or was skipped; one line
+    Column("reason", Text),  # one line: why it waits, failed or was skipped
     CheckConstraint(_TASK_STATES, name="state"),
     CheckConstraint("try_number >= 0 AND max_tries >= 0 AND losses >= 0", name="tries"),
     CheckConstraint("map_index >= -1", name="map_index"),
-    postgresql_with={"fillfactor": "25"},  # rows begin half as long as they end, and a batch updates all of a page
+    postgresql_with={"fillfactor": "25"},  # rows double in length over their life, and a batch updates a whole page
 )
 
-# A finished attempt that is not the task instance's current row any more (retried, lost, cleared).
+# A finished attempt that is no longer the task instance's current row (retried, lost, cleared).
 task_try = Table(
     "task_try",
     metadata,
@@ -179,7 +178,7 @@ task_try = Table(
     Column("pid", Integer),
 )
 
-# What a try ran when that is not the code of its run's version: the version, where it is stored, and the source.
+# The code that a try ran if it differs from its run's version: the version, if stored, and the source.
 try_source = Table(
     "try_source",
     metadata,
@@ -207,7 +206,7 @@ pool = Table(
     Column("used", Integer, nullable=False, server_default=text("0")),
     Column("include_deferred", Boolean, nullable=False, server_default=text("false")),
     Column("description", Text),
-    Column("demands", JSONB, nullable=False, server_default=text("'{}'")),  # by incarnation: what waits there
+    Column("demands", JSONB, nullable=False, server_default=text("'{}'")),  # waiting work, by incarnation
     CheckConstraint("slots >= -1", name="slots"),
     CheckConstraint("used >= 0", name="used"),
     postgresql_with={"fillfactor": "20"},
@@ -236,15 +235,15 @@ asset = Table(
     "asset",
     metadata,
     identity(),
-    Column("name", Text, nullable=False, unique=True),  # says which asset it is
+    Column("name", Text, nullable=False, unique=True),  # identifies the asset
     Column("uri", Text, nullable=False),
-    Column("is_active", Boolean, nullable=False, server_default=text("true")),  # some DAG refers to it
+    Column("is_active", Boolean, nullable=False, server_default=text("true")),  # referenced by a DAG
     Column("extra", JSON, nullable=False, server_default=text("'{}'")),
     created_at(),
     Index(None, "uri"),
 )
 
-# The assets that an alias has led to so far.
+# The assets that an alias has resolved to so far.
 asset_alias = Table(
     "asset_alias",
     metadata,
@@ -254,17 +253,17 @@ asset_alias = Table(
     Index(None, "asset_id"),
 )
 
-# Which DAG mentions which asset, and as what. Written by parsing; none for stale DAGs.
+# The references from DAGs to assets, and their kinds. Written by parsing; none for stale DAGs.
 asset_reference = Table(
     "asset_reference",
     metadata,
     Column("dag_id", Text, primary_key=True),
     Column("role", Text, primary_key=True),
-    Column("kind", Text, primary_key=True),  # asset and alias define one, name and uri refer to one
+    Column("kind", Text, primary_key=True),  # asset and alias are definitions, name and uri are references
     Column("name", Text, primary_key=True),  # of the asset or alias; the URI for kind uri
     Column("task_id", Text, primary_key=True),  # empty for the schedule
     Column("uri", Text, nullable=False, server_default=text("''")),
-    Column("watchers", JSON),  # of the asset, as the schedule defines it; NULL for none
+    Column("watchers", JSON),  # of the asset, as the schedule defines it; NULL: none
     CheckConstraint(one_of("role", ("schedule", "inlet", "outlet")), name="role"),
     CheckConstraint(one_of("kind", ("asset", "alias", "name", "uri")), name="kind"),
     Index(None, "name", "role"),
@@ -276,30 +275,30 @@ asset_event = Table(
     identity(),
     Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), nullable=False),
     instant("timestamp", nullable=False),
-    Column("source_dag_id", Text),  # the source is NULL for events that people emit
+    Column("source_dag_id", Text),  # the source is NULL for events created by users
     Column("source_run_id", BigInteger),  # dag_run.id
     Column("source_task_index", Integer),
     Column("source_map_index", Integer),
-    Column("alias", Text),  # through which a task added it
+    Column("alias", Text),  # the alias through which a task added it
     Column("extra", JSON, nullable=False, server_default=text("'{}'")),
     created_at(),
     Index(None, "asset_id", "timestamp"),
 )
 
-# Assets with events that no run of the DAG has consumed yet: one row however many events.
+# Assets with events that no run of the DAG has consumed yet: one row for any number of events.
 asset_queue = Table(
     "asset_queue",
     metadata,
     Column("dag_id", Text, primary_key=True),
     Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True),
     partition(),
-    instant("first_at", nullable=False),  # of the earliest and the newest of these events
+    instant("first_at", nullable=False),  # of the oldest and the newest of these events
     instant("newest_at", nullable=False),
     created_at(),
     Index(None, "partition"),
 )
 
-# The events that made an asset-triggered run: each counts once for a DAG.
+# The events that triggered an asset-triggered run: each counts once for a DAG.
 asset_consumption = Table(
     "asset_consumption",
     metadata,
@@ -320,14 +319,14 @@ deferred_trigger = Table(
     Column("next_kwargs", JSON, nullable=False, server_default=text("'{}'")),
     instant("timeout_at"),
     Column("holds_pool", Boolean, nullable=False, server_default=text("false")),  # its pool slots count as used
-    Column("event", JSON),  # of the trigger, once it has fired
-    Column("error", Text),  # why it cannot fire any more: the task resumes by failing with it
+    Column("event", JSON),  # of the trigger, after it fired
+    Column("error", Text),  # why it can no longer fire: the task resumes and fails with this
     Column("timed_out", Boolean, nullable=False, server_default=text("false")),
     created_at(),
 )
 
-# When the tries of deferred task instances waited for their triggers. `until` is NULL while one does, and stays so
-# when its try ends meanwhile.
+# When the tries of deferred task instances waited for their triggers. `until` is NULL during the wait, and remains NULL
+# if the try ends meanwhile.
 deferral = Table(
     "deferral",
     metadata,
@@ -368,11 +367,11 @@ command = Table(
     Column("requested_by", Text, nullable=False),
     Column("reason", Text),
     Column("state", Text, nullable=False, server_default=text("'waiting'")),
-    Column("result", JSON),  # {"error": …} when refused
+    Column("result", JSON),  # {"error": …} if refused
     Column("applied_by", BigInteger),
     instant("applied_at"),
     created_at(),
-    Column("request_id", Uuid),  # of a caller that may have to ask twice, else NULL
+    Column("request_id", Uuid),  # of a caller that may have to retry the request, else NULL
     Column("attempts", SmallInteger, nullable=False, server_default=text("0")),  # to apply it
     CheckConstraint(one_of("state", ("waiting", "applied", "refused")), name="state"),
     Index("ix_command_waiting", "partition", "id", postgresql_where=text("state = 'waiting'")),
@@ -380,7 +379,7 @@ command = Table(
     Index(None, "request_id", unique=True, postgresql_where=text("request_id IS NOT NULL")),
 )
 
-# The inbox of reports from workers of other schedulers than the owner.
+# The inbox of reports from workers whose scheduler is not the owner.
 task_report = Table(
     "task_report",
     metadata,
@@ -393,7 +392,7 @@ task_report = Table(
     Column("outcome", Text, nullable=False),
     Column("body", JSON, nullable=False),
     created_at(),
-    Column("queued_by", BigInteger),  # the incarnation whose attempt it is about
+    Column("queued_by", BigInteger),  # the incarnation that the attempt belongs to
     Index(None, "partition", "id"),
     Index(
         "uq_task_report_started",
@@ -406,7 +405,7 @@ task_report = Table(
     ),
 )
 
-# One row per incarnation; a session advisory lock on its number is held while its process lives.
+# One row per incarnation; its process holds a session advisory lock on its number while it lives.
 scheduler = Table(
     "scheduler",
     metadata,
@@ -422,7 +421,7 @@ scheduler = Table(
     instant("renewed_at", nullable=False, server_default=func.now()),
     instant("lease_expires_at", nullable=False),
     Column("protocol", SmallInteger, nullable=False, server_default=text("1")),  # see db/statements/ownership.py
-    Column("figures", JSON),  # of scheduler/observability/metrics_snapshot.py, with each renewal of the lease
+    Column("figures", JSON),  # from scheduler/observability/metrics_snapshot.py, with each renewal of the lease
     postgresql_with={"fillfactor": "20"},
 )
 
@@ -449,15 +448,15 @@ callback_outbox = Table(
     Column("try_number", SmallInteger),
     Column("deadline_index", Integer),
     Column("reason", Text),
-    Column("attempts", SmallInteger, nullable=False, server_default=text("0")),  # how often it was handed to a worker
-    instant("given_up_at"),  # it was lost too often: kept for people, not delivered any more
+    Column("attempts", SmallInteger, nullable=False, server_default=text("0")),  # deliveries to workers
+    instant("given_up_at"),  # lost too often: kept for inspection, no longer delivered
     Column("error", Text),
     created_at(),
     Index("ix_callback_outbox_waiting", "partition", "id", postgresql_where=text("given_up_at IS NULL")),
     Index(None, "run_id"),
 )
 
-# Deadlines of runs that may still be missed, and those that were.
+# Deadlines of runs: pending and missed ones.
 deadline = Table(
     "deadline",
     metadata,
@@ -470,7 +469,7 @@ deadline = Table(
     Index("ix_deadline_pending", "partition", postgresql_where=text("NOT missed")),
 )
 
-# Schedule dates of which a task was not done in time, as Airflow 1.10 knew them; each is recorded once.
+# Schedule dates for which a task was not done in time, as in Airflow 1.10; each is recorded once.
 sla_miss = Table(
     "sla_miss",
     metadata,
@@ -479,12 +478,12 @@ sla_miss = Table(
     Column("dag_id", Text, nullable=False),
     Column("task_id", Text, nullable=False),
     instant("logical_date", nullable=False),
-    instant("missed_at", nullable=False),  # when it was recorded
-    Column("callback_id", BigInteger, index=True),  # the callback_outbox row that reports it; NULL: not reported
+    instant("missed_at", nullable=False),  # time of recording
+    Column("callback_id", BigInteger, index=True),  # the callback_outbox row of its report; NULL: not reported
     UniqueConstraint("dag_id", "task_id", "logical_date"),
 )
 
-# What people wrote about task instances; about runs they write into dag_run.note.
+# User notes on task instances; notes on runs are in dag_run.note.
 task_note = Table(
     "task_note",
     metadata,

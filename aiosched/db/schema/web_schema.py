@@ -1,4 +1,4 @@
-"""The tables of the web server: who may log in, tokens of programs, the key of sessions."""
+"""The tables of the web server: users, tokens of programs, the session key."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from aiosched.db.schema.columns import created_at, identity, instant, metadata, 
 
 ROLES: Final = ("viewer", "operator", "admin")
 
-# People who may log in to the web server.
+# Users who can log in to the web server.
 web_user = Table(
     "web_user",
     metadata,
     Column("name", Text, primary_key=True),
     Column("role", Text, nullable=False),
-    Column("password", Text),  # scrypt, see aiosched.web.auth.passwords; NULL: logs in elsewhere (OIDC)
+    Column("password", Text),  # scrypt, see aiosched.web.auth.passwords; NULL: logs in through OIDC
     Column("is_disabled", Boolean, nullable=False, server_default=text("false")),
-    Column("sessions_void", Integer, nullable=False, server_default=text("0")),  # grows when sessions are to end
+    Column("sessions_void", Integer, nullable=False, server_default=text("0")),  # incremented to end all sessions
     created_at(),
     CheckConstraint(one_of("role", ROLES), name="role"),
 )
@@ -43,7 +43,7 @@ api_token = Table(
     Column("owner", Text, ForeignKey("web_user.name", ondelete="CASCADE"), nullable=False),
     Column("label", Text, nullable=False),
     Column("token_hash", Text, nullable=False, unique=True),
-    Column("role", Text, nullable=False),  # at most what its owner has
+    Column("role", Text, nullable=False),  # at most its owner's role
     instant("expires_at"),
     instant("last_used_at"),
     created_at(),

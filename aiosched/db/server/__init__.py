@@ -1,1 +1,1 @@
-"""Connections to a database, its schema and backups, and a PostgreSQL of our own."""
+"""Database connections, schema, backups, and the embedded PostgreSQL."""

@@ -1,4 +1,4 @@
-"""What `aiosched db` does to a database as a whole: info, reset, shell. Backups are in backups.py."""
+"""Operations of `aiosched db` on a whole database: info, reset, shell. Backups are in backups.py."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MAIN_TABLES: Final = (
     "scheduler",
 )
 
-LOCK_TIMEOUT: Final = "10s"  # how long a reset waits for other users of the tables
-EXACT_UP_TO: Final = 100_000  # rows; above that counting takes long and the planner's estimate will do
+LOCK_TIMEOUT: Final = "10s"  # how long a reset waits for table locks
+EXACT_UP_TO: Final = 100_000  # rows; larger tables report the planner's estimate, since counting is slow
 
 SERVER: Final = """
     SELECT current_setting('server_version') AS version, current_database() AS name,
@@ -43,13 +43,13 @@ ESTIMATES: Final = """
     SELECT relname AS name, reltuples AS rows FROM pg_class WHERE oid = ANY ($1::text[]::regclass[])
 """
 
-# Schedulers whose lease has not run out, by the clock of the database. A handful of rows: no index.
+# Schedulers whose lease has not expired, by the database clock. A handful of rows: no index.
 ALIVE: Final = "SELECT count(*) FROM scheduler WHERE lease_expires_at > now()"
 
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
-    """How many rows a table has; an estimate of the planner's when not `exact`."""
+    """The row count of a table; the planner's estimate if not `exact`."""
 
     rows: int
     exact: bool
@@ -57,28 +57,28 @@ class RowCount:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseInfo:
-    """One screen about a database."""
+    """The facts that `aiosched db info` shows."""
 
     address: str  # host and port, or the socket's folder
     database: str
     user: str
     server_version: str
     size_bytes: int
-    revision: str | None  # of the schema; None where aiosched has never been
+    revision: str | None  # of the schema; None if aiosched was never installed there
     needed_revision: str
     tables: Mapping[str, RowCount]  # the main ones; empty unless the schema is current
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCommand:
-    """A PostgreSQL client to start: its arguments, and what to add to the environment (the password)."""
+    """A PostgreSQL client command: its arguments and additional environment variables (the password)."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
 
 
 async def info(db: Database) -> DatabaseInfo:
-    """What stands in the database. Open `db` with `check=False` to ask about an outdated schema too."""
+    """Describe the database. Open `db` with `check=False` to include outdated schemas."""
     async with db.acquire() as conn:
         server = await conn.fetchrow(SERVER)
         revision = await read_revision(conn)
@@ -98,17 +98,17 @@ async def _count_rows(conn: DatabaseConnection) -> dict[str, RowCount]:
     estimates = {row["name"]: int(row["rows"]) for row in await conn.fetch(ESTIMATES, list(MAIN_TABLES))}
     counts = {}
     for table in MAIN_TABLES:
-        exact = estimates[table] <= EXACT_UP_TO  # -1: never analysed, so small
+        exact = estimates[table] <= EXACT_UP_TO  # -1: never analysed, so presumably small
         rows = await conn.fetchval(f"SELECT count(*) FROM {table}") if exact else estimates[table]
         counts[table] = RowCount(rows, exact)
     return counts
 
 
 async def reset(dsn: str, *, confirm: str, default_pool_slots: int | None = None) -> None:
-    """Drop everything that aiosched has in the database, and make it anew. `confirm` is the database's name.
+    """Drop all aiosched objects in the database and create them again.
 
-    Tables of others are left alone. Raises Refused if `confirm` differs or a scheduler is alive,
-    SchemaOutOfDate if a newer aiosched made the schema, and the errors of `Database.open`.
+    `confirm` is the database's name. Other tables are left alone. Raises Refused if `confirm` differs or a scheduler is
+    alive, SchemaOutOfDate if a newer aiosched created the schema, and the errors of `Database.open`.
     """
     from aiosched.db.schema.schema import metadata  # imports SQLAlchemy
 
@@ -132,9 +132,7 @@ async def reset(dsn: str, *, confirm: str, default_pool_slots: int | None = None
                 await conn.execute("DROP VIEW IF EXISTS task_instance_named")
                 await conn.execute(f"DROP TABLE IF EXISTS {names}")
         except asyncpg.LockNotAvailableError:
-            raise Refused(
-                "Somebody is using the tables. Stop every aiosched on this database, then try again."
-            ) from None
+            raise Refused("The tables are in use. Stop every aiosched on this database, then try again.") from None
         finally:
             await conn.close()
     await migrate(dsn, default_pool_slots=default_pool_slots)
@@ -148,12 +146,12 @@ async def _refuse_reset_in_use(conn: DatabaseConnection, revision: str) -> None:
 
 
 def shell(dsn: str) -> ClientCommand:
-    """How to start psql on the database: the one on PATH (it has line editing), else the bundled one."""
+    """The psql command for the database: the psql on PATH (it has line editing), else the bundled one."""
     return client(shutil.which("psql") or str(binaries() / "psql"), dsn)
 
 
 def client(program: str, dsn: str, *arguments: str) -> ClientCommand:
-    """A libpq program on `dsn`; the password goes through the environment, where `ps` does not show it."""
+    """A libpq program for `dsn`; the password is passed in the environment, where `ps` does not show it."""
     password = password_of(dsn)
     return ClientCommand(
         (program, f"--dbname={without_password(dsn)}", *arguments),

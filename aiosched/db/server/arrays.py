@@ -1,6 +1,6 @@
-"""Arrays for the hot statements, as PostgreSQL's text of an array: `$1::text::bigint[]` takes what `array_text` gives.
+"""Array parameters of hot statements in text format: `$1::text::bigint[]` takes the result of `array_text`.
 
-The driver would encode each element of a list separately, which costs eight times as much processor time.
+The driver encodes each element of a list separately, which takes eight times as much CPU time.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def array_text(values: Sequence[int | str | datetime | None]) -> str:
-    """The text of an array: JSON's in other brackets, save that the two escape texts in different ways.
-
-    Instants must be aware.
-    """
+    """The text of an array: JSON with different brackets and different string escapes. Datetimes must be aware."""
     text = _encode(values)[1:-1].decode()
     if "\\" in text:
         text = ",".join("null" if value is None else _quoted(str(value)) for value in values)
@@ -26,7 +23,7 @@ def array_text(values: Sequence[int | str | datetime | None]) -> str:
 
 
 def array_texts(rows: Sequence[Iterable[int | str | datetime | None]], width: int) -> list[str]:
-    """The columns of some rows that are `width` wide, each as the text of an array."""
+    """The columns of rows with `width` values, each as the text of an array."""
     return [array_text(column) for column in zip(*rows, strict=True)] if rows else ["{}"] * width
 
 

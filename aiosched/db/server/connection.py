@@ -1,4 +1,4 @@
-"""What statements need of a connection, and of the object that hands connections out. Types only."""
+"""The protocols that statements need: a connection, and the object that provides connections. Types only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class DatabaseConnection(Protocol):
-    """What statements need of an asyncpg connection. Rows answer to `row["name"]` and `row[0]`."""
+    """The part of an asyncpg connection that statements use. Rows support `row["name"]` and `row[0]`."""
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str: ...
     async def executemany(
@@ -41,7 +41,7 @@ class DatabaseConnection(Protocol):
 
 
 class Connections(Protocol):
-    """A database that is open: connections of its pool, and one of one's own (see `Database`)."""
+    """An open database: pooled connections and dedicated ones (see `Database`)."""
 
     dsn: str
 

@@ -1,4 +1,4 @@
-"""Database addresses: normalized for connecting, without passwords for showing. No connection is made here."""
+"""Database addresses: normalized for connecting, without passwords for display. Opens no connections."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SCHEMES = ("postgresql", "postgres", "postgresql+asyncpg", "postgres+asyncpg")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a DSN leads, without the password.
+    """The address in a DSN, without the password.
 
-    `host` is a name, an address or a socket folder; of a DSN with several hosts, their list with ports.
+    `host` is a host name, an IP address or a socket folder; for a DSN with several hosts, the list of hosts with ports.
     """
 
     host: str
@@ -24,7 +24,7 @@ class Address:
 
     @property
     def is_embedded(self) -> bool:
-        """Whether it is that of the embedded server, which only aiosched makes: people have no DSN of it to correct."""
+        """Whether it is the address of the embedded server, which aiosched generates: there is no DSN to correct."""
         folder = self.host.rpartition("/")[2]
         return (
             self.host.startswith("/") and self.user == "postgres" and (folder == "pg" or folder.startswith("aiosched-"))
@@ -35,7 +35,7 @@ class Address:
 
 
 def normalize(dsn: str) -> str:
-    """`dsn` with the plain scheme `postgresql://`; raises ConfigError for anything that is no PostgreSQL address."""
+    """`dsn` with the plain scheme `postgresql://`; raises ConfigError for anything that is not a PostgreSQL address."""
     scheme, separator, rest = dsn.strip().partition("://")
     if not separator or scheme not in _SCHEMES:
         shown = scheme if separator else "no scheme"
@@ -80,7 +80,7 @@ def password_of(dsn: str) -> str | None:
 
 
 def without_password(dsn: str) -> str:
-    """`dsn` as it may be shown, logged and passed on a command line."""
+    """`dsn` without its password, safe to show, log and pass on a command line."""
     parts = urlsplit(normalize(dsn))
     credentials, at, host = parts.netloc.rpartition("@")
     query = {name: values for name, values in parse_qs(parts.query).items() if name != "password"}

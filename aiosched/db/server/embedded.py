@@ -1,13 +1,13 @@
-"""A PostgreSQL 18 of our own, from a wheel: started, shared, attached to again and stopped.
+"""The embedded PostgreSQL 18, installed from a wheel: starting, sharing, reattaching and stopping.
 
-One server serves all processes that use one data directory. Each of them holds a shared lock
-on `<data directory>.users` while it does; the kernel drops that lock however a process ends, so
-the last one to stop knows that it is the last. Starting and stopping happen under the exclusive
-lock `<data directory>.lock`. The server is a daemon in its own session: neither Ctrl-C in the
-terminal nor the death of its starter ends it, and the next start attaches to it.
+One server serves all processes that use one data directory. Each of them holds a shared lock on `<data
+directory>.users` while it uses the server; the kernel releases that lock however the process ends, so the last user can
+detect that it is the last. Starting and stopping take the exclusive lock `<data directory>.lock`. The server is a
+daemon in its own session: neither Ctrl-C in the terminal nor the death of the process that started it ends it, and the
+next start attaches to it.
 
-It listens on a Unix socket only, in a folder that nobody else can enter. Which user it runs as,
-and where the socket stands, is in embedded_host.py.
+It listens on a Unix socket only, in a folder that no other user can enter. Its user account and the location of its
+socket are chosen in embedded_host.py.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ OPTIONS: Final = MappingProxyType(
     }
 )
 
-# For tests: a crash of the machine may cost all data.
+# For tests: a machine crash can lose all data.
 NOT_DURABLE: Final = MappingProxyType(
     {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
 )
 
 _INITDB: Final = (
     "--username=" + SUPERUSER,
-    "--auth=trust",  # whoever can enter the folder of the socket may log in
+    "--auth=trust",  # anyone who can enter the socket folder can log in
     "--encoding=UTF8",
     "--locale=C",
     "--locale-provider=builtin",
@@ -104,7 +104,7 @@ _LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is renamed at the next star
 
 
 class ServerStanding(Enum):
-    """The state of a server in use."""
+    """The state of a server that this process uses."""
 
     RUNS = "runs"
     ENDED = "has ended"
@@ -112,12 +112,12 @@ class ServerStanding(Enum):
 
 
 def embedded_data_dir(home: Path) -> Path:
-    """Where the embedded server of an aiosched home keeps its data."""
+    """The data directory of the embedded server of an aiosched home."""
     return home / "pg"
 
 
 def embedded_dsn(home: Path, *, database: str = DATABASE) -> str | None:
-    """The DSN of the running embedded server of `home`, None if it is not running. Starts nothing."""
+    """The DSN of the running embedded server of `home`, or None if it is not running. Does not start it."""
     data_dir = embedded_data_dir(home).absolute()
     with _named_errors(data_dir):
         found = read_postmaster(data_dir)
@@ -127,9 +127,9 @@ def embedded_dsn(home: Path, *, database: str = DATABASE) -> str | None:
 class EmbeddedPostgres:
     """One process's use of the server on `data_dir`.
 
-    `start` makes what is missing (data directory, server, database) and returns the DSN; `stop`
-    ends the server unless another process (or another object) still uses it. Both raise
-    DatabaseError with the reason and the last lines of the server's log.
+    `start` creates what is missing (data directory, server, database) and returns the DSN; `stop` ends the server
+    unless another process (or another object) still uses it. Both raise DatabaseError with the reason and the last
+    lines of the server's log.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class EmbeddedPostgres:
         self._folder: FolderId | None = None  # of the data directory then
 
     async def start(self) -> str:
-        """Start the server, or join the one that runs; the DSN of its database. Blocking work is done in a thread."""
+        """Start the server or join the running one; returns the DSN of its database. Blocking work runs in a thread."""
         return await asyncio.to_thread(self.start_blocking)
 
     async def stop(self) -> None:
@@ -191,13 +191,13 @@ class EmbeddedPostgres:
                 self._shut_down()
 
     def check(self) -> ServerStanding:
-        """The state of the server that this object has started or joined. Takes well under a millisecond."""
+        """The state of the server that this object started or joined. Takes well under a millisecond."""
         if folder_id(self.data_dir) != self._folder or not (self.data_dir / "PG_VERSION").exists():
             return ServerStanding.FOLDER_GONE
-        for server in (read_postmaster(self.data_dir), self._server):  # another process may have started it again
+        for server in (read_postmaster(self.data_dir), self._server):  # another process may have restarted it
             if server is not None and runs_on(server.pid, self._folder, self.data_dir):
                 return ServerStanding.RUNS
-        # In another container on the same folder its process cannot be seen from here.
+        # If it runs in another container that shares the folder, its process is not visible here.
         found = read_postmaster(self.data_dir)
         return (
             ServerStanding.RUNS
@@ -213,7 +213,7 @@ class EmbeddedPostgres:
         users, self._users = self._users, None
         if users is not None:
             with users:
-                fcntl.flock(users, fcntl.LOCK_UN)  # also releases what a forked child has inherited
+                fcntl.flock(users, fcntl.LOCK_UN)  # also releases the lock inherited by a forked child
 
     # -- who uses it ---------------------------------------------------------------------------
 
@@ -240,9 +240,9 @@ class EmbeddedPostgres:
     # -- starting ------------------------------------------------------------------------------
 
     def _running(self) -> Postmaster | None:
-        """The server that already runs on the data directory, once it is ready; None if there is none (any more).
+        """The server that already runs on the data directory, once it is ready; None if there is none.
 
-        A server that does not answer, but whose process exists, is waited for: it is starting, or ending.
+        If a server process exists but does not answer, wait for it: it is starting or stopping.
         """
         deadline = time.monotonic() + _START_SECONDS
         while (found := read_postmaster(self.data_dir)) is not None:
@@ -273,19 +273,19 @@ class EmbeddedPostgres:
                 return self._wait_until_ready(pid)
             except DatabaseError:
                 said = tail(self.log_file, since=log_size)
-                # backends of a server that was killed have not all noticed yet
+                # some backends of a killed server are still exiting
                 if "pre-existing shared memory block" in said and time.monotonic() < deadline:
                     time.sleep(0.1)
                     continue
                 raise
 
     def _clear(self, folder: Path) -> None:
-        """Remove what a killed server left and what would make a start fail.
+        """Remove leftovers of a killed server that would make a start fail.
 
-        Never a pid file with content: with it PostgreSQL finds processes of the dead server that still run.
+        Never removes a pid file with content: PostgreSQL uses it to find processes of the dead server that still run.
         """
         pid_file = self.data_dir / "postmaster.pid"
-        if pid_file.exists() and not pid_file.stat().st_size:  # it was killed between making and writing it
+        if pid_file.exists() and not pid_file.stat().st_size:  # it was killed between creating and writing it
             pid_file.unlink()
         for lock in folder.glob(".s.PGSQL.*.lock"):
             listening = lock.with_suffix("")
@@ -311,13 +311,13 @@ class EmbeddedPostgres:
         return True
 
     def _initialise(self, account: Account) -> None:
-        """Make the data directory next to its final path and move it there: it exists complete or not at all."""
+        """Create the data directory next to its final path and rename it: it is complete or absent."""
         fresh = self._sibling("new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         claim_folder(fresh, account)
         try:
-            # initdb reads no options of ours, so that a small /dev/shm or a low limit fails here with its own words
+            # initdb gets none of our options, so a small /dev/shm or a low limit fails here with its own message
             self._initdb(account, *_INITDB, f"--set=port={_new_port()}", "-D", str(fresh))
             self._name_database(account, fresh)
             if "fsync" not in self.options:
@@ -333,21 +333,21 @@ class EmbeddedPostgres:
         run_as(account, [str(binaries() / "initdb"), *arguments])
 
     def _name_database(self, account: Account, data_dir: Path) -> None:
-        """Rename the empty database that initdb makes; creating one more would take as long as initdb itself.
+        """Rename the empty database that initdb creates; creating another one would take as long as initdb itself.
 
-        In single-user mode: no server, no socket, no race with whoever connects first.
+        In single-user mode: no server, no socket, no race with early clients.
         """
         command = [str(binaries() / "postgres"), "--single", "-F", "-D", str(data_dir), "template1"]
         run_as(account, command, given=f'ALTER DATABASE postgres RENAME TO "{self.database}"\n')
 
     def _spawn(self, account: Account, folder: Path) -> int:
-        """Start the server as a daemon: in a session of its own, adopted by init. Its pid."""
+        """Start the server as a daemon, in its own session and adopted by init; returns its pid."""
         command = [str(binaries() / "postgres"), "-D", str(self.data_dir), "-k", str(folder)]
         for name, value in self.options.items():
             command += ["-c", f"{name}={value}"]
-        # There is no server, so a pid file that is still there was left by a dead one. Its number may by now belong to
-        # another process, and PostgreSQL would take that for a live server. It ignores the pid of its "grandparent";
-        # it checks itself, by the shared memory that the file names, that no process of the dead server lives.
+        # There is no server, so an existing pid file was left by a dead one. Its pid may have been reused by another
+        # process, which PostgreSQL would mistake for a live server. PostgreSQL ignores the pid of its "grandparent"; it
+        # checks itself, through the shared memory named in the file, that no process of the dead server is alive.
         stale = read_postmaster(self.data_dir)
         environment = {"PG_GRANDPARENT_PID": str(stale.pid)} if stale is not None else {}
         detached = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
@@ -363,7 +363,7 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             found = read_postmaster(self.data_dir)
-            # an old file may name the same number: in a container they come again
+            # an old file may contain the same pid: containers reuse pids quickly
             if found is not None and found.pid == pid and ask(found.socket) is ServerAnswer.READY:
                 return found
             if not is_alive(pid):
@@ -389,8 +389,8 @@ class EmbeddedPostgres:
         if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
             log.warning("the embedded PostgreSQL on %s runs in another container, and is left running", self.data_dir)
             return
-        # SIGINT is pg_ctl's "fast": roll back what is open, write a checkpoint, exit. SIGQUIT leaves recovery to the
-        # next start.
+        # SIGINT is pg_ctl's "fast" mode: roll back open transactions, write a checkpoint, exit. SIGQUIT leaves recovery
+        # to the next start.
         for request, patience in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, 10.0)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(found.pid, request)
@@ -400,12 +400,13 @@ class EmbeddedPostgres:
         raise self._failed("did not stop")
 
     def _end_stray(self) -> None:
-        """End the server whose data directory was renamed or removed: nobody would find it any more."""
+        """Stop the server whose data directory was renamed or removed: no process would find it any more."""
         server = self._server
         if server is None or not runs_on(server.pid, self._folder, self.data_dir):
             return
         log.warning("ending the PostgreSQL (pid %s) whose folder %s is gone", server.pid, self.data_dir)
-        # It knows its files by their old path, so it cannot stop in order; renamed data is recovered at the next start.
+        # It uses the old paths of its files, so it cannot shut down cleanly; renamed data is recovered at the next
+        # start.
         for request, patience in ((signal.SIGQUIT, 10.0), (signal.SIGKILL, 5.0)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(server.pid, request)
@@ -418,16 +419,16 @@ def _dsn(server: Postmaster, database: str) -> str:
 
 
 def _new_port() -> int:
-    """The number in the name of a new cluster's socket: four digits, another one with every tenth of a second.
+    """The number in the name of a new cluster's socket: four digits that change every tenth of a second.
 
-    If somebody removes a data directory under a running server, that server notices within a minute, stops
-    and removes its socket by name. By then a new cluster may stand in the same place: its name must differ.
+    If somebody removes a data directory under a running server, that server notices within a minute, stops and removes
+    its socket by name. By then a new cluster may exist in the same place, so its socket name must differ.
     """
     return 1024 + time.time_ns() // 10**8 % 8976
 
 
 def _open_lock(path: Path) -> IO[Any]:
-    # not inherited by programs that we start; the mode keeps other users out
+    # not inherited by child programs; the mode keeps other users out
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
 
 
@@ -441,7 +442,7 @@ def _try_lock(file: IO[Any]) -> bool:
 
 @contextlib.contextmanager
 def _named_errors(data_dir: Path) -> Iterator[None]:
-    """Raise what the operating system refuses as a DatabaseError that names the folder."""
+    """Raise errors of the operating system as a DatabaseError that names the folder."""
     try:
         yield
     except PermissionError as error:
@@ -455,5 +456,5 @@ def _named_errors(data_dir: Path) -> Iterator[None]:
         said: Sequence[str] = (error.stderr or error.stdout or "").strip().splitlines()
         reason = " ".join(line.strip() for line in said[-3:]) or f"exit status {error.returncode}"
         raise DatabaseError(
-            f"The embedded database in {data_dir} cannot be made: {reason}. Check disk space and permissions there."
+            f"The embedded database in {data_dir} cannot be created: {reason}. Check disk space and permissions there."
         ) from error

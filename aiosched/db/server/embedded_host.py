@@ -1,4 +1,4 @@
-"""What the embedded server needs from the machine: its programs, a user that is not root, a place for its socket."""
+"""Host requirements of the embedded server: its programs, a non-root user, a location for its socket."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from aiosched.errors import DatabaseError
 
 log = logging.getLogger(__name__)
 
-SYSTEM_USERS: Final = ("pgserver", "postgres")  # who runs the server when we are root; the first is created if need be
+SYSTEM_USERS: Final = ("pgserver", "postgres")  # server users if we are root; the first is created if missing
 SOCKET_PATH_BYTES: Final = 107 if sys.platform == "linux" else 103  # the kernel's limit, without the final NUL
 _SOCKET_NAME: Final = "/.s.PGSQL.5432"  # any four digits
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user that the server runs as. `switch` is set if we are root and have to become that user."""
+    """The user that the server runs as. `switch` is set if we are root and have to switch to that user."""
 
     uid: int
     gid: int
@@ -38,7 +38,7 @@ class Account:
 
     @classmethod
     def for_data(cls, data_dir: Path) -> Account:
-        """Ourselves; if we are root, the owner of existing data, else a system user."""
+        """The current user; for root, the owner of existing data, else a system user."""
         if os.geteuid() != 0:
             return cls(os.geteuid(), os.getegid(), switch=False)
         if (data_dir / "PG_VERSION").exists():
@@ -90,7 +90,7 @@ def run_as(
 ) -> str:
     """Run a program to its end as `account` and return what it printed.
 
-    Raises subprocess.CalledProcessError. PG* variables of the caller are kept away from it.
+    Raises subprocess.CalledProcessError. PG* variables of the caller are not passed to it.
     """
     become: dict[str, Any] = {"user": account.uid, "group": account.gid, "extra_groups": []} if account.switch else {}
     if account.switch:
@@ -113,7 +113,7 @@ def run_as(
 
 
 def claim_folder(folder: Path, account: Account) -> None:
-    """Give `folder` to the account that the server runs as, and let it get there."""
+    """Make the server's account the owner of `folder` and grant it access to the path."""
     if not account.switch:
         return
     if folder.stat().st_uid != account.uid:
@@ -122,17 +122,17 @@ def claim_folder(folder: Path, account: Account) -> None:
 
 
 def socket_folder(data_dir: Path, account: Account) -> Path:
-    """A private folder whose socket path is short enough: the data directory itself, else one for temporary files."""
+    """A private folder whose socket path is short enough: the data directory itself, else a temporary folder."""
     if _fits(data_dir):
         return data_dir
     digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]
-    for base in (Path(tempfile.gettempdir()), Path("/tmp")):  # the last resort, when TMPDIR is long itself
+    for base in (Path(tempfile.gettempdir()), Path("/tmp")):  # last resort, if TMPDIR itself is too long
         folder = base / f"aiosched-{account.uid}-{digest}"
         if _fits(folder) and _make_private(folder, account):
-            log.debug("the socket of %s stands in %s: its own path is too long", data_dir, folder)
+            log.debug("the socket of %s is in %s: its own path is too long", data_dir, folder)
             return folder
     raise DatabaseError(
-        f"The path {data_dir} is too long for a Unix socket and no folder for temporary files is usable. "
+        f"The path {data_dir} is too long for a Unix socket and no temporary folder is usable. "
         "Choose a shorter --home, or set TMPDIR to a short path."
     )
 
@@ -142,7 +142,7 @@ def _fits(folder: Path) -> bool:
 
 
 def _make_private(folder: Path, account: Account) -> bool:
-    """Make `folder` accessible to the account alone; False if another user has put something there."""
+    """Make `folder` accessible to the account alone; returns False if another user owns it."""
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
@@ -163,12 +163,12 @@ def _let_pass(folder: Path) -> None:
         mode = stat.S_IMODE(each.stat().st_mode)
         if not mode & stat.S_IXOTH:
             each.chmod(mode | stat.S_IXOTH)
-            log.debug("added o+x to %s: the user that runs the embedded PostgreSQL must get through", each)
+            log.debug("added o+x to %s: the user that runs the embedded PostgreSQL needs access", each)
 
 
 @cache
 def _make_readable(installation: Path) -> None:
-    """Let another user run the programs, where root's umask or home kept them private."""
+    """Let another user run the programs if root's umask or home made them private."""
     _let_pass(installation)
     if (installation / "bin" / "postgres").stat().st_mode & stat.S_IXOTH:
         return

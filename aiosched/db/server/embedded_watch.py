@@ -1,8 +1,8 @@
-"""Keeps the embedded server running for as long as its process uses it: it is started again when it ends.
+"""Keeps the embedded server running while this process uses it, by restarting it when it ends.
 
-Every long-running process (a scheduler, a web server, a parser) watches the server that it has started or joined.
-When the server ends, each of them starts it again or joins the one that another has started: starts exclude each other
-(embedded.py), the address stays the same, and all that use it see a restart of the database.
+Every long-running process (a scheduler, a web server, a parser) watches the server that it started or joined. When the
+server ends, each of them restarts it or joins the server that another process restarted: starts are mutually exclusive
+(embedded.py), the address does not change, and clients see a database restart.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ logger = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0  # seconds
-_SETTLED: Final = 60.0  # a server that has run for so many seconds is started again at once
+_SETTLED: Final = 60.0  # seconds; a server that ran for longer is restarted at once
 
 
 def pause_before(again: int) -> float:
-    """Seconds before the server is started for the `again`-th time in a row, 0 being the first."""
+    """Seconds before the `again`-th consecutive restart of the server, counted from 0."""
     return 0.0 if again == 0 else min(2.0 ** (min(again, 10) - 1), _LONGEST_PAUSE)
 
 
 @contextlib.asynccontextmanager
 async def kept_running(server: EmbeddedPostgres | None) -> AsyncIterator[None]:
-    """Start `server` again whenever it ends, for as long as the block; the log says why it ended. None: there is none.
+    """Restart `server` whenever it ends during the block, and log why it ended. None: there is no embedded server.
 
     Raises DatabaseError when its folder was renamed or removed: nothing can be stored any more, so the block is
-    cancelled, and whatever went wrong in it came of that. The server is stopped, because nobody would find it.
+    cancelled, and errors raised in it are consequences. The server is stopped, because no process would find it any
+    more.
     """
     if server is None:
         yield
@@ -48,7 +49,7 @@ async def kept_running(server: EmbeddedPostgres | None) -> AsyncIterator[None]:
             await server.stop()
             raise DatabaseError(
                 f"The folder {server.data_dir} of the embedded database was renamed or removed while it was in use; "
-                "its PostgreSQL has been stopped. Bring the folder back, or name its new place with --home, "
+                "its PostgreSQL has been stopped. Restore the folder, or pass its new path with --home, "
                 "then start again."
             ) from error
         raise
@@ -57,7 +58,7 @@ async def kept_running(server: EmbeddedPostgres | None) -> AsyncIterator[None]:
 async def _keep_running(server: EmbeddedPostgres) -> None:
     loop = asyncio.get_running_loop()
     again, started = 0, loop.time()
-    due: float | None = None  # when an ended server is started
+    due: float | None = None  # when to restart the ended server
     while True:
         await asyncio.sleep(_POLL_SECONDS)
         standing = await asyncio.to_thread(server.check)
@@ -80,7 +81,7 @@ async def _log_end(server: EmbeddedPostgres, pause: float) -> None:
     last = await asyncio.to_thread(server.last_lines)
     when = f"in {pause:g} s" if pause else "now"
     logger.error(
-        "the embedded PostgreSQL on %s has ended; it is started again %s. Its log ends with: %s",
+        "the embedded PostgreSQL on %s has ended and is restarted %s. Its log ends with: %s",
         server.data_dir, when, last,
     )  # fmt: skip
 
@@ -91,4 +92,4 @@ async def _start(server: EmbeddedPostgres) -> None:
     except DatabaseError as error:
         logger.error("%s", error)
     else:
-        logger.warning("the embedded PostgreSQL on %s runs again", server.data_dir)
+        logger.warning("the embedded PostgreSQL on %s is running again", server.data_dir)

@@ -1,7 +1,7 @@
-"""The connections to one database: a pool for statements, single ones for special jobs, an engine for people's queries.
+"""The connections to one database: a pool for statements, dedicated ones for special jobs, an engine for user queries.
 
-Lives here: opening, handing out and closing connections. Does not live here: statements
-(the neighbours), migrations (migrate.py), the embedded server (embedded.py).
+In this module: opening, acquiring and closing connections. Elsewhere: statements (db/statements), migrations
+(migrate.py), the embedded server (embedded.py).
 
 No JSON codecs are registered on asyncpg's connections: statements take and return JSON text.
 """
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 _CLOSE_SECONDS: Final = 10.0
-IDLE_IN_TRANSACTION: Final = "10s"  # a process that was stopped must not keep locks that its peers wait for
+IDLE_IN_TRANSACTION: Final = "10s"  # a suspended process must not hold locks that its peers wait for
 _SESSION: Final = {"timezone": "UTC", "jit": "off", "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION}
-_POOLED_SESSION: Final = {"timezone": "UTC"}  # pgbouncer refuses parameters that it does not know
-_UNPREPARED: Final = {  # SQLAlchemy names its statements; behind a pooler no two clients may use one name
+_POOLED_SESSION: Final = {"timezone": "UTC"}  # pgbouncer rejects parameters that it does not know
+_UNPREPARED: Final = {  # SQLAlchemy names its statements; behind a pooler the names must be unique among clients
     "prepared_statement_cache_size": 0,
     "prepared_statement_name_func": lambda: f"aiosched_{uuid4().hex}",
 }
@@ -41,7 +41,7 @@ _UNPREPARED: Final = {  # SQLAlchemy names its statements; behind a pooler no tw
 
 @dataclass(eq=False, slots=True)
 class StatementCount:
-    """How many statements went over this database's connections while counting was on."""
+    """The number of statements sent on this database's connections while counting was on."""
 
     total: int = 0
 
@@ -63,8 +63,8 @@ class _CountedConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg s
 class _PooledConnection(_CountedConnection):
     """A connection whose return to the pool costs no round trip.
 
-    Nothing may be left in the session of a pooled connection: advisory session locks, LISTEN
-    and SET belong on a connection of one's own (`Database.connect`).
+    Leave no state in the session of a pooled connection: advisory session locks, LISTEN and SET need a dedicated
+    connection (`Database.connect`).
     """
 
     __slots__ = ()
@@ -74,7 +74,7 @@ class _PooledConnection(_CountedConnection):
 
 
 def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
-    """The address for sessions when statements go to `dsn`; ConfigError for a pgbouncer without a direct one."""
+    """The address for sessions when statements go to `dsn`; raises ConfigError for a pgbouncer without `direct_dsn`."""
     if settings.pgbouncer and settings.direct_dsn is None:
         raise ConfigError(
             f"This needs a session, and the pgbouncer at {address_of(dsn)} keeps none. Set [database] direct_dsn "
@@ -84,7 +84,7 @@ def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
 
 
 class Database:
-    """One PostgreSQL database. Belongs to the event loop that opened it; make it with `Database.open`."""
+    """One PostgreSQL database. Belongs to the event loop that opened it; create it with `Database.open`."""
 
     def __init__(self, dsn: str, settings: DatabaseSettings, application_name: str) -> None:
         self.dsn = normalize(dsn)
@@ -134,13 +134,13 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def acquire(self) -> AsyncIterator[DatabaseConnection]:
-        """A connection of the pool, outside any transaction. Leave nothing in its session."""
+        """A pooled connection, outside any transaction. Leave no state in its session."""
         with explained(self.dsn):
             conn = await self._pool.acquire()
         try:
             yield conn
         finally:
-            await self._pool.release(conn)  # never cut short by a cancellation: the pool shields it
+            await self._pool.release(conn)  # not interrupted by a cancellation: the pool shields it
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[DatabaseConnection]:
@@ -149,15 +149,16 @@ class Database:
             yield conn
 
     async def connect(self, *, application_name: str | None = None) -> DatabaseConnection:
-        """A connection of one's own, for LISTEN, session locks or another event loop. The caller closes it.
+        """A dedicated connection, for LISTEN, session locks or another event loop.
 
-        It goes to `database.direct_dsn`, where there is one: a pgbouncer in transaction mode keeps no sessions.
+        The caller closes it. It uses `database.direct_dsn` if that is set: a pgbouncer in transaction mode keeps no
+        sessions.
         """
         return await self._connect(self.direct_dsn or self.dsn, application_name)
 
     @property
     def keeps_sessions(self) -> bool:
-        """Whether LISTEN, session locks and SET last on a connection of one's own."""
+        """Whether LISTEN, session locks and SET persist on a dedicated connection."""
         return self.direct_dsn is not None or not self.settings.pgbouncer
 
     async def _connect(self, dsn: str, application_name: str | None) -> DatabaseConnection:
@@ -168,7 +169,7 @@ class Database:
 
     @property
     def engine(self) -> AsyncEngine:
-        """SQLAlchemy's engine on the same database, for people's queries; imported and made at first use."""
+        """The SQLAlchemy engine for the same database, for user queries; imported and created on first use."""
         if self._engine is None:
             from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -184,13 +185,13 @@ class Database:
 
     @property
     def where(self) -> str:
-        """Host and port (or socket folder), for people."""
+        """Host and port (or socket folder), for display."""
         return str(address_of(self.dsn))
 
     async def close(self) -> None:
-        """Close the pool and the engine, and release callers that wait for answers. May be called twice.
+        """Close the pool and the engine, and release callers that wait for answers.
 
-        Connections of `connect` are their callers'.
+        Can be called twice. Connections from `connect` are closed by their callers.
         """
         engine, self._engine = self._engine, None
         if engine is not None:
@@ -199,7 +200,7 @@ class Database:
             try:
                 async with clean_up_timeout(_CLOSE_SECONDS):
                     await self.answers.close()
-                    await self._pool.close()  # waits until every connection is given back
+                    await self._pool.close()  # waits until every connection is released
             except TimeoutError:
                 self._pool.terminate()
 

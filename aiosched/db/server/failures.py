@@ -1,6 +1,6 @@
-"""The errors of asyncpg and the operating system as one clear line; and which failures are temporary.
+"""Turns errors of asyncpg and the operating system into one clear line, and classifies temporary failures.
 
-No statements live here, and no retry loop: callers ask `is_retryable` and decide how long to wait.
+No statements here and no retry loop: callers check `is_retryable` and decide how long to wait.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from aiosched.errors import (
 OLDEST_SERVER: Final = 15
 NEWEST_SERVER: Final = 18
 
-# What a server that goes away, or is not yet there, sends before it hangs up.
+# Sent by a server that is shutting down or starting, before it closes the connection.
 _SERVER_GONE: Final = (
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
@@ -37,10 +37,10 @@ _SERVER_GONE: Final = (
     TooManyConnections,
 )
 
-# What asyncpg raises on a connection that was closed, before it has noticed.
+# Raised by asyncpg on a closed connection, before it has noticed the close.
 _DRIVER_CONFUSED: Final = (asyncpg.InternalClientError,)
 
-# The statement failed, the connection is fine, and the same transaction may succeed next time.
+# The statement failed, but the connection is intact and the same transaction may succeed when retried.
 _PASSING: Final = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -53,33 +53,33 @@ _PASSING: Final = (
 
 
 def is_connection_failure(error: BaseException) -> bool:
-    """Whether `error`, raised by a database call, means that its connection is gone or could not be made.
+    """Whether `error`, raised by a database call, means that its connection is lost or could not be established.
 
-    Any OSError counts (a timeout is one), so ask it only about what database calls raise.
-    The outcome of a COMMIT that failed so is unknown.
+    Any OSError counts (a timeout is one), so use it only for errors of database calls. If a COMMIT fails this way, its
+    outcome is unknown.
     """
-    if isinstance(error, asyncpg.InterfaceError):  # also raised for misuse, which no retry heals
+    if isinstance(error, asyncpg.InterfaceError):  # also raised for misuse, which a retry does not fix
         return "connection is closed" in str(error) or "connection was closed" in str(error)
     return isinstance(error, (OSError, asyncpg.TooManyConnectionsError, *_SERVER_GONE, *_DRIVER_CONFUSED))
 
 
 def is_retryable(error: BaseException) -> bool:
-    """Whether doing the same work again, from the start of its transaction, may succeed without a human."""
+    """Whether doing the same work again, from the start of its transaction, may succeed without intervention."""
     if is_connection_failure(error) or isinstance(error, _PASSING):
         return True
-    cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of an error that `explained` raised
+    cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of an error raised by `explained`
     return cause is not None and is_retryable(cause)
 
 
 def explain(error: BaseException, dsn: str) -> DatabaseError | None:
-    """`error` as the DatabaseError that a person should read, or None if it is not about the state of the server.
+    """`error` as a DatabaseError for the user, or None if it is not about the state of the server.
 
     The text names host and port and the next step, never the password.
     """
     where = address_of(dsn)
     if isinstance(error, DatabaseError):
         return error
-    is_pooler = isinstance(error, asyncpg.ProtocolViolationError)  # which stands in front of no embedded server
+    is_pooler = isinstance(error, asyncpg.ProtocolViolationError)  # never used in front of an embedded server
     if (
         where.is_embedded
         and not is_pooler
@@ -97,7 +97,7 @@ def explain(error: BaseException, dsn: str) -> DatabaseError | None:
 
 @contextlib.contextmanager
 def explained(dsn: str) -> Iterator[None]:
-    """Raise the failures of the block as their DatabaseError, the original one as its cause."""
+    """Raise failures in the block as a DatabaseError, with the original error as its cause."""
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
@@ -108,20 +108,20 @@ def explained(dsn: str) -> Iterator[None]:
 
 
 def check_server_version(major: int, dsn: str) -> None:
-    """Raise UnsupportedDatabase unless the server's major version is one that aiosched is tested with."""
+    """Raise UnsupportedDatabase unless aiosched is tested with the server's major version."""
     if OLDEST_SERVER <= major <= NEWEST_SERVER:
         return
     wrong = "is too old" if major < OLDEST_SERVER else "is newer than this aiosched was tested with"
     remedy = "Upgrade the server" if major < OLDEST_SERVER else "Upgrade aiosched, or use an older server"
     raise UnsupportedDatabase(
-        f"PostgreSQL {major} at {address_of(dsn)} {wrong}: versions {OLDEST_SERVER} to {NEWEST_SERVER} work. {remedy}."
+        f"PostgreSQL {major} at {address_of(dsn)} {wrong}: it must be {OLDEST_SERVER} to {NEWEST_SERVER}. {remedy}."
     )
 
 
 def _explain_embedded(error: BaseException, where: Address) -> DatabaseError | None:
-    """As `_explain_answer`, for the embedded server: it has no address to correct, and its log is on this machine."""
+    """Like `_explain_answer`, for the embedded server: it has no address to correct, and its log is on this machine."""
     said = _one_line(error) if isinstance(error, asyncpg.PostgresError) else _cause(error)
-    log = "Its log is server.log in the folder of its data."
+    log = "Its log is server.log in its data folder."
     match error:
         case asyncpg.TooManyConnectionsError():
             return TooManyConnections(
@@ -132,7 +132,7 @@ def _explain_embedded(error: BaseException, where: Address) -> DatabaseError | N
         case _ if is_connection_failure(error):
             return DatabaseUnreachable(
                 f"The embedded PostgreSQL on {where.host} does not answer: {said}. While `aiosched serve` runs "
-                f"it is started again by itself; else start `aiosched serve`. {log}"
+                f"it is restarted automatically; otherwise start `aiosched serve`. {log}"
             )
         case asyncpg.InvalidAuthorizationSpecificationError() | asyncpg.InvalidCatalogNameError():
             return DatabaseUnreachable(f"The embedded PostgreSQL on {where.host} cannot be used: {said}. {log}")
@@ -158,7 +158,7 @@ def _explain_answer(error: asyncpg.PostgresError, where: Address) -> DatabaseErr
             return DatabaseUnreachable(
                 f"PostgreSQL at {where} does not accept connections now: {said}. Try again soon."
             )
-        case asyncpg.InvalidAuthorizationSpecificationError():  # a wrong password is one of them
+        case asyncpg.InvalidAuthorizationSpecificationError():  # includes a wrong password
             return DatabaseUnreachable(
                 f"PostgreSQL at {where} refuses the login of {where.user or 'the default user'!r}: {said}. "
                 "Check user and password in the DSN, and the server's pg_hba.conf."
@@ -187,7 +187,7 @@ def _explain_answer(error: asyncpg.PostgresError, where: Address) -> DatabaseErr
 
 
 def read_only(where: Address) -> DatabaseReadOnly:
-    """The error for a server that takes no writes."""
+    """The error for a server that rejects writes."""
     if where.is_embedded:
         return DatabaseReadOnly(
             f"The embedded PostgreSQL on {where.host} is read-only: default_transaction_read_only is on. Turn it off."

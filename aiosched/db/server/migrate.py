@@ -1,6 +1,6 @@
-"""Bringing a schema to the revision that this aiosched needs, or the SQL that does it.
+"""Migrates a schema to the revision that this aiosched needs, or generates the SQL for it.
 
-Alembic is imported when tables really have to change. The steps themselves stand in `migrations/versions`.
+Alembic is imported only when tables have to change. The steps are in `migrations/versions`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 async def migrate(dsn: str, *, default_pool_slots: int | None = None) -> str | None:
-    """Bring the schema to `HEAD` and return the revision that was found (None: an empty database).
+    """Migrate the schema to `HEAD` and return the previous revision (None: an empty database).
 
-    In an empty database `default_pool` gets `default_pool_slots`, else it has 128.
-    One transaction: all or nothing. Of several processes that migrate at once one works and the
-    others wait for it. Raises the errors of `Database.open`; SchemaOutOfDate if a newer aiosched was here.
+    In an empty database `default_pool` gets `default_pool_slots`, else it has 128. One transaction: all or nothing. If
+    several processes migrate at once, one does the work and the others wait for it. Raises the errors of
+    `Database.open`; SchemaOutOfDate if a newer aiosched migrated it.
     """
     dsn = normalize(dsn)
     with explained(dsn):
@@ -42,7 +42,7 @@ async def migrate(dsn: str, *, default_pool_slots: int | None = None) -> str | N
             check_server_version(conn.get_server_version().major, dsn)
             if await conn.fetchval(IS_READ_ONLY):
                 raise read_only(address_of(dsn))
-            await conn.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)  # falls with the connection
+            await conn.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)  # released with the connection
             found = await read_revision(conn)
             if found is not None and found not in REVISIONS:
                 raise out_of_date(found)
@@ -61,9 +61,9 @@ async def _rights(conn: DatabaseConnection) -> Rights:
 
 
 async def outstanding(dsn: str, *, default_pool_slots: int | None = None) -> tuple[str | None, str]:
-    """The revision of the schema, and the SQL that brings it to `HEAD` (empty when it is there). Changes nothing.
+    """The revision of the schema, and the SQL that migrates it to `HEAD` (empty if it is current).
 
-    Raises as `migrate` does.
+    Changes nothing. Raises the same errors as `migrate`.
     """
     from aiosched.db.server.migration_sql import outstanding_sql
 
@@ -98,7 +98,7 @@ async def _upgrade(dsn: str, default_pool_slots: int | None) -> None:
             if default_pool_slots is not None:
                 resize = text("UPDATE pool SET slots = :slots WHERE name = 'default_pool'")
                 await conn.execute(resize, {"slots": default_pool_slots})
-    except DBAPIError as error:  # what PostgreSQL said, explained as for all other statements
+    except DBAPIError as error:  # the error of PostgreSQL, explained as for all other statements
         said = getattr(error.orig, "__cause__", None)
         raise (error if said is None else said) from None
     finally:

@@ -1,4 +1,4 @@
-"""The outstanding migrations as SQL, for people who run it themselves: one transaction for psql."""
+"""The outstanding migrations as SQL for manual execution: one transaction for psql."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from aiosched.db.schema.schema import metadata
 from aiosched.db.server.rights import Rights, grants_of_use
 from aiosched.db.server.schema_version import HEAD, MIGRATION_LOCK, migrations_config
 
-# The script is for the schema that it was made for; an empty database is told by the table that must not exist yet.
+# The script fits only the schema that it was generated for; an empty database is recognized by a table that must not
+# exist yet.
 _SAME: Final = """DO $$
 BEGIN
     IF (SELECT version_num FROM alembic_version) <> '{found}' THEN
@@ -23,9 +24,10 @@ $$;
 
 
 def outstanding_sql(found: str | None, rights: Rights, *, default_pool_slots: int | None = None) -> str:
-    """SQL that brings the schema from `found` (None: nothing) to `HEAD`; empty when it is there already.
+    """SQL that migrates the schema from `found` (None: no schema) to `HEAD`; empty if it is current.
 
-    Whoever runs it, the tables are made where those of the role of `rights` belong, and that role may use them.
+    Whichever role runs it, the tables are created in the schema of the role in `rights`, and that role is granted their
+    use.
     """
     if found == HEAD:
         return ""
@@ -34,7 +36,7 @@ def outstanding_sql(found: str | None, rights: Rights, *, default_pool_slots: in
     tables = [*metadata.tables, "alembic_version", "task_instance_named"]
     schema = rights.schema or rights.wanted
     parts = [
-        f"-- aiosched: schema {found or 'none'} to {HEAD}. Run it with psql as the owner of the database, as it is.",
+        f"-- aiosched: schema {found or 'none'} to {HEAD}. Run it unchanged with psql, as the owner of the database.",
         "BEGIN;",
         "" if rights.schema else f"CREATE SCHEMA {schema} AUTHORIZATION {rights.role};",
         f"SET LOCAL search_path = {schema};",

@@ -1,9 +1,8 @@
-"""What can be learned of a PostgreSQL server from outside: its pid file, its socket, its process, its log.
+"""Inspects a PostgreSQL server from outside: its pid file, its socket, its process, its log.
 
-A pid file outlives a server that is killed, and the number in it soon belongs to another process: in a container each
-start hands out the same few numbers, often to the new server itself. So the number in a pid file proves nothing. A
-server is there when it answers on its socket, or when the process is a PostgreSQL whose working folder is the data
-directory.
+A pid file outlives a killed server, and its pid is soon reused: a container assigns the same few pids at each start,
+often to the new server itself. So the pid in a pid file proves nothing. A server exists if it answers on its socket, or
+if the process is a PostgreSQL whose working directory is the data directory.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ _SENT_TO_CLIENTS: Final = re.compile(
 )
 _LAST_LINES: Final = 6
 
-FolderId = tuple[int, int]  # device and inode: what a folder is, wherever it is moved
+FolderId = tuple[int, int]  # device and inode: the identity of a folder, even after a rename
 
 
 class ServerAnswer(Enum):
-    """What comes back from a server's socket."""
+    """The state that a server's socket reveals."""
 
     READY = "ready"
     NOT_NOW = "starting, stopping or full"
@@ -50,10 +49,10 @@ _HELLO: Final = _startup_packet() + struct.pack("!cI", b"X", 4)  # and good-bye
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """What `postmaster.pid` says about the server that wrote it."""
+    """The content of `postmaster.pid`."""
 
     pid: int
-    port: str  # names the socket file, no port is opened
+    port: str  # part of the socket file's name; no TCP port is opened
     socket_folder: Path
     status: str  # starting, ready, stopping, standby
 
@@ -75,7 +74,7 @@ def read_postmaster(data_dir: Path) -> Postmaster | None:
 
 
 def ask(path: Path) -> ServerAnswer:
-    """Connect to a server's socket as a client does; in a folder that is its own only the server can answer."""
+    """Connect to a server's socket as a client does; in a private folder only the server can answer."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(5.0)
         try:
@@ -92,7 +91,7 @@ def ask(path: Path) -> ServerAnswer:
 
 
 def folder_id(folder: Path) -> FolderId | None:
-    """Which folder it is; None when it does not exist."""
+    """The identity of a folder; None if it does not exist."""
     try:
         found = folder.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -101,10 +100,10 @@ def folder_id(folder: Path) -> FolderId | None:
 
 
 def runs_on(pid: int, folder: FolderId | None, path: Path) -> bool:
-    """Whether the process `pid` is a living PostgreSQL on the data directory `folder`, at `path` when it started.
+    """Whether process `pid` is a live PostgreSQL on the data directory `folder`, which was at `path` when it started.
 
-    A server works in its data directory, so the kernel says which one that is. Where it does not (other systems, or
-    root without the right to look into other users' processes), the server's command line names the path.
+    A server's working directory is its data directory, so the kernel can tell which one that is. If it does not (other
+    systems, or root without permission to inspect processes of other users), the server's command line names the path.
     """
     process = Path(f"/proc/{pid}")
     try:
@@ -115,14 +114,14 @@ def runs_on(pid: int, folder: FolderId | None, path: Path) -> bool:
         return f"\0-D\0{path}\0" in (process / "cmdline").read_text()
     except OSError:
         if Path("/proc/self").exists():
-            return False  # there is no such process (any more)
+            return False  # there is no such process, or no longer
     command = ["ps", "-ww", "-o", "command=", "-p", str(pid)]
     return f"postgres -D {path} " in subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def is_alive(pid: int) -> bool:
     """Whether there is a process `pid`; a zombie is dead."""
-    with contextlib.suppress(ChildProcessError):  # it is our child only if we are init in a container
+    with contextlib.suppress(ChildProcessError):  # it is our child only if we are init of a container
         if os.waitpid(pid, os.WNOHANG)[0] == pid:
             return False
     try:
@@ -131,14 +130,14 @@ def is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    try:  # an init that collects zombies late, or never, is common in containers
+    try:  # container init processes often reap zombies late or never
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return True
 
 
 def wait_until_gone(data_dir: Path, pid: int, seconds: float) -> bool:
-    """Wait for the end of the server: of its process, or at least of its pid file (removed as the very last step)."""
+    """Wait until the server has ended: its process, or at least its pid file (removed as the very last step)."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = read_postmaster(data_dir)
@@ -149,7 +148,7 @@ def wait_until_gone(data_dir: Path, pid: int, seconds: float) -> bool:
 
 
 def wait_until_dead(pid: int, seconds: float) -> bool:
-    """Wait for the end of a process."""
+    """Wait until a process has ended."""
     deadline = time.monotonic() + seconds
     while is_alive(pid):
         if time.monotonic() > deadline:
@@ -159,7 +158,7 @@ def wait_until_dead(pid: int, seconds: float) -> bool:
 
 
 def tail(log: Path, *, since: int = 0, size: int = 4000) -> str:
-    """The end of a server's log, at most `size` bytes of it, from the byte `since` on; empty when there is none."""
+    """The end of a server's log: at most `size` bytes, none before byte `since`; empty if there is no log."""
     try:
         with log.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
@@ -170,7 +169,7 @@ def tail(log: Path, *, since: int = 0, size: int = 4000) -> str:
 
 
 def last_lines(text: str) -> str:
-    """The end of a log on one line, without what was sent to clients that connected meanwhile."""
+    """The end of a log on one line, without messages about clients that connected meanwhile."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _SENT_TO_CLIENTS.search(line)]
     return " | ".join(lines[-_LAST_LINES:]) or "nothing."
 

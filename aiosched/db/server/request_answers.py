@@ -1,7 +1,7 @@
-"""Waiting for the answers to requests: one connection of a `Database` listens for all of them.
+"""Waits for answers to requests: one connection of a `Database` listens for all of them.
 
-It is opened for the first waiter and closed when there has been none for a while. It only saves time: waiters also poll
-(`inbox.wait_applied`), so nothing is lost with a NOTIFY or with the connection.
+It is opened for the first waiter and closed after a while without waiters. It only reduces latency: waiters also poll
+(`inbox.wait_applied`), so a lost NOTIFY or connection loses nothing.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ logger = logging.getLogger(__name__)
 APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: command ids, comma separated
 
 _POLL_SECONDS: Final = 1.0
-_REST_SECONDS: Final = 10.0  # how long the connection is kept when nobody waits
+_REST_SECONDS: Final = 10.0  # how long the connection is kept without waiters
 
 
 class RequestAnswers:
-    """One for each `Database`, which closes it."""
+    """Listens for answers on behalf of one `Database`, which closes it."""
 
     def __init__(self, db: Connections) -> None:
         self.closing = False
         self._db = db
         self._waiting: dict[int, set[asyncio.Event]] = {}  # by request
-        self._nobody = asyncio.Event()  # set while nobody waits
+        self._nobody = asyncio.Event()  # set while there are no waiters
         self._nobody.set()
-        self._left = 0.0  # when somebody waited last
+        self._left = 0.0  # when a waiter last left
         self._listening: asyncio.Task[None] | None = None
 
     @contextlib.contextmanager
     def awaited(self, command_id: int) -> Iterator[asyncio.Event]:
-        """An event that is set whenever the answer to this request may be there."""
+        """An event that is set whenever the answer to this request may have arrived."""
         notified = asyncio.Event()
         self._waiting.setdefault(command_id, set()).add(notified)
         self._nobody.clear()
@@ -53,7 +53,7 @@ class RequestAnswers:
                 self._nobody.set()
 
     def listen(self) -> None:
-        """Start listening, where that is of use; returns at once."""
+        """Start listening if the connection supports it; returns at once."""
         if self._db.keeps_sessions and not self.closing and (self._listening is None or self._listening.done()):
             self._listening = asyncio.create_task(self._listen(), name="answers")
 
@@ -78,7 +78,7 @@ class RequestAnswers:
         conn = await self._db.connect(application_name="aiosched answers")
         try:
             await conn.add_listener(APPLIED_CHANNEL, self._on_notification)
-            self._wake_all()  # for what was answered before
+            self._wake_all()  # for answers that arrived earlier
             while not conn.is_closed() and (self._waiting or time.monotonic() < self._left + _REST_SECONDS):  # noqa: ASYNC110
                 await asyncio.sleep(_POLL_SECONDS)
         finally:

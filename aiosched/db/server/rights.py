@@ -1,6 +1,6 @@
-"""What a role must be allowed in order to migrate, and the SQL that allows it.
+"""The privileges that a role needs to migrate, and the SQL that grants them.
 
-PostgreSQL since 15 lets nobody but the owner of a database create tables in its schema `public`.
+Since PostgreSQL 15 only the owner of a database can create tables in its schema `public`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from aiosched.errors import DatabaseError
 if TYPE_CHECKING:
     from aiosched.db.server.connection import DatabaseConnection
 
-# Names come quoted where they have to be. The schema is the one in which tables are created: the first of the search
-# path that exists and may be used, else the first that exists, else NULL; `wanted` is what the search path names first.
+# Names are quoted where necessary. The schema is the one in which tables are created: the first in the search path that
+# exists and is usable, else the first that exists, else NULL; `wanted` is the first name in the search path.
 RIGHTS: Final = """
     WITH entry AS (
         SELECT position, CASE name WHEN '$user' THEN current_user::text ELSE name END AS name, name = '$user' AS is_own
@@ -43,7 +43,7 @@ RIGHTS: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What the role of a connection may do where aiosched's tables are, or will be. All names are quoted for SQL."""
+    """The privileges of a connection's role in the schema of aiosched's tables. All names are quoted for SQL."""
 
     role: str
     database: str
@@ -51,17 +51,17 @@ class Rights:
     wanted: str | None  # the first schema of the search path
     can_use: bool
     can_create: bool
-    not_owned: Sequence[str] = ()  # tables of aiosched that belong to others
+    not_owned: Sequence[str] = ()  # aiosched tables owned by other roles
 
 
 async def read_rights(conn: DatabaseConnection, tables: Collection[str]) -> Rights:
-    """The rights of the role of `conn`; `tables` are those of aiosched."""
+    """The privileges of the role of `conn`; `tables` are those of aiosched."""
     row: Any = await conn.fetchrow(RIGHTS, list(tables))
     return Rights(**{**row, "not_owned": tuple(row["not_owned"])})
 
 
 def missing_grants(rights: Rights) -> list[str]:
-    """The statements that allow the role to migrate, for the owner of the database to run; none when it may already."""
+    """The statements that allow the role to migrate, for the database owner to run; none if it already can."""
     if rights.schema is None:
         schema = rights.wanted or "aiosched"
         path = f"ALTER ROLE {rights.role} IN DATABASE {rights.database} SET search_path = {schema};"
@@ -72,7 +72,7 @@ def missing_grants(rights: Rights) -> list[str]:
 
 
 def grants_of_use(rights: Rights, tables: Collection[str]) -> list[str]:
-    """The statements that let the role work with tables that somebody else has made in its schema."""
+    """The statements that let the role use tables that another role created in its schema."""
     schema = rights.schema or rights.wanted
     names = ", ".join(f"{schema}.{table}" for table in tables)
     return [
@@ -82,7 +82,7 @@ def grants_of_use(rights: Rights, tables: Collection[str]) -> list[str]:
 
 
 def refuse_without(rights: Rights, dsn: str) -> None:
-    """Raise DatabaseError with what to run, when the role may not migrate."""
+    """Raise DatabaseError with the statements to run if the role cannot migrate."""
     grants = missing_grants(rights)
     if not grants:
         return

@@ -1,6 +1,6 @@
-"""Which schema a database has, and which one this aiosched needs.
+"""The schema revision of a database, and the one that this aiosched needs.
 
-Reading the revision costs one statement and no import of Alembic. The way from one to the other: migrate.py.
+Reading the revision takes one statement and does not import Alembic. Migrations: migrate.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEAD: Final = REVISIONS[-1]
 
 MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
 
-# Held by whoever migrates, for as long as its session lives: "aiosched" in bytes.
+# Held by the migrating process for the life of its session: "aiosched" in bytes.
 MIGRATION_LOCK: Final = 0x61696F7363686564
 
 REVISION_TABLE_EXISTS: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
@@ -30,13 +30,13 @@ IS_READ_ONLY: Final = "SELECT pg_is_in_recovery() OR current_setting('transactio
 
 
 async def current_revision(db: Connections) -> str | None:
-    """The revision of the schema, None where aiosched has never been."""
+    """The revision of the schema, None if there is none."""
     async with db.acquire() as conn:
         return await read_revision(conn)
 
 
 async def check_schema(db: Connections) -> None:
-    """Raise DatabaseReadOnly if nothing can be written, SchemaOutOfDate if the tables are not those of `HEAD`."""
+    """Raise DatabaseReadOnly if the server rejects writes, SchemaOutOfDate if the schema is not at `HEAD`."""
     async with db.acquire() as conn:
         with explained(db.dsn):
             if await conn.fetchval(IS_READ_ONLY):
@@ -47,7 +47,7 @@ async def check_schema(db: Connections) -> None:
 
 
 async def read_revision(conn: DatabaseConnection) -> str | None:
-    """The revision of the schema, read on `conn`."""
+    """The revision of the schema, read with `conn`."""
     if not await conn.fetchval(REVISION_TABLE_EXISTS):
         return None
     revision: str | None = await conn.fetchval(REVISION)
@@ -55,7 +55,7 @@ async def read_revision(conn: DatabaseConnection) -> str | None:
 
 
 def out_of_date(found: str | None) -> SchemaOutOfDate:
-    """The error for a schema at `found`; one that this aiosched does not know was made by a newer one."""
+    """The error for a schema at `found`; an unknown revision was created by a newer aiosched."""
     return SchemaOutOfDate(found=found, needed=HEAD, newer=found is not None and found not in REVISIONS)
 
 

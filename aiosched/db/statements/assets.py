@@ -1,9 +1,8 @@
 """Statements on asset events: storing them, queueing them for their consumers, handing them to runs.
 
-No decisions live here (core/assets/conditions.py has them). Locks are taken after those of the hot
-transaction and in one order everywhere: rows of `dag` by id, assets by name, queue rows by
-(DAG id, asset). A queue row is changed by each event under its lock, so whoever has locked
-it sees all events that it stands for.
+No decisions live here (core/assets/conditions.py has them). Locks are taken after those of the hot transaction and in
+one order everywhere: rows of `dag` by id, assets by name, queue rows by (DAG id, asset). Each event changes its queue
+row under the row's lock, so a transaction that has locked it sees all events that it represents.
 
 Source: the semantics reference, section 15.
 """
@@ -22,7 +21,7 @@ from aiosched.db.server.connection import DatabaseConnection
 
 # -- what parsing stores ------------------------------------------------------------------------
 
-# What a mention leaves out (extra, or a URI other than the name) stays as another mention gave it.
+# What a mention leaves out (extra, or a URI other than the name) keeps the value given by another mention.
 PUT_ASSETS: Final = """
     INSERT INTO asset AS a (name, uri, extra)
     SELECT name, uri, extra::json FROM unnest($1::text[], $2::text[], $3::text[]) AS n (name, uri, extra) ORDER BY name
@@ -33,8 +32,8 @@ PUT_ASSETS: Final = """
      WHERE NOT a.is_active OR excluded.uri NOT IN (a.uri, excluded.name)
         OR excluded.extra::text NOT IN (a.extra::text, '{}')
 """
-# What they said before is dropped; `asset_scheduled_at` is when a DAG was first scheduled on its
-# assets, NULL for one that is not (any more).
+# Their earlier mentions are deleted; `asset_scheduled_at` is when a DAG was first scheduled on its assets, NULL if it
+# is not (any longer).
 DROP_REFERENCES: Final = """
     WITH told AS (SELECT * FROM unnest($1::text[], $2::bool[]) AS n (dag_id, scheduled)),
     gone AS (DELETE FROM asset_reference AS r USING told WHERE r.dag_id = told.dag_id)
@@ -55,7 +54,7 @@ PUT_REFERENCES: Final = """
 async def store_references(
     conn: DatabaseConnection, references: Mapping[str, Sequence[AssetReference]], *, now: datetime
 ) -> None:
-    """Replace what these DAGs (by id; their rows are locked) mention; their assets exist and are active."""
+    """Replace the mentions of these DAGs (by id; their rows are locked); their assets exist and are active."""
     if not references:
         return
     dag_ids = sorted(references)
@@ -88,12 +87,12 @@ async def store_references(
 
 
 async def forget_references(conn: DatabaseConnection, dag_ids: Collection[str]) -> None:
-    """These DAGs are stale: they take no part until they are back."""
+    """Delete the mentions of DAGs that have become stale."""
     if dag_ids:
         await conn.execute(DROP_REFERENCES, sorted(dag_ids), [False] * len(dag_ids), None)
 
 
-# Another asset at the same place, or another place for the same asset. Index: ix_asset_reference_name_role.
+# Another asset with the same URI, or another URI for the same asset. Index: ix_asset_reference_name_role.
 CLASHES: Final = """
     SELECT DISTINCT n.dag_id, n.name, n.uri, r.dag_id AS other, r.uri AS other_uri
       FROM unnest($1::text[], $2::text[], $3::text[]) AS n (dag_id, name, uri)
@@ -104,7 +103,7 @@ CLASHES: Final = """
 
 
 class Clash(NamedTuple):
-    """Two DAGs say different things about where an asset lies."""
+    """Two DAGs contradict each other about the location of an asset."""
 
     dag_id: str
     name: str
@@ -114,15 +113,15 @@ class Clash(NamedTuple):
 
 
 async def clashes(conn: DatabaseConnection, references: Mapping[str, Sequence[AssetReference]]) -> list[Clash]:
-    """Where these DAGs contradict what others have stored."""
+    """The contradictions of these DAGs with the stored mentions of others."""
     rows = [(dag_id, r.name, r.uri) for dag_id, all_ in references.items() for r in all_ if r.kind == "asset"]
     if not rows:
         return []
     return [Clash(*row) for row in await conn.fetch(CLASHES, *map(list, zip(*rows, strict=True)))]
 
 
-# An asset is active while a DAG mentions it, or an alias that led to it. Both ways, so that a sweep that missed a parse
-# is corrected by the next one.
+# An asset is active while a DAG mentions it, or an alias that resolved to it. Updated in both directions, so that the
+# next sweep corrects one that missed a parse.
 SWEEP: Final = """
     UPDATE asset AS a SET is_active = now.used
       FROM (
@@ -138,7 +137,7 @@ SWEEP: Final = """
 
 
 async def sweep(conn: DatabaseConnection) -> dict[str, bool]:
-    """Make assets that no DAG mentions inactive (15.1); those that changed, and whether they are active now."""
+    """Make assets that no DAG mentions inactive (15.1); returns those that changed, and whether they are active now."""
     return {row["name"]: row["is_active"] for row in await conn.fetch(SWEEP)}
 
 
@@ -146,7 +145,7 @@ async def sweep(conn: DatabaseConnection) -> dict[str, bool]:
 
 
 class NewEvent(NamedTuple):
-    """An event to store. `extra` is a JSON object; the source is None for one that a person emits."""
+    """An event to store. `extra` is a JSON object; the source is None for an event that a user emits."""
 
     name: str
     uri: str
@@ -161,7 +160,7 @@ class NewEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What became of events."""
+    """The result of storing events."""
 
     partitions: frozenset[int]  # of the consumers that they were queued for
     refused: tuple[str, ...]  # names of assets that are inactive or do not exist
@@ -191,8 +190,8 @@ ADD_EVENTS: Final = """
     RETURNING asset_id, timestamp
 """
 
-# One row for a DAG and an asset, however many events. DAGs that are paused or stale get none.
-# Index: ix_asset_reference_name_role.
+# One row for each DAG and asset, however many events. Paused and stale DAGs get none. Index:
+# ix_asset_reference_name_role.
 QUEUE_EVENTS: Final = """
     INSERT INTO asset_queue AS q (dag_id, asset_id, partition, first_at, newest_at)
     SELECT d.dag_id, e.asset_id, d.partition, min(e.timestamp), max(e.timestamp)
@@ -224,8 +223,8 @@ INACTIVE: Final = """
 async def record_events(conn: DatabaseConnection, events: Sequence[NewEvent]) -> Recorded:
     """Store events and queue them for the DAGs that are scheduled on their assets. Call it in a transaction.
 
-    An asset that is added through an alias exists and is active from now on. Events of other
-    assets that no DAG mentions are refused.
+    An asset that is added through an alias exists and is active from now on. Events of other assets that no DAG
+    mentions are refused.
     """
     aliased = [event for event in events if event.alias is not None]
     if aliased:
@@ -240,7 +239,7 @@ async def record_events(conn: DatabaseConnection, events: Sequence[NewEvent]) ->
 
 
 async def inactive_assets(conn: DatabaseConnection, names: Collection[str]) -> list[str]:
-    """Those of `names` that are no asset, or one that no DAG mentions; sorted."""
+    """Those of `names` that are not assets, or that no DAG mentions; sorted."""
     return sorted(row["name"] for row in await conn.fetch(INACTIVE, sorted(names)))
 
 
@@ -252,19 +251,19 @@ _QUEUE: Final = """
 """
 # Index: ix_asset_queue_partition.
 READ_QUEUE: Final = f"{_QUEUE} WHERE q.partition = ANY($1::smallint[])"
-# Waits for events that are just being queued, so that what is read here is all that a row stands for.
+# Waits for events that are just being queued, so that everything that a row represents is read here.
 LOCK_QUEUE: Final = f"{_QUEUE} WHERE q.dag_id = ANY($1::text[]) ORDER BY q.dag_id, q.asset_id FOR UPDATE OF q"
 
 Queue = dict[str, list[QueuedAsset]]  # by DAG id
 
 
 async def read_queue(conn: DatabaseConnection, partitions: Iterable[int]) -> Queue:
-    """What waits for the DAGs of these partitions."""
+    """The queue rows for the DAGs of these partitions."""
     return _queue(await conn.fetch(READ_QUEUE, sorted(partitions)))
 
 
 async def lock_queue(conn: DatabaseConnection, dag_ids: Iterable[str]) -> Queue:
-    """What waits for these DAGs, locked until the transaction ends."""
+    """The queue rows for these DAGs, locked until the transaction ends."""
     return _queue(await conn.fetch(LOCK_QUEUE, sorted(dag_ids)))
 
 
@@ -281,7 +280,7 @@ ALIAS_TARGETS: Final = """
 
 
 async def alias_targets(conn: DatabaseConnection, aliases: Collection[str]) -> dict[str, set[str]]:
-    """The names of the assets that these aliases have led to; aliases that led to none are absent."""
+    """The names of the assets that these aliases have resolved to; aliases that resolved to none are absent."""
     found: dict[str, set[str]] = {}
     if aliases:
         for row in await conn.fetch(ALIAS_TARGETS, sorted(aliases)):
@@ -290,7 +289,7 @@ async def alias_targets(conn: DatabaseConnection, aliases: Collection[str]) -> d
 
 
 class Watermark(NamedTuple):
-    """From when on events of a DAG's assets belong to its next asset run."""
+    """The instant from which events of a DAG's assets belong to its next asset run."""
 
     scheduled_at: datetime | None
     last_run_after: datetime | None
@@ -303,7 +302,7 @@ LOCK_WATERMARKS: Final = """
 
 
 async def lock_watermarks(conn: DatabaseConnection, dag_ids: Iterable[str]) -> dict[str, Watermark]:
-    """The watermarks of these DAGs, whose rows stay locked: before any lock on a version, as parsing does it."""
+    """The watermarks of these DAGs, whose rows stay locked: before any lock on a version, as in parsing."""
     rows = await conn.fetch(LOCK_WATERMARKS, sorted(dag_ids))
     return {row["dag_id"]: Watermark(row["asset_scheduled_at"], row["last_asset_run_after"]) for row in rows}
 
@@ -317,8 +316,8 @@ class NewConsumer(NamedTuple):
     until: datetime
 
 
-# Besides the window: events whose queue row is from before it, because their commit came late.
-# An event counts once for a DAG. Index: ix_asset_event_asset_id_timestamp.
+# Besides those of the window: events whose queue row is older than it, because they were committed late. An event
+# counts once per DAG. Index: ix_asset_event_asset_id_timestamp.
 CONSUME: Final = """
     INSERT INTO asset_consumption (dag_id, event_id, run_id)
     SELECT n.dag_id, e.id, n.run_id
@@ -352,14 +351,14 @@ DROP_QUEUE: Final = """
 
 
 async def consume(conn: DatabaseConnection, consumers: Sequence[NewConsumer]) -> None:
-    """Give runs their events, while the queue rows are locked and still there."""
+    """Assign events to runs, while the queue rows are locked and still exist."""
     columns = list(map(list, zip(*consumers, strict=True)))
     await conn.execute(CONSUME, *columns)
     await conn.execute(NOTE_RUNS, columns[0], columns[3])
 
 
 async def drop_queue(conn: DatabaseConnection, queue: Queue) -> None:
-    """Delete these rows, which are locked, and no others: what comes meanwhile causes the next run."""
+    """Delete these rows, which are locked, and no others: later ones cause the next run."""
     rows = [(dag_id, row.asset_id) for dag_id, rows in queue.items() for row in rows]
     if rows:
         await conn.execute(DROP_QUEUE, *map(list, zip(*rows, strict=True)))

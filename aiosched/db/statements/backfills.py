@@ -25,7 +25,7 @@ class Backfill:
 
 
 class ExistingRun(NamedTuple):
-    """A run that a backfill meets at one of its dates."""
+    """A run that exists at one of a backfill's dates."""
 
     id: int
     run_id: str
@@ -50,7 +50,7 @@ async def insert_backfill(
     rerun: str,
     conf: str,
 ) -> int:
-    """Begin a backfill; returns its id. Raises Refused when the DAG has an unfinished one."""
+    """Insert a backfill; returns its id. Raises Refused if the DAG has an unfinished one."""
     try:
         number: int = await conn.fetchval(
             INSERT_BACKFILL, dag_id, partition, first, final, max_active_runs, backwards, rerun, conf
@@ -87,7 +87,7 @@ TAKE_RUNS: Final = """
 
 
 async def take_runs(conn: DatabaseConnection, backfill: int, runs: Sequence[tuple[int, int]], conf: str | None) -> None:
-    """Make existing runs (key, order number) part of a backfill; `conf` replaces theirs when it is given."""
+    """Make existing runs (key, order number) part of a backfill; `conf` replaces theirs if it is given."""
     await conn.execute(TAKE_RUNS, backfill, [key for key, _ in runs], [order for _, order in runs], conf)
 
 
@@ -109,7 +109,7 @@ async def pause_backfill(conn: DatabaseConnection, backfill: int, is_paused: boo
     await conn.execute(PAUSE_BACKFILL, backfill, is_paused)
 
 
-# Its queued runs fail, their task instances stay as they are (29.1).
+# Its queued runs fail, their task instances do not change (29.1).
 CANCEL_RUNS: Final = """
     UPDATE dag_run SET state = 'failed', end_date = $2, reason = 'cancelled'
      WHERE backfill_id = $1 AND state = 'queued' RETURNING id
@@ -125,5 +125,5 @@ async def cancel_backfill(conn: DatabaseConnection, backfill: int, now: datetime
 
 
 async def complete_backfill(conn: DatabaseConnection, backfill: int, now: datetime) -> None:
-    """All runs of a backfill are over."""
+    """Complete a backfill, all of whose runs have ended."""
     await conn.execute(COMPLETE, backfill, now, False)

@@ -1,4 +1,4 @@
-"""Statements for clearing and marking: which runs a request is about, and moving runs to another DAG version.
+"""Statements for clearing and marking: which runs a request selects, and moving runs to another DAG version.
 
 No decisions live here.
 """
@@ -13,7 +13,7 @@ from aiosched.db.server.connection import DatabaseConnection
 
 
 class RunOfRequest(NamedTuple):
-    """A run that a request is about: its key, run id, the DAG version that it is pinned to, and its date."""
+    """A run that a request selects: its key, run id, the DAG version that it is pinned to, and its date."""
 
     key: int
     run_id: str
@@ -49,8 +49,8 @@ async def runs_between(
     return [RunOfRequest(*row) for row in await conn.fetch(RUNS_BETWEEN, dag_id, first, final)]
 
 
-# A task index is part of primary keys, so two tasks that swap places meet on the way: rows go by
-# negative indexes to their new ones. Index: primary keys.
+# A task index is part of primary keys, so two tasks that swap places would collide: rows move to their new indexes by
+# way of negative ones. Index: primary keys.
 _DROP: Final = "DELETE FROM {table} WHERE run_id = ANY($1::bigint[]) AND task_index = ANY($2::int[])"
 _LEAVE: Final = """
     UPDATE {table} AS t SET task_index = -1 - m.new
@@ -59,15 +59,15 @@ _LEAVE: Final = """
 """
 _ARRIVE: Final = "UPDATE {table} SET task_index = -1 - task_index WHERE run_id = ANY($1::bigint[]) AND task_index < 0"
 _WITH_TASK_INDEX: Final = ("task_instance", "task_try", "try_source", "deferral", "xcom", "task_note")
-# Asset events outlive the tasks that made them: those of a task that is gone forget their place. It reads
-# all asset events: they have no index by their source, for the sake of those who write them.
+# Asset events outlive the tasks that created them: those of a removed task lose their reference to it. This reads all
+# asset events: they have no index by source, so that inserting them stays cheap.
 MOVE_EVENTS: Final = """
     UPDATE asset_event AS e
        SET source_task_index = m.new, source_map_index = CASE WHEN m.new IS NULL THEN NULL ELSE source_map_index END
       FROM unnest($2::int[], $3::int[]) AS m (old, new)
      WHERE e.source_run_id = ANY($1::bigint[]) AND e.source_task_index = m.old
 """
-# What they have run so far was the code of the version that they leave. Index: primary keys.
+# Their tries so far ran the code of the version that they leave. Index: primary keys.
 KEEP_SOURCES: Final = """
     INSERT INTO try_source (run_id, task_index, map_index, try_number, version_id, source_hash)
     SELECT t.run_id, t.task_index, t.map_index, t.try_number, v.id, v.source_hash
@@ -84,10 +84,10 @@ PIN_RUNS: Final = "UPDATE dag_run SET version_id = $2 WHERE id = ANY($1::bigint[
 async def move_runs(
     conn: DatabaseConnection, runs: Sequence[int], version: int, moved: Mapping[int, int], gone: Sequence[int]
 ) -> None:
-    """Pin runs (by key), all of one DAG version, to another `version`. None of them may be running.
+    """Pin runs (by key), all of one DAG version, to another `version`. None of them must be running.
 
-    `moved` are the tasks that change their index, old to new; the rows of those in `gone`
-    are deleted with their history, their asset events stay without a task. Call it inside a transaction.
+    `moved` are the tasks that change their index, old to new; the rows of those in `gone` are deleted with their
+    history, their asset events are kept without a task. Call it inside a transaction.
     """
     await conn.execute(KEEP_SOURCES, runs)
     for table in _WITH_TASK_INDEX:

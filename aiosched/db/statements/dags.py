@@ -1,8 +1,7 @@
-"""Statements that store what parsing found: DAGs, their versions and their files. No decisions live here.
+"""Statements that store the results of parsing: DAGs, their versions and their files. No decisions live here.
 
-Whoever stores DAGs calls these inside one transaction: make the missing rows, lock and
-read, decide, write. Rows of `dag` are locked in the order of their ids, versions after
-them, so that two schedulers never wait for each other.
+To store DAGs, call these inside one transaction: insert the missing rows, lock and read, decide, write. Rows of `dag`
+are locked in the order of their ids, versions after them, so that two schedulers never wait for each other.
 
 Source: the semantics reference, sections 1.1, 30.4 and 31.2.
 """
@@ -22,7 +21,7 @@ from aiosched.db.server.connection import DatabaseConnection
 
 @dataclass(frozen=True, slots=True)
 class NewDag:
-    """A DAG that may not have a row yet; `is_paused` holds only if it has none."""
+    """A DAG that may not have a row yet; `is_paused` applies only if it has none."""
 
     dag_id: str
     file: str | None
@@ -31,7 +30,7 @@ class NewDag:
 
 @dataclass(frozen=True, slots=True)
 class StoredDag:
-    """What the database knows of a DAG, its newest version included (None before the first)."""
+    """A DAG as stored, including its newest version (None before the first)."""
 
     dag_id: str
     file: str | None
@@ -57,7 +56,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """A version to insert. `number` is one more than the newest, or that of the version it replaces.
+    """A version to insert. `number` is the newest plus one, or that of the version it replaces.
 
     `sources` are the content hashes of the file and of everything that it imports from the DAGs folder.
     """
@@ -89,7 +88,7 @@ class DagDefinition:
 
     @property
     def definition(self) -> tuple[object, ...]:
-        """What tells a changed row from an unchanged one, apart from version and flags."""
+        """The fields that distinguish a changed row from an unchanged one, apart from version and flags."""
         return (
             self.file,
             self.max_active_runs,
@@ -103,7 +102,7 @@ class DagDefinition:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """The outcome of a parse, as it is stored."""
+    """The result of parsing a file, as stored."""
 
     file: str
     content_hash: str
@@ -117,8 +116,8 @@ class FileRow:
     sources: Mapping[str, str] | None = None
 
 
-# Rows for DAGs that are seen for the first time. A second scheduler that does the same
-# waits here for the first one's commit, then finds the rows. Index: primary key.
+# Rows for DAGs that are seen for the first time. A second scheduler that does the same waits here for the commit of the
+# first, then finds the rows. Index: primary key.
 ADD_DAGS: Final = """
     INSERT INTO dag (dag_id, partition, file, is_paused)
     SELECT dag_id, partition, file, is_paused
@@ -129,7 +128,7 @@ ADD_DAGS: Final = """
 
 
 async def add_dags(conn: DatabaseConnection, dags: Iterable[NewDag]) -> None:
-    """Make the rows that are missing; existing rows, `is_paused` among them, stay as they are. Ids must differ."""
+    """Insert the missing rows; existing rows do not change, nor does their `is_paused`. Ids must be distinct."""
     batch = sorted(dags, key=lambda d: d.dag_id)
     if not batch:
         return
@@ -139,9 +138,8 @@ async def add_dags(conn: DatabaseConnection, dags: Iterable[NewDag]) -> None:
     )
 
 
-# Locked in the order of ids: until the commit nobody else writes a version of these DAGs.
-# Two statements, because a lock that had to wait does not read joined rows again. Index:
-# both primary keys.
+# Locked in the order of ids: until the commit no other transaction writes a version of these DAGs. Two statements,
+# because a lock that had to wait does not read joined rows again. Index: both primary keys.
 LOCK_DAGS: Final = "SELECT FROM dag WHERE dag_id = ANY($1::text[]) ORDER BY dag_id FOR NO KEY UPDATE"
 READ_DAGS: Final = """
     SELECT d.dag_id, d.file, d.is_stale, d.has_import_errors, d.max_active_runs, d.max_active_tasks, d.schedule,
@@ -182,7 +180,7 @@ async def lock_dags(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[
     }
 
 
-# No lock: one scheduler alone writes the row of a file. Index: primary key.
+# No lock: only one scheduler writes the row of a file. Index: primary key.
 READ_FILES: Final = """
     SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text
       FROM dag_file WHERE file = ANY($1::text[])
@@ -196,7 +194,7 @@ async def read_files(conn: DatabaseConnection, files: Collection[str]) -> dict[s
     return {row["file"]: _stored_file(row) for row in await conn.fetch(READ_FILES, sorted(files))}
 
 
-# Sequential: one row a file, read when a scheduler starts or partitions move.
+# Sequential scan: one row per file, read when a scheduler starts or partitions move.
 FILES_OF: Final = """
     SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text
       FROM dag_file WHERE partition = ANY($1::smallint[])
@@ -216,7 +214,7 @@ FILES_READ_SINCE: Final = """
 
 
 async def files_read_since(conn: DatabaseConnection, digests: Mapping[str, str], *, since: datetime) -> frozenset[str]:
-    """The files, by name, that were read with these digests; or since that instant, with whatever content."""
+    """The files, by name, that were read with these digests, or since that instant with any content."""
     found = await conn.fetch(FILES_READ_SINCE, list(digests), list(digests.values()), since)
     return frozenset(row["file"] for row in found)
 
@@ -231,7 +229,7 @@ IMPORT_ERROR: Final = "SELECT error, error_line FROM dag_file WHERE file = $1 AN
 
 
 async def import_error(conn: DatabaseConnection, file: str) -> str | None:
-    """Why `file` cannot be imported, as `file:line: error` on one line; None when it can be, or is not known."""
+    """Why `file` cannot be imported, as `file:line: error` on one line; None if it can be, or if that is unknown."""
     row = await conn.fetchrow(IMPORT_ERROR, file)
     if row is None:
         return None
@@ -239,9 +237,9 @@ async def import_error(conn: DatabaseConnection, file: str) -> str | None:
     return f"{place}: {' '.join(row['error'].split())}"
 
 
-# Versions that no run uses and no try has run, locked so that none can begin to: their foreign keys need
-# a lock on the version that conflicts with this one. Index: the runs' (dag_id, id), from the newest run
-# back to the first that uses the version; as NOT EXISTS it would be an anti-join, which scans all runs.
+# Versions that no run uses and no try has run, locked so that none can start to: their foreign keys need a lock on the
+# version that conflicts with this one. Index: the runs' (dag_id, id), from the newest run back to the first that uses
+# the version; as NOT EXISTS it would be an anti-join, which scans all runs.
 LOCK_VERSIONS: Final = "SELECT id FROM dag_version WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE"
 UNUSED_VERSIONS: Final = """
     SELECT v.id
@@ -255,7 +253,7 @@ UNUSED_VERSIONS: Final = """
 
 
 async def unused_versions(conn: DatabaseConnection, versions: Collection[int]) -> frozenset[int]:
-    """Those of `versions` (ids) that no run or try uses, nor can use before the transaction ends."""
+    """Those of `versions` (ids) that no run or try uses, or can use before the transaction ends."""
     if not versions:
         return frozenset()
     ids = sorted(versions)
@@ -263,8 +261,8 @@ async def unused_versions(conn: DatabaseConnection, versions: Collection[int]) -
     return frozenset(row["id"] for row in await conn.fetch(UNUSED_VERSIONS, ids))
 
 
-# A version that is replaced goes, and its number comes back under a new id: whoever holds
-# the old document in memory cannot create a run with it, because the foreign key fails.
+# A replaced version is deleted, and its number is reused under a new id: a scheduler with the old document in memory
+# cannot create a run with it, because the foreign key fails.
 DELETE_VERSIONS: Final = "DELETE FROM dag_version WHERE id = ANY($1::bigint[])"
 INSERT_VERSIONS: Final = """
     INSERT INTO dag_version (dag_id, number, content_hash, spec, file, file_hash, source, source_hash, sources)
@@ -299,8 +297,8 @@ async def write_versions(
     return {row["dag_id"]: row["id"] for row in rows}
 
 
-# Definition columns only; the rows are locked already. Tags travel as JSON, because
-# arrays of arrays must be rectangular.
+# Definition columns only; the rows are locked already. Tags are passed as JSON, because arrays of arrays must be
+# rectangular.
 DEFINE_DAGS: Final = """
     UPDATE dag AS d
        SET file = n.file, version_id = n.version_id, max_active_runs = n.max_active_runs,
@@ -315,7 +313,7 @@ DEFINE_DAGS: Final = """
 
 
 async def define_dags(conn: DatabaseConnection, dags: Sequence[DagDefinition], *, now: datetime) -> None:
-    """Write the definition columns of `dags`; they are neither stale nor broken any more."""
+    """Write the definition columns of `dags`, which are no longer stale or broken."""
     if not dags:
         return
     await conn.execute(
@@ -333,7 +331,7 @@ async def define_dags(conn: DatabaseConnection, dags: Sequence[DagDefinition], *
     )
 
 
-# Guard: the file that lost the DAG still is the one that the row names.
+# Guard: the file that lost the DAG is still the one that the row names.
 WITHDRAW_DAGS: Final = """
     UPDATE dag AS d
        SET is_stale = true, has_import_errors = n.broken
@@ -344,7 +342,7 @@ WITHDRAW_DAGS: Final = """
 
 
 async def withdraw_dags(conn: DatabaseConnection, dags: Collection[tuple[str, str, bool]]) -> list[str]:
-    """Make DAGs stale, given as (DAG id, its file, whether the file has an error); those that changed."""
+    """Make DAGs stale, given as (DAG id, its file, whether the file has an error); returns those that changed."""
     if not dags:
         return []
     batch = sorted(dags)
@@ -397,8 +395,8 @@ async def delete_files(conn: DatabaseConnection, files: Collection[str]) -> None
     await conn.execute(DELETE_FILES, sorted(files))
 
 
-# Files that were parsed again and gave the same. One round trip; answers which of their
-# DAGs are as they should be, so that the caller notices rows that somebody deleted.
+# Files that were parsed again with the same result. One round trip; returns which of their DAGs have valid rows, so
+# that the caller notices deleted rows.
 TOUCH_FILES: Final = """
     WITH seen AS (SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::float8[]) AS n (file, at, seconds)),
     files AS (
@@ -419,7 +417,7 @@ TOUCH_FILES: Final = """
 
 
 async def touch_files(conn: DatabaseConnection, files: Sequence[tuple[str, datetime, float]]) -> frozenset[str]:
-    """Note that `files` (name, instant, seconds) were parsed without changes; returns those whose rows all exist."""
+    """Record that `files` (name, instant, seconds) were parsed without changes; returns those whose rows all exist."""
     batch = sorted(files)
     rows = await conn.fetch(TOUCH_FILES, [f[0] for f in batch], [f[1] for f in batch], [f[2] for f in batch])
     return frozenset(row["file"] for row in rows)

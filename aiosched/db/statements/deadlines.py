@@ -15,7 +15,7 @@ from aiosched.db.server.connection import DatabaseConnection
 
 
 class DeadlineRow(NamedTuple):
-    """A deadline, of the run with this key."""
+    """A deadline of the run with this key."""
 
     run_id: int
     deadline_index: int
@@ -31,7 +31,7 @@ INSERT_DEADLINES: Final = """
 
 
 async def store_deadlines(conn: DatabaseConnection, rows: Sequence[DeadlineRow]) -> None:
-    """Store deadlines of new runs, or move those of cleared runs; one that was missed stays so."""
+    """Store deadlines of new runs, or move those of cleared runs; a missed one stays missed."""
     if rows:
         await conn.execute(INSERT_DEADLINES, *map(list, zip(*rows, strict=True)))
 
@@ -50,7 +50,7 @@ AVERAGE_RUNTIME: Final = """
 
 
 async def average_runtime(conn: DatabaseConnection, dag_id: str, *, max_runs: int, min_runs: int) -> timedelta | None:
-    """The mean duration of the latest ended runs; None when there are fewer than `min_runs`."""
+    """The mean duration of the latest ended runs; None if there are fewer than `min_runs`."""
     count, mean = await conn.fetchrow(AVERAGE_RUNTIME, dag_id, max_runs)
     return mean if count >= max(min_runs, 1) else None
 
@@ -63,11 +63,11 @@ LOAD_PENDING: Final = """
 
 
 async def load_pending(conn: DatabaseConnection, partitions: Iterable[int]) -> list[DeadlineRow]:
-    """The deadlines of `partitions` that may still be missed; those of finished runs, too."""
+    """The deadlines of `partitions` that can still be missed, including those of finished runs."""
     return [DeadlineRow(*row) for row in await conn.fetch(LOAD_PENDING, list(partitions))]
 
 
-# Guard: the time has passed (strictly), and nobody has marked or pruned it. Index: primary key.
+# Guard: the time has passed (strictly), and it was not marked or pruned yet. Index: primary key.
 MARK_MISSED: Final = """
     UPDATE deadline AS d SET missed = true
       FROM unnest($1::bigint[], $2::int[]) AS due (run_id, deadline_index), dag_run AS r
@@ -94,12 +94,12 @@ PRUNE: Final = """
 
 
 async def prune(conn: DatabaseConnection, succeeded: Sequence[tuple[int, datetime]]) -> None:
-    """Forget the deadlines that runs have kept: (run, end date) of runs that ended in success."""
+    """Delete the deadlines that runs have met: (run, end date) of runs that succeeded."""
     await conn.execute(PRUNE, *map(list, zip(*succeeded, strict=True)))
 
 
-# The DAGs whose newest N runs by run_after have all failed, and that are not paused yet; they are paused, with a
-# line in the audit log. It reads the DAG's runs, so ask only for a DAG that has the limit and a new failure.
+# The DAGs whose newest N runs by run_after have all failed, and that are not paused yet; they are paused, with an entry
+# in the audit log. It reads the DAG's runs, so use it only for a DAG that has the limit and a new failure.
 PAUSE_FAILING: Final = """
     WITH failing AS (
         SELECT l.dag_id, l.runs
@@ -126,7 +126,7 @@ PAUSE_FAILING: Final = """
 
 
 async def pause_failing(conn: DatabaseConnection, limits: Mapping[str, int], *, incarnation: int) -> list[str]:
-    """Pause the DAGs whose newest runs, as many as their limit, have all failed; returns the ids of those DAGs."""
+    """Pause the DAGs whose newest runs, as many as their limit, have all failed; returns their ids."""
     rows = await conn.fetch(
         PAUSE_FAILING, list(limits), list(limits.values()), incarnation, msgspec.json.encode({}).decode()
     )

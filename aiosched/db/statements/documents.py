@@ -1,4 +1,4 @@
-"""The serialized DAGs that `dag_version` holds, read for people, who are told what to do about an unreadable one."""
+"""Reads the serialized DAGs in `dag_version` for users; the error for an unreadable one says what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from aiosched.errors import Refused
 
 
 def why_unreadable(dag_id: str, number: int, error: object) -> str:
-    """The sentence for people about a version whose document this aiosched cannot read, and what to do."""
+    """The message about a version whose document this aiosched cannot read, with what to do."""
     return (
         f"Version {number} of DAG {dag_id!r} cannot be read ({error}): a newer aiosched wrote it, "
         "or it is broken. Run that aiosched, or change the DAG, so that a new version is stored."
@@ -18,5 +18,5 @@ def read_document(document: str, dag_id: str, number: int) -> DagSpec:
     """The DAG of a stored version. Raises Refused for a document that this aiosched cannot read."""
     try:
         return decode_spec(document)
-    except Exception as error:  # whatever is wrong with it, the person has to do the same
+    except Exception as error:  # whatever the error is, the remedy is the same
         raise Refused(why_unreadable(dag_id, number, f"{type(error).__name__}: {error}")) from error

@@ -1,4 +1,4 @@
-"""The inboxes: how everyone else asks the owner of a partition for something.
+"""The inboxes: how other processes send requests to the owner of a partition.
 
 A request is a row in `command` (also the audit log), a report of a remote worker a row in `task_report`; a coalesced
 NOTIFY wakes the owner. The NOTIFY is sent outside the hot transaction and may get lost: owners also poll their inbox
@@ -38,7 +38,7 @@ _IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A request that waits. `args` depends on the verb, see `aiosched.core.requests`.
+    """A waiting request. `args` depends on the verb, see `aiosched.core.requests`.
 
     `attempts` is how often an owner has begun to apply it and did not finish.
     """
@@ -53,14 +53,14 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What became of a request: `applied` with the verb's result, or `refused` with {"error": …}."""
+    """The result of a request: `applied` with the verb's result, or `refused` with {"error": …}."""
 
     state: str
     result: dict[str, Any]
 
     @property
     def error(self) -> AioschedError | None:
-        """What to raise for a request that was not carried out, None for one that was."""
+        """The error to raise for a request that was not carried out, None if it was."""
         if self.state != "refused":
             return None
         code = self.result.get("exit_code", Refused.exit_code)
@@ -75,9 +75,9 @@ class CommandResult:
 
 
 async def notify(conn: DatabaseConnection, kind: str, partitions: Iterable[int]) -> None:
-    """Wake the owners of `partitions` (all, when empty): kind is dags, commands, reports, attempts, assets or pools.
+    """Wake the owners of `partitions` (empty: all); kind is dags, commands, reports, attempts, assets or pools.
 
-    For kind slots the numbers are incarnations instead: there are slots for them in a pool.
+    For kind slots the numbers are incarnations instead: a pool has slots for them.
     """
     payload = f"{kind} {','.join(map(str, sorted(set(partitions))))}"
     await conn.execute("SELECT pg_notify($1, $2)", NOTIFY_CHANNEL, payload)
@@ -89,8 +89,8 @@ def read_notification(payload: str) -> tuple[str, frozenset[int]]:
     return kind, frozenset(int(n) for n in numbers.split(",") if n)
 
 
-# A request that is made again finds its row, and waits for the transaction in which the first one may be under way.
-# Index: ix_command_request_id.
+# A repeated request finds its row, and waits for a transaction that may be inserting the first one. Index:
+# ix_command_request_id.
 ADD_COMMAND: Final = """
     INSERT INTO command (partition, dag_id, verb, args, requested_by, reason, request_id)
     VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -110,10 +110,10 @@ async def add_command(
     partition: int | None = None,
     request: UUID | None = None,
 ) -> int:
-    """Ask the owner of `dag_id` (or of `partition`) for something and wake it; returns the request's number.
+    """Send a request to the owner of `dag_id` (or of `partition`) and wake it; returns the request's number.
 
-    Call it outside a transaction, or commit at once: the NOTIFY leaves with the commit. Called twice with
-    one `request` it is asked once.
+    Call it outside a transaction, or commit at once: the NOTIFY is sent at the commit. Two calls with the same
+    `request` send it once.
     """
     if dag_id is not None:
         partition = partition_of(dag_id)
@@ -137,7 +137,7 @@ FIND_COMMAND: Final = "SELECT id FROM command WHERE request_id = $1"
 
 
 async def find_command(conn: DatabaseConnection, request: UUID) -> int | None:
-    """The number of the request with this id, None while there is none."""
+    """The number of the request with this id, None if there is none yet."""
     number: int | None = await conn.fetchval(FIND_COMMAND, request)
     return number
 
@@ -152,7 +152,7 @@ WAITING_COMMANDS: Final = """
 
 
 async def waiting_commands(conn: DatabaseConnection, partitions: Sequence[int], *, limit: int) -> list[Command]:
-    """The oldest requests to the owner of `partitions`."""
+    """The oldest waiting requests to the owner of `partitions`."""
     rows = await conn.fetch(WAITING_COMMANDS, list(partitions), limit)
     return [
         Command(
@@ -192,9 +192,9 @@ ANSWER_COMMANDS: Final = """
 async def answer_commands(
     conn: DatabaseConnection, answers: Sequence[tuple[int, CommandResult]], *, incarnation: int
 ) -> None:
-    """Store what became of requests, in the transaction that applies them.
+    """Store the results of requests, in the transaction that applies them.
 
-    Raises StaleRows, which rolls that transaction back, if one of them no longer waits: somebody has withdrawn it.
+    Raises StaleRows, which rolls that transaction back, if one of them no longer waits because it was withdrawn.
     """
     status = await conn.execute(
         ANSWER_COMMANDS,
@@ -231,7 +231,7 @@ async def withdraw_command(conn: DatabaseConnection, command_id: int, *, by: str
 
 
 async def announce_applied(conn: DatabaseConnection, ids: Sequence[int]) -> None:
-    """Wake the waiters for these requests; call it after the commit."""
+    """Notify the clients that wait for these requests; call it after the commit."""
     for start in range(0, len(ids), _IDS_PER_NOTIFY):
         batch = ids[start : start + _IDS_PER_NOTIFY]
         await conn.execute("SELECT pg_notify($1, $2)", APPLIED_CHANNEL, ",".join(map(str, batch)))
@@ -241,7 +241,7 @@ READ_RESULT: Final = "SELECT state, result FROM command WHERE id = $1"
 
 
 async def read_answer(conn: DatabaseConnection, command_id: int) -> CommandResult | None:
-    """The answer to a request, None while it waits (or when there is no such request)."""
+    """The answer to a request, None while it waits (or if there is no such request)."""
     row = await conn.fetchrow(READ_RESULT, command_id)
     if row is None or row["state"] == "waiting":
         return None
@@ -249,10 +249,11 @@ async def read_answer(conn: DatabaseConnection, command_id: int) -> CommandResul
 
 
 async def wait_applied(db: Database, command_id: int, *, timeout: float) -> CommandResult | None:
-    """The answer to a request, or None when nobody answered within `timeout` seconds, or before `db` was closed.
+    """The answer to a request, or None if there was none within `timeout` seconds, or before `db` was closed.
 
-    All waiters share one connection that listens (a pooler cannot: then there is none), and each polls once a second in
-    case the notification was lost. A database that is away for a moment is waited for: the request is stored.
+    All waiters share one connection that listens (with a pooler, which cannot listen, there is none), and each polls
+    once a second in case the notification was lost. They wait while the database is briefly unreachable: the request is
+    stored.
     """
     answer: CommandResult | None = None
     with db.answers.awaited(command_id) as notified, contextlib.suppress(TimeoutError):
@@ -283,7 +284,7 @@ async def _poll_answer(db: Database, command_id: int) -> CommandResult | None:
 
 
 class OwnerAnswer(NamedTuple):
-    """What became of a request: its number, and its result, or None while it still waits."""
+    """The answer to a request: its number, and its result, or None while it still waits."""
 
     command: int
     result: dict[str, Any] | None
@@ -298,10 +299,10 @@ async def ask_owner(
     timeout: float,
     reason: str | None = None,
 ) -> OwnerAnswer:
-    """Ask the owner of `dag_id` (None: of an asset) for something, and wait `timeout` seconds for its answer.
+    """Send a request to the owner of `dag_id` (None: of an asset), and wait `timeout` seconds for its answer.
 
-    The request stays in the inbox then, and is applied when a scheduler comes. `reason` is kept in the audit log.
-    Raises NotFound, Refused or InternalError with the owner's words.
+    Without one the request stays in the inbox, and is applied when a scheduler is available. `reason` is kept in the
+    audit log. Raises NotFound, Refused or InternalError with the owner's message.
     """
     verb, args = encode(request)
     async with db.acquire() as conn:

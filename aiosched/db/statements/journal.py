@@ -1,8 +1,8 @@
-"""Statements of the hot transaction: the only writer of task instances while runs go on.
+"""Statements of the hot transaction: the only writer of task instances of running runs.
 
-Every transaction here begins with `begin` (the fence) and locks in one order: scheduler
-row, pools by name, then instances and runs by key. State changes are guarded: a row that
-is not as expected makes the whole batch void, because then memory and rows disagree.
+Every transaction here begins with `begin` (the fence) and locks in one order: scheduler row, pools by name, then
+instances and runs by key. State changes are guarded: a row that is not as expected voids the whole batch, because
+memory and rows disagree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PoolRow(NamedTuple):
 
 
 class InstanceChange(NamedTuple):
-    """One guarded update of a task instance: the state and try expected, then the new values."""
+    """One guarded update of a task instance: the expected state and try, then the new values."""
 
     run_id: int
     task_index: int
@@ -73,7 +73,7 @@ class XComRow(NamedTuple):
 
 
 class Backend(NamedTuple):
-    """One server process of PostgreSQL: pids come back, pairs of pid and start do not."""
+    """One server process of PostgreSQL: pids are reused, pairs of pid and start are not."""
 
     pid: int
     started: datetime
@@ -89,8 +89,8 @@ PLANNER: Final = """
 async def begin(conn: DatabaseConnection, incarnation: int) -> None:
     """Open the transaction and take the fence: our own scheduler row, FOR KEY SHARE.
 
-    Take-over locks that row FOR UPDATE and deletes it, so from then on this raises
-    FencedOut. Source: docs/architecture.md, "Ownership and fencing".
+    Take-over locks that row FOR UPDATE and deletes it; after that this raises FencedOut. Source: docs/architecture.md,
+    "Ownership and fencing".
     """
     fence = f"BEGIN; SELECT 1 FROM scheduler WHERE incarnation = {incarnation:d} FOR KEY SHARE"
     if await conn.execute(fence) != "SELECT 1":
@@ -99,7 +99,8 @@ async def begin(conn: DatabaseConnection, incarnation: int) -> None:
 
 
 READ_POOLS: Final = "SELECT name, slots, used, include_deferred FROM pool WHERE name = ANY($1::text[]) ORDER BY name"
-# The clock is read when all of them are locked: a SELECT that locks reads it before it waits, and one that sorts after.
+# The clock is read when all of them are locked: a locking SELECT would read it before it waits, one that sorts only
+# after.
 LOCK_POOLS: Final = """
     SELECT name, slots, used, include_deferred, demands::text, extract(epoch FROM clock_timestamp())::float8
       FROM (SELECT * FROM pool WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE) AS locked
@@ -108,16 +109,18 @@ LOCK_POOLS: Final = """
 
 
 async def read_pools(conn: DatabaseConnection, names: Iterable[str], *, lock: bool) -> dict[str, PoolRow]:
-    """The named pools; missing ones are absent. With `lock` locked, in name order, until the transaction ends."""
+    """The named pools; missing ones are absent. With `lock` they stay locked until the transaction ends.
+
+    Locks are taken in name order.
+    """
     rows = await conn.fetch(LOCK_POOLS if lock else READ_POOLS, sorted(names))
     return {name: PoolRow(*pool) for name, *pool in rows}
 
 
-# The whole of a batch in one round trip, in a transaction or as one. The fence stands in it,
-# too: without our own scheduler row nothing is changed. Guards: state and try of each
-# instance, state of each run; a pool's use is raised only while it fits its slots. When
-# anything is not as expected the division by zero voids the statement. Indexes: the primary
-# keys. Pools are touched in name order, as everywhere. The columns come as texts of arrays (arrays.py).
+# A whole batch in one round trip, in a transaction or as one. It includes the fence: without our own scheduler row
+# nothing is changed. Guards: state and try of each instance, state of each run; a pool's use is raised only while it
+# fits its slots. If anything is not as expected, a division by zero voids the statement. Indexes: the primary keys.
+# Pools are updated in name order, as everywhere. The columns are passed as texts of arrays (arrays.py).
 _FENCED_INSTANCES: Final = """fence AS MATERIALIZED (
         SELECT 1 AS held FROM scheduler WHERE incarnation = $1 FOR KEY SHARE
     ), changed AS (
@@ -162,7 +165,7 @@ WRITE: Final = f"""
         * ((SELECT count(*) FROM ended) = $29)::int * ((SELECT count(*) FROM moved) = $30)::int
     ), NULL
 """
-# The same for a batch of nothing but instances, as in a chain: parts of a statement cost time without any rows, too.
+# The same for a batch of instances only, as in a chain: parts of a statement cost time even without rows.
 WRITE_INSTANCES: Final = f"""
     WITH {_FENCED_INSTANCES}
     SELECT 1 / ((SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $18)::int)
@@ -176,9 +179,9 @@ async def write(
     runs: Sequence[RunChange],
     pool_deltas: Mapping[str, int],
 ) -> dict[str, PoolRow]:
-    """Store changes of instances, runs and pool use, all of it or nothing; returns the pools that moved.
+    """Store changes of instances, runs and pool use, all or nothing; returns the pools whose use changed.
 
-    Raises StaleRows when a row is not as expected, and FencedOut when our scheduler row is gone.
+    Raises StaleRows if a row is not as expected, and FencedOut if our scheduler row no longer exists.
     """
     deltas = {name: delta for name, delta in sorted(pool_deltas.items()) if delta}
     columns = array_texts(instances, len(InstanceChange._fields))
@@ -212,7 +215,7 @@ def fenced_out(incarnation: int) -> FencedOut:
     )
 
 
-# An unexpanded mapped task becomes the first of its instances, with its note. Guard: it was not expanded. Index:
+# An unexpanded mapped task becomes the first of its instances and keeps its note. Guard: it was not expanded. Index:
 # primary keys.
 EXPAND: Final = """
     WITH noted AS (
@@ -225,7 +228,10 @@ EXPAND: Final = """
 
 
 async def expand(conn: DatabaseConnection, tasks: Sequence[tuple[int, int]]) -> None:
-    """The instance with map index -1 of each (run, task index) gets 0. Raises StaleRows when one is not there."""
+    """Set the map index of the unexpanded instance of each (run, task index) to 0.
+
+    Raises StaleRows if one is missing.
+    """
     changed = await conn.execute(EXPAND, *map(list, zip(*tasks, strict=True)))
     if changed != f"UPDATE {len(tasks)}":
         raise StaleRows(f"Of {len(tasks)} mapped tasks to expand only some were not expanded yet: {changed}")
@@ -242,7 +248,7 @@ INSERT_TRIES: Final = """
 
 
 async def insert_tries(conn: DatabaseConnection, tries: Sequence[FinishedTry]) -> None:
-    """Keep finished attempts that their instance's row will not remember."""
+    """Store finished attempts that their instance's row will no longer describe."""
     rows = [
         (
             *t.key, t.state, t.queued_by, t.queued_at, t.start_date, t.end_date,
@@ -253,7 +259,7 @@ async def insert_tries(conn: DatabaseConnection, tries: Sequence[FinishedTry]) -
     await conn.execute(INSERT_TRIES, *map(list, zip(*rows, strict=True)))
 
 
-# Index: primary key. A try that is called again has run what it ran last. The version may have been replaced.
+# Index: primary key. For a try that is called again the last code counts. The version may have been replaced.
 STORE_SOURCES: Final = """
     INSERT INTO try_source (run_id, task_index, map_index, try_number, version_id, source_hash)
     SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[], $5::bigint[], $6::text[])
@@ -263,9 +269,9 @@ STORE_SOURCES: Final = """
 
 
 async def store_sources(conn: DatabaseConnection, sources: Sequence[TrySource]) -> None:
-    """Keep what tries run that is not the code of their run's version.
+    """Store the code of tries that run other code than that of their run's version.
 
-    Raises StaleRows when parsing has replaced that version meanwhile: read the DAGs again.
+    Raises StaleRows if parsing has replaced that version in the meantime: read the DAGs again.
     """
     last = {row[:4]: row for row in sources}
     try:
@@ -282,7 +288,7 @@ DELETE_XCOMS: Final = """
 
 
 async def delete_xcoms(conn: DatabaseConnection, instances: Sequence[tuple[int, int, int]]) -> None:
-    """Forget what earlier tries of (run, task index, map index) pushed."""
+    """Delete what earlier tries of (run, task index, map index) pushed."""
     await conn.execute(DELETE_XCOMS, *map(list, zip(*instances, strict=True)))
 
 
@@ -315,9 +321,9 @@ END_BACKEND: Final = """
 
 
 async def end_backend(conn: DatabaseConnection, backend: Backend) -> bool:
-    """Ask a server process to end; whether it was still there.
+    """Ask a server process to end; returns whether it still existed.
 
-    Once it is gone, whatever it was doing is committed or never will be.
+    Once it has ended, its transaction is committed or never will be.
     """
     alive: int = await conn.fetchval(END_BACKEND, *backend)
     return alive > 0

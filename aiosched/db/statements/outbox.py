@@ -1,7 +1,7 @@
 """Statements on the callback outbox: requests for callbacks, each with an id, until they have run.
 
-No decisions live here. A request is inserted by the transaction that stores what it is about, so
-there is exactly one; it is deleted when a worker has run it, so it is delivered at least once.
+No decisions live here. A request is inserted by the transaction that stores its reason, so there is exactly one; it is
+deleted when a worker has run it, so it is delivered at least once.
 
 Source: the semantics reference, sections 16.2 (4) and 23, and section 34 decision 14.
 """
@@ -32,7 +32,7 @@ class NewCallback(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A request that is about to be handed to a worker, unless it was `given_up` after too many deliveries."""
+    """A request that is about to be submitted to a worker, unless it was `given_up` after too many deliveries."""
 
     id: int
     kind: str
@@ -46,7 +46,7 @@ class Delivery:
     given_up: bool
 
     def call(self) -> CallbackCall:
-        """What the worker gets."""
+        """The call that the worker receives."""
         return CallbackCall(
             id=self.id,
             kind=self.kind,
@@ -85,8 +85,8 @@ async def waiting_callbacks(conn: DatabaseConnection, partitions: Iterable[int])
     return dict(await conn.fetch(WAITING_CALLBACKS, list(partitions)))
 
 
-# Counted before it is handed out, so that one that takes its scheduler down with it is not tried for ever.
-# Index: primary key.
+# Counted before it is submitted, so that a callback that kills its scheduler is not retried for ever. Index: primary
+# key.
 BEGIN_DELIVERIES: Final = """
     UPDATE callback_outbox
        SET attempts = least(attempts + 1, $2), given_up_at = CASE WHEN attempts >= $2 THEN now() END,
@@ -98,7 +98,7 @@ BEGIN_DELIVERIES: Final = """
 
 
 async def begin_deliveries(conn: DatabaseConnection, ids: Sequence[int], *, most: int) -> list[Delivery]:
-    """Count one more delivery of each request; those that still wait, by id, the ones given up by this among them."""
+    """Count one more delivery of each request; returns those that still wait, by id, including those given up now."""
     rows = await conn.fetch(BEGIN_DELIVERIES, list(ids), most)
     return sorted((Delivery(*row) for row in rows), key=lambda delivery: delivery.id)
 
@@ -107,11 +107,11 @@ DELETE_CALLBACKS: Final = "DELETE FROM callback_outbox WHERE id = ANY($1::bigint
 
 
 async def delete_callbacks(conn: DatabaseConnection, ids: Sequence[int]) -> None:
-    """Forget requests that have run."""
+    """Delete requests that have run."""
     await conn.execute(DELETE_CALLBACKS, list(ids))
 
 
-# Guard: delivered often enough. Others keep the error of their last delivery and go on waiting.
+# Guard: delivered often enough. The others keep the error of their last delivery and continue to wait.
 GIVE_UP_CALLBACKS: Final = """
     UPDATE callback_outbox AS c
        SET error = f.error, given_up_at = CASE WHEN c.attempts >= $3 THEN now() END
@@ -124,9 +124,9 @@ GIVE_UP_CALLBACKS: Final = """
 async def fail_deliveries(
     conn: DatabaseConnection, failures: Sequence[tuple[int, str]], *, most: int
 ) -> dict[int, bool]:
-    """Note (id, error) of deliveries that failed to run; for each id whether it is to be delivered again.
+    """Record (id, error) of deliveries that failed to run; returns for each id whether to deliver it again.
 
-    After `most` deliveries a request is given up: its row stays, with the error, for people.
+    After `most` deliveries a request is given up: its row is kept, with the error, for users to see.
     """
     ids, errors = [callback for callback, _ in failures], [error for _, error in failures]
     return dict(await conn.fetch(GIVE_UP_CALLBACKS, ids, errors, most))

@@ -2,10 +2,9 @@
 
 Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
 
-A scheduler's life here: `register` issues its incarnation; its lease thread holds a session
-advisory lock on that number, renews the lease and checks its peers; `take_over` fences a
-dead one and frees its partitions; `acquire` and `release` move free partitions; `leave` ends
-it in order. Leases are compared by PostgreSQL's clock alone.
+The life of a scheduler: `register` issues its incarnation; its lease thread holds a session advisory lock on that
+number, renews the lease and checks its peers; `take_over` fences a dead one and frees its partitions; `acquire` and
+`release` move free partitions; `leave` ends it cleanly. Leases are compared only by PostgreSQL's clock.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import FencedOut
 
-# How schedulers of one fleet deal with each other. 2: a partition may move while its tasks run.
+# The protocol between the schedulers of one fleet. 2: a partition can move while its tasks run.
 PROTOCOL: Final = 2
 LOCK_CLASS: Final = 1_634_300_755  # "aios" in ASCII: the first key of our advisory locks
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A scheduler's row as its peers see it."""
+    """A scheduler's row as seen by its peers."""
 
     incarnation: int
     draining: bool
-    process_gone: bool  # its session lock fell
-    expired: bool  # its lease ran out
+    process_gone: bool  # its session lock was released
+    expired: bool  # its lease has expired
     protocol: int = PROTOCOL
 
     @property
@@ -68,7 +67,7 @@ async def register(
     slots: int,
     lease: float,
 ) -> int:
-    """Begin a new incarnation, its lease `lease` seconds long, and lock its number on this session.
+    """Start a new incarnation with a lease of `lease` seconds, and lock its number on this session.
 
     Row and lock appear together, so that no peer sees a living scheduler without its lock.
     """
@@ -85,12 +84,12 @@ RENEW: Final = """
 
 
 async def lock_again(conn: DatabaseConnection, incarnation: int) -> None:
-    """Hold the lock of `incarnation` on a new session, when the old one is lost."""
+    """Take the lock of `incarnation` on a new session, after the old one was lost."""
     await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, incarnation % 2**31)
 
 
 async def renew(conn: DatabaseConnection, incarnation: int, lease: float, *, figures: str | None = None) -> bool:
-    """Renew the lease, and show the scheduler's figures (JSON); False when the row is gone: it was taken over."""
+    """Renew the lease, and publish the scheduler's figures (JSON); False if its row is gone: it was taken over."""
     tag: str = await conn.execute(RENEW, incarnation, lease, figures)
     return tag == "UPDATE 1"
 
@@ -99,11 +98,11 @@ FLEET_FIGURES: Final = "SELECT figures FROM scheduler WHERE figures IS NOT NULL 
 
 
 async def fleet_figures(conn: DatabaseConnection) -> list[dict[str, Any]]:
-    """What each scheduler whose lease has not run out last published about itself."""
+    """The figures that each scheduler with a valid lease last published."""
     return [msgspec.json.decode(row["figures"]) for row in await conn.fetch(FLEET_FIGURES)]
 
 
-# A lock that fell with a restart of PostgreSQL proves nothing until its holder has had time to reconnect.
+# A lock that was released by a restart of PostgreSQL proves nothing until its holder has had time to reconnect.
 _PROCESS_GONE: Final = f"""
     s.renewed_at > pg_postmaster_start_time() AND NOT EXISTS (
         SELECT FROM pg_locks AS l
@@ -123,7 +122,7 @@ READ_FLEET: Final = f"""
 
 
 async def read_fleet(conn: DatabaseConnection) -> FleetView:
-    """Which schedulers live, which are dead, and who owns which partition: one statement."""
+    """Which schedulers are alive, which are dead, and which one owns which partition: one statement."""
     at = time.monotonic()
     peers: list[Peer] = []
     leases: dict[int, int | None] = {}
@@ -135,8 +134,8 @@ async def read_fleet(conn: DatabaseConnection) -> FleetView:
     return FleetView(tuple(peers), leases, at)
 
 
-# Lock order: scheduler row, then partitions by number. FOR UPDATE waits for the dead one's last
-# commit and blocks any later one. The reason why its peer took it for dead is checked again.
+# Lock order: scheduler row, then partitions by number. FOR UPDATE waits for the last commit of the dead scheduler and
+# blocks any later one. The reason why a peer considered it dead is checked again.
 FENCE: Final = f"""
     SELECT 1 FROM scheduler AS s
      WHERE s.incarnation = $1 AND (s.lease_expires_at < now() OR ($2 AND {_PROCESS_GONE}))
@@ -151,8 +150,8 @@ FREE_PARTITIONS: Final = """
 async def take_over(conn: DatabaseConnection, dead: int, *, process_gone: bool) -> bool:
     """Fence a dead scheduler and free its partitions, in one transaction; False if a peer did it, or it is not dead.
 
-    Its lease must have run out; with `process_gone` it is enough that its advisory lock is missing. False, too, while a
-    transaction of the dead one still holds its row: the caller has other work, and tries again.
+    Its lease must have expired; with `process_gone` a missing advisory lock is enough. Also False while a transaction of
+    the dead one still holds its row: the caller has other work, and tries again.
     """
     try:
         async with conn.transaction():
@@ -178,7 +177,7 @@ ACQUIRE: Final = """
 
 
 async def acquire(conn: DatabaseConnection, incarnation: int, wanted: Iterable[int]) -> set[int]:
-    """Take those of `wanted` that are free; returns the ones taken. Raises FencedOut when taken over meanwhile."""
+    """Acquire those of `wanted` that are free, and return them. Raises FencedOut if this scheduler was taken over."""
     try:
         rows = await conn.fetch(ACQUIRE, incarnation, list(wanted))
     except asyncpg.ForeignKeyViolationError as error:
@@ -193,7 +192,7 @@ RELEASE: Final = """
 
 
 async def release(conn: DatabaseConnection, incarnation: int, partitions: Iterable[int]) -> None:
-    """Give partitions back, for others to take."""
+    """Release partitions, for other schedulers to acquire."""
     await conn.execute(RELEASE, incarnation, sorted(partitions))
 
 
@@ -201,12 +200,12 @@ SET_DRAINING: Final = "UPDATE scheduler SET draining = true WHERE incarnation = 
 
 
 async def set_draining(conn: DatabaseConnection, incarnation: int) -> None:
-    """Mark the scheduler as draining: it takes no partition any more."""
+    """Mark the scheduler as draining: it acquires no more partitions."""
     await conn.execute(SET_DRAINING, incarnation)
 
 
 async def leave(conn: DatabaseConnection, incarnation: int) -> None:
-    """End an incarnation in order: its partitions are free, its row is gone."""
+    """End an incarnation cleanly: release its partitions, delete its row."""
     async with conn.transaction():
         await conn.execute("SELECT 1 FROM scheduler WHERE incarnation = $1 FOR UPDATE", incarnation)
         await conn.execute(FREE_PARTITIONS, incarnation)

@@ -1,8 +1,8 @@
 """Statements on `pool.demands`: what each scheduler waits for in a pool, by its incarnation.
 
-Written and read under the lock of the pool's row, so a scheduler that gives slots out knows them all. The
-values are JSON, `[overdue, weight, since, need, slots, serial]` with `since` in seconds since 1970
-by PostgreSQL's clock; see core/slots/competing_demands.py.
+Written and read under the lock of the pool's row, so a scheduler that assigns slots knows all of them. The values are
+JSON, `[overdue, weight, since, need, slots, serial]` with `since` in seconds since 1970 by PostgreSQL's clock; see
+core/slots/competing_demands.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STORE_DEMANDS: Final = """
 
 
 async def store_demands(conn: DatabaseConnection, incarnation: int, demands: Mapping[str, str | None]) -> None:
-    """Store what a scheduler waits for in these pools (None: nothing any more). Their rows are locked already."""
+    """Store what a scheduler waits for in these pools (None: nothing). Their rows are locked already."""
     await conn.execute(STORE_DEMANDS, str(incarnation), list(demands), list(demands.values()))
 
 
@@ -34,5 +34,5 @@ WITHDRAW_DEMANDS: Final = """
 
 
 async def withdraw_demands(conn: DatabaseConnection, incarnation: int) -> None:
-    """Remove all demands of a scheduler that is gone, or starts again."""
+    """Remove all demands of a scheduler that has ended, or starts again."""
     await conn.execute(WITHDRAW_DEMANDS, str(incarnation))

@@ -1,4 +1,4 @@
-"""What a run needs besides its own rows when it is read: lengths of values, decisions, other code, the run before.
+"""What a run needs besides its own rows when it is loaded: lengths of values, decisions, code, its previous run.
 
 No decisions live here. Source: the semantics reference, sections 6, 7.4 and 26.2.
 """
@@ -31,7 +31,7 @@ LOAD_MAP_LENGTHS: Final = """
 async def load_map_lengths(
     conn: DatabaseConnection, wanted: Sequence[tuple[int, int]]
 ) -> dict[int, dict[Place, int | None]]:
-    """How long the stored return values of (run, task index) are, by run; None for a value that has no length."""
+    """The lengths of the stored return values of (run, task index), by run; None for a value without a length."""
     found: dict[int, dict[Place, int | None]] = {}
     for run, task, map_index, length in await conn.fetch(LOAD_MAP_LENGTHS, *_columns(wanted)):
         found.setdefault(run, {})[task, map_index] = length
@@ -49,7 +49,7 @@ LOAD_DECISIONS: Final = """
 async def load_decisions(
     conn: DatabaseConnection, wanted: Sequence[tuple[int, int]], key: str
 ) -> dict[int, dict[Place, list[str]]]:
-    """The task ids that the branches (run, task index) had skipped, by run; `key` is that of their XComs."""
+    """The task ids that the branches (run, task index) skipped, by run; `key` is that of their XComs."""
     found: dict[int, dict[Place, list[str]]] = {}
     for run, task, map_index, value in await conn.fetch(LOAD_DECISIONS, *_columns(wanted), key):
         found.setdefault(run, {})[task, map_index] = msgspec.json.decode(value, type=list[str])
@@ -73,7 +73,7 @@ async def load_sources(conn: DatabaseConnection, runs: Sequence[int]) -> dict[in
 
 
 class RunBefore(NamedTuple):
-    """The run before another one."""
+    """The previous run of a run."""
 
     key: int
     version_id: int
@@ -96,7 +96,7 @@ RUNS_BEFORE: Final = """
 async def runs_before(
     conn: DatabaseConnection, wanted: Sequence[tuple[int, str, datetime, bool]]
 ) -> dict[int, RunBefore]:
-    """For each (run, DAG id, logical date, whether manual runs do not count) the run before; absent where is none."""
+    """The previous run for each (run, DAG id, logical date, whether manual runs do not count), if there is one."""
     rows = await conn.fetch(RUNS_BEFORE, *map(list, zip(*wanted, strict=True)))
     return {run: RunBefore(*before) for run, *before in rows}
 
@@ -136,7 +136,7 @@ SEEN_BEFORE: Final = """
 async def seen_before(
     conn: DatabaseConnection, dag_id: str, logical_date: datetime, places: Sequence[tuple[int, int]]
 ) -> set[tuple[int, int]]:
-    """Of the tasks (version, task index) those that have an instance in a run with an earlier logical date."""
+    """Those of the tasks (version, task index) with an instance in a run with an earlier logical date."""
     return {(row[0], row[1]) for row in await conn.fetch(SEEN_BEFORE, dag_id, logical_date, *_columns(places))}
 
 

@@ -1,7 +1,7 @@
-"""Statements on `task_report`: what becomes of attempts that run in another scheduler than the one that owns their DAG.
+"""Statements on `task_report`: reports of attempts that run in another scheduler than the owner of their DAG.
 
-The scheduler that runs an attempt appends rows, behind its fence; the owner of the partition reads them,
-and deletes them in the transaction that stores what follows. No decisions live here.
+The scheduler that runs an attempt appends rows, behind its fence; the owner of the partition reads them, and deletes
+them in the transaction that stores their effects. No decisions live here.
 Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
 """
 
@@ -28,7 +28,7 @@ INSERT_REPORTS: Final = """
 
 
 async def insert_reports(conn: DatabaseConnection, reports: Sequence[tuple[int, Report]], *, incarnation: int) -> None:
-    """Report to the owners of these partitions what became of attempts of `incarnation`. Call it behind the fence."""
+    """Send reports of attempts of `incarnation` to the owners of these partitions. Call it behind the fence."""
     rows = [(p, *r.key, r.outcome.value, msgspec.json.encode(r).decode()) for p, r in reports]
     await conn.execute(INSERT_REPORTS, *map(list, zip(*rows, strict=True)), incarnation)
 
@@ -42,7 +42,7 @@ READ_REPORTS: Final = """
 
 
 async def read_reports(conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[int]) -> list[Report]:
-    """The reports to the owner of `partitions` in the order in which they were sent, apart from the rows in `but`."""
+    """The reports to the owner of `partitions` in the order in which they were sent, except the rows in `but`."""
     rows = await conn.fetch(READ_REPORTS, sorted(partitions), list(but))
     return [msgspec.structs.replace(_decode(row["body"]), inbox_id=row["id"], ran_by=row["queued_by"]) for row in rows]
 
@@ -51,7 +51,7 @@ DELETE_REPORTS: Final = "DELETE FROM task_report WHERE id = ANY($1::bigint[])"
 
 
 async def delete_reports(conn: DatabaseConnection, ids: Collection[int]) -> None:
-    """Forget reports, in the transaction that stores what follows from them."""
+    """Delete reports, in the transaction that stores their effects."""
     await conn.execute(DELETE_REPORTS, list(ids))
 
 

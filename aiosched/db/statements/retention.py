@@ -1,9 +1,9 @@
-"""Removing old history: finished runs with all that belongs to them, answered requests, and what else is obsolete.
+"""Removing old history: finished runs with everything that belongs to them, answered requests, and more.
 
-Everything goes in small batches, each a short transaction. Unfinished runs are never touched: a
-run that is cleared at the same moment is either gone for its owner, or stays. Of each DAG the
-newest run that its schedule made is kept, because the schedule continues from there; asset events are kept while a run
-of a DAG may still have to consume them. DAGs stay, and of their versions the newest and those that runs use.
+History is removed in small batches, each a short transaction. Unfinished runs are never touched: a run that is cleared
+at the same moment either no longer exists for its owner, or is kept. The newest run that the schedule of a DAG created
+is kept, because the schedule continues from there; asset events are kept while a run of a DAG may still have to consume
+them. DAGs are kept, and so are their newest versions and those that runs use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OfRuns = Callable[[Sequence["RunName"]], Awaitable[int]]
 
 
 class RunName(NamedTuple):
-    """Which run, as people and log files name it."""
+    """The names of a run that users and log files use."""
 
     dag_id: str
     run_id: str
@@ -65,12 +65,12 @@ UNFINISHED: Final = "SELECT dag_id, run_id FROM dag_run WHERE state IN ('queued'
 
 
 async def unfinished_runs(conn: DatabaseConnection) -> list[RunName]:
-    """The runs that are not over, of all partitions: their logs stay."""
+    """The unfinished runs of all partitions: their logs are kept."""
     return [RunName(row["dag_id"], row["run_id"]) for row in await conn.fetch(UNFINISHED)]
 
 
-# $1 the instant before which a run must have ended, $2 partitions or NULL for all. The newest run that a
-# DAG's schedule has made is found by uq_dag_run_dag_id_logical_date, waiting callbacks by run.
+# $1 the instant before which a run must have ended, $2 partitions or NULL for all. The newest run that a DAG's schedule
+# has created is found by uq_dag_run_dag_id_logical_date, waiting callbacks by run.
 _OLD_RUN: Final = f"""
     r.state IN ('success', 'failed') AND coalesce(r.end_date, r.run_after) < $1
     AND ($2::smallint[] IS NULL OR r.partition = ANY($2))
@@ -82,7 +82,7 @@ _OLD_RUN: Final = f"""
     AND NOT EXISTS (SELECT 1 FROM callback_outbox AS c WHERE c.run_id = r.id AND c.given_up_at IS NULL)
 """
 
-# Guard: locked and checked again, so a run that was cleared meanwhile stays. Index: primary key, onwards from $3.
+# Guard: locked and checked again, so a run that was just cleared is kept. Index: primary key, onwards from $3.
 TAKE_RUNS: Final = f"""
     SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r
      WHERE r.id > $3 AND {_OLD_RUN} ORDER BY r.id LIMIT $4 FOR UPDATE SKIP LOCKED
@@ -92,7 +92,7 @@ _OF_RUNS: Final = (
     "task_instance",
 )  # fmt: skip
 
-# The rest by kind: the table, the column that names a row, and what is old in it.
+# Everything else by kind: the table, the column that identifies a row, and the condition for old rows.
 _REST: Final = {
     "commands": (
         "command",
@@ -107,7 +107,7 @@ _REST: Final = {
            AND NOT EXISTS (SELECT 1 FROM asset_queue AS q
                             WHERE q.asset_id = asset_event.asset_id AND q.first_at <= asset_event.timestamp)""",
     ),
-    "sla_misses": (  # the newest of each task stays: earlier dates are not checked again
+    "sla_misses": (  # the newest of each task is kept: earlier dates are not checked again
         "sla_miss",
         "id",
         """missed_at < $1 AND ($2::smallint[] IS NULL OR partition = ANY($2))
@@ -125,7 +125,7 @@ _REST: Final = {
 }
 
 
-# Old versions that no run uses and no try has run, but the newest of each DAG. It reads all runs once.
+# Old versions that no run uses and no try has run, except the newest of each DAG. It reads all runs once.
 _OLD_VERSIONS: Final = """
     SELECT v.id FROM dag_version AS v JOIN dag AS d ON d.dag_id = v.dag_id
      WHERE v.id IS DISTINCT FROM d.version_id AND v.created_at < $1
@@ -138,7 +138,7 @@ _OLD_VERSIONS: Final = """
 
 
 async def count_old(db: Database, before: datetime, *, count_logs: OfRuns | None = None) -> Removed:
-    """What `clean` would remove. `count_logs` is asked for the log files of runs, page by page."""
+    """What `clean` would remove. `count_logs` is called for the log files of runs, page by page."""
     async with db.acquire() as conn:
         found = Removed(*await conn.fetchrow(_COUNT_RUNS, before, None))
         found.versions = await conn.fetchval(_COUNT_VERSIONS, before, None)
@@ -183,11 +183,11 @@ async def clean(
     progress: Progress = lambda _: None,
     remove_logs: OfRuns | None = None,
 ) -> Removed:
-    """Remove what ended before the aware instant `before`; returns how much that was.
+    """Remove what ended before the aware instant `before`; returns how much was removed.
 
-    With `partitions` only what belongs to DAGs of these; what is of no DAG goes with partition 0. At most
-    `batches` batches (None: until nothing is left). `progress` is called with the sum after each. `remove_logs`
-    removes the log files of runs before their rows go for good, so that none are left without a run.
+    With `partitions` only what belongs to their DAGs; partition 0 includes what belongs to no DAG. At most `batches`
+    batches (None: until nothing is left). `progress` is called with the sum after each. `remove_logs` removes the log
+    files of runs before the deletion of their rows is committed, so that none are left without a run.
     """
     total = Removed()
     after, left = 0, batches
@@ -225,7 +225,7 @@ async def clean(
 async def _remove_runs(
     conn: DatabaseConnection, before: datetime, partitions: Sequence[int] | None, after: int, remove_logs: OfRuns | None
 ) -> tuple[Removed, int]:
-    """One batch of runs behind the key `after`; returns what went and the last key."""
+    """Remove one batch of runs after the key `after`; returns what was removed and the last key."""
     rows = await conn.fetch(TAKE_RUNS, before, partitions, after, RUNS_PER_BATCH)
     if not rows:
         return Removed(), after
@@ -241,7 +241,7 @@ async def _remove_runs(
 
 
 async def _remove_versions(conn: DatabaseConnection, before: datetime, partitions: Sequence[int] | None) -> int:
-    """One batch of DAG versions that no run uses; a run that is being created keeps its own."""
+    """Remove one batch of DAG versions that no run uses; a run that is being created keeps its version."""
     rows = await conn.fetch(_OLD_VERSIONS, before, partitions, _VERSIONS_PER_BATCH)
     unused = await unused_versions(conn, [row["id"] for row in rows])
     if unused:

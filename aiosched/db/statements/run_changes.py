@@ -1,8 +1,8 @@
 """Notifications for browsers: schedulers publish to web servers which runs have changed.
 
-Nothing is published while nobody watches. A web server with open pages says so regularly (`watch`); schedulers then
-publish the keys of changed runs, a few times a second at most, outside the hot transaction. A lost notification only
-makes a page late: pages show rows, never these messages.
+Nothing is published while no browser watches. A web server with open pages announces that regularly (`watch`);
+schedulers then publish the keys of changed runs, a few times a second at most, outside the hot transaction. A lost
+notification only delays a page: pages show rows, never these messages.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ async def watch(conn: DatabaseConnection) -> None:
 
 
 async def publish_runs(conn: DatabaseConnection, keys: Collection[int]) -> None:
-    """Publish that these runs have changed, in rows that are committed."""
+    """Publish that the committed rows of these runs have changed."""
     payload = ",".join(map(str, keys)) if len(keys) <= _MOST_RUNS else ""
     await conn.execute("SELECT pg_notify($1, $2)", RUNS_CHANNEL, payload)
 
 
 def read_runs(payload: str) -> list[int] | None:
-    """The keys in a payload; None for too many to name."""
+    """The keys in a payload; None if there were too many."""
     return [int(key) for key in payload.split(",")] if payload else None

@@ -24,7 +24,7 @@ from aiosched.errors import StaleRows
 
 @dataclass(frozen=True, slots=True)
 class DagRow:
-    """What the scheduler needs of a DAG's row."""
+    """The part of a DAG's row that the scheduler needs."""
 
     dag_id: str
     partition: int
@@ -37,7 +37,7 @@ class DagRow:
 
 @dataclass(frozen=True, slots=True)
 class StoredVersion:
-    """A DAG version: its key, its number and what it says."""
+    """A DAG version: its key, its number and its content."""
 
     id: int
     number: int
@@ -49,7 +49,7 @@ class StoredVersion:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableVersion:
-    """A DAG version with a document that this aiosched cannot read. As text it says what to do."""
+    """A DAG version with a document that this aiosched cannot read. Its text says what to do."""
 
     id: int
     dag_id: str
@@ -92,7 +92,7 @@ LOAD_DAGS: Final = f"SELECT {DAG_COLUMNS} FROM dag WHERE version_id IS NOT NULL 
 
 
 async def load_dags(conn: DatabaseConnection, partitions: Iterable[int]) -> list[DagRow]:
-    """All DAGs of the partitions, stale ones too (their live runs go on)."""
+    """All DAGs of the partitions, including stale ones (their unfinished runs continue)."""
     return [DagRow(*row) for row in await conn.fetch(LOAD_DAGS, list(partitions))]
 
 
@@ -101,9 +101,9 @@ LOAD_VERSIONS: Final = """
 """
 
 
-@lru_cache(4096)  # many versions import the same: one copy in memory
+@lru_cache(4096)  # many versions import the same files: one copy in memory
 def modules_of(file: str | None, sources: str | None) -> tuple[str, ...]:
-    """What `sources`, a JSON object, has besides the file itself (for a member of an archive: the archive)."""
+    """The files in `sources`, a JSON object, besides the DAG file itself (for a member of an archive: the archive)."""
     found = {} if sources is None else msgspec.json.decode(sources, type=dict[str, str])
     return tuple(sorted(name for name in found if file != name and not (file or "").startswith(f"{name}/")))
 
@@ -111,7 +111,7 @@ def modules_of(file: str | None, sources: str | None) -> tuple[str, ...]:
 async def load_versions(
     conn: DatabaseConnection, ids: Iterable[int]
 ) -> tuple[dict[int, StoredVersion], list[UnreadableVersion]]:
-    """The DAG versions with these keys; those that cannot be read apart."""
+    """The DAG versions with these keys, and separately those that cannot be read."""
     found: dict[int, StoredVersion] = {}
     unreadable: list[UnreadableVersion] = []
     for row in await conn.fetch(LOAD_VERSIONS, list(ids)):
@@ -119,7 +119,7 @@ async def load_versions(
         code = (file, source_hash, modules_of(file, sources))
         try:
             found[key] = StoredVersion(key, number, decode_spec(document), *code)
-        except Exception as error:  # whatever is wrong with it, others are read
+        except Exception as error:  # whatever the error is, others are read
             unreadable.append(UnreadableVersion(key, dag_id, number, *code, f"{type(error).__name__}: {error}"))
     return found, unreadable
 
@@ -202,8 +202,8 @@ async def load_instances(conn: DatabaseConnection, runs: Iterable[int]) -> dict[
     return found
 
 
-# A run that exists already (same run id or same logical date) is left alone: losing that race is a shorter result.
-# The columns come as texts of arrays (arrays.py).
+# A run that exists already (same run id or same logical date) is not changed: it is missing from the result. The
+# columns are passed as texts of arrays (arrays.py).
 INSERT_RUNS: Final = """
     INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date,
                          data_interval_start, data_interval_end, run_after, queued_at, start_date, conf, created_by,
@@ -226,7 +226,7 @@ INSERT_RUNS: Final = """
 async def insert_runs(conn: DatabaseConnection, runs: Sequence[NewRun]) -> dict[tuple[str, str], int]:
     """Create runs; returns the keys of those that did not exist, by (dag_id, run_id).
 
-    Raises StaleRows when parsing has replaced a version meanwhile: read the DAGs again.
+    Raises StaleRows if parsing has replaced a version in the meantime: read the DAGs again.
     """
     try:
         rows = await conn.fetch(INSERT_RUNS, *array_texts(runs, len(NewRun._fields)))
@@ -250,7 +250,7 @@ async def find_run(
 
 
 async def copy_instances(conn: DatabaseConnection, rows: Iterable[tuple[int, int, int, int]]) -> None:
-    """Materialise task instances: (run key, task index, map index, max tries), by COPY."""
+    """Insert task instances: (run key, task index, map index, max tries), by COPY."""
     await conn.copy_records_to_table(
         "task_instance", records=rows, columns=["run_id", "task_index", "map_index", "max_tries"]
     )
@@ -268,7 +268,7 @@ SET_NEXT_RUNS: Final = """
 
 
 async def set_next_runs(conn: DatabaseConnection, next_runs: Sequence[tuple[str, NextRun | None]]) -> None:
-    """Show people when each DAG runs next; unchanged rows are not written."""
+    """Store when each DAG runs next, to display; unchanged rows are not written."""
     rows = [
         (dag_id, n.logical_date, n.interval.start, n.interval.end, n.run_after)
         if n is not None
@@ -323,7 +323,7 @@ DELETE_DAG: Final = (
 
 
 async def delete_dag(conn: DatabaseConnection, dag_id: str) -> None:
-    """Remove every row of a DAG; the caller has made sure that nothing of it runs."""
+    """Delete every row of a DAG; the caller has made sure that none of its tasks run."""
     for statement in DELETE_DAG:
         await conn.execute(statement, dag_id)
 

@@ -1,4 +1,4 @@
-"""Where the schedules of DAGs stand, read from their runs. No decisions live here (core/creation/next_run.py)."""
+"""The positions of the schedules of DAGs, read from their runs. No decisions live here (core/creation/next_run.py)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
 
-BY_TIMETABLE: Final = "timetable"  # `triggered_by` of the runs that the schedule makes, whoever took them over since
+BY_TIMETABLE: Final = (
+    "timetable"  # `triggered_by` of the runs that the schedule creates, even after a backfill took them over
+)
 
-# The latest run of each DAG that its schedule has made, by logical date, and the dates from its interval on that have a
+# The latest run that each DAG's schedule has created, by logical date, and the dates from its interval on that have a
 # run. Runs of backfills do not move the schedule. Index: uq_dag_run_dag_id_logical_date, backwards and as a range.
 SCHEDULE_POSITIONS: Final = f"""
     SELECT d.dag_id, latest.data_interval_start, latest.data_interval_end, taken.dates
@@ -49,7 +51,7 @@ LATEST_STATES: Final = f"""
 
 
 async def schedule_positions(conn: DatabaseConnection, specs: Sequence[DagSpec]) -> dict[str, SchedulePosition]:
-    """Where the schedule of each DAG stands, by DAG id; one that makes no runs by the clock stands at its beginning."""
+    """The position of each DAG's schedule, by DAG id; a schedule without runs by the clock is at its start."""
     found = {spec.dag_id: SchedulePosition() for spec in specs}
     scheduled = [spec.dag_id for spec in specs if spec.timetable.can_be_scheduled]
     if not scheduled:

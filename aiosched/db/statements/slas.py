@@ -68,7 +68,7 @@ async def newest_runs(conn: DatabaseConnection, dag_ids: Sequence[str], *, limit
     return [DatedRun(*row) for row in await conn.fetch(NEWEST_RUNS, list(dag_ids), limit)]
 
 
-# All instances of a mapped task; those that a later mapping has no use for do not count. Index: primary key.
+# All instances of a mapped task; removed ones do not count. Index: primary key.
 DONE: Final = """
     SELECT ti.run_id, ti.task_index
       FROM unnest($1::bigint[], $2::int[]) AS w (run_id, task_index)
@@ -80,7 +80,7 @@ DONE: Final = """
 
 
 async def done_tasks(conn: DatabaseConnection, places: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Of the tasks (run key, task index) those that are success or skipped."""
+    """Those of the tasks (run key, task index) that are success or skipped."""
     rows = await conn.fetch(DONE, [run for run, _ in places], [task for _, task in places])
     return {(row[0], row[1]) for row in rows}
 
@@ -97,12 +97,12 @@ NEWEST_MISSES: Final = """
 
 
 async def newest_misses(conn: DatabaseConnection, tasks: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime]:
-    """The newest logical date that is recorded as a miss of each (DAG id, task id)."""
+    """The newest logical date recorded as a miss of each (DAG id, task id)."""
     rows = await conn.fetch(NEWEST_MISSES, [dag_id for dag_id, _ in tasks], [task_id for _, task_id in tasks])
     return {(row[0], row[1]): row[2] for row in rows}
 
 
-# Guard: recorded once, whichever scheduler checks first; not for a DAG that was deleted meanwhile.
+# Guard: recorded once, whichever scheduler checks first; not for a DAG that was just deleted.
 INSERT_MISSES: Final = """
     INSERT INTO sla_miss (partition, dag_id, task_id, logical_date, missed_at)
     SELECT m.partition, m.dag_id, m.task_id, m.logical_date, $5
@@ -112,7 +112,8 @@ INSERT_MISSES: Final = """
     ON CONFLICT (dag_id, task_id, logical_date) DO NOTHING
     RETURNING dag_id, task_id
 """
-# All misses of the DAGs that no callback has reported, older ones too, go with these. Index: ix_sla_miss_callback_id.
+# All misses of the DAGs that no callback has reported, including older ones, are reported with these. Index:
+# ix_sla_miss_callback_id.
 ASSIGN_MISSES: Final = """
     UPDATE sla_miss AS m SET callback_id = c.id
       FROM callback_outbox AS c
@@ -123,10 +124,10 @@ ASSIGN_MISSES: Final = """
 async def record_misses(
     conn: DatabaseConnection, misses: Sequence[Miss], now: datetime, *, notify: Mapping[str, int]
 ) -> tuple[list[tuple[str, str]], dict[int, int]]:
-    """Record misses, and ask for one callback for each DAG that has a new one and is in `notify`.
+    """Record misses, and request one callback for each DAG that has a new one and is in `notify`.
 
-    `notify` has the key of the run that each of those callbacks goes with. Returns the (DAG id, task id) of the
-    new misses, and the partitions of the callbacks by their ids. Call it inside a transaction.
+    `notify` has the key of the run to which each of these callbacks belongs. Returns the (DAG id, task id) of the new
+    misses, and the partitions of the callbacks by their ids. Call it inside a transaction.
     """
     rows = await conn.fetch(INSERT_MISSES, *map(list, zip(*misses, strict=True)), now)
     new = sorted((row[0], row[1]) for row in rows)
@@ -151,7 +152,7 @@ MISSES_OF_CALLBACK: Final = """
 
 
 async def misses_of_callback(conn: DatabaseConnection, run: int, callback: int) -> list[RecordedMiss]:
-    """The misses that a callback reports, by date; `run` is the run that it goes with."""
+    """The misses that a callback reports, by date; `run` is the run that it belongs to."""
     return [RecordedMiss(*row) for row in await conn.fetch(MISSES_OF_CALLBACK, run, callback)]
 
 
@@ -181,7 +182,7 @@ LATEST_MISSES: Final = """
 
 
 async def latest_misses(conn: DatabaseConnection, dag_id: str, *, limit: int = 5) -> list[RecordedMiss]:
-    """The newest missed SLAs of a DAG, for people."""
+    """The newest missed SLAs of a DAG, to display."""
     return [RecordedMiss(*row) for row in await conn.fetch(LATEST_MISSES, dag_id, limit)]
 
 

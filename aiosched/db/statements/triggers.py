@@ -1,7 +1,7 @@
-"""Statements on what deferred task instances wait for. No decisions live here.
+"""Statements on the deferrals of task instances. No decisions live here.
 
 A row lives from the transaction that stores `deferred` to the one that stores the end of the try that resumed. The
-arguments of the trigger and of the method are encrypted where there is a key (sealing.py). Source: the semantics
+arguments of the trigger and of the method are encrypted if there is a key (sealing.py). Source: the semantics
 reference, section 25.
 """
 
@@ -24,9 +24,9 @@ from aiosched.errors import ConfigError, Refused
 
 
 class DeferralRow(NamedTuple):
-    """A deferral to store. `kwargs`, `next_kwargs` and `event` are JSON texts; no `event` and no `error`: it waits.
+    """A deferral to store. `kwargs`, `next_kwargs` and `event` are JSON texts; without `event` and `error` it waits.
 
-    A trigger that has fired needs no arguments any more: its row has none.
+    A trigger that has fired no longer needs arguments: its row has none.
     """
 
     run_id: int
@@ -44,7 +44,7 @@ class DeferralRow(NamedTuple):
 
 
 def deferral_of(row: DeferralRow) -> tuple[Deferred, bool]:
-    """What a row says, and whether the instance holds its pool's slots."""
+    """The deferral in a row, and whether the instance holds its pool's slots."""
     deferral = Deferral(
         classpath=row.classpath, kwargs=row.kwargs, next_method=row.next_method, next_kwargs=row.next_kwargs
     )
@@ -61,7 +61,7 @@ def deferral_of(row: DeferralRow) -> tuple[Deferred, bool]:
 
 
 def deferral_row(run: int, instance: Instance, waited: Deferred) -> DeferralRow:
-    """The row of an instance's deferral as it is now."""
+    """The current row of an instance's deferral."""
     deferral, resume = waited.deferral, waited.resume
     return DeferralRow(
         run,
@@ -111,9 +111,9 @@ STORE_DEFERRALS: Final = """
 async def store_deferrals(
     conn: DatabaseConnection, rows: Iterable[DeferralRow], keyring: Keyring | None = None
 ) -> None:
-    """Store deferrals as they are now, in the transaction that stores the states of their instances.
+    """Store the current deferrals, in the transaction that stores the states of their instances.
 
-    Their arguments are encrypted when `keyring` has a key.
+    Their arguments are encrypted if `keyring` has a key.
     """
     rows = sorted(rows, key=_place)  # one order for all writers
     texts = await sealed(conn, (text for row in rows for text in (row.kwargs, row.next_kwargs)), keyring)
@@ -132,7 +132,7 @@ DELETE_DEFERRALS: Final = """
 
 
 async def delete_deferrals(conn: DatabaseConnection, instances: Sequence[tuple[int, int, int]]) -> None:
-    """Forget the deferrals of (run, task index, map index)."""
+    """Delete the deferrals of (run, task index, map index)."""
     await conn.execute(DELETE_DEFERRALS, *map(list, zip(*instances, strict=True)))
 
 
@@ -148,7 +148,7 @@ async def load_deferrals(
 ) -> dict[tuple[int, int, int], tuple[Deferred, bool]]:
     """The deferrals of runs by (run, task index, map index), each with whether it holds its pool's slots.
 
-    One whose arguments no key decrypts has ended: its task resumes by failing, with that reason.
+    A deferral whose arguments no key decrypts has ended: its task resumes by failing, with that reason.
     """
     rows = [DeferralRow._make(row) for row in await conn.fetch(LOAD_DEFERRALS, list(runs))]
     if any(is_sealed(row.kwargs) or is_sealed(row.next_kwargs) for row in rows):
@@ -160,7 +160,7 @@ def _opened(row: DeferralRow, keyring: Keyring | None) -> DeferralRow:
     try:
         kwargs = opened(row.kwargs, keyring, what="the arguments of its trigger")
         return row._replace(
-            kwargs=kwargs, next_kwargs=opened(row.next_kwargs, keyring, what="the arguments that it goes on with")
+            kwargs=kwargs, next_kwargs=opened(row.next_kwargs, keyring, what="the arguments of its next method")
         )
     except (ConfigError, Refused) as error:
         return row._replace(kwargs=NOTHING, next_kwargs=NOTHING, event=None, error=str(error))
@@ -170,7 +170,7 @@ def _place(row: DeferralRow) -> tuple[int, int, int]:
     return row.run_id, row.task_index, row.map_index
 
 
-# Index: primary keys. Guards: the sender owns the partition; the run's row may be gone altogether.
+# Index: primary keys. Guards: the caller owns the partition; the run's row may no longer exist.
 DELETE_ORPHANS: Final = """
     DELETE FROM deferred_trigger AS t
      WHERE NOT EXISTS (SELECT FROM task_instance AS ti
@@ -182,7 +182,7 @@ DELETE_ORPHANS: Final = """
 
 
 async def delete_orphans(conn: DatabaseConnection, partitions: Iterable[int], incarnation: int) -> int:
-    """Forget deferrals of `partitions`, and of no run at all, for which no task instance waits; how many that were."""
+    """Delete deferrals of `partitions`, or without a run, that no task instance waits for; returns how many."""
     done: str = await conn.execute(DELETE_ORPHANS, list(partitions), incarnation)
     return int(done.rpartition(" ")[2])
 
@@ -209,9 +209,9 @@ RENEW_DEFERRAL: Final = """
 
 
 async def renew_deferrals(conn: DatabaseConnection, keyring: Keyring) -> int:
-    """Encrypt the arguments of what waits again, with the first key; how many rows that were.
+    """Encrypt the arguments of waiting deferrals again, with the first key; returns the number of rows.
 
-    Those that no key decrypts are left as they are: their tasks fail when somebody reads them.
+    Arguments that no key decrypts do not change: their tasks fail when they are loaded.
     """
     renewed = []
     for *place, kwargs, next_kwargs in await conn.fetch(SEALED_DEFERRALS):

@@ -1,4 +1,4 @@
-"""Which asset watchers are to run. Source: the semantics reference, section 15.1."""
+"""Which asset watchers to run. Source: the semantics reference, section 15.1."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class WatchedAsset(NamedTuple):
     modules: tuple[str, ...]
 
 
-# Of several DAGs with the same asset the first one that is not paused runs its watchers: so its owner does, alone.
-# Stale DAGs have no references. A table of mentions, read whole now and then.
+# Of several DAGs with the same asset the first unpaused one runs its watchers, so only one owner does. Stale DAGs have
+# no references. A small table, read as a whole now and then.
 LOAD_WATCHERS: Final = """
     WITH chosen AS (
         SELECT DISTINCT ON (r.name) r.name, r.uri, r.watchers, d.dag_id, d.partition, d.version_id

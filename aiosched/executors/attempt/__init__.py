@@ -1,1 +1,1 @@
-"""One attempt in the process where it runs: the runner, its results, its log, its limits."""
+"""Execution of one attempt in its process: the runner, results, log, limits."""

@@ -1,4 +1,4 @@
-"""The assets of an attempt: checked before it executes, touched when it has succeeded.
+"""The assets of an attempt: checked before it executes, touched after it succeeded.
 
 Source: the semantics reference, section 15.1.
 """
@@ -21,9 +21,9 @@ UriNames = Mapping[str, str]  # the names of the assets at these URIs
 
 
 async def check_assets(task: BaseOperator, services: TaskServices, run: int) -> UriNames:
-    """Make sure that the task's inlets and outlets are active; the names of those that it knows by URI.
+    """Check that the task's inlets and outlets are active; returns the names of those known by URI.
 
-    Raises Refused naming those that are not.
+    Raises Refused with the names of inactive ones.
     """
     names, uris = set(), set()
     for one in map(outlet_of, (*task.inlets, *task.outlets)):
@@ -39,9 +39,9 @@ async def check_assets(task: BaseOperator, services: TaskServices, run: int) -> 
 
 
 def touches(events: OutletEvents, names: UriNames, *, limit: int) -> tuple[AssetTouch, ...]:
-    """What a success reports: an event for each outlet, or those that the task has added.
+    """The asset events of a success: one for each outlet, or those that the task added.
 
-    Raises UnusableResult for an extra that is no JSON or has more than `limit` bytes.
+    Raises UnusableResult for an extra that is not JSON or exceeds `limit` bytes.
     """
     return tuple(
         _touch(outlet, extra, names, event.outlet, limit)

@@ -1,7 +1,7 @@
-"""What an attempt may be besides a task's try: a trigger that waits, a callback that the scheduler asked for.
+"""The kinds of attempts besides a task's try: a waiting trigger, or a callback requested by the scheduler.
 
-Both go through the same steps as a try (log, capture, one final report, errors into reasons)
-and differ in what they run. Source: the semantics reference, sections 23 and 25.
+Both take the same steps as a try (log, capture, one final report, reasons for errors) and differ only in what they run.
+Source: the semantics reference, sections 23 and 25.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.tasks.operator import BaseOperator
     from aiosched.authoring.triggers.base import BaseTrigger
 
-_DAG_MODULE: Final = "aiosched_dag_"  # modules of DAG files: imported through their DAG
+_DAG_MODULE: Final = "aiosched_dag_"  # modules of DAG files: imported with their DAG
 KILL_GRACE: Final = 30.0  # seconds for on_kill, and for cleanup, of a trigger (25.6)
 
 
@@ -62,15 +62,15 @@ def execution_of(
     blocking: Callable[[Coroutine[Any, Any, Any]], Any],
     time_limit: TimeLimit | None = None,
 ) -> Execution:
-    """What executes a try or a callback; of a trigger see `TriggerExecution`."""
+    """The execution of a try or a callback; for triggers see `TriggerExecution`."""
     kind = CallbackExecution if attempt.callback is not None else Execution
     return kind(attempt, services, surroundings, blocking=blocking, time_limit=time_limit)
 
 
 class TriggerExecution(Execution):
-    """Waits for a trigger's first event: the report is TRIGGERED, or FAILED when it raises or ends without one.
+    """Waits for a trigger's first event: the report is TRIGGERED, or FAILED if it raises or ends without an event.
 
-    An event that ends the task gives a report that `ends`, with the outcome of the task.
+    For an event that ends the task, the report has `ends` set, with the outcome of the task.
     """
 
     __slots__ = ("_blocked_at", "_file", "killed", "on_event", "trigger")
@@ -78,10 +78,10 @@ class TriggerExecution(Execution):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.trigger: BaseTrigger | None = None
-        self.killed = False  # stopped because the event is not needed any more, not because it moves elsewhere
+        self.killed = False  # stopped because the event is no longer needed, not because it moves elsewhere
         self._file: AttemptLog | None = None
         self._blocked_at: set[str] = set()
-        self.on_event: Callable[[Report], None] = lambda report: None  # of an asset watcher's trigger: each event
+        self.on_event: Callable[[Report], None] = lambda report: None  # of an asset watcher: called for each event
 
     async def _steps(self, dags: DagSource) -> Report:
         deferral = self.attempt.trigger
@@ -106,7 +106,7 @@ class TriggerExecution(Execution):
         return self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"))
 
     async def _every_event(self, trigger: BaseTrigger) -> Any:
-        """Report all events of an asset watcher's trigger; its end is one without an event."""
+        """Report all events of an asset watcher's trigger; the final report has no event."""
         async for event in trigger.run():
             payload = getattr(event, "payload", event)
             self.on_event(self._report(Outcome.TRIGGERED, event=dump(payload, "the event's payload"), more=True))
@@ -114,14 +114,14 @@ class TriggerExecution(Execution):
 
     @property
     def title(self) -> str:
-        """Which trigger it is and who waits for it, for people."""
+        """Describe the trigger and the task that waits for it."""
         attempt = self.attempt
         kind = attempt.trigger.classpath if attempt.trigger is not None else "?"
         index = f" [{attempt.key.map_index}]" if attempt.key.map_index >= 0 else ""
         return f"the trigger {kind} of {attempt.run.dag_id}.{attempt.task_id}{index} (run {attempt.run.run_id})"
 
     def log_blocked_loop(self, frame: FrameType) -> str | None:
-        """Write into the task's log that the trigger blocks the event loop; returns the message. Each line once."""
+        """Log to the task's log that the trigger blocks the event loop; returns the message. Logs each line once."""
         line = line_of(frame, type(self.trigger).__module__)
         if line in self._blocked_at:
             return None
@@ -132,7 +132,7 @@ class TriggerExecution(Execution):
         return message
 
     async def kill(self) -> None:
-        """Call the trigger's `on_kill`, when the task was ended and the trigger had begun."""
+        """Call the trigger's `on_kill` if the task was ended and the trigger had started."""
         if self.killed and self.trigger is not None:
             self.killed = False
             await self._within_grace("on_kill", self.trigger.on_kill)
@@ -142,10 +142,10 @@ class TriggerExecution(Execution):
             async with clean_up_timeout(KILL_GRACE):
                 await self._guarded(name, call)
         except TimeoutError:
-            self._log("ERROR", f"{name} took longer than {KILL_GRACE:g} s and was broken off")
+            self._log("ERROR", f"{name} took longer than {KILL_GRACE:g} s and was cancelled")
 
     async def _end_task(self, event: TaskEndEvent, dags: DagSource) -> Report:
-        """The report of a trigger that ends its task: with all that a worker would report."""
+        """The report of a trigger that ends its task: the same as a worker's report."""
         limit = self._surroundings.max_xcom_bytes
         xcoms = collect_xcoms(None, event.xcoms.items(), push_result=False, multiple_outputs=False, limit=limit)
         assets: tuple[AssetTouch, ...] = ()
@@ -179,9 +179,9 @@ class TriggerExecution(Execution):
             if not is_of_a_folder():
                 try:
                     importlib.import_module(module_name)
-                except ImportError:  # a module beside the DAG files becomes importable with its DAG
+                except ImportError:  # a module in the DAGs folder becomes importable with its DAG
                     await dags.load(run)
-            if is_of_a_folder() and dags.cached(run) is None:  # it changes along with its DAG
+            if is_of_a_folder() and dags.cached(run) is None:  # it is reloaded along with its DAG
                 await dags.load(run)
             kind = class_of(deferral.classpath, find)
             return kind(**load(deferral.kwargs))
@@ -208,7 +208,7 @@ async def _first_event(trigger: BaseTrigger) -> Any:
 
 
 class CallbackExecution(Execution):
-    """Runs the callbacks that a `CallbackCall` names: SUCCESS, or FAILED when one raised; all of them run."""
+    """Runs all callbacks named in a `CallbackCall`: SUCCESS, or FAILED if any of them raised."""
 
     __slots__ = ("_failed",)
 
@@ -231,8 +231,8 @@ class CallbackExecution(Execution):
         return self._report(Outcome.SUCCESS)
 
     async def _notify_missed_slas(self, call: CallbackCall, dag: DAG, context: Context) -> None:
-        """Call the DAG's `sla_miss_callback`, and send the mail; what was missed is asked for now (23.3)."""
-        from aiosched.authoring.dag.slas import MissedSlas  # few DAGs have any
+        """Call the DAG's `sla_miss_callback`, and send the mail; the misses are fetched now (23.3)."""
+        from aiosched.authoring.dag.slas import MissedSlas  # few DAGs have callbacks
 
         answer = await self._services.call(self.attempt.key.run, "sla_misses", json.dumps({"callback": call.id}))
         missed = msgspec.json.decode(answer, type=MissedSlas)
@@ -241,7 +241,7 @@ class CallbackExecution(Execution):
                 await self._guarded(name, function, *arguments)
 
     def _context(self, call: CallbackCall, dag: DAG) -> Context:
-        """What callbacks see: a `ti` when the scheduler named one."""
+        """The context of callbacks: includes `ti` if the scheduler named a task instance."""
         task = dag.task_dict.get(call.task_id) if call.task_id is not None else None
         if task is None:
             context = build_run_context(dag, self.attempt.run)
@@ -259,7 +259,7 @@ class CallbackExecution(Execution):
         return context
 
     async def _guarded(self, name: str, call: Callable[..., Any], *arguments: Any) -> None:
-        """As for a try's callbacks, and it is remembered which of them failed."""
+        """Run like a try's callbacks, and record which of them failed."""
         try:
             await self._finish_call(call, *arguments)
         except BaseException as error:
@@ -270,7 +270,7 @@ class CallbackExecution(Execution):
 
 
 def callbacks_of(call: CallbackCall, dag: DAG) -> Sequence[Callable[..., Any]]:
-    """The functions that a call asks for, as they stand in the DAG now."""
+    """The functions that a call names, in the current version of the DAG."""
     match call.kind:
         case "dag_success":
             return dag.on_success_callback

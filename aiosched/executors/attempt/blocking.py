@@ -1,4 +1,4 @@
-"""Waiting in plain code for coroutines of a loop: allowed in any thread but the loop's own."""
+"""Waiting for a loop's coroutines in synchronous code: allowed in any thread except the loop's own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from aiosched.errors import ExecutorError
 
 
 class WouldBlock(ExecutorError):
-    """Plain code on an event loop asked for something that it would have to wait for there."""
+    """Synchronous code on an event loop made a call that would block the loop."""
 
 
 def blocking_on(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """What runs the coroutines of `async def` attempts for plain code.
+    """Returns a function that runs coroutines of `async def` attempts for synchronous code.
 
     In a thread (`asyncio.to_thread`) it waits for the loop; on a loop it raises WouldBlock.
     """

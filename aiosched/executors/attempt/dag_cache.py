@@ -1,9 +1,9 @@
-"""DAGs in a worker: a file is imported once for each source it had, not once an attempt.
+"""The DAGs in a worker: a file is imported once for each version of its source, not for each attempt.
 
-The scheduler names the newest source that it knows with each attempt (`RunInfo.source_hash`, `RunInfo.modules`). A file
-that was imported with another one is checked: when it, or a module of the DAGs folder, has changed since, what was
-imported is forgotten and imported again. Where nothing has changed, as when the folder of this machine lags behind,
-what is there runs. The DAG says which source that is.
+With each attempt the scheduler sends the newest source that it knows (`RunInfo.source_hash`, `RunInfo.modules`). If a
+file was imported with a different source, it is checked: if it, or a module of the DAGs folder, has changed since, the
+cached modules are dropped and imported again. If nothing has changed, as when the folder of this machine lags behind,
+the cached DAG runs. The DAG records its source.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from aiosched.executors.attempt.runner import DagSource, DagUnavailable, TimeLim
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
 
-CHECK_AGAIN: Final = 1.0  # seconds after which a file that is not as the scheduler says is checked again
+CHECK_AGAIN: Final = 1.0  # seconds between checks of a file that differs from the scheduler's source
 
 
 @dataclass(slots=True)
 class _Imported:
-    """A file as it was when it was imported."""
+    """The state of a file when it was imported."""
 
     dags: dict[str, DAG]
-    source: str  # the name of the file that was read: of the archive for a member
+    source: str  # the name of the file that was read; for a member, of its archive
     digest: str  # of its content
-    asked: str | None = None  # the source hash that an attempt asked for last
-    ran: str | None = None  # the source hash of what it got
+    asked: str | None = None  # the source hash requested by the last attempt
+    ran: str | None = None  # the source hash of the DAG that it got
     checked_at: float = 0.0  # monotonic second
 
     def serves(self, run: RunInfo, now: float) -> bool:
-        """Whether it is what `run` asks for, as far as that is known without reading files."""
+        """Whether it matches the request of `run`, as far as known without reading files."""
         return self.asked == run.source_hash and (self.ran == self.asked or now - self.checked_at < CHECK_AGAIN)
 
     def answer(self, run: RunInfo, root: Path) -> None:
-        """Record what `run` asked for, and what it gets."""
+        """Record the source that `run` requested, and the one it gets."""
         self.asked, self.checked_at = run.source_hash, time.monotonic()
         self.ran = source_hash({self.source: self.digest, **finder.digests(root, run.modules)})
         for dag in self.dags.values():
@@ -57,9 +57,10 @@ class _Imported:
 
 
 class FileDags:
-    """The DAGs of files below `root`, as they are now; loads in the calling thread.
+    """The current DAGs of files below `root`; loads in the calling thread.
 
-    `time_limit` bounds an import (see runner.TimeLimit). `defaults` of DAGs and tasks become those of this process.
+    `time_limit` bounds an import (see runner.TimeLimit). `defaults` of DAGs and tasks become the defaults of this
+    process.
     """
 
     def __init__(
@@ -73,29 +74,29 @@ class FileDags:
         if defaults is not None:
             use_defaults(defaults)
         self._root, self._timeout, self._time_limit = root, import_timeout, time_limit
-        self.seconds = 0.0  # that all imports have taken
+        self.seconds = 0.0  # total time of all imports
         self.after_import: Callable[[], None] = lambda: None
-        self._locks: dict[str | None, threading.Lock] = {}  # an import at a time, of each file
+        self._locks: dict[str | None, threading.Lock] = {}  # one import at a time for each file
         self._files: dict[str, _Imported] = {}
 
     @classmethod
     def of(cls, settings: Settings) -> FileDags:
-        """As the settings say."""
+        """Create it from the settings."""
         core = settings.core
         defaults = AuthoringDefaults.of(settings)
         return cls(core.dags_folder.absolute(), import_timeout=core.dagbag_import_timeout, defaults=defaults)
 
     def cached(self, run: RunInfo) -> DAG | None:
-        """The DAG of `run`, if its file was imported with the source that the run asks for."""
+        """The DAG of `run`, if its file was imported with the source that the run requests."""
         imported = self._files.get(run.file or "")
         if imported is None or not imported.serves(run, time.monotonic()) or finder.has_late_changes():
             return None
         return imported.dags.get(run.dag_id)
 
     async def load(self, run: RunInfo) -> DAG:
-        """Import the file of `run`, if it was not imported as it is now.
+        """Import the file of `run`, unless its current content is already imported.
 
-        Raises DagUnavailable with the import error as its details.
+        Raises DagUnavailable with the import error as details.
         """
         if run.file is None:
             raise DagUnavailable(
@@ -112,14 +113,14 @@ class FileDags:
         imported = self._files.get(file)
         if imported is None or _has_changed(path, imported.digest) or not _has_all(self._root, run.modules):
             imported = self._import(file, path, member)
-            if not _has_all(self._root, run.modules):  # a module took the place of another, or of a package
+            if not _has_all(self._root, run.modules):  # a module replaced another one, or a package
                 self._forget_all()
                 imported = self._import(file, path, member)
         imported.answer(run, self._root)
         if run.dag_id not in imported.dags:
             found = ", ".join(sorted(imported.dags)) or "no DAG"
             self.forget(run)
-            reason = f"{file} does not define the DAG {run.dag_id!r} any more, it defines {found}"
+            reason = f"{file} no longer defines the DAG {run.dag_id!r}, it defines {found}"
             raise DagUnavailable(reason, passing=True)
         return imported.dags[run.dag_id]
 
@@ -146,17 +147,17 @@ class FileDags:
         return imported
 
     def _forget_all(self) -> None:
-        """Import everything anew: files share the modules of the DAGs folder, and some have changed."""
+        """Drop all imports: files share the modules of the DAGs folder, and some have changed."""
         finder.forget()
         self._files.clear()
 
     def forget(self, run: RunInfo) -> None:
-        """Import the file of `run` anew the next time."""
+        """Import the file of `run` again on the next use."""
         self._files.pop(run.file or "", None)
 
 
 def _load_as_it_is(path: Path, root: Path, member: str | None) -> LoadedFile:
-    """Import a file with its modules as they are, also when another thread finds meanwhile that some have changed."""
+    """Import a file with its current modules, even if another thread detects changes meanwhile."""
     while True:
         known = finder.forgotten
         loaded = load_file(path, root=root, member=member)
@@ -165,7 +166,7 @@ def _load_as_it_is(path: Path, root: Path, member: str | None) -> LoadedFile:
 
 
 def _place(root: Path, file: str) -> tuple[Path, str | None]:
-    """Where a DAG file is; with the name of the module where it stands in an archive."""
+    """The path of a DAG file, and the module name if it is in an archive."""
     path = root / file
     if not path.exists() and zipfile.is_zipfile(path.parent):
         return path.parent, path.name
@@ -173,7 +174,7 @@ def _place(root: Path, file: str) -> tuple[Path, str | None]:
 
 
 def _has_changed(path: Path, digest: str) -> bool:
-    """Whether a DAG file has another content now. One that cannot be read is imported, which says why."""
+    """Whether a DAG file's content has changed. An unreadable one counts as changed: its import reports the error."""
     try:
         return digest_of(read_whole(path)[0]) != digest
     except OSError:
@@ -181,14 +182,14 @@ def _has_changed(path: Path, digest: str) -> bool:
 
 
 def _has_all(root: Path, modules: Collection[str]) -> bool:
-    """Whether this process has imported all of these modules."""
+    """Whether this process has imported all these modules."""
     return all(finder.digests(root, modules).values())
 
 
 class InBackground:
-    """A source whose loading blocks, for attempts on a loop: it loads in a thread, once for all who wait for it.
+    """Wraps a source with blocking loads for attempts on a loop: loads in a thread, once for all waiters.
 
-    `timeout` in seconds; the thread of an import that takes longer is left alone.
+    `timeout` in seconds; the thread of an import that takes longer is abandoned.
     """
 
     def __init__(self, source: DagSource, *, timeout: float | None = None) -> None:
@@ -200,7 +201,7 @@ class InBackground:
         return self._source.cached(run)
 
     async def load(self, run: RunInfo) -> DAG:
-        """As the source's; other attempts run meanwhile."""
+        """Like the source's; other attempts run meanwhile."""
         place = (run.file, run.source_hash)
         lock = self._loading.setdefault(place, asyncio.Lock())
         try:
@@ -218,5 +219,5 @@ class InBackground:
                 self._loading.pop(place, None)
 
     def forget(self, run: RunInfo) -> None:
-        """As the source's."""
+        """Like the source's."""
         self._source.forget(run)

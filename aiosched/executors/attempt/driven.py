@@ -1,7 +1,7 @@
-"""Coroutines of attempts, safe from exceptions that the interpreter and asyncio keep for themselves.
+"""Runs coroutines of attempts safely when they raise exceptions reserved by the interpreter and asyncio.
 
-A GeneratorExit that comes out of a future closes every coroutine on its way, up to the task that waits for it;
-a StopIteration never arrives (Python 3.11); and asyncio inspects exceptions, which fails for hostile ones.
+A GeneratorExit raised by a future closes every coroutine on its way, up to the task that waits for it; a StopIteration
+never arrives (Python 3.11); and asyncio inspects exceptions, which fails for hostile ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Driven(Coroutine[Any, Any, T]):
-    """A coroutine for an asyncio task: a GeneratorExit of something that it awaits arrives as a RuntimeError."""
+    """A coroutine for an asyncio task: a GeneratorExit from an awaited object arrives as a RuntimeError."""
 
     __slots__ = ("inner",)
 
@@ -42,12 +42,12 @@ class Driven(Coroutine[Any, Any, T]):
 
     @property
     def begun(self) -> bool:
-        """Whether its task has started it: cancelled before that, it never runs."""
+        """Whether its task has started it: if cancelled before that, it never runs."""
         return not inspect.iscoroutine(self.inner) or inspect.getcoroutinestate(self.inner) != inspect.CORO_CREATED
 
 
 def run_alone(work: Awaitable[T]) -> T:
-    """As `asyncio.run`, for any awaitable and with any exception."""
+    """Like `asyncio.run`, for any awaitable and any exception."""
 
     async def finish() -> tuple[T | None, BaseException | None]:
         try:
@@ -62,7 +62,7 @@ def run_alone(work: Awaitable[T]) -> T:
 
 
 async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
-    """As `asyncio.to_thread`, with any exception."""
+    """Like `asyncio.to_thread`, for any exception."""
 
     def run() -> tuple[T | None, BaseException | None]:
         try:

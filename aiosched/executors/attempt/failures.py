@@ -1,4 +1,4 @@
-"""The text of a failure: one line and a traceback without our own frames, both fit to be stored."""
+"""The text of a failure: one line and a traceback without our own frames, both storable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_DETAILS: Final = 65_536  # characters
 
 
 def presentable(error: BaseException) -> BaseException:
-    """The exception, or an ordinary one in place of one whose class cannot be asked for."""
+    """The exception, or an ordinary substitute if its class cannot be inspected."""
     try:
         isinstance(error, TaskSignal)
     except BaseException as problem:
@@ -32,11 +32,11 @@ def presentable(error: BaseException) -> BaseException:
 
 
 def reason_of(error: BaseException) -> str:
-    """One line such as `ValueError: bad`; a signal of ours is its message alone. Without secrets."""
+    """One line such as `ValueError: bad`; only the message for a TaskSignal. Without secrets."""
     error = presentable(error)
     try:
         text = secrets.redact(str(error))
-    except BaseException:  # user code: it may raise anything
+    except BaseException:  # user code can raise anything
         text = "<its text cannot be read: __str__ raised>"
     text = " ".join(storable(text[: 2 * _LONGEST_REASON]).split())
     name = _name(error)
@@ -50,7 +50,7 @@ def details_of(error: BaseException) -> str:
         summary = traceback.TracebackException.from_exception(error, compact=True)
         _drop_our_frames(summary)
         text = storable(secrets.redact("".join(summary.format())))
-    except BaseException as problem:  # an exception class may do anything when it is inspected
+    except BaseException as problem:  # an exception class can run any code when it is inspected
         text = f"{_name(error)}: its traceback cannot be read ({_name(problem)})\n"
     if len(text) <= _LONGEST_DETAILS:
         return text
@@ -59,14 +59,14 @@ def details_of(error: BaseException) -> str:
 
 
 def _name(error: BaseException) -> str:
-    name: str = type.__getattribute__(type(error), "__name__")  # whatever its metaclass does
+    name: str = type.__getattribute__(type(error), "__name__")  # despite its metaclass
     return name
 
 
 def storable_report(report: Report) -> Report:
-    """The report as it can be stored, whoever wrote it: executors of other packages may report anything.
+    """The report in storable form: executors of other packages can report anything.
 
-    Texts lose what PostgreSQL cannot hold; with a value that is not JSON the attempt has failed.
+    Text that PostgreSQL cannot store is removed; a value that is not JSON fails the attempt.
     """
     texts = (report.reason, report.details, report.hostname, report.map_label)
     xcoms = report.xcoms
@@ -85,9 +85,9 @@ def storable_report(report: Report) -> Report:
 
 
 def _json_error(text: str) -> str | None:
-    """What is wrong with a JSON text; halves of surrogate pairs, which only Python writes, are not."""
+    """The error in a JSON text; lone surrogates, which only Python writes, are no error."""
     try:
-        msgspec.json.decode(text, type=msgspec.Raw)  # checks it without building objects
+        msgspec.json.decode(text, type=msgspec.Raw)  # validates without building objects
     except msgspec.DecodeError:
         try:
             json.loads(text, parse_constant=_refuse_constant)
@@ -125,5 +125,5 @@ def _drop_our_frames(summary: traceback.TracebackException) -> None:
 
 
 def timeout_reason(seconds: float) -> str:
-    """What people read about an attempt that exceeded its execution_timeout."""
+    """The reason shown for an attempt that exceeded its execution_timeout."""
     return f"ran longer than its execution_timeout of {seconds:g} s"

@@ -1,4 +1,4 @@
-"""Signals that end what the main thread of a worker does: the alarm of a timeout, the TERM of a cancellation."""
+"""Signals that interrupt a worker's main thread: the alarm of a timeout, the TERM of a cancellation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Final
 
 from aiosched.errors import TaskTimeout
 
-_SOON: Final = 1e-6  # seconds: 0 would switch the timer off
+_SOON: Final = 1e-6  # seconds: 0 would disable the timer
 
 
 class Interrupts:
-    """Exceptions that signal handlers raise in the main thread, held back while the socket is in use.
+    """Exceptions that signal handlers raise in the main thread, deferred while the socket is in use.
 
-    Without that, an alarm in the middle of a question would leave half a frame behind.
+    Without that, an alarm in the middle of a request would leave half a frame in the socket.
     """
 
     def __init__(self) -> None:
@@ -26,14 +26,14 @@ class Interrupts:
         self._waiting: BaseException | None = None
 
     def strike(self, error: BaseException) -> None:
-        """Raise `error`, now, or at the end of `shield`. For signal handlers."""
+        """Raise `error` now, or at the end of `shield`. For signal handlers."""
         if not self._shielded:
             raise error
         self._waiting = error
 
     @contextmanager
     def shield(self) -> Iterator[None]:
-        """Hold back exceptions in the main thread; there are none in other threads."""
+        """Defer exceptions in the main thread; other threads get none."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -52,7 +52,7 @@ interrupts: Final = Interrupts()
 
 @contextmanager
 def alarm(seconds: float, message: str) -> Iterator[None]:
-    """Raise TaskTimeout(message) in the main thread after `seconds`. Call it in the main thread; may be nested."""
+    """Raise TaskTimeout(message) in the main thread after `seconds`. Call it in the main thread; can be nested."""
 
     def ring(signum: int, frame: FrameType | None) -> None:
         interrupts.strike(TaskTimeout(message))

@@ -1,9 +1,9 @@
-"""Where the log of an attempt lies, and reading it.
+"""Paths of attempt logs, and reading them.
 
     <logs>/dag_id=sales/run_id=manual__2026-.../task_id=load[/map_index=3]/attempt=1.log
     <logs>/dag_id=sales/run_id=manual__2026-.../callback=dag_failure/attempt=<its id>.log
 
-Path arithmetic, reading and removing; the files are written by logs.py. An attempt without output has no file.
+Computes paths, reads and removes files; logs.py writes them. An attempt without output has no file.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Final
 
 from aiosched.core.values.messages import Attempt
 
-_LONGEST_NAME: Final = 255  # bytes in one component of a path, on the usual file systems
+_LONGEST_NAME: Final = 255  # bytes in one path component, on common file systems
 _ATTEMPT: Final = re.compile(r"^attempt=([0-9]+)\.log$")
 
 
 def log_folder(logs: Path, *, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Path:
-    """The folder with the logs of all tries of a task instance. `map_index` is -1 for one that is not mapped."""
+    """The folder with the logs of all tries of a task instance. `map_index` is -1 for an unmapped task."""
     folder = _run_folder(logs, dag_id, run_id) / _part("task_id", task_id)
     return folder / f"map_index={map_index}" if map_index >= 0 else folder
 
@@ -35,21 +35,21 @@ def log_path(logs: Path, attempt: Attempt) -> Path:
         folder = _run_folder(logs, run.dag_id, run.run_id)
         return folder / _part("callback", attempt.callback.kind) / f"attempt={attempt.callback.id}.log"
     folder = log_folder(logs, dag_id=run.dag_id, run_id=run.run_id, task_id=attempt.task_id, map_index=key.map_index)
-    return folder / f"attempt={abs(key.try_number)}.log"  # that of a trigger is negated
+    return folder / f"attempt={abs(key.try_number)}.log"  # the number of a trigger is negated
 
 
 def list_tries(folder: Path) -> list[int]:
-    """The numbers of the tries that wrote a log in `folder`, ascending; [] when there is none."""
+    """The numbers of the tries that wrote a log in `folder`, ascending; [] if there are none."""
     if not folder.is_dir():
         return []
     return sorted(int(match[1]) for entry in folder.iterdir() if (match := _ATTEMPT.match(entry.name)))
 
 
 def read_log(folder: Path, try_number: int, *, offset: int = 0) -> tuple[str, int]:
-    """What stands in the log of a try from byte `offset` on, and the offset to go on from.
+    """The log of a try from byte `offset`, and the next offset.
 
-    ("", offset) when there is nothing new or no file. Only whole lines are returned, so
-    that following a log never splits a character; the last line of a log always ends.
+    Returns ("", offset) if there is nothing new or no file. Only whole lines are returned, so that following a log
+    never splits a character; the last line of a log is always terminated.
     """
     try:
         with (folder / f"attempt={try_number}.log").open("rb") as file:
@@ -62,24 +62,24 @@ def read_log(folder: Path, try_number: int, *, offset: int = 0) -> tuple[str, in
 
 
 def count_logs(logs: Path, *, dag_id: str, run_id: str) -> int:
-    """How many log files the attempts and callbacks of a run have here."""
+    """The number of log files of a run's attempts and callbacks on this machine."""
     return sum(1 for _ in _run_folder(logs, dag_id, run_id).rglob("attempt=*.log"))
 
 
 def remove_logs(logs: Path, *, dag_id: str, run_id: str) -> int:
-    """Remove the log files of a run; returns how many there were. What cannot be removed stays."""
+    """Remove the log files of a run; returns their number. Files that cannot be removed stay."""
     number = count_logs(logs, dag_id=dag_id, run_id=run_id)
     shutil.rmtree(_run_folder(logs, dag_id, run_id), ignore_errors=True)
     return number - count_logs(logs, dag_id=dag_id, run_id=run_id) if number else 0
 
 
 def old_run_folders(logs: Path, before: float) -> list[Path]:
-    """The folders of runs into which nothing was written since `before` (seconds since 1970, as files have them)."""
+    """The folders of runs without writes since `before` (seconds since 1970, as in file timestamps)."""
     return [folder for folder in logs.glob("dag_id=*/run_id=*") if _last_written(folder, before) < before]
 
 
 def remove_run_folders(folders: Iterable[Path]) -> int:
-    """Remove folders of runs, and those of DAGs that are empty then; returns how many runs. What cannot go stays."""
+    """Remove folders of runs, and DAG folders that become empty; returns the number of runs. Skips failures."""
     number = 0
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
@@ -95,7 +95,7 @@ def run_folder(logs: Path, *, dag_id: str, run_id: str) -> Path:
 
 
 def _last_written(folder: Path, before: float) -> float:
-    """When something in `folder` was written last; the first instant that is not before `before` is enough."""
+    """The time of the last write in `folder`; stops at the first time that is not before `before`."""
     newest = 0.0
     for path in (folder, *folder.rglob("*")):
         with contextlib.suppress(FileNotFoundError):

@@ -1,16 +1,16 @@
 """Routes the output of a running attempt into its log file.
 
-One router for a whole process; a ContextVar names the attempt that writes, so that
-many `async def` attempts in one process do not mix and starting an attempt installs
-nothing. The file is created with its first line: a silent attempt costs no file.
+One router serves the whole process; a ContextVar holds the attempt that writes, so that the output of many `async def`
+attempts in one process does not mix and starting an attempt installs nothing. The file is created with its first line:
+an attempt without output creates no file.
 
-How much is captured depends on whose process it is:
+The captured output depends on the kind of process:
 
 * A worker process belongs to the attempt it runs: `capture_process()` routes stdout,
   stderr, warnings and every logger.
-* The inline executor is a guest in the host's process: `TaskLoggerCapture` listens to
-  the logger `aiosched.task` (that is `ti.log`) and its children alone. `print` and the
-  host's own loggers go where the host sends them; the root logger is not touched.
+* The inline executor is a guest in the host's process: `TaskLoggerCapture` captures only the logger `aiosched.task`
+  (that is `ti.log`) and its children. `print` and the host's own loggers are left to the host; the root logger is not
+  touched.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from aiosched.core.values.messages import Attempt
 from aiosched.executors.attempt.log_files import log_path
 
 TASK_LOGGER: Final = "aiosched.task"
-_LONGEST_PARTIAL: Final = 65_536  # characters of a line without an end that are held back
+_LONGEST_PARTIAL: Final = 65_536  # characters of an unterminated line that are buffered
 
 current_log: ContextVar[AttemptLog | None] = ContextVar("aiosched_attempt_log", default=None)
 
 
 class AttemptLog:
-    """The log file of one attempt, at most `limit` bytes and one line that says where it was cut.
+    """The log file of one attempt, at most `limit` bytes plus one line that marks the truncation.
 
-    Secrets become `***` on the way (core/values/masking.py); in what a child process wrote itself, when the log
-    is closed. Safe to use from several threads. A full disk loses lines, never the attempt.
+    Secrets become `***` on the way (core/values/masking.py); in the output of child processes, when the log is closed.
+    Safe to use from several threads. A full disk loses lines, never the attempt.
     """
 
     __slots__ = ("_closed", "_fd", "_folder", "_partial", "_room", "_shared", "attempt")
@@ -48,16 +48,16 @@ class AttemptLog:
         self._folder, self.attempt, self._room = folder, attempt, limit
         self._fd: int | None = None
         self._closed = folder is None
-        self._shared = False  # whether others write into the file as well
+        self._shared = False  # whether other processes also write to the file
         self._partial: dict[str, str] | None = None
 
     @property
     def begun(self) -> bool:
-        """Whether the file is there: something was written into it."""
+        """Whether the file exists, because something was written."""
         return self._fd is not None
 
     def line(self, level: str, source: str, text: str) -> None:
-        """Append `text` (one or more lines) with the time, a level and its source."""
+        """Append `text` (one or more lines) with a timestamp, a level and its source."""
         if self._closed:
             return
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
@@ -65,13 +65,13 @@ class AttemptLog:
         self._write(f"{stamp}Z {level:<5} {source}  {text}\n".encode("utf-8", "backslashreplace"))
 
     def feed(self, source: str, text: str) -> None:
-        """Append what was printed; a line without its end waits for the rest of it."""
+        """Append printed output; an unterminated line is buffered until its end."""
         if self._partial is None:
             self._partial = {}
         *lines, rest = (self._partial.get(source, "") + text).split("\n")
         if len(rest) > _LONGEST_PARTIAL:
             rest = secrets.redact(rest)
-            whole = max(len(rest) - secrets.longest, 0)  # a secret may have begun there
+            whole = max(len(rest) - secrets.longest, 0)  # it may contain the start of a secret
             if whole:
                 lines.append(rest[:whole])
             rest = rest[whole:]
@@ -82,13 +82,13 @@ class AttemptLog:
                 return
 
     def raw(self, data: bytes) -> None:
-        """Append bytes as they are (without secrets), and a line end if there is none."""
+        """Append raw bytes (without secrets), and a newline if it is missing."""
         if data and not self._closed:
             data = secrets.redact_bytes(data)
             self._write(data if data.endswith(b"\n") else data + b"\n")
 
     def fileno(self) -> int:
-        """The open file, for a child process that is given `sys.stdout` by name."""
+        """The open file, for a child process that gets `sys.stdout` explicitly."""
         fd = self._open()
         if fd is None:
             raise io.UnsupportedOperation("this attempt has no log file")
@@ -96,7 +96,7 @@ class AttemptLog:
         return fd
 
     def close(self) -> None:
-        """Write what was held back and close the file; what is written later is dropped."""
+        """Write buffered output and close the file; later writes are dropped."""
         if self._partial:
             for source, rest in self._partial.items():
                 if rest:
@@ -139,7 +139,7 @@ _opening = threading.Lock()
 
 
 def _redact_file(path: Path) -> None:
-    """Take the secrets out of a file, line by line; it is replaced if there are any."""
+    """Mask the secrets in a file, line by line; the file is replaced if there are any."""
     clean = path.with_suffix(".clean")
     changed = False
     try:
@@ -158,7 +158,7 @@ def _redact_file(path: Path) -> None:
 
 
 def _hide_secrets(record: logging.LogRecord) -> bool:
-    """A filter that lets everything pass, without secrets: handlers further up get the record like this, too."""
+    """A filter that accepts every record and masks secrets, for handlers further up, too."""
     if secrets:
         text = record.getMessage()
         hidden = secrets.redact(text)
@@ -168,7 +168,7 @@ def _hide_secrets(record: logging.LogRecord) -> bool:
 
 
 class LogRouter(logging.Handler):
-    """Sends records to the log of the attempt that writes; those of none go to `fallback`, if there is one."""
+    """Sends records to the log of the current attempt; without one, to `fallback` if it is set."""
 
     def __init__(self, fallback: TextIO | None = None) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ class LogRouter(logging.Handler):
 
 
 class RoutedStream(io.TextIOBase):
-    """Stands in for `sys.stdout` or `sys.stderr`: writes to the log of the current attempt."""
+    """Replaces `sys.stdout` or `sys.stderr`: writes to the log of the current attempt."""
 
     def __init__(self, name: str, fallback: TextIO) -> None:
         super().__init__()
@@ -232,7 +232,7 @@ def capture_process(level: str) -> None:
 
 
 class TaskLoggerCapture:
-    """Routes the logger `aiosched.task` while at least one inline executor of this process is at work."""
+    """Routes the logger `aiosched.task` while at least one inline executor runs in this process."""
 
     _users: ClassVar[int] = 0
     _router: ClassVar[LogRouter | None] = None

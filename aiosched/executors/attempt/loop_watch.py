@@ -1,7 +1,7 @@
-"""Finds what blocks an event loop: a thread waits for its heartbeat, and reads where the loop is when none comes.
+"""Finds the code that blocks an event loop: a thread waits for its heartbeat and inspects the loop if it is late.
 
-It costs two wake-ups a second while it is on, and nothing while it is off.
-Source: the semantics reference, section 25.3.
+It costs two wake-ups per second while it is on, and nothing while it is off. Source: the semantics reference, section
+25.3.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ OnBlock = Callable[["asyncio.Task[Any] | None", FrameType], None]
 
 
 class LoopWatch:
-    """Watches the loop of the thread that makes it.
+    """Watches the loop of the thread that creates it.
 
-    `on_block` is called in another thread, while the loop is blocked, with the task that blocks it (None: no task,
-    a callback) and its innermost frame. `on_end` is called there when the loop runs again.
+    `on_block` is called in another thread, while the loop is blocked, with the blocking task (None: a callback, no
+    task) and its innermost frame. `on_end` is called in that thread when the loop runs again.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class LoopWatch:
         self._thread: threading.Thread | None = None
 
     def turn(self, on: bool) -> None:
-        """Watch from now on, or do not."""
+        """Turn watching on or off."""
         if not on:
             self._on.clear()
         elif not self._on.is_set() and not self._closed.is_set():
@@ -48,7 +48,7 @@ class LoopWatch:
                 self._thread.start()
 
     def close(self) -> None:
-        """End the thread, within moments."""
+        """End the thread, within a moment."""
         self._closed.set()
         self._on.set()
 
@@ -71,7 +71,7 @@ class LoopWatch:
 
 
 def line_of(frame: FrameType, module: str) -> str:
-    """Where a frame stands, for people: the innermost line of a module whose name begins so, or of all."""
+    """Describe the place of a frame: the innermost line in modules with this prefix, or in any module."""
     found = next((each for each in _outwards(frame) if each.f_globals.get("__name__", "").startswith(module)), frame)
     file, number = found.f_code.co_filename, found.f_lineno
     source = linecache.getline(file, number).strip()
@@ -79,7 +79,7 @@ def line_of(frame: FrameType, module: str) -> str:
 
 
 def context_of(task: asyncio.Task[Any]) -> Context | None:
-    """The context that a task runs in."""
+    """The context of an asyncio task."""
     if hasattr(task, "get_context"):  # since Python 3.12
         return task.get_context()  # type: ignore[no-any-return]
     return next((each for each in gc.get_referents(task) if isinstance(each, Context)), None)

@@ -1,11 +1,10 @@
-"""What a task returns and pushes becomes XComs: JSON text, checked and capped.
+"""Converts returned and pushed values of a task to XComs: JSON text, validated and limited in size.
 
-What can be returned is what `msgspec.json` encodes: None, bool, int, float, str, lists,
-tuples and sets (come back as lists), dicts (keys come back as strings), datetimes
-(ISO 8601 strings), UUIDs and Decimals (strings), bytes (base64), enums (their value),
-dataclasses, attrs classes and msgspec Structs (dicts), and pydantic models (their
-`model_dump(mode="json")`). Nothing is revived on the way back: a reader gets plain JSON.
-NaN and infinity are refused, because JSON has no word for them.
+A task can return values that `msgspec.json` encodes: None, bool, int, float, str, lists, tuples and sets (come back as
+lists), dicts (keys come back as strings), datetimes (ISO 8601 strings), UUIDs and Decimals (strings), bytes (base64),
+enums (their value), dataclasses, attrs classes and msgspec Structs (dicts), and pydantic models (their
+`model_dump(mode="json")`). Nothing is converted back: a reader gets plain JSON. NaN and infinity are refused, because
+JSON cannot represent them.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from aiosched.core.values.messages import XComValue
 from aiosched.errors import AioschedError
 
 RETURN_VALUE: Final = "return_value"
-_TOTAL_FACTOR: Final = 16  # all values of one attempt together may be this many times the cap of one
+_TOTAL_FACTOR: Final = 16  # the cap of all values of an attempt, as a multiple of the cap of one value
 _LONGEST_KEY: Final = 512  # characters
 
 
 class UnusableResult(AioschedError):
-    """A task's value cannot become an XCom; the message says which, why and what to do."""
+    """A task's value cannot become an XCom; the message says which, why, and how to fix it."""
 
 
 def _plain(value: Any) -> Any:
@@ -43,11 +42,10 @@ _encode = msgspec.json.Encoder(enc_hook=_plain).encode
 def collect_xcoms(
     result: Any, pushed: Iterable[tuple[str, Any]], *, push_result: bool, multiple_outputs: bool, limit: int
 ) -> tuple[XComValue, ...]:
-    """The XComs of a successful attempt: what it pushed itself, then what it returned.
+    """The XComs of a successful attempt: pushed values first, then the returned value.
 
-    A returned None is not pushed. With `multiple_outputs` a returned dict is pushed as a
-    whole and by key. A later value of a key replaces an earlier one. Raises
-    UnusableResult. Source: the semantics reference, section 27.
+    A returned None is not pushed. With `multiple_outputs` a returned dict is pushed as a whole and by key. A later
+    value for a key replaces an earlier one. Raises UnusableResult. Source: the semantics reference, section 27.
     """
     values: dict[str, str] = {}
     for key, value in pushed:
@@ -65,7 +63,7 @@ def collect_xcoms(
     total = sum(map(len, values.values()))
     if total > _TOTAL_FACTOR * limit:
         raise UnusableResult(
-            f"The XComs of this attempt have {total:,} bytes together, allowed are {_TOTAL_FACTOR * limit:,}. "
+            f"The XComs of this attempt have {total:,} bytes together, the limit is {_TOTAL_FACTOR * limit:,}. "
             "Store the data elsewhere and push a reference, or raise core.max_xcom_bytes."
         )
     return tuple(XComValue(key, text) for key, text in values.items())
@@ -82,7 +80,7 @@ def encode_xcom(key: str, value: Any, limit: int) -> str:
         raise UnusableResult(f"{path} is {number}, which JSON cannot hold: use None or a string instead.")
     if len(encoded) > limit:
         raise UnusableResult(
-            f"The XCom {key!r} has {len(encoded):,} bytes, allowed are {limit:,}. "
+            f"The XCom {key!r} has {len(encoded):,} bytes, the limit is {limit:,}. "
             "Store the data elsewhere and push a reference, or raise core.max_xcom_bytes."
         )
     if not is_bounded(encoded):
@@ -112,7 +110,7 @@ def _explain(key: str, value: Any, error: Exception) -> str:
 
 
 def _find(value: Any, path: str, wanted: Any) -> tuple[str, Any] | None:
-    """The first place, depth first, whose value is `wanted` there: its path and it."""
+    """The first `wanted` value, depth first, and its path."""
     waiting = [(path, value)]
     seen: set[int] = set()
     while waiting:

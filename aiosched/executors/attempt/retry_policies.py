@@ -1,4 +1,4 @@
-"""What a task's own `retry_policy` says about a failure.
+"""Evaluates a task's own `retry_policy` for a failure.
 
 Source: the semantics reference, section 22.4.
 """
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Again(NamedTuple):
-    """Whether a failed try may be followed by another one, and after how many seconds (None: as the task says)."""
+    """Whether a failed try can be retried, and after how many seconds (None: the task's retry delay)."""
 
     allowed: bool = True
     seconds: float | None = None
 
 
 def ask(policy: RetryPolicy, error: BaseException, context: Context) -> Again:
-    """The answer of a policy; raises what it raises, and TypeError for an answer that is none."""
+    """The decision of a policy; raises its errors, and TypeError for an invalid decision."""
     answer = policy(error, context)
     if answer is None or isinstance(answer, bool):
         return Again(answer is not False)

@@ -1,10 +1,9 @@
 """Runs one attempt in this process and reports its outcome.
 
-Lives here: the steps of an attempt, from its context to its report. The same code runs
-`async def` tasks on a loop and plain functions without one: for a plain function nothing
-in `Execution.run` ever suspends, so `drive` can run it to its end in any thread.
-Does not live here: where attempts run (inline, worker), triggers and
-callbacks (attempts.py), what is an XCom (results.py), where output goes (logs.py).
+Lives here: the steps of an attempt, from building its context to its report. The same code runs `async def` tasks on a
+loop and plain functions without a loop: for a plain function nothing in `Execution.run` ever suspends, so `drive` can
+run it to completion in any thread. Does not live here: where attempts run (inline, worker), triggers and callbacks
+(attempts.py), XComs (results.py), output (logs.py).
 
 Source: the semantics reference, sections 7.1, 21.2, 22.2, 23.1, 25 and 27.
 """
@@ -77,7 +76,7 @@ TimeLimit = Callable[[float, str], AbstractContextManager[None]]
 class DagUnavailable(AioschedError):
     """The DAG or task of an attempt cannot be loaded in this process; the message is the attempt's reason.
 
-    `passing`: it may be there when the attempt is called again, as a file that is being replaced.
+    `passing`: it may be available when the attempt is called again, such as a file that is being replaced.
     """
 
     def __init__(self, message: str, details: str | None = None, *, passing: bool = False) -> None:
@@ -86,29 +85,29 @@ class DagUnavailable(AioschedError):
 
 
 class DagSource(Protocol):
-    """Where a runner gets the DAG of an attempt."""
+    """Provides a runner with the DAG of an attempt."""
 
     def cached(self, run: RunInfo) -> DAG | None:
         """The DAG, if it is already loaded."""
         ...
 
     async def load(self, run: RunInfo) -> DAG:
-        """Fetch it; raises DagUnavailable."""
+        """Load the DAG; raises DagUnavailable."""
         ...
 
     def forget(self, run: RunInfo) -> None:
-        """What was fetched for `run` does not fit: fetch it anew the next time."""
+        """Drop the DAG of `run`, which does not match: load it again on the next use."""
         ...
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What all attempts in a process share. Sizes in bytes; `logs_folder` None: no log files."""
+    """The environment shared by all attempts in a process. Sizes in bytes; `logs_folder` None: no log files."""
 
     logs_folder: Path | None = None
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600
-    max_map_length: int | None = None  # None: that of AuthoringDefaults
+    max_map_length: int | None = None  # None: the default of AuthoringDefaults
     hostname: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
 
@@ -124,11 +123,10 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Execution:
-    """One attempt while it runs. `run` never raises for what user code does.
+    """One running attempt. `run` never raises errors of user code.
 
-    `blocking` runs a coroutine of `services` to its end for `ti.xcom_pull` (see TaskInstance).
-    `time_limit` bounds plain functions; without it an execution timeout is the executor's
-    business (threads cannot be interrupted).
+    `blocking` runs a coroutine of `services` to completion for `ti.xcom_pull` (see TaskInstance). `time_limit` bounds
+    plain functions; without it the executor enforces the execution timeout (threads cannot be interrupted).
     """
 
     __slots__ = (
@@ -148,15 +146,15 @@ class Execution:
         self.attempt = attempt
         self.started_at = datetime.now(UTC)
         self.task: BaseOperator | None = None
-        self.operator: BaseOperator | None = None  # the rendered one, once there is one
+        self.operator: BaseOperator | None = None  # the rendered operator, once there is one
         self.context: Context | None = None
-        self.interruptible = False  # whether AttemptStopped may be raised in it now
+        self.interruptible = False  # whether AttemptStopped can be raised in it now
         self.stop_requested = False
         self.map_label: str | None = None
-        self.source: str | None = None  # source hash of the code that runs
+        self.source: str | None = None  # source hash of the running code
         self._ti: TaskInstance | None = None
-        self._plan: AttemptPlan | None = None  # of its task, once that is known
-        self._driver: asyncio.Task[Any] | None = None  # what drives it, on a loop
+        self._plan: AttemptPlan | None = None  # of its task, once known
+        self._driver: asyncio.Task[Any] | None = None  # the asyncio task that drives it, on a loop
         self._services, self._surroundings = services, surroundings
         self._blocking, self._time_limit = blocking, time_limit
 
@@ -178,7 +176,7 @@ class Execution:
             if self._plan is not None and self._plan.on_success:
                 await self._after(self._plan.on_success)
             return report
-        except BaseException as error:  # not the task's doing, but every attempt gets its report
+        except BaseException as error:  # not the task's fault, but every attempt gets a report
             if self._is_closed(error):
                 raise
             reason = f"aiosched could not finish it ({reason_of(error)}): this is a bug in aiosched"
@@ -188,14 +186,14 @@ class Execution:
             log.close()
 
     def _is_closed(self, error: BaseException) -> bool:
-        """Whether the coroutine is being closed, as when its loop ended under it: nobody waits for a report then.
+        """Whether the coroutine is being closed, as when its loop has ended: then no caller waits for a report.
 
-        A GeneratorExit that user code raised comes while the attempt's own asyncio task drives it.
+        A GeneratorExit of user code is raised while the attempt's own asyncio task drives it.
         """
         return issubclass(type(error), GeneratorExit) and _current_task() is not self._driver
 
     def _is_ended_from_outside(self, error: BaseException) -> bool:
-        """Whether `error` was not raised by the code that was called: it has to propagate."""
+        """Whether `error` came from outside the called code, so that it has to propagate."""
         if issubclass(type(error), asyncio.CancelledError):
             return self.attempt.is_async and _cancelled_from_outside()
         return issubclass(type(error), AttemptStopped) or self._is_closed(error)
@@ -211,7 +209,7 @@ class Execution:
             dags.forget(attempt.run)
             file = attempt.run.file
             where = "the DAG" if file is None else f"{file}: the DAG"
-            reason = f"{where} {dag.dag_id!r} has no task {attempt.task_id!r} any more, it was changed"
+            reason = f"{where} {dag.dag_id!r} has no task {attempt.task_id!r} any more: it was changed"
             raise DagUnavailable(reason, passing=file is not None)
         self.task = task
         self._plan = plan = plan_of(task)
@@ -256,7 +254,7 @@ class Execution:
         return self._report(Outcome.SUCCESS, xcoms=xcoms, skip=ti.skip_decision, map_length=length, assets=assets)
 
     def _label(self, operator: BaseOperator | None, context: Context | None) -> None:
-        """Work out what people see instead of the map index; before the task ran it need not be possible yet."""
+        """Compute the label shown instead of the map index; this can fail before the task has run."""
         if operator is None or context is None or operator.map_index_template is None or self.attempt.key.map_index < 0:
             return
         try:
@@ -270,7 +268,7 @@ class Execution:
         except TemplateError as error:
             if not isinstance(error.__cause__, WouldBlock):
                 raise
-        return await in_thread(task.render, context)  # it has to wait for something: not on this loop
+        return await in_thread(task.render, context)  # it would have to wait: not on this loop
 
     async def _resume(self, operator: BaseOperator, context: Context, resume: Resume) -> Any:
         is_async = operator.resumes_async(resume)
@@ -293,7 +291,7 @@ class Execution:
             return run_alone(result) if is_async else result
 
     async def conclude(self, error: BaseException) -> Report:
-        """The report of an attempt that ended with `error`; runs on_kill and the callbacks that it asks for."""
+        """The report of an attempt that ended with `error`; runs on_kill and the callbacks for that outcome."""
         error = presentable(error)
         if isinstance(error, DagUnavailable):
             self._log("ERROR", str(error) if error.details is None else f"{error}\n{error.details}")
@@ -302,7 +300,7 @@ class Execution:
         if self.stop_requested or isinstance(error, AttemptStopped):
             await self.kill()
             reason = str(error) if isinstance(error, AttemptStopped) else "was told to stop"
-            if (log := current_log.get()) is not None and log.begun:  # thousands may be stopped at a time
+            if (log := current_log.get()) is not None and log.begun:  # thousands can be stopped at a time
                 self._log("WARNING", f"the attempt {reason}")
             return self._report(Outcome.LOST, reason=reason)
         if isinstance(error, asyncio.CancelledError) and _cancelled_from_outside():
@@ -317,7 +315,7 @@ class Execution:
         if isinstance(error, TaskDeferred):
             try:
                 return self._report(Outcome.DEFERRED, deferral=deferral_of(error), xcoms=pushed)
-            except Exception as unusable:  # the author's trigger cannot travel
+            except Exception as unusable:  # the author's trigger cannot be serialized
                 error = unusable
         if isinstance(error, TaskTimeout):
             await self.kill()
@@ -352,12 +350,12 @@ class Execution:
         try:
             with current_context(self.context):
                 return ask(self.task.retry_policy, error, self.context)
-        except Exception as broken:  # then the task's options hold: 22.4
+        except Exception as broken:  # then the task's options apply: 22.4
             self._log("ERROR", f"retry_policy raised {reason_of(broken)}\n{details_of(broken)}")
             return Again()
 
     def _pushed(self) -> tuple[XComValue, ...]:
-        """What an attempt that did not succeed pushed itself before it ended."""
+        """The XComs that an unsuccessful attempt pushed before it ended."""
         if self._ti is None or not self._ti.pushed:
             return ()
         limit = self._surroundings.max_xcom_bytes
@@ -368,7 +366,7 @@ class Execution:
             return ()
 
     async def conclude_aside(self, error: BaseException) -> Report:
-        """As `conclude`, for an attempt that cannot be interrupted and still runs elsewhere."""
+        """Like `conclude`, for an attempt that cannot be interrupted and still runs elsewhere."""
         log = AttemptLog(self._surroundings.logs_folder, self.attempt, self._surroundings.max_log_bytes)
         token = current_log.set(log)
         try:
@@ -378,7 +376,7 @@ class Execution:
             log.close()
 
     async def kill(self) -> None:
-        """Call `on_kill` of the operator that runs, if it has got that far."""
+        """Call `on_kill` of the running operator, if it has started."""
         if self.task is not None and self.operator is not None and plan_of(self.task).has_on_kill:
             await self._guarded("on_kill", self.operator.on_kill)
 
@@ -399,7 +397,7 @@ class Execution:
             await self._finish_call(call, *arguments)
         except BaseException as error:  # logged, the others still run, the state never changes: 23.1
             if self._is_ended_from_outside(error) and (self.interruptible or not _is_cancellation(error)):
-                raise  # once the task is over, its callbacks run whatever is asked of it
+                raise  # once the task has ended, its callbacks run even if it is told to stop
             self._log("ERROR", f"{name} raised {reason_of(error)}\n{details_of(error)}")
 
     async def _finish_call(self, call: Callable[..., Any], *arguments: Any) -> None:
@@ -429,12 +427,12 @@ class Execution:
 
 
 class AttemptPlan(msgspec.Struct, frozen=True):
-    """What of the runner's steps a task needs: looked up once a task, not once an attempt."""
+    """The runner's steps that a task needs: computed once per task, not per attempt."""
 
     references: Sequence[XComRef]
     reads_own_index: bool  # in a mapped group: which values it reads depends on the map index
     is_mapped_over: bool
-    names_previous_run: bool  # in its code; a coroutine gets those dates fetched before
+    names_previous_run: bool  # in its code; for a coroutine those dates are fetched beforehand
     is_async: bool
     has_assets: bool
     has_on_kill: bool
@@ -470,7 +468,7 @@ def plan_of(task: BaseOperator) -> AttemptPlan:
 
 
 def _current_task() -> asyncio.Task[Any] | None:
-    """The asyncio task that runs now; None without a loop."""
+    """The current asyncio task; None without a loop."""
     try:
         return asyncio.current_task()
     except RuntimeError:

@@ -1,7 +1,7 @@
 """STARTED reports for attempts that take longer than a moment.
 
-An attempt that ends within `delay` seconds sends its final report alone (which carries
-`started_at`): at thousands of short attempts a second half of the reports would be outdated before they are read.
+An attempt that ends within `delay` seconds sends only its final report (which carries `started_at`): with thousands of
+short attempts per second, half of the reports would be outdated before they are read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DELAY: Final = 0.02  # seconds
 
 
 class AttemptProcess(Protocol):
-    """Where an attempt runs; `pid` None until it is known."""
+    """The process of an attempt; `pid` is None until it is known."""
 
     @property
     def pid(self) -> int | None: ...
@@ -33,11 +33,11 @@ class StartNotices:
         self._loop, self._report, self._hostname, self._delay = loop, report, hostname, delay
         self._due: deque[tuple[float, AttemptKey]] = deque()
         self._open: dict[AttemptKey, tuple[datetime, AttemptProcess, float]] = {}
-        self._reported: set[AttemptKey] = set()  # of those that are not over
+        self._reported: set[AttemptKey] = set()  # of attempts that have not ended
         self._timer: asyncio.TimerHandle | None = None
 
     def began(self, key: AttemptKey, process: AttemptProcess) -> None:
-        """An attempt begins now, in `process`."""
+        """Record that an attempt begins now, in `process`."""
         due = self._loop.time() + self._delay
         self._open[key] = (datetime.now(UTC), process, due)
         self._due.append((due, key))
@@ -45,17 +45,17 @@ class StartNotices:
             self._timer = self._loop.call_later(self._delay, self._report_started)
 
     def ended(self, key: AttemptKey) -> datetime | None:
-        """An attempt has ended: its start is not reported any more. When that was, if it had begun."""
+        """Record that an attempt has ended and drop its notice; returns its start time, if it had begun."""
         self._reported.discard(key)
         begun = self._open.pop(key, None)
         return begun[0] if begun else None
 
     def withdrawn(self, key: AttemptKey) -> None:
-        """An attempt has not begun after all; it will in another process."""
+        """Record that an attempt has not begun after all; it will begin in another process."""
         self._open.pop(key, None)
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop reporting."""
         self._open.clear()
         self._reported.clear()
         self._due.clear()

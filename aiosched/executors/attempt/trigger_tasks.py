@@ -1,6 +1,6 @@
-"""The triggers that wait in one process: an asyncio task each, by a key of the caller.
+"""The triggers that wait in one process, each in an asyncio task, by a key of the caller.
 
-One that blocks the loop is reported: to the log of this process, and to that of the task which waits.
+A trigger that blocks the loop is reported in the log of this process and in that of the waiting task.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CANCEL_AGAIN_AFTER: Final = 2 * KILL_GRACE + 5.0  # seconds; for a stopped trig
 
 
 class TriggerTasks(Generic[K]):
-    """Runs triggers on the current loop; `on_end(key, report)` is called for each that was not stopped."""
+    """Runs triggers on the current loop; `on_end(key, report)` is called for each trigger that was not stopped."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class TriggerTasks(Generic[K]):
         self._dags, self._on_end = dags, on_end
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[K, tuple[asyncio.Task[None], TriggerExecution]] = {}
-        self._executions: dict[asyncio.Task[Any], TriggerExecution] = {}  # of those that wait or clean up
-        self._leaving: set[asyncio.Task[None]] = set()  # stopped, in their clean-up
+        self._executions: dict[asyncio.Task[Any], TriggerExecution] = {}  # of triggers that wait or clean up
+        self._leaving: set[asyncio.Task[None]] = set()  # stopped, cleaning up
         self._watch = LoopWatch(self._blocked, patience=patience)
         self._cancel_again_after = cancel_again_after
 
@@ -47,7 +47,7 @@ class TriggerTasks(Generic[K]):
         return len(self._waiting)
 
     def start(self, key: K, execution: TriggerExecution) -> None:
-        """Let a trigger wait; one that waits under the same key already is dropped without its `on_kill`."""
+        """Start a trigger; a trigger with the same key is dropped without its `on_kill`."""
         self.stop(key, kill=False)
         execution.on_event = lambda report: self._deliver(key, execution, report)
         task = self._loop.create_task(Driven(self._run(key, execution)))
@@ -57,7 +57,10 @@ class TriggerTasks(Generic[K]):
         self._watch.turn(True)
 
     def stop(self, key: K, *, kill: bool) -> bool:
-        """Stop a trigger without a report; whether it was there. `kill`: its task was ended, so `on_kill` runs."""
+        """Stop a trigger without a report; returns whether it existed.
+
+        `kill`: its task was ended, so `on_kill` runs.
+        """
         task, execution = self._waiting.pop(key, (None, None))
         if task is None or execution is None:
             return False
@@ -69,14 +72,14 @@ class TriggerTasks(Generic[K]):
         return True
 
     def stop_all(self) -> list[K]:
-        """Stop all triggers without reports, as when they move elsewhere; returns their keys."""
+        """Stop all triggers without reports, for example to move them elsewhere; returns their keys."""
         keys = list(self._waiting)
         for key in keys:
             self.stop(key, kill=False)
         return keys
 
     async def left(self) -> None:
-        """Wait until the clean-up of all stopped triggers is over; those that do not stop are left behind."""
+        """Wait until all stopped triggers have cleaned up; those that do not stop are abandoned."""
         self._watch.close()
         if self._leaving:
             await asyncio.wait(self._leaving, timeout=self._cancel_again_after)
@@ -99,13 +102,13 @@ class TriggerTasks(Generic[K]):
             self._watch.turn(False)
 
     def _cancel_again(self, task: asyncio.Task[None], execution: TriggerExecution) -> None:
-        """A trigger that caught its cancellation still runs: log that, and cancel it again."""
+        """Log that a trigger caught its cancellation and still runs, and cancel it again."""
         if not task.done():
             logger.warning("%s was told to stop and still runs: it must not catch CancelledError", execution.title)
             task.cancel()
 
     def _blocked(self, task: asyncio.Task[Any] | None, frame: FrameType) -> None:
-        """Called in the thread of the watch."""
+        """Called in the watch thread."""
         execution = self._executions.get(task) if task is not None else None
         if execution is not None and (message := execution.log_blocked_loop(frame)) is not None:
             logger.warning("%s", message)

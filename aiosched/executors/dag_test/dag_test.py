@@ -1,10 +1,9 @@
 """`dag.test()`: one run of a DAG in this process, without a database.
 
-The same pure evaluation decides as in the scheduler, the inline executor runs what is
-ready: `async def` tasks at the same time, plain functions one after the other. Pools and
-limits do not apply. Nothing waits: a retry is due at once, a task that asks to be called
-again is called after a short pause. Only what a deferred task waits for takes its time, as
-does its timeout. Source: the semantics reference, section 33.3.
+The scheduler's pure evaluation makes the decisions, and the inline executor runs ready tasks: `async def` tasks
+concurrently, plain functions one after the other. Pools and limits do not apply. Nothing waits: a retry is due at once,
+and a rescheduled task is called again after a short pause. Only triggers of deferred tasks, and their timeouts, take
+their real time. Source: the semantics reference, section 33.3.
 """
 
 from __future__ import annotations
@@ -54,12 +53,12 @@ _MAX_XCOM_BYTES: Final = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class TestTask:
-    """What became of a task instance. `reason` says in one line why it did not succeed; `details` is a traceback."""
+    """The outcome of a task instance. `reason` says in one line why it did not succeed; `details` is a traceback."""
 
-    __test__: ClassVar[bool] = False  # not one of pytest's
+    __test__: ClassVar[bool] = False  # not a pytest class
 
     task_id: str
-    map_index: int  # -1 for a task that is not mapped
+    map_index: int  # -1 for an unmapped task
     state: TaskState
     try_number: int
     reason: str | None = None
@@ -68,7 +67,7 @@ class TestTask:
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """What became of a run. `tasks` in the DAG's order; `xcoms` by task id and key (of a mapped task a list)."""
+    """The outcome of a run. `tasks` in the DAG's order; `xcoms` by task id and key (a list for a mapped task)."""
 
     __test__: ClassVar[bool] = False
 
@@ -95,13 +94,12 @@ async def run_dag_test(
     clock: Clock | None = None,
     pause: float = 0.1,
 ) -> TestRun:
-    """Run `dag` once and say what became of every task; failing tasks do not raise.
+    """Run `dag` once and return the outcome of every task; failing tasks do not raise.
 
-    `logical_date` (aware) is now if not given. `conf` gives values of params, too. A task
-    in `mocks` does not run: it succeeds and returns that value (a branch follows it).
-    `only_task` runs one task as if nothing were upstream of it. `pause` is the wait in
-    seconds before a rescheduled task is called again. Raises DagError for a DAG that cannot
-    run, ParamError for params that break their schema, NotFound for an unknown task id.
+    `logical_date` (aware) defaults to now. `conf` also sets values of params. A task in `mocks` does not run: it
+    succeeds and returns that value (a branch follows it). `only_task` runs one task as if it had no upstream tasks.
+    `pause` is the wait in seconds before a rescheduled task is called again. Raises DagError for a DAG that cannot run,
+    ParamError for params that break their schema, NotFound for an unknown task id.
     """
     spec = dag.to_spec()
     graph = Graph(spec)
@@ -139,19 +137,19 @@ async def run_dag_test(
     )
     chosen = tasks_of_run(spec, planned) if only_task is None else (graph.index[only_task],)
     board = Board(graph, run, new_instances(graph, chosen), info=info)
-    board.set_past(Past())  # nothing before
+    board.set_past(Past())  # no earlier runs
     played = await _Player(dag, board, mocked, clock, pause).play()
-    if only_task is not None and any(task.state in FAILURES for task in played.tasks):  # it need not be a leaf
+    if only_task is not None and any(task.state in FAILURES for task in played.tasks):  # the task may not be a leaf
         return replace(played, state=RunState.FAILED)
     return played
 
 
 class _Player:
-    """Moves a board until its run is done."""
+    """Advances a board until its run has ended."""
 
     def __init__(self, dag: DAG, board: Board, mocks: Mapping[str, Any], clock: Clock, pause: float) -> None:
         self._dag, self._board, self._mocks, self._clock, self._pause = dag, board, mocks, clock, pause
-        self._ahead = timedelta()  # how much waiting was skipped
+        self._ahead = timedelta()  # the total of skipped waiting time
         self._memory = Memory(self._states, dag_id=dag.dag_id, run_id=board.run.run_id)
         self._executor = InlineExecutor({dag.dag_id: dag}, slots=1, kill_after=1.0)
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
@@ -159,7 +157,7 @@ class _Player:
         self._waiting = 0  # triggers
         self._callbacks = self._last_callback = 0
         self._timers: list[tuple[datetime, Instance]] = []
-        self._deadlines: list[tuple[datetime, datetime, Instance]] = []  # of deferrals: by the clock, by `_now`
+        self._deadlines: list[tuple[datetime, datetime, Instance]] = []  # of deferrals: by the clock and by `_now`
         self._details: dict[Instance, str | None] = {}
 
     def _states(self) -> list[tuple[str, int, str | None]]:
@@ -188,7 +186,7 @@ class _Player:
                 elif self._waiting:
                     await self._take_reports()
                 else:
-                    raise AioschedError(f"The run of {self._dag.dag_id!r} stands still: this is a bug in aiosched.")
+                    raise AioschedError(f"The run of {self._dag.dag_id!r} is stuck: this is a bug in aiosched.")
             while self._callbacks:
                 self._apply(await self._reports.get())
         finally:
@@ -196,7 +194,7 @@ class _Player:
         return self._result()
 
     async def _act(self, effects: Effects) -> list[Report]:
-        """Do what the board's decisions ask for; returns the reports of mocked tasks."""
+        """Carry out the board's decisions; returns the reports of mocked tasks."""
         board = self._board
         for instance in [i for i in effects.ready if board.begins_deferred(i) and self._task_id(i) not in self._mocks]:
             board.defer(instance, self._now())
@@ -256,7 +254,7 @@ class _Player:
             self._executor.submit([attempt])
 
     async def _take_reports(self) -> None:
-        """Wait for a report, or until a deferred task has waited as long as it wanted to; take all there are."""
+        """Wait for a report or until a deferred task times out; returns all available reports."""
         until = min((until for until, _, _ in self._deadlines), default=None)
         seconds = None if until is None else max(0.0, (until - self._clock.now()).total_seconds())
         try:
@@ -316,7 +314,7 @@ class _Player:
             )
             index, limit = attempt.key.map_index, defaults().max_map_length
             length = map_length(value, task, index, limit) if is_mapped_over(task) else None
-        except Exception as error:  # a mocked value that the task could not have returned
+        except Exception as error:  # a mocked value that the task could not return
             reason = f"mocked: {reason_of(error)}"
             return Report(
                 key=attempt.key, outcome=Outcome.FAILED, at=at, reason=reason, details=details_of(error), fail_now=True

@@ -1,6 +1,6 @@
-"""What the template fields of an attempt become, without running it: for `aiosched tasks render`.
+"""Renders the template fields of an attempt without running it: for `aiosched tasks render`.
 
-Values are for people: secrets are `***`, what is not plain data is shown as its `repr`.
+Values are for display: secrets are `***`, and objects that are not plain data appear as their `repr`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 async def rendered_fields(dag: DAG, attempt: Attempt, services: TaskServices) -> dict[str, Any]:
-    """The template fields of the attempt's task by name, rendered as the attempt would see them.
+    """The template fields of the attempt's task by name, rendered as in the attempt.
 
     Raises NotFound for a task that `dag` does not have, TemplateError naming field and name.
     """
@@ -34,7 +34,7 @@ async def rendered_fields(dag: DAG, attempt: Attempt, services: TaskServices) ->
     context = build_context(task, ti, attempt, dag)
     with current_context(context):
         await ti.prefetch(task.xcom_references(ti.map_index))
-        operator = await asyncio.to_thread(task.render, context)  # it may ask the database: not on this loop
+        operator = await asyncio.to_thread(task.render, context)  # it may query the database: not on this loop
     return {name: secrets.redact_value(_plain(getattr(operator, name, None)), name) for name in task.template_fields}
 
 

@@ -1,8 +1,7 @@
-"""What tasks get from `dag.test()` where a scheduler would answer: XComs and services in memory.
+"""In-memory XComs and services for `dag.test()`, instead of a scheduler.
 
-There are no other DAGs. So that a DAG that waits for others can be tried alone, those count as
-done: a DAG that it triggers has succeeded at once, and so has every run and task of another DAG
-that it asks about. Each time that happens it is logged.
+There are no other DAGs. So that a DAG that waits for others can be tested alone, those count as successful: a DAG that
+it triggers succeeds at once, and so does every run and task of another DAG that it queries. Each such case is logged.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Memory:
         self._states, self._dag_id, self._run_id = states, dag_id, run_id
 
     def forget(self, task_id: str, map_index: int) -> None:
-        """Drop what an instance has pushed: its next try begins."""
+        """Drop the XComs of an instance whose next try begins."""
         for (owner, _), values in self.values.items():
             if owner == task_id:
                 values.pop(map_index, None)
@@ -67,12 +66,12 @@ class Memory:
         return {"run_id": args["run_id"]}
 
     async def run_state(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """A run of another DAG counts as successful; this one runs."""
+        """A run of another DAG counts as successful; this run is running."""
         state = "running" if self._is_ours(args) else "success"
         return {"dag_exists": True, "run": {"run_id": args.get("run_id") or self._run_id, "state": state}}
 
     async def task_states(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Tasks of another DAG count as successful; those of this run are as they are."""
+        """Tasks of another DAG count as successful; those of this run have their real states."""
         task_ids = list(args.get("task_ids") or ())
         run = await self.run_state(args)
         if self._is_ours(args):
@@ -83,7 +82,7 @@ class Memory:
         return {**run, "unknown": [], "tasks": tasks}
 
     async def variable(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Variables are those of the environment, and what the run itself has set."""
+        """Variables come from the environment, or were set by the run itself."""
         if "set" in args:
             self._variables[args["set"]] = args["value"]
         elif "delete" in args and self._variables.pop(args["delete"], None) is None:
@@ -91,19 +90,19 @@ class Memory:
         return {"value": self._variables.get(args.get("get", "")), "database": False}
 
     async def connection(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Connections are those of the environment."""
+        """Connections come from the environment."""
         return {"value": None, "database": False}
 
     async def check_assets(self, args: Mapping[str, Any]) -> dict[str, str]:
-        """Every asset counts as active."""
+        """All assets count as active."""
         return {uri: uri for uri in args["uris"]}
 
     async def asset_events(self, args: Mapping[str, Any]) -> list[Any]:
-        """There have been no events."""
+        """There are no events."""
         return []
 
     async def previous_success(self, args: Mapping[str, Any]) -> None:
-        """There is no run before."""
+        """There is no earlier run."""
 
     def _is_ours(self, args: Mapping[str, Any]) -> bool:
         if args["dag_id"] == self._dag_id:

@@ -1,10 +1,10 @@
 """The inline executor: attempts run in the scheduler's own process.
 
-`async def` tasks are asyncio tasks on the caller's loop, plain functions run in a bounded
-set of threads. The process is the host's: nothing of it is redirected (logs.py says
-what is captured), no signal handler is set, nothing is forked. This has its price: a thread cannot be killed, so a
-plain function that must stop gets its `on_kill`, is reported after its grace period, and keeps its slot until it ends
-by itself. The commands of operators end with their attempts, also when the host is killed (host_guard.py).
+`async def` tasks are asyncio tasks on the caller's loop, plain functions run in a bounded set of threads. The process
+belongs to the host: no output is redirected (see logs.py for what is captured), no signal handler is set, no process is
+forked. This has a cost: a thread cannot be killed, so a plain function that must stop gets its `on_kill`, is reported
+after its grace period, and keeps its slot until it ends by itself. The commands of operators end with their attempts,
+even if the host is killed (host_guard.py).
 """
 
 from __future__ import annotations
@@ -54,10 +54,11 @@ _ON_REQUEST: Final = "was stopped on request"
 
 
 class InlineExecutor:
-    """See the module. Implements the Executor protocol.
+    """Runs attempts in this process.
 
-    `dags` says which DAGs this process knows: by id, by a function of the id that gives
-    None for an unknown one, or by a DagSource that blocks while it loads (FileDags). Times in seconds, sizes in bytes.
+    Implements the Executor protocol. `dags` are the DAGs known to this process: a mapping by id, a function that
+    returns None for an unknown id, or a DagSource that blocks while it loads (FileDags). Times in seconds, sizes in
+    bytes.
     """
 
     name = "inline"
@@ -75,7 +76,7 @@ class InlineExecutor:
         cleanup_time: float = 60.0,
         kill_after: float = 5.0,
     ) -> None:
-        self.lease_deadline = LeaseDeadline()  # the lease thread writes there until when the lease lasts
+        self.lease_deadline = LeaseDeadline()  # the lease thread writes the lease's end there
         self._guard = HostGuard(self.lease_deadline)
         self._dags: DagSource = RegisteredDags(dags) if isinstance(dags, Mapping) or callable(dags) else dags
         self._dags_for_loop = InBackground(self._dags)
@@ -88,13 +89,13 @@ class InlineExecutor:
             max_log_bytes=max_log_bytes,
             max_map_length=max_map_length,
         )
-        self._running: dict[AttemptKey, Execution] = {}  # accepted and not yet reported
+        self._running: dict[AttemptKey, Execution] = {}  # accepted but not yet reported
         self._tasks: dict[AttemptKey, asyncio.Task[None]] = {}  # of async attempts
         self._strays: set[asyncio.Task[None]] = set()  # given up, still running
-        self._begun: set[AttemptKey] = set()  # plain attempts that have a thread
+        self._begun: set[AttemptKey] = set()  # plain attempts in a thread
         self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}
-        self._busy = 0  # slots taken: waiting, running, or given up and still in their thread
+        self._busy = 0  # used slots: waiting, running, or given up but still in a thread
         self._stopping = False
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -102,26 +103,26 @@ class InlineExecutor:
 
     @property
     def pid(self) -> int:
-        """The process that everything runs in: this one."""
+        """The process of all attempts: this one."""
         return self._surroundings.pid
 
     @property
     def slots(self) -> int:
-        """Plain-function attempts it runs at a time."""
+        """The number of plain-function attempts it runs at a time."""
         return self._slots
 
     @property
     def open_slots(self) -> int:
-        """How many more plain-function attempts it takes."""
+        """How many more plain-function attempts it accepts."""
         return 0 if self._stopping else max(0, self._slots - self._busy)
 
     @property
     def open_async_slots(self) -> int:
-        """How many more `async def` attempts it takes."""
+        """How many more `async def` attempts it accepts."""
         return 0 if self._stopping else max(0, self._async_slots - len(self._tasks) - len(self._strays))
 
     async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
-        """Get ready on the caller's loop."""
+        """Start on the caller's loop."""
         self._loop = asyncio.get_running_loop()
         self._report, self._services = report, services
         self._blocking_services = BlockingServices(self._loop, services)
@@ -133,7 +134,7 @@ class InlineExecutor:
         self._started = True
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
-        """Take the attempts and start them, in order, in the next turn of the loop or when a thread is free."""
+        """Accept the attempts and start them, in order, in the next loop iteration or when a thread is free."""
         for attempt in attempts:
             if self._stopping:
                 report = _final(attempt.key, Outcome.LOST, _STOPPED, self._surroundings)
@@ -157,7 +158,7 @@ class InlineExecutor:
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         """Ask an attempt to stop and return at once; its report (FAILED) follows within `grace` seconds.
 
-        One that does not stop is given up: it is reported, and still runs in this process.
+        An attempt that does not stop is given up: it is reported, but still runs in this process.
         """
         if self._triggers.stop(attempt, kill=True):
             self._report(_final(attempt, Outcome.FAILED, _ON_REQUEST, self._surroundings))
@@ -165,19 +166,19 @@ class InlineExecutor:
             self._stop_attempt(attempt, grace, Outcome.FAILED, _ON_REQUEST)
 
     def forget(self, triggers: Sequence[AttemptKey]) -> None:
-        """Stop triggers that wait elsewhere from now on."""
+        """Stop triggers that now wait elsewhere."""
         for key in triggers:
             self._triggers.stop(key, kill=False)
 
     async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        """None: they died with their process."""
+        """Adopts none: the attempts died with their process."""
         return []
 
     async def stop(self, grace: float) -> None:
-        """Wait up to `grace` seconds for what runs, then cancel it, then give up what still runs.
+        """Wait up to `grace` seconds for running attempts, then cancel them, then give up those that still run.
 
-        What had to be stopped is reported as LOST: it costs no retry. Calling it again
-        with a shorter grace hurries a stop that is under way.
+        Stopped attempts are reported as LOST: this uses no retry. A second call with a shorter grace shortens a stop in
+        progress.
         """
         self._stopping = True
         if self._started:
@@ -295,7 +296,7 @@ class InlineExecutor:
         self._timers[key] = self._loop.call_later(seconds + patience, self._overdue, execution, seconds)
 
     def _overdue(self, execution: Execution, seconds: float) -> None:
-        """An attempt exceeded its time and cannot be interrupted: conclude it apart from its thread or task."""
+        """Conclude an uninterruptible attempt that exceeded its timeout, independently of its thread or task."""
         if self._running.get(execution.attempt.key) is not execution:
             return
         self._let_go(execution)
@@ -319,7 +320,7 @@ class InlineExecutor:
         if self._running.get(key) is not execution:
             return
         if (task := self._tasks.get(key)) is not None:
-            task.cancel()  # once more: a command that waits for its end is killed
+            task.cancel()  # again: a command that waits for its end is killed
         self._let_go(execution)
         log.warning("task %s.%s does not stop and still runs", execution.attempt.run.dag_id, execution.attempt.task_id)
         self._verdicts.pop(key, None)
@@ -333,13 +334,13 @@ class InlineExecutor:
 
 
 def _has_begun(task: asyncio.Task[None]) -> bool:
-    """Whether the loop has started it: cancelled before that, its coroutine never runs and reports nothing."""
+    """Whether the loop has started it: if cancelled before that, its coroutine never runs and reports nothing."""
     coroutine = task.get_coro()
     return not isinstance(coroutine, Driven) or coroutine.begun
 
 
 class RegisteredDags:
-    """The DAGs that this process was given, by id."""
+    """The DAGs registered in this process, by id."""
 
     def __init__(self, dags: Mapping[str, DAG] | Callable[[str], DAG | None]) -> None:
         self._known = dags if isinstance(dags, Mapping) else None
@@ -350,7 +351,7 @@ class RegisteredDags:
         return self._find(run.dag_id)
 
     async def load(self, run: RunInfo) -> DAG:
-        """There is nowhere to load it from: raises DagUnavailable."""
+        """Raises DagUnavailable: there is no file to load it from."""
         names = sorted(self._known) if self._known is not None else []
         known = f" (it knows {', '.join(names[:20])}{' …' if len(names) > 20 else ''})" if names else ""
         raise DagUnavailable(
@@ -359,11 +360,11 @@ class RegisteredDags:
         )
 
     def forget(self, run: RunInfo) -> None:
-        """What this process was given stays as it is."""
+        """Does nothing: registered DAGs do not change."""
 
 
 class BlockingServices:
-    """The services of a loop for code in another thread: its coroutines block and never suspend."""
+    """A loop's services for code in another thread: its coroutines block and never suspend."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, services: TaskServices) -> None:
         self._loop, self._services = loop, services

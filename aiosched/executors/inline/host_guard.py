@@ -1,4 +1,4 @@
-"""The host's side of the guard beside it: what ends the commands of its tasks when the host is killed."""
+"""The host's side of its guard process, which ends the commands of its tasks when the host is killed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from aiosched import leftovers
 from aiosched.core.values.masking import KEY_VARIABLES
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 
-_PATIENCE: Final = 5.0  # seconds in which it must have ended
+_PATIENCE: Final = 5.0  # seconds for the guard to end
 
 
 class HostGuard:
-    """A guard process for the commands that this process starts itself. It is started by the first one.
+    """A guard process for the commands that this process starts itself.
 
-    Implements CommandGuard. `lease_deadline`: until when the host may be taken to live. Safe in several threads.
+    It is started with the first command. Implements CommandGuard. `lease_deadline`: until when the host is considered
+    alive. Thread-safe.
     """
 
     def __init__(self, lease_deadline: LeaseDeadline) -> None:
@@ -31,25 +32,25 @@ class HostGuard:
         self._line: socket.socket | None = None
 
     def stand(self) -> None:
-        """Start the guard if there is none. Raises OSError when no process can be started."""
+        """Start the guard if there is none. Raises OSError if no process can be started."""
         with self._changing:
             if self._process is None or self._process.poll() is not None:
                 self._start()
 
     def begun(self, group: int) -> None:
-        """A command runs, in a process group of its own."""
+        """Register a running command, which has its own process group."""
         with self._changing:
             self._groups.add(group)
             self._send(f"+{group}\n")
 
     def ended(self, group: int) -> None:
-        """That command has ended."""
+        """Unregister a command that has ended."""
         with self._changing:
             self._groups.discard(group)
             self._send(f"-{group}\n")
 
     def close(self) -> None:
-        """Have the guard end what is left, and itself. Blocks."""
+        """Make the guard end the remaining commands and exit. Blocks."""
         with self._changing:
             process, self._process = self._process, None
             if self._line is not None:

@@ -22,9 +22,9 @@ ELSEWHERE: Final = "goes on elsewhere"
 async def run_attempt(attempt: Attempt, services: TaskServices, dags: DagSource, surroundings: Surroundings) -> Report:
     """Run a try, a trigger or a callback and return its one final report.
 
-    What is `async def` runs on this loop, a plain function in a thread. Never raises for what user code
-    does. Cancel it to stop the attempt: it is LOST then, and a plain function still runs in its thread,
-    since that cannot be ended. `task.cancel(ELSEWHERE)` stops a trigger without its `on_kill`.
+    `async def` code runs on this loop, a plain function in a thread. Never raises errors of user code. Cancel it to
+    stop the attempt, which is then LOST; a plain function still runs in its thread, since a thread cannot be ended.
+    `task.cancel(ELSEWHERE)` stops a trigger without its `on_kill`.
     """
     loop = asyncio.get_running_loop()
     TaskLoggerCapture.begin()

@@ -1,7 +1,7 @@
 """Threads for plain functions in the host's process.
 
-Daemon threads with a queue, and not a ThreadPoolExecutor: that one makes the interpreter
-wait at its exit for a task that never ends.
+Daemon threads with a queue instead of a ThreadPoolExecutor, which makes the interpreter wait at exit for tasks that
+never end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DaemonThreads:
         self._jobs.put(job)
 
     def close(self) -> None:
-        """Let idle threads end; a busy one ends after its job."""
+        """End idle threads; a busy thread ends after its job."""
         for _ in range(self._started):
             self._jobs.put(None)
 
@@ -41,5 +41,5 @@ class DaemonThreads:
 
 
 def run_aside(job: Job) -> None:
-    """Run `job` in a daemon thread of its own."""
+    """Run `job` in a new daemon thread."""
     threading.Thread(target=job, name="aiosched-aside", daemon=True).start()

@@ -1,6 +1,6 @@
-"""Which worker gets which attempt: one that has loaded the attempt's DAG file, where there is one.
+"""Assigns attempts to workers: preferably to one that has loaded the attempt's DAG file.
 
-Importing a DAG file costs a worker as much as running many small tasks of it. Pure.
+Importing a DAG file takes a worker as long as running many of its small tasks. Pure.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from typing import Final, Protocol, TypeVar
 
 from aiosched.core.values.messages import Attempt
 
-LOOK_AHEAD: Final = 16  # attempts in line that are searched for a DAG file that the worker has loaded
-PATIENCE: Final = 0.05  # seconds that an attempt may wait for a worker that knows its file while another is free
-_WORTH: Final = 2.0  # ... or, if that is longer, as long as importing the file so many times
-_LONG: Final = 1.0  # seconds: attempts that take longer count as such
-_FILES: Final = 10_000  # of which times are known
-LONGEST_LINE: Final = 64  # attempts that a worker has, the one that it runs included
+LOOK_AHEAD: Final = 16  # queued attempts that are searched for a DAG file loaded by the worker
+PATIENCE: Final = 0.05  # seconds that an attempt can wait for a worker with its file while another one is free
+_WORTH: Final = 2.0  # ... or this many import times of the file, if that is longer
+_LONG: Final = 1.0  # seconds: longer attempts count as this long
+_FILES: Final = 10_000  # number of files with known times
+LONGEST_LINE: Final = 64  # attempts of a worker, including the running one
 
 FileKey = tuple[str | None, str | None]  # a DAG file and its source hash
 
 
 class HasFiles(Protocol):
-    """What is needed of a worker."""
+    """A worker with loaded files."""
 
     files: set[FileKey]
 
 
 class HasLine(HasFiles, Protocol):
-    """What is needed of a worker behind whose attempt others may wait."""
+    """A worker in whose line attempts can wait."""
 
-    head_since: float  # when it began what it runs
+    head_since: float  # start time of the running attempt
 
     @property
     def attempts(self) -> Sized:
-        """What it runs and what waits behind that."""
+        """The running attempt and those that wait in its line."""
         ...
 
 
@@ -47,9 +47,9 @@ def file_of(attempt: Attempt) -> FileKey:
 
 
 class FileTimes:
-    """How long attempts of each DAG file take, and its import: seconds, as they were lately.
+    """Recent durations of the attempts of each DAG file, and of its import, in seconds.
 
-    What is not known of a file is taken to be as it is of others.
+    Files without known times use the averages of others.
     """
 
     def __init__(self) -> None:
@@ -57,21 +57,21 @@ class FileTimes:
         self._imports: dict[FileKey | None, float] = {}
 
     def observe(self, file: FileKey, run: float, imported: float) -> None:
-        """An attempt took `run` seconds, and `imported` seconds more for its file (0 when that was loaded)."""
+        """Record that an attempt took `run` seconds, plus `imported` seconds for its file (0 if it was loaded)."""
         self._learn(self._runs, file, min(run, _LONG))
         if imported:
             self._learn(self._imports, file, imported)
 
     def run(self, file: FileKey) -> float:
-        """How long one attempt is expected to take; long when nothing is known."""
+        """The expected duration of one attempt; long if nothing is known."""
         return self._runs.get(file) or self._runs.get(None, _LONG)
 
     def imports(self, file: FileKey) -> float:
-        """How long an attempt may be expected to wait, rather than have one more worker import its file."""
+        """The longest expected wait of an attempt before another worker imports its file instead."""
         return _WORTH * (self._imports.get(file) or self._imports.get(None, 0.0))
 
     def patience(self, file: FileKey) -> float:
-        """How long it waits while another worker is free, whatever was expected."""
+        """The longest real wait while another worker is free, regardless of expectations."""
         return max(PATIENCE, self.imports(file))
 
     @staticmethod
@@ -84,10 +84,9 @@ class FileTimes:
 
 
 def match(idle: Sequence[HasFiles], backlog: Iterable[Attempt], passed_over: int) -> tuple[int, int]:
-    """The positions of an idle worker (the last used one stands last) and of its next attempt.
+    """The positions of an idle worker (the most recently used is last) and of its next attempt.
 
-    The first in line goes to any worker when none near the front fits better, and when it
-    was `passed_over` too often.
+    The first attempt goes to any worker if no attempt near the front fits better, or if it was `passed_over` too often.
     """
     look_ahead = LOOK_AHEAD if passed_over < LOOK_AHEAD else 1
     for position, attempt in enumerate(itertools.islice(backlog, look_ahead)):
@@ -101,8 +100,8 @@ def match(idle: Sequence[HasFiles], backlog: Iterable[Attempt], passed_over: int
 def behind(workers: Iterable[Lined], attempt: Attempt, times: FileTimes, *, free: bool, now: float) -> Lined | None:
     """The worker in whose line an attempt should wait; None if it should not wait in a line.
 
-    That is the shortest line of those that know its file, or, when no worker is `free`, of all, if the line
-    is expected to pass before patience ends. An idle worker that knows the file is better than any line.
+    It is the shortest line among workers with its file, or among all if no worker is `free`, if the expected wait is
+    within the limit. An idle worker with the file is better than any line.
     """
     file = file_of(attempt)
     patience = times.patience(file)

@@ -1,7 +1,6 @@
-"""Workers for coroutines whose event loop is blocked: found, named and counted; they get no new attempts.
+"""Detects, reports and counts async workers with a blocked event loop; they get no new attempts.
 
-One task that calls `time.sleep` stops all others in its worker. None of them is ended: the loop may run again in a
-moment.
+One task that calls `time.sleep` stops all others in its worker. They are not ended: the loop may run again in a moment.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 NOTICED: Final = 1.0  # seconds without a heartbeat after which a loop counts as blocked
 MOST_SHOWN: Final = 1000  # attempts of one worker
-_MOST_BLOCKED: Final = 4  # workers that are blocked, beside which others are started
+_MOST_BLOCKED: Final = 4  # blocked workers for which additional ones are started
 
 
 @dataclass(slots=True)
@@ -29,15 +28,15 @@ class Blockage:
     """A blocked loop. `since`: monotonic second of its last heartbeat."""
 
     since: float
-    by: AttemptKey | None = None  # None: not known (yet)
-    who: str = "a task"  # the same, for people
+    by: AttemptKey | None = None  # None: not known yet
+    who: str = "a task"  # the same, for display
     where: str = ""
 
 
 class BlockedLoops:
-    """Checks those of `workers` (by their numbers) in which coroutines run, four times a second while there are any.
+    """Checks those of `workers` (by number) that run coroutines, four times a second while there are any.
 
-    One that is blocked for longer than `limit` seconds gets no new attempts.
+    A worker blocked for longer than `limit` seconds gets no new attempts.
     """
 
     def __init__(self, workers: Mapping[int, WorkerLink], *, limit: float) -> None:
@@ -48,9 +47,9 @@ class BlockedLoops:
         self.total = 0  # how often a loop was blocked
 
     def choose(self, workers: Sequence[WorkerLink], processes: int) -> WorkerLink | None:
-        """Which of the workers gets the next attempt; None: another one is to be started.
+        """The worker for the next attempt; None if another one is to be started.
 
-        There are as many as `processes`, and others beside those that are blocked, but not without limit.
+        There are up to `processes` workers, plus a limited number of replacements for blocked ones.
         """
         if self._timer is None:
             self._timer = self._loop.call_later(PERIOD, self._check)
@@ -70,7 +69,7 @@ class BlockedLoops:
         return blockage is None or time.monotonic() - blockage.since < self._limit
 
     def figures(self) -> list[dict[str, Any]]:
-        """As figures: which attempts are blocked since when (seconds since 1970), by whom and where."""
+        """Metrics: which attempts are blocked, since when (seconds since 1970), by which attempt and where."""
         behind = time.time() - time.monotonic()
         return [
             {

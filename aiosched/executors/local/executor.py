@@ -3,12 +3,11 @@
     scheduler ── guard ── forkserver ── workers      guard.py, forkserver.py, forkserver_client.py
         └───────────── a socket each ──────┘         worker_link.py; worker/
 
-Plain functions run one to a process at a time, `async def` tasks many to a process. Lives
-here: what becomes of an attempt, and what the end of a process means for its attempts.
-Does not live here: which worker gets which plain function (queueing.py).
-What the end of an attempt's process means (the semantics reference, section 22.2, and
-decision 17): a crash while one task alone ran is an ordinary failure of that task; what
-died without a fault of its own is lost; what had not begun goes to another worker.
+Plain functions run one to a process at a time, `async def` tasks many to a process. Lives here: the fate of attempts,
+including when their process ends. Does not live here: assigning plain functions to workers (queueing.py). When an
+attempt's process ends (the semantics reference, section 22.2, and decision 17): a crash while a single task ran is an
+ordinary failure of that task; attempts that died through no fault of their own are lost; attempts that had not begun go
+to another worker.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ __all__ = ["LocalExecutor", "LocalOptions"]
 
 log = logging.getLogger(__name__)
 
-_MOST_FAILED_STARTS: Final = 3  # in a row, before waiting attempts are given back as lost
+_MOST_FAILED_STARTS: Final = 3  # consecutive failures before waiting attempts are reported as lost
 _STOPPED: Final = "the scheduler stopped"
 _ON_REQUEST: Final = "was stopped on request"
-_PATIENCE: Final = 0.5  # seconds to read the last messages of a dead worker, when a child of it holds the socket open
+_PATIENCE: Final = 0.5  # seconds to read the last messages of a dead worker whose child holds the socket open
 
 
 class LocalExecutor:
-    """See the module. Implements the Executor protocol; everything happens on the loop that `start` ran on."""
+    """Runs attempts in worker processes. Implements the Executor protocol; runs on the event loop of `start`."""
 
     name = "local"
 
@@ -79,41 +78,41 @@ class LocalExecutor:
             max_growth_bytes=options.max_growth_bytes,
         )
         self._hostname = socket.gethostname()
-        self._links: dict[int, WorkerLink] = {}  # every worker whose end has not been dealt with
+        self._links: dict[int, WorkerLink] = {}  # all workers whose end has not been handled
         self._forkserver: ForkserverClient | None = None
-        self.lease_deadline = LeaseDeadline()  # the lease thread writes there until when the lease lasts
-        self._where: dict[AttemptKey, WorkerLink] = {}  # sent, not yet reported
-        self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # what an attempt told to stop will be reported as
+        self.lease_deadline = LeaseDeadline()  # the lease thread writes the lease's end there
+        self._where: dict[AttemptKey, WorkerLink] = {}  # sent but not yet reported
+        self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # the future report of an attempt told to stop
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
         self._kills: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those told to stop
         self._connecting: set[asyncio.Task[None]] = set()
-        self._endings: set[asyncio.Task[str]] = set()  # of forkservers that are gone
+        self._endings: set[asyncio.Task[str]] = set()  # of ended forkservers
         self._async_running = 0
         self._last_number = 0
         self._failed_starts = 0
         self._started = self._stopping = False
-        self._quiet = asyncio.Event()  # nothing accepted is unreported
+        self._quiet = asyncio.Event()  # all accepted attempts are reported
         self._quiet.set()
 
     @property
     def slots(self) -> int:
-        """Plain-function attempts it runs at a time."""
+        """The number of plain-function attempts it runs at a time."""
         return self._slots
 
     @property
     def open_slots(self) -> int:
-        """Free slots, and as many more as end in a moment at the present pace (see Throughput)."""
+        """Free slots, plus those expected to become free in a moment at the current rate (see Throughput)."""
         return 0 if self._stopping else self._queue.room
 
     @property
     def open_async_slots(self) -> int:
-        """How many more `async def` attempts it takes; with isolation "fresh" they take ordinary slots."""
+        """How many more `async def` attempts it accepts; with isolation "fresh" they use ordinary slots."""
         if self._fresh:
             return self.open_slots
         return 0 if self._stopping else max(0, self._options.async_slots - self._async_running)
 
     async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
-        """Start the forkserver; workers are forked when there is work for them."""
+        """Start the forkserver; workers are forked on demand."""
         self._loop = asyncio.get_running_loop()
         self._report, self._answers = report, QuestionAnswers(services)
         self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
@@ -126,7 +125,7 @@ class LocalExecutor:
         self._started = True
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
-        """Take the attempts, in order; those that find no free worker wait."""
+        """Accept the attempts, in order; those without a free worker wait."""
         for attempt in attempts:
             if self._stopping:
                 self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.LOST, _STOPPED))
@@ -144,8 +143,8 @@ class LocalExecutor:
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         """Ask an attempt to stop and return at once; its report (FAILED) follows within about `grace` seconds.
 
-        An `async def` attempt that ignores its cancellation is killed with its whole worker:
-        the other attempts in that worker are then lost.
+        An `async def` attempt that ignores its cancellation is killed with its worker: the other attempts in that
+        worker are then lost.
         """
         if not self._triggers.cancel(attempt, _ON_REQUEST):
             self._stop_attempt(attempt, grace, Outcome.FAILED, _ON_REQUEST)
@@ -155,14 +154,14 @@ class LocalExecutor:
         self._triggers.forget(triggers)
 
     async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        """None: worker processes die with their scheduler."""
+        """Adopts none: worker processes die with their scheduler."""
         return []
 
     async def stop(self, grace: float) -> None:
-        """Wait up to `grace` seconds for what runs, then TERM or cancel it, then KILL; ends all processes.
+        """Wait up to `grace` seconds for running attempts, then TERM or cancel, then KILL; ends all processes.
 
-        What had not begun, and what had to be stopped, is reported as LOST: it costs no
-        retry. Calling it again with a shorter grace hurries a stop that is under way.
+        Attempts that had not begun or had to be stopped are reported as LOST: this uses no retry. A second call with a
+        shorter grace shortens a stop in progress.
         """
         self._stopping = True
         if not self._started:
@@ -188,7 +187,7 @@ class LocalExecutor:
         return self.blocked_loops.choose(links, self._async_workers) or self.spawn(is_async=True)
 
     def spawn(self, *, is_async: bool, watches: bool = False) -> WorkerLink:
-        """Start a worker. One that cannot be started is dealt with in the next turn of the loop."""
+        """Start a worker. A failure to start is handled in the next loop iteration."""
         self._last_number += 1
         link = WorkerLink(self._last_number, is_async=is_async, watches=watches, listener=self)
         self._links[link.number] = link
@@ -202,7 +201,7 @@ class LocalExecutor:
                 link.claim_pipe = ClaimPipe()
                 shared = link.claim_pipe.descriptor
             ours = self._forkserver.fork(link.number, shared, is_async=is_async)
-        except OSError as error:  # no file descriptors or processes left
+        except OSError as error:  # out of file descriptors or processes
             link.exit, link.retiring = str(error), True
             self._loop.call_soon(self._judge, link)
             return link
@@ -212,14 +211,14 @@ class LocalExecutor:
         return link
 
     def begin(self, link: WorkerLink, attempt: Attempt) -> None:
-        """Send an attempt to a worker: it begins now, or stands in the worker's line."""
+        """Send an attempt to a worker: it begins now, or waits in the worker's line."""
         self._where[attempt.key] = link
         link.run(attempt)
         if link.ready and (link.is_async or len(link.attempts) == 1):
             self._began(link, attempt)
 
     def taken_back(self, attempts: Iterable[Attempt]) -> None:
-        """A worker will not run these attempts."""
+        """These attempts were taken back from a worker before they began."""
         for attempt in attempts:
             del self._where[attempt.key]
             self._starts.withdrawn(attempt.key)
@@ -234,10 +233,10 @@ class LocalExecutor:
             patience = timeout + self._options.cleanup_time
             self._timers[key] = self._loop.call_later(patience, self._overdue, key, timeout)
 
-    # Messages of workers
+    # Messages from workers
 
     def worker_ready(self, link: WorkerLink) -> None:
-        """A worker has started: what it was sent begins now, of plain functions the first one."""
+        """A worker has started: its attempts begin now; of plain functions, only the first one."""
         attempts = list(link.attempts.values())
         link.head_since = self._loop.time()
         for attempt in attempts if link.is_async else attempts[:1]:
@@ -278,18 +277,18 @@ class LocalExecutor:
         self._triggers.fired(link, fired.number, fired.report)
 
     def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None:
-        """A task in a worker wants XComs, or calls a service, or waits no longer for the answer."""
+        """A task in a worker requests XComs, calls a service, or withdraws a request."""
         self._answers.give(link, question)
 
-    # The ends of processes
+    # Ends of processes
 
     def worker_forked(self, worker: int, pid: int) -> None:
-        """A worker has its process."""
+        """A worker's process has started."""
         if (link := self._links.get(worker)) is not None:
             link.pid = pid
 
     def worker_exited(self, exited: Exited) -> None:
-        """A worker's process is gone. Its last messages may still be in the socket: they count."""
+        """A worker's process has ended. Its last messages may still be in the socket and are processed."""
         if (link := self._links.get(exited.worker)) is not None:
             link.exit = exited.reason or f"the worker process {describe_exit(exited.code)}"
             link.left = exited.left
@@ -302,30 +301,30 @@ class LocalExecutor:
         self._queue.gone(link)
         if link.exit is not None:
             self._judge(link)
-        elif link.attempts or link.triggers:  # it still runs, but cannot be reached any more
+        elif link.attempts or link.triggers:  # it still runs, but is unreachable
             self._signal(link, signal.SIGKILL)
 
     def forkserver_lost(self, ended: asyncio.Task[str]) -> None:
-        """The forkserver is gone, and all workers with it. What ran there is reported when nothing is left of it."""
+        """The forkserver has ended, with all workers. Their attempts are reported once no process is left."""
         links = list(self._links.values())
         for link in links:
             if link.pid is not None:
                 signal_group(link.pid, signal.SIGKILL)
             link.blameless = link.retiring = True
             self._queue.gone(link)
-        self._forkserver = None  # the next worker that is needed starts another one
+        self._forkserver = None  # the next worker starts another forkserver
         self._endings.add(ended)
         ended.add_done_callback(lambda ended: self._forkserver_ended(ended, links))
 
     def _forkserver_ended(self, ended: asyncio.Task[str], links: Sequence[WorkerLink]) -> None:
         self._endings.discard(ended)
-        if ended.cancelled():  # the loop ends
+        if ended.cancelled():  # the loop is shutting down
             return
         reason = ended.result()
         log.error("the process that workers are forked from %s; its workers are gone", reason)
         for link in links:
             if not link.judged:
-                link.exit = f"the forkserver {reason}, and its workers with it"
+                link.exit = f"the forkserver {reason}, along with its workers"
                 self._judge_soon(link)
 
     def _judge_soon(self, link: WorkerLink) -> None:
@@ -337,7 +336,7 @@ class LocalExecutor:
             self._loop.call_later(_PATIENCE, self._judge, link)
 
     def _judge(self, link: WorkerLink) -> None:
-        """Decide, once, what becomes of the attempts of a dead worker."""
+        """Decide, once, the outcome of a dead worker's attempts."""
         if link.judged:
             return
         link.judged = True
@@ -374,7 +373,7 @@ class LocalExecutor:
         self._queue.pump()
 
     def _note(self, attempt: Attempt, reason: str, left: str | None) -> None:
-        """The last lines of a log whose process could not write them."""
+        """Write the last lines of a log on behalf of a dead process."""
         file = AttemptLog(self._options.logs_folder, attempt, self._options.max_log_bytes)
         if left is not None:
             file.line("WARNING", "aiosched", left)
@@ -382,7 +381,7 @@ class LocalExecutor:
         file.close()
 
     def _leave(self, link: WorkerLink, key: AttemptKey, ended: Ended | None = None) -> bool:
-        """Whether the worker had the attempt; it has it no more."""
+        """Remove the attempt from the worker; returns whether the worker had it."""
         attempt = link.attempts.pop(key, None)
         if attempt is None:
             return False
@@ -461,7 +460,7 @@ class LocalExecutor:
         self._stop_attempt(key, self._options.kill_after, Outcome.FAILED, timeout_reason(seconds))
 
     def dismiss(self, link: WorkerLink) -> None:
-        """End a worker without work; one that does not end is killed."""
+        """End an idle worker; kill it if it does not end."""
         link.retiring = True
         link.close()
         self._loop.call_later(self._options.kill_after, self._make_sure, link)
@@ -487,7 +486,7 @@ class LocalExecutor:
             self._judge(link)
 
     def _report_of(self, key: AttemptKey, outcome: Outcome, reason: str, link: WorkerLink | None = None) -> Report:
-        """What the executor itself says of an attempt: its process could not."""
+        """The executor's own report about an attempt whose process could not report."""
         return Report(
             key=key,
             outcome=outcome,

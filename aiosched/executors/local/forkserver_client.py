@@ -1,4 +1,4 @@
-"""The scheduler's side of the forkserver: starts it, asks it for workers, receives their ends."""
+"""The scheduler's side of the forkserver: starts it, requests workers, receives their exits."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader
 from aiosched.scratch import remove_scratch_folders
 
 _READ = 65_536
-_PATIENCE = 5.0  # seconds in which all processes must have ended
+_PATIENCE = 5.0  # seconds for all processes to end
 
 
 class ForkserverListener(Protocol):
-    """Receives what happens. All calls come from the event loop."""
+    """Receives events of the forkserver. All calls are made on the event loop."""
 
     def worker_forked(self, worker: int, pid: int) -> None: ...
     def worker_exited(self, exited: Exited) -> None: ...
     def forkserver_lost(self, ended: asyncio.Task[str]) -> None:
-        """It is gone. `ended` says how, once nothing is left of it and of its workers."""
+        """The forkserver has ended. `ended` resolves to how it ended, once no process of it or its workers is left."""
 
 
 class ForkserverClient:
-    """One forkserver process, below a guard (guard.py). They are started by exec, so the host process never forks
-    itself, and their end is seen on a socket, so no signal handler is needed in the host."""
+    """One forkserver process, below a guard (guard.py).
+
+    They are started by exec, so the host process never forks itself, and their end is seen on a socket, so no signal
+    handler is needed in the host.
+    """
 
     def __init__(self, config: WorkerConfig, listener: ForkserverListener, lease_deadline: LeaseDeadline) -> None:
         self._listener = listener
@@ -69,11 +72,11 @@ class ForkserverClient:
 
     @property
     def pid(self) -> int:
-        """The process id of the guard, the forkserver's parent."""
+        """The pid of the guard, the forkserver's parent."""
         return self._guard.pid
 
     def fork(self, worker: int, shared: int, *, is_async: bool) -> socket.socket:
-        """Ask for a worker; returns our end of its socket at once. Its process is announced later.
+        """Request a worker; returns our end of its socket at once. Its process is announced later.
 
         `shared` is a second descriptor for the worker (see Fork).
         """
@@ -83,7 +86,7 @@ class ForkserverClient:
             if self._open:
                 socket.send_fds(self._control, [frame(Fork(worker, is_async))], [theirs.fileno(), shared])
         except OSError:
-            pass  # it is gone: the next read notices
+            pass  # the forkserver is gone: the next read detects it
         finally:
             theirs.close()
         return ours
@@ -93,7 +96,7 @@ class ForkserverClient:
         self._send(Signal(worker, signum, group))
 
     async def close(self) -> None:
-        """End it; it kills what workers are left, with all that they started."""
+        """End the forkserver; it kills the remaining workers and all their processes."""
         if self._open:
             self._shut()
             await asyncio.to_thread(self._await_end)
@@ -106,7 +109,7 @@ class ForkserverClient:
                 pass  # as above
 
     def _read(self) -> None:
-        """Read all there is: of a socket that is broken and still holds something, uvloop reports it only once."""
+        """Read all available data: uvloop reports a broken socket that still holds data only once."""
         while self._open:
             try:
                 data = self._control.recv(_READ, socket.MSG_DONTWAIT)
@@ -128,9 +131,10 @@ class ForkserverClient:
         self._listener.forkserver_lost(self._loop.create_task(asyncio.to_thread(self._await_end)))
 
     def _await_end(self) -> str:
-        """Wait for the guard, which ends all others before itself; how it ended. Blocks.
+        """Wait for the guard, which ends last; returns how the forkserver ended.
 
-        It is killed when that takes too long. What it cannot have ended, because it was killed, is found by its mark.
+        Blocks. The guard is killed if that takes too long. Processes that it then could not end are found by their
+        mark.
         """
         try:
             status = self._guard.wait(_PATIENCE)

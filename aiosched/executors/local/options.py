@@ -1,4 +1,4 @@
-"""How the local executor works."""
+"""Options of the local executor."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from aiosched.executors.attempt.start_notices import DELAY
 
 @dataclass(frozen=True, kw_only=True)
 class LocalOptions:
-    """How the local executor works. Times in seconds, sizes in bytes."""
+    """Options of the local executor. Times in seconds, sizes in bytes."""
 
     dags_folder: Path
     logs_folder: Path | None = None
-    slots: int | None = None  # plain functions at a time; None: four a core
+    slots: int | None = None  # concurrent plain functions; None: four per core
     async_slots: int = 1000
-    async_workers: int | None = None  # processes for async def tasks; None: one for every two cores
-    blocked_limit: float = 5.0  # a worker whose event loop is blocked for longer gets no more coroutines
-    isolation: str = "warm"  # or fresh: a process for each attempt
+    async_workers: int | None = None  # processes for async def tasks; None: one per two cores
+    blocked_limit: float = 5.0  # a worker whose event loop is blocked for longer gets no new coroutines
+    isolation: str = "warm"  # or fresh: a new process for each attempt
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600
     log_level: str = "INFO"
-    defaults: AuthoringDefaults = field(default_factory=AuthoringDefaults)  # of DAGs and tasks that workers load
+    defaults: AuthoringDefaults = field(default_factory=AuthoringDefaults)  # for DAGs and tasks loaded by workers
     import_timeout: float = 30.0
-    cleanup_time: float = 60.0  # from the execution timeout to TERM, for a task that does not stop by itself
-    kill_after: float = 5.0  # from TERM to KILL where no other grace is given
-    notice_delay: float = DELAY  # attempts that end sooner are not reported as started
-    idle_time: float = 60.0  # an idle worker beyond the first ends after this
+    cleanup_time: float = 60.0  # from the execution timeout to TERM, if a task does not stop by itself
+    kill_after: float = 5.0  # from TERM to KILL, unless another grace is given
+    notice_delay: float = DELAY  # starts of shorter attempts are not reported
+    idle_time: float = 60.0  # idle workers beyond the first end after this
     max_attempts: int = 50_000  # of one worker
     max_growth_bytes: int = 536_870_912  # of one worker
 
     @classmethod
     def from_settings(cls, settings: Settings) -> LocalOptions:
-        """The options that the settings ask for."""
+        """The options given by the settings."""
         core = settings.core
         return cls(
             dags_folder=core.dags_folder.absolute(),

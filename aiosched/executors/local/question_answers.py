@@ -1,4 +1,4 @@
-"""What tasks in worker processes ask of their scheduler, answered over their sockets."""
+"""Answers requests of tasks in worker processes to their scheduler, over their sockets."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 
 
 class QuestionAnswers:
-    """Asks the services, and answers each question as soon as it can, in any order.
+    """Calls the services, and answers each question as soon as possible, in any order.
 
-    A question ends with its attempt: what it asks to change is not changed any more when nobody waits for it.
+    A question ends with its attempt: changes that it requests are cancelled if the attempt has ended.
     """
 
     def __init__(self, services: TaskServices) -> None:
@@ -35,13 +35,13 @@ class QuestionAnswers:
         task.add_done_callback(lambda _: self._under_way.pop(place, None))
 
     def gone(self, link: WorkerLink) -> None:
-        """The worker is gone, and with it the attempts that asked."""
+        """The worker has ended, with the attempts that asked."""
         for place, task in self._under_way.items():
             if place[0] is link:
                 task.cancel()
 
     async def close(self) -> None:
-        """Nobody waits for answers any more."""
+        """Cancel all questions."""
         under_way = list(self._under_way.values())
         for task in under_way:
             task.cancel()
@@ -53,9 +53,9 @@ class QuestionAnswers:
                 pairs = [await self._services.get_previous_xcoms(question.run, question.refs[0])]
             else:
                 pairs = await self._services.get_xcoms(question.run, question.refs)
-        except AttemptStopped as stopped:  # no answer: the attempt that asked is about to be ended with the lease
+        except AttemptStopped as stopped:  # no answer: the asking attempt is about to be ended with the lease
             log.info("a question of a running task is not answered: it %s", stopped)
-        except Exception as error:  # the task fails with it; its retries decide what follows
+        except Exception as error:  # the task fails with this error and may be retried
             log.warning("the XComs of a running task cannot be read: %s", error)
             link.answer(question.number, [], f"XComs cannot be read: {type(error).__name__}: {error}")
         else:
@@ -67,7 +67,7 @@ class QuestionAnswers:
         except AttemptStopped as stopped:
             log.info("a question of a running task is not answered: it %s", stopped)
             return
-        except Exception as error:  # the task fails with it; its retries decide what follows
+        except Exception as error:  # the task fails with this error and may be retried
             kind = kind_of(error)
             text = str(error) if kind else f"the service {call.name!r} failed: {type(error).__name__}: {error}"
             reply = Reply(call.number, "", text, kind)

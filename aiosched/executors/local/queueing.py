@@ -1,9 +1,9 @@
-"""Plain-function attempts that wait for a worker process, and who gets which.
+"""Plain-function attempts that wait for a worker process, and their assignment to workers.
 
-An attempt waits here until a worker is free. While attempts are short, it may instead be sent to
-a worker that still runs another one, and waits in that worker's *line*: the worker that has
-loaded its DAG file, so that a file is imported by few workers, and no worker waits for the scheduler
-between two attempts. What stays in a line for too long is taken back (claim_pipe.py), and goes to any free worker.
+An attempt waits here until a worker is free. While attempts are short, it can instead be sent to a worker that still
+runs another attempt, and waits in that worker's *line*. This is preferably a worker that has loaded its DAG file, so
+that a file is imported by few workers, and no worker waits for the scheduler between two attempts. An attempt that
+stays in a line for too long is taken back (claim_pipe.py), and goes to any free worker.
 Source: decision 20.
 """
 
@@ -20,7 +20,7 @@ from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.throughput import Throughput
 from aiosched.executors.worker.protocol import Ended
 
-_MOST_AHEAD: Final = 16  # attempts for each slot that may wait
+_MOST_AHEAD: Final = 16  # waiting attempts per slot
 
 
 class Host(Protocol):
@@ -33,10 +33,10 @@ class Host(Protocol):
 
 
 class AttemptQueue:
-    """The attempts that wait and the workers that are idle. `links` are all workers of the host.
+    """The waiting attempts and the idle workers.
 
-    `lines`: whether attempts may wait in workers; `idle_time` in seconds, after which an idle worker
-    beyond the first is dismissed.
+    `links` are all workers of the host. `lines`: whether attempts can wait in workers. Idle workers beyond the first
+    are dismissed after `idle_time` seconds.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class AttemptQueue:
         self._loop = asyncio.get_running_loop()
         self._slots, self._lines, self._idle_time = slots, lines, idle_time
         self._backlog: deque[Attempt] = deque()
-        self._idle: list[WorkerLink] = []  # without work, the last used one last
+        self._idle: list[WorkerLink] = []  # idle, most recently used last
         self._busy = 0  # workers that have attempts
-        self._sent = 0  # attempts that they have
-        self._passed_over = 0  # times in a row that the first in line was not the next
+        self._sent = 0  # their attempts
+        self._passed_over = 0  # consecutive times that the first attempt was passed over
         self._throughput = Throughput()
         self._times = FileTimes()
         self._line_check: asyncio.TimerHandle | None = None
@@ -61,28 +61,28 @@ class AttemptQueue:
 
     @property
     def room(self) -> int:
-        """Free slots, and as many more as end in a moment at the present pace (see Throughput)."""
+        """Free slots, plus those expected to become free in a moment at the current rate (see Throughput)."""
         if self.closed:
             return 0
         ahead = min(self._throughput.ahead(self._loop.time()), _MOST_AHEAD * self._slots)
         return max(0, self._slots + ahead - self._sent - len(self._backlog))
 
     def add(self, attempt: Attempt) -> None:
-        """Let an attempt wait behind all others. It is handed out by `pump`."""
+        """Add an attempt at the end of the queue. `pump` assigns it."""
         self._backlog.append(attempt)
 
     def remove(self, key: AttemptKey) -> bool:
-        """Whether the attempt waited here; it does so no more."""
+        """Remove an attempt; returns whether it waited here."""
         waiting = next((attempt for attempt in self._backlog if attempt.key == key), None)
         if waiting is not None:
             self._backlog.remove(waiting)
         return waiting is not None
 
     def close(self) -> list[Attempt]:
-        """Hand out nothing more; what has not begun is returned."""
+        """Stop assigning; returns the attempts that have not begun."""
         self.closed = True
         for link in self._links.values():
-            if len(link.attempts) > 1:  # what a worker has alone begins in a moment, if it has not yet
+            if len(link.attempts) > 1:  # a worker's only attempt begins in a moment, if it has not already
                 self.take_back(link)
         for timer in (self._line_check, self._reaper):
             if timer is not None:
@@ -91,7 +91,10 @@ class AttemptQueue:
         return left
 
     def pump(self, *, patient: bool = True) -> None:
-        """Hand out what waits, in order. Without `patient` a free worker goes before one that knows the file."""
+        """Assign waiting attempts, in order.
+
+        Without `patient` a free worker is preferred to one with the file loaded.
+        """
         now = self._loop.time()
         while self._backlog and not self.closed:
             spawns = self._busy + len(self._idle) < self._slots
@@ -117,26 +120,26 @@ class AttemptQueue:
             self._send(link, attempt)
 
     def ended(self, link: WorkerLink, attempt: Attempt, ended: Ended | None) -> None:
-        """One of a worker's attempts, which it has no more, has ended; None: with the worker."""
+        """An attempt, already removed from its worker, has ended; `ended` None: along with its worker."""
         self._left(link, 1)
         self._throughput.ended(self._loop.time())
         if ended is not None:
             self._times.observe(file_of(attempt), ended.took - ended.imported, ended.imported)
 
     def idle(self, link: WorkerLink) -> None:
-        """A worker has no work."""
+        """A worker has become idle."""
         link.idle_since = self._loop.time()
         self._idle.append(link)
         if self._reaper is None and len(self._idle) > 1:
             self._reaper = self._loop.call_later(self._idle_time, self._reap)
 
     def gone(self, link: WorkerLink) -> None:
-        """A worker gets nothing more."""
+        """A worker gets no more attempts."""
         if link in self._idle:
             self._idle.remove(link)
 
     def take_back(self, link: WorkerLink) -> None:
-        """Let what a worker has not begun wait here again, before all others."""
+        """Put attempts that a worker has not begun back at the front of the queue."""
         taken = link.take_back()
         if taken:
             self._left(link, len(taken))
@@ -159,7 +162,7 @@ class AttemptQueue:
             self._busy -= 1
 
     def _check_lines(self) -> None:
-        """Take back the lines in which something has waited for too long, when that can help."""
+        """Take back lines in which an attempt has waited too long, if that can help."""
         now = self._loop.time()
         free = bool(self._idle) or self._busy < self._slots
         slow = []

@@ -1,7 +1,7 @@
-"""The triggers of the local executor: all in one worker process of their own, none in a slot.
+"""The triggers of the local executor, all in one dedicated worker process, without slots.
 
-A trigger has a number that is never used again, so that the last report of a cancelled one cannot be taken for one of
-the attempt that replaces it: both have the attempt's key.
+A trigger has a unique number, so that the last report of a cancelled trigger cannot be mistaken for a report of its
+replacement: both have the same attempt key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from aiosched.executors.local.worker_link import WorkerLink
 
 
 class TriggerProcess:
-    """The triggers that wait, and the worker process in which they do. `spawn` starts that process."""
+    """The waiting triggers and their worker process. `spawn` starts that process."""
 
     def __init__(self, spawn: Callable[[], WorkerLink], report: Callable[[Report], None], hostname: str) -> None:
         self._spawn, self._report, self._hostname = spawn, report, hostname
@@ -26,7 +26,7 @@ class TriggerProcess:
         self._link: WorkerLink | None = None
 
     def submit(self, attempt: Attempt) -> None:
-        """Let a trigger wait. One that waits for the same attempt already is replaced."""
+        """Start a trigger. It replaces a waiting trigger of the same attempt."""
         key = attempt.key
         self._forget(key, kill=False)
         if self._link is None or self._link.retiring:
@@ -35,19 +35,19 @@ class TriggerProcess:
         self._link.watch(number, msgspec.structs.replace(attempt, is_async=True, execution_timeout=None))
 
     def cancel(self, key: AttemptKey, reason: str) -> bool:
-        """Stop waiting for an attempt's trigger: it is reported as FAILED at once. Whether there was one."""
+        """Stop an attempt's trigger, which is reported as FAILED at once; returns whether there was one."""
         if not self._forget(key, kill=True):
             return False
         self._report_end(key, Outcome.FAILED, reason)
         return True
 
     def forget(self, keys: Iterable[AttemptKey]) -> None:
-        """Stop triggers that wait elsewhere from now on, without a report and without their `on_kill`."""
+        """Stop triggers that now wait elsewhere, without a report and without their `on_kill`."""
         for key in keys:
             self._forget(key, kill=False)
 
     def fired(self, link: WorkerLink, number: int, report: Report) -> None:
-        """A worker says how a trigger ended; one that was cancelled meanwhile does not count."""
+        """Take a worker's report of how a trigger ended; ignores a trigger that has been cancelled."""
         attempt = link.triggers.get(number) if report.more else link.triggers.pop(number, None)
         if attempt is not None and self._waiting.get(attempt.key) == number:
             if not report.more:
@@ -55,7 +55,7 @@ class TriggerProcess:
             self._report(report)
 
     def worker_gone(self, link: WorkerLink, reason: str, *, again: bool) -> None:
-        """Its worker is dead: the triggers wait in another one (`again`), or are reported as LOST."""
+        """The worker has died: its triggers are started in another one (`again`), or reported as LOST."""
         triggers, link.triggers = link.triggers, {}
         if self._link is link:
             self._link = None
@@ -68,7 +68,7 @@ class TriggerProcess:
                     self._report_end(attempt.key, Outcome.LOST, reason)
 
     def close(self, reason: str) -> None:
-        """Stop them all; they are LOST: being stored, they wait again in another scheduler."""
+        """Stop all triggers as LOST; since they are stored, another scheduler starts them again."""
         for key in list(self._waiting):
             self._forget(key, kill=False)
             self._report_end(key, Outcome.LOST, reason)

@@ -1,4 +1,4 @@
-"""The scheduler's side of one worker process: its socket, and the attempts that it has."""
+"""The scheduler's side of one worker process: its socket and its attempts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from aiosched.executors.worker.protocol import (
 
 
 class LinkListener(Protocol):
-    """Receives what a worker sends. All calls come from the event loop."""
+    """Receives a worker's messages. All calls are made on the event loop."""
 
     def worker_ready(self, link: WorkerLink) -> None: ...
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
@@ -44,40 +44,40 @@ class LinkListener(Protocol):
 
 
 class WorkerLink(asyncio.Protocol):
-    """One worker. What is written within one turn of the loop leaves as one message."""
+    """The connection to one worker. Messages of one loop iteration are sent in one write."""
 
     def __init__(self, number: int, *, is_async: bool, listener: LinkListener, watches: bool = False) -> None:
         self.number, self.is_async = number, is_async
-        self.watches = watches  # the one in which triggers wait
+        self.watches = watches  # the worker in which triggers wait
         self.pid: int | None = None
-        self.ready = False  # has sent a message: what it was sent has begun
+        self.ready = False  # has sent a message: its attempts have begun
         self.retiring = False  # gets no more attempts
         self.lost = asyncio.get_running_loop().create_future()  # done once the socket is closed
-        self.judged = False  # its end has been dealt with
+        self.judged = False  # its end has been handled
         self.killed = False  # it was sent SIGKILL
-        self.blameless = False  # its process died with the forkserver: no fault of what it ran
+        self.blameless = False  # its process died with the forkserver, not because of its attempts
         self.idle_since = 0.0
-        self.attempts: dict[AttemptKey, Attempt] = {}  # sent and not yet reported; of plain ones the first one runs
-        self.head_since = 0.0  # when that one began, or was sent
-        self.claim_pipe: ClaimPipe | None = None  # of plain attempts: which have not begun
-        self.sign: LoopSign | None = None  # of coroutines: the heartbeat of their loop
-        self.files: set[FileKey] = set()  # that it was sent work of
-        self.triggers: dict[int, Attempt] = {}  # that wait in it, by number
-        self.exit: str | None = None  # how its process ended, once that is known
-        self.left: str | None = None  # what that had left behind
+        self.attempts: dict[AttemptKey, Attempt] = {}  # sent but not yet reported; of plain attempts the first one runs
+        self.head_since = 0.0  # when the first one began, or was sent
+        self.claim_pipe: ClaimPipe | None = None  # for plain attempts: which have not begun
+        self.sign: LoopSign | None = None  # for coroutines: the heartbeat of their loop
+        self.files: set[FileKey] = set()  # of the attempts sent to it
+        self.triggers: dict[int, Attempt] = {}  # waiting triggers, by number
+        self.exit: str | None = None  # how its process ended, once known
+        self.left: str | None = None  # what the process left behind
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
         self._socket: socket.socket | None = None
         self._transport: asyncio.Transport | None = None
-        self._waiting: list[Attempt] = []  # to be sent at the end of this turn
-        self._seen_in_line: tuple[AttemptKey | None, float] = (None, 0.0)  # one that waits, and since when
+        self._waiting: list[Attempt] = []  # to be sent at the end of this loop iteration
+        self._seen_in_line: tuple[AttemptKey | None, float] = (None, 0.0)  # a waiting attempt, and since when
         self._cancelled: list[AttemptKey] = []
         self._unsent: list[Watch | Unwatch] = []
         self._closing = False
 
     async def connect(self, sock: socket.socket) -> None:
-        """Take over our end of the worker's socket. Must not be cancelled: the socket would have two owners."""
+        """Take over our end of the worker's socket. Must not be cancelled, or the socket would have two owners."""
         self._socket = sock
         try:
             await self._loop.create_unix_connection(lambda: self, sock=sock)
@@ -86,7 +86,7 @@ class WorkerLink(asyncio.Protocol):
             self.connection_lost(error)
 
     def run(self, attempt: Attempt) -> None:
-        """Have the worker execute `attempt`, after those that it has."""
+        """Send `attempt` to the worker, to run after its other attempts."""
         if not self.attempts:
             self.head_since = self._loop.time()
         self.attempts[attempt.key] = attempt
@@ -96,7 +96,7 @@ class WorkerLink(asyncio.Protocol):
         self._waiting.append(attempt)
 
     def take_back(self) -> list[Attempt]:
-        """The plain attempts that have not begun, in order: the worker will not run them."""
+        """Take back the plain attempts that have not begun, in order: the worker will not run them."""
         if self.claim_pipe is None:
             return []
         count = len(self._waiting) + self.claim_pipe.take_back()
@@ -107,7 +107,7 @@ class WorkerLink(asyncio.Protocol):
         return taken
 
     def waited(self, now: float) -> float:
-        """How long something has waited in the line, as far as earlier calls have observed it."""
+        """How long an attempt has waited in the line, as observed by earlier calls."""
         line = list(self.attempts)[1:] if self.claim_pipe is not None else []
         key, since = self._seen_in_line
         if key in line:
@@ -116,17 +116,17 @@ class WorkerLink(asyncio.Protocol):
         return 0.0
 
     def cancel(self, key: AttemptKey) -> None:
-        """Have the worker cancel an `async def` attempt."""
+        """Tell the worker to cancel an `async def` attempt."""
         self._cancelled.append(key)
         self._flush()
 
     def watch(self, number: int, attempt: Attempt) -> None:
-        """Let a trigger wait in the worker."""
+        """Start a trigger in the worker."""
         self.triggers[number] = attempt
         self._send_soon(Watch(number, attempt))
 
     def unwatch(self, number: int, *, kill: bool) -> None:
-        """Have the worker stop a trigger."""
+        """Tell the worker to stop a trigger."""
         self._send_soon(Unwatch(number, kill))
 
     def answer(self, number: int, pairs: Sequence[list[tuple[int, str]]], error: str | None = None) -> None:
@@ -157,7 +157,7 @@ class WorkerLink(asyncio.Protocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's classes are not subclasses
         if self._closing:
             transport.close()
         self._flush()
@@ -166,15 +166,15 @@ class WorkerLink(asyncio.Protocol):
         try:
             messages = self._reader.feed(data)
         except msgspec.MsgspecError:
-            self.close()  # a task wrote into the worker's socket: its messages cannot be read any more
+            self.close()  # a task wrote into the worker's socket, so its messages can no longer be read
             return
         for message in messages:
             self._take(message)  # type: ignore[arg-type]
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._socket is not None:
-            # The transport closes the descriptor. The socket object must not do so again when it is
-            # collected (uvloop, when the worker dies within the first turn): it may be another file's by then.
+            # The transport closes the descriptor. The socket object must not do so again when it is collected (uvloop,
+            # when the worker dies within the first turn): it may belong to another file by then.
             self._loop.call_soon(self._socket.detach)
         if not self.lost.done():
             self.lost.set_result(None)

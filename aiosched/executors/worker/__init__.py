@@ -1,1 +1,1 @@
-"""Worker processes: where they come from, what they run, and what they say to their scheduler."""
+"""Worker processes: how they are forked, what they run, and their messages to the scheduler."""

@@ -1,10 +1,9 @@
 """A worker process for `async def` tasks: many attempts at a time on one loop.
 
-They share the process: environment, working directory and what blocks the loop concern
-all of them. An attempt that was told to stop and does not is ended with the whole worker
-by the scheduler, after its grace period. A process that an attempt left behind is ended with it when it carries its
-name (marking_loop.py); the attempt behind any other is unknown, so it is ended when no attempt still runs that had
-begun when it was started.
+They share the process: its environment, its working directory and a blocked loop affect all of them. If an attempt does
+not stop when told to, the scheduler ends the whole worker after the grace period. A process left behind by an attempt
+is ended with the attempt if it carries its name (marking_loop.py). The attempt that started any other process is
+unknown, so it is ended once no attempt is left that was running when it was started.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _LARGE: Final = 1_048_576  # bytes of XComs in one message
 
 
 class AsyncWorker(asyncio.Protocol):
-    """The socket to the scheduler, the attempts that run, and their TaskServices."""
+    """The socket to the scheduler, the running attempts, and their TaskServices."""
 
     def __init__(self, config: WorkerConfig, gone: asyncio.Event, sign: LoopSign) -> None:
         self._config, self._gone = config, gone
@@ -73,7 +72,7 @@ class AsyncWorker(asyncio.Protocol):
         self._reader = FrameReader()
         self._running: dict[AttemptKey, tuple[asyncio.Task[None], Execution]] = {}
         self._began: dict[AttemptKey, float] = {}  # the same, oldest first; in leftovers.boot_time
-        self._tidying: set[asyncio.Task[None]] = set()  # their attempts have ended, what they left behind has not
+        self._tidying: set[asyncio.Task[None]] = set()  # their attempts have ended, but not their leftover processes
         self._ended: list[tuple[Attempt, Report]] = []
         self._questions: dict[int, asyncio.Future[Any]] = {}
         self._asked = 0
@@ -110,7 +109,7 @@ class AsyncWorker(asyncio.Protocol):
         self._gone.set()
 
     async def end(self) -> None:
-        """Cancel what runs, and wait for it (the scheduler kills this process when that takes too long)."""
+        """Cancel the running attempts and wait for them (the scheduler kills this process if that takes too long)."""
         tasks = [task for task, _ in self._running.values()]
         for task, execution in self._running.values():
             execution.stop_requested = True
@@ -139,7 +138,7 @@ class AsyncWorker(asyncio.Protocol):
     async def _put(self, question: Callable[[int], Ask | Call]) -> Any:
         """Send a question with the next number and wait for its answer."""
         if self._transport is None or self._gone.is_set():
-            raise ExecutorError("The scheduler is gone: it cannot be asked any more.")
+            raise ExecutorError("The scheduler is gone: it can no longer be asked.")
         self._asked += 1
         number = self._asked
         answer = self._questions[number] = self._loop.create_future()
@@ -155,7 +154,7 @@ class AsyncWorker(asyncio.Protocol):
     def _answer(self, number: int, found: Any, error: Exception | None) -> None:
         answer = self._questions.get(number)
         if answer is None or answer.done():
-            return  # its asker was cancelled
+            return  # the asking attempt was cancelled
         if error is None:
             answer.set_result(found)
         else:
@@ -181,9 +180,10 @@ class AsyncWorker(asyncio.Protocol):
         self._ended.append((execution.attempt, report))
 
     async def _end_leftovers(self, attempt: Attempt) -> None:
-        """End what carries the name of an attempt, and what was started before all that run by now or begin meanwhile.
+        """End processes that carry the name of an attempt, and those started before all current and new attempts.
 
-        Starts are known to a tick of the kernel's clock. While nothing runs, one tick later what is left is old enough.
+        Start times have the resolution of a kernel tick. If nothing runs, leftover processes are old enough one tick
+        later.
         """
         for pause in (0.0, leftovers.TICK):
             await asyncio.sleep(pause)
@@ -204,7 +204,7 @@ class AsyncWorker(asyncio.Protocol):
         oldest = next(iter(self._began.values()), None)
         retire = None
         if not self._state.after([attempt for attempt, _ in ended], oldest, leftovers.boot_time()):
-            retire = "an attempt changed its process for good"
+            retire = "an attempt changed its process permanently"
         elif self._done >= self._config.max_attempts:
             retire = f"it has run {self._done:,} attempts"
         elif peak_memory() - self._memory > self._config.max_growth_bytes:
@@ -234,14 +234,14 @@ class AsyncWorker(asyncio.Protocol):
 
 
 def _end_leftovers(name: str, before: float) -> leftovers.EndedProcesses:
-    """End what carries the name of an attempt, and what was started before that instant."""
+    """End processes that carry the name of an attempt, and those started before the given time."""
     return leftovers.end_named(name) + leftovers.end_children(before=before)
 
 
 async def _work(sock: socket.socket, sign: LoopSign, config: WorkerConfig) -> None:
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler asks for that by closing the socket
+    loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler requests that by closing the socket
     worker = AsyncWorker(config, gone, sign)
     transport, _ = await loop.create_unix_connection(lambda: worker, sock=sock)
     try:
@@ -252,7 +252,7 @@ async def _work(sock: socket.socket, sign: LoopSign, config: WorkerConfig) -> No
 
 
 def run_worker(sock: socket.socket, sign: int, config: WorkerConfig) -> None:
-    """The life of a worker process."""
+    """The main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.register_at_fork(after_in_child=sock.close)
     capture_process(config.log_level)
@@ -263,6 +263,6 @@ def run_worker(sock: socket.socket, sign: int, config: WorkerConfig) -> None:
         while not work.done():
             try:
                 loop.run_until_complete(work)
-            except (SystemExit, KeyboardInterrupt):  # of a user's own asyncio task: it ends that task, not this process
+            except (SystemExit, KeyboardInterrupt):  # from a user's own asyncio task: ends that task, not this process
                 if work.done():
                     raise

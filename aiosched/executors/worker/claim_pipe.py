@@ -1,12 +1,12 @@
-"""Which attempts of a worker's line have begun: a pipe that the scheduler and the worker both read.
+"""Tracks which attempts of a worker's line have begun, with a pipe that scheduler and worker both read.
 
-The scheduler writes a ticket, a number, for each attempt that it sends to a worker. The worker
-draws the ticket of an attempt before it begins it, and the scheduler draws what is left when it
-wants attempts back: the kernel gives each ticket to one of them. So no worker has to answer a question: one in the
-middle of a plain function could not, nor could a dead one.
+The scheduler writes a ticket, a number, for each attempt that it sends to a worker. The worker draws the ticket of an
+attempt before it begins it, and the scheduler draws the remaining tickets to take attempts back: the kernel gives each
+ticket to one of them. So no worker has to answer a question, which is impossible in the middle of a plain function or
+after its death.
 
-A ticket is written before its attempt is sent. A worker that holds an attempt and finds no ticket for it knows that it
-was taken back.
+A ticket is written before its attempt is sent. If a worker has an attempt but finds no ticket for it, the attempt was
+taken back.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import os
 import struct
 from typing import Final
 
-_TICKET: Final = struct.Struct("=I")  # pipes keep writes and reads of so few aligned bytes in one piece
+_TICKET: Final = struct.Struct("=I")  # pipe reads and writes of so few aligned bytes are atomic
 _MOST: Final = 65_536  # bytes: more than a pipe holds
 
 
 class ClaimPipe:
-    """The scheduler's side; `descriptor` is what the worker draws from."""
+    """The scheduler's side; the worker draws tickets from `descriptor`."""
 
     def __init__(self) -> None:
         self.descriptor, self._write = os.pipe()
@@ -41,14 +41,14 @@ class ClaimPipe:
         return first
 
     def take_back(self) -> int:
-        """Draw all that are left, and say how many: so many of the attempts sent last have not begun and never will."""
+        """Draw all remaining tickets and return their number: as many of the latest attempts never begin."""
         try:
             return len(os.read(self.descriptor, _MOST)) // _TICKET.size if self._open else 0
         except BlockingIOError:
             return 0
 
     def close(self) -> None:
-        """Give the descriptors back; may be called twice."""
+        """Close the descriptors; can be called twice."""
         if self._open:
             self._open = False
             os.close(self.descriptor)
@@ -56,7 +56,7 @@ class ClaimPipe:
 
 
 def draw(descriptor: int) -> int | None:
-    """The next ticket, in the worker; None when there is none. Raises OSError when the pipe is gone."""
+    """Draw the next ticket, in the worker; None if there is none. Raises OSError if the pipe is closed."""
     try:
         ticket = os.read(descriptor, _TICKET.size)
     except BlockingIOError:

@@ -1,10 +1,10 @@
-"""The process that workers are forked from: `python -m aiosched.executors.worker.forkserver FD TRUST LIFELINE`.
+"""The server process that forks workers: `python -m aiosched.executors.worker.forkserver FD TRUST LIFELINE`.
 
-It has imported what runners need and nothing else: no database connection, no socket of the scheduler's but the one
-that requests come on, no threads. So a worker starts in milliseconds and inherits nothing. It reports each worker's end
-the moment nothing is left of it: what a worker started comes to the forkserver as orphans, and is killed. It ends all
-workers when the scheduler is gone (its socket closes), when it has been silent for longer than its lease
-(lease_deadline.py) or when it is told to stop. Should it be killed itself, its guard does all that (guard.py).
+It has only imported what runners need: it has no database connection, no threads, and no socket of the scheduler except
+the one for requests. So a worker starts in milliseconds and inherits nothing. It reports a worker's end as soon as none
+of its processes is left: the forkserver inherits processes that a worker started as orphans, and kills them. It ends
+all workers when the scheduler is gone (its socket closes), when the scheduler's lease has expired (lease_deadline.py)
+or when it is told to stop. If it is killed itself, its guard does all that (guard.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from aiosched.prctl import die_with_parent
 from aiosched.scratch import remove_scratch_folders
 
 _READ: Final = 65_536
-_MOST_FDS: Final = 64  # passed with one read
+_MOST_FDS: Final = 64  # received with one read
 _OURS: Final = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})  # signals that this process handles
 
 
@@ -44,7 +44,7 @@ class Forkserver:
         os.set_blocking(self._wake_write, False)
 
     def serve(self) -> None:
-        """Work until the scheduler's side of the socket closes, or the scheduler's lease has ended."""
+        """Serve until the scheduler's side of the socket closes, or the scheduler's lease has expired."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         reader, passed = FrameReader(), list[int]()
@@ -78,7 +78,7 @@ class Forkserver:
                             self._signal(worker, signum, group)
 
     def end(self) -> None:
-        """Kill every worker with all that it started, and wait for them."""
+        """Kill every worker with all its processes, and wait for them."""
         for pid in self._workers:
             signal_group(pid, signal.SIGKILL)
         me = os.getpid()
@@ -87,7 +87,7 @@ class Forkserver:
             os.waitpid(pid, 0)
 
     def _patience(self) -> float | None:
-        """Milliseconds until the scheduler's attempts may be run by others; None while there is nothing to end."""
+        """Milliseconds until other schedulers can run this scheduler's attempts; None while there is nothing to end."""
         until = self._lease_deadline.until
         return max(0.0, (until - time.monotonic()) * 1000) if until and self._workers else None
 
@@ -123,7 +123,7 @@ class Forkserver:
             self._control.close()
             self._lease_deadline.close()
             for mine in (fd, shared):
-                os.set_inheritable(mine, False)  # what came over a socket is inherited by programs otherwise
+                os.set_inheritable(mine, False)  # else descriptors received over a socket are inherited
             assert self._config is not None, "Setup comes first"
             if is_async:
                 from aiosched.executors.worker.async_worker import run_worker as run_async
@@ -145,14 +145,14 @@ class Forkserver:
                 os.kill(pid, signum)
 
     def _reap(self) -> None:
-        """Report the workers that have ended, once what they left behind has ended, too."""
+        """Report the workers that have ended, once their leftover processes have ended, too."""
         exits: dict[int, int] = {}
         gone_pids: set[int] = set()
         for pid in list(self._workers):
             if sys.platform != "darwin":
                 if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                     continue
-                signal_group(pid, signal.SIGKILL)  # before the wait: until then the id cannot be anybody else's
+                signal_group(pid, signal.SIGKILL)  # before the wait: until then the pid cannot be reused
             gone, status = os.waitpid(pid, os.WNOHANG)
             if gone:
                 exits[self._workers.pop(pid)] = os.waitstatus_to_exitcode(status)
@@ -166,7 +166,7 @@ class Forkserver:
             self._send(Exited(worker, code, left=left.text("the worker process") or None))
 
     def _orphans(self) -> list[int]:
-        """What workers that are gone have started. Those that live keep their own orphans."""
+        """The processes of workers that have ended. Live workers keep their own orphans."""
         mine = [pid for pid in leftovers.children_of(os.getpid()) if pid not in self._workers]
         return [*mine, *leftovers.descendants_of(mine)]
 
@@ -174,18 +174,18 @@ class Forkserver:
         try:
             self._control.sendall(frame(message))
         except OSError:
-            return  # the scheduler is gone: the next read notices
+            return  # the scheduler is gone: the next read detects it
 
 
 def main(fd: int, lease_deadline: int, lifeline: int) -> None:
-    """Serve on the inherited socket `fd`, while the inherited file `lease_deadline` says that the scheduler lives.
+    """Serve on the inherited socket `fd`, while the inherited file `lease_deadline` says that the scheduler is alive.
 
-    A guard stays above it, which notices by the inherited socket `lifeline` when the scheduler is gone.
+    A guard remains as its parent, and detects through the inherited socket `lifeline` when the scheduler is gone.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stand_guard(lifeline)
     leftovers.inherit_orphans()
-    import aiosched.authoring.decorators.taskflow  # what nearly every DAG file imports
+    import aiosched.authoring.decorators.taskflow  # imported by nearly every DAG file
     import aiosched.executors.worker.async_worker
     import aiosched.executors.worker.worker  # noqa: F401  preloaded for all workers
 

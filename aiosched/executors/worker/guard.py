@@ -1,12 +1,12 @@
-"""The process that ends what is left when others were killed: a parent of the forkserver, or a watcher beside a host.
+"""Ends leftover processes when others were killed: as the forkserver's parent, or as a watcher beside a host.
 
     scheduler ── guard ── forkserver ── workers   `stand_guard`, for the local executor
     host ── guard                                 `python -m aiosched.executors.worker.guard FD TRUST MARK`, for inline
 
-Above a forkserver it inherits whatever that leaves behind and ends all of it when the forkserver or the
-scheduler is gone. Beside a host, which starts the commands of its tasks itself, it receives their process groups
-and ends them when the host is gone, or has been silent for longer than its lease. It does nothing else and imports
-little, so there is nothing in it that could fail or be killed for its memory.
+As the parent of a forkserver it inherits its orphans and ends all of them when the forkserver or the scheduler is gone.
+Beside a host, which starts the commands of its tasks itself, it receives their process groups and ends them when the
+host is gone or its lease has expired. It does nothing else and imports little, so that it is unlikely to fail or to be
+killed for its memory.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from aiosched.executors.worker.processes import signal_group
 from aiosched.prctl import die_with_parent
 
 _READ: Final = 65_536
-_NAME: Final = b"aiosched-guard"  # at most 15 bytes: what `ps -o comm` and `top` show
-_SECOND_SCAN: Final = 0.1  # seconds; a command that its host was just starting got its mark meanwhile
+_NAME: Final = b"aiosched-guard"  # at most 15 bytes: shown by `ps -o comm` and `top`
+_SECOND_SCAN: Final = 0.1  # seconds; a command that its host was just starting has its mark by then
 
 
 def stand_guard(lifeline: int) -> None:
-    """Fork. The child returns, and dies with this process; this process guards it, and never returns.
+    """Fork: the child returns and dies with this process; this process guards it and never returns.
 
-    The other end of `lifeline` is the scheduler's: when it closes, everything is ended.
+    The other end of `lifeline` belongs to the scheduler: when it closes, all processes are ended.
     """
     leftovers.inherit_orphans()
     scheduler, guard = os.getppid(), os.getpid()
@@ -51,14 +51,14 @@ def stand_guard(lifeline: int) -> None:
     try:
         _keep_only(lifeline, wake, written)
         _set_name()
-        die_with_parent(scheduler, signal.SIGTERM)  # in case another process holds the other end, too
+        die_with_parent(scheduler, signal.SIGTERM)  # in case another process also holds the other end
         _end_like(_watch_child(child, lifeline, wake))
     finally:
         os._exit(70)
 
 
 def _watch_child(child: int, lifeline: int, wake: int) -> int:
-    """Wait for the end of the child or of the scheduler, end all that is left, and return the child's wait status."""
+    """Wait for the end of the child or of the scheduler, end all processes, and return the child's wait status."""
     poll = select.poll()
     poll.register(lifeline, select.POLLIN)
     poll.register(wake, select.POLLIN)
@@ -72,7 +72,7 @@ def _watch_child(child: int, lifeline: int, wake: int) -> int:
         gone, ended = os.waitpid(child, os.WNOHANG)
         if gone:
             status = ended
-    if status is None and sys.platform != "linux":  # then it ends its workers itself, by their process groups
+    if status is None and sys.platform != "linux":  # it then ends its workers itself, by their process groups
         os.kill(child, signal.SIGTERM)
         status = os.waitpid(child, 0)[1]
     me = os.getpid()
@@ -81,7 +81,7 @@ def _watch_child(child: int, lifeline: int, wake: int) -> int:
 
 
 def _end_like(status: int) -> NoReturn:
-    """End as the child did: by the same signal, or with the same exit code."""
+    """Exit like the child: by the same signal, or with the same exit code."""
     if os.WIFSIGNALED(status):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if (number := os.WTERMSIG(status)) not in (signal.SIGKILL, signal.SIGSTOP):
@@ -91,7 +91,7 @@ def _end_like(status: int) -> NoReturn:
 
 
 class Watcher:
-    """Beside a host: the process groups of its commands, and their end."""
+    """The guard beside a host: keeps the process groups of its commands, and ends them."""
 
     def __init__(self, host: socket.socket, lease_deadline: LeaseDeadline, mark: str) -> None:
         self._host, self._lease_deadline, self._mark = host, lease_deadline, mark
@@ -99,7 +99,7 @@ class Watcher:
         self._rest = b""
 
     def serve(self, wake: int) -> None:
-        """Until the host is gone. Then end what is left."""
+        """Serve until the host is gone, then end the remaining processes."""
         poll = select.poll()
         poll.register(self._host, select.POLLIN)
         poll.register(wake, select.POLLIN)
@@ -114,12 +114,12 @@ class Watcher:
         self._end()
 
     def _patience(self) -> float | None:
-        """Milliseconds until others may run what the host runs; None while it runs nothing."""
+        """Milliseconds until other schedulers can run the host's attempts; None while it runs none."""
         until = self._lease_deadline.until
         return max(0.0, (until - time.monotonic()) * 1000) if until and self._groups else None
 
     def _receive(self) -> bool:
-        """`+GROUP` begins, `-GROUP` has ended, one to a line; False when the host is gone."""
+        """Read `+GROUP` (started) and `-GROUP` (ended), one per line; False if the host is gone."""
         try:
             data = self._host.recv(_READ)
         except OSError:
@@ -138,12 +138,12 @@ class Watcher:
 
 
 def _exit_once(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end is not interrupted again
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the shutdown is not interrupted again
     sys.exit(0)
 
 
 def _wake_on(*signals: signal.Signals) -> tuple[int, int]:
-    """A descriptor that becomes readable with each of these signals and says which it was; and its other end."""
+    """A descriptor that becomes readable on each of these signals and yields its number; and its other end."""
     read, write = os.pipe()
     for fd in (read, write):
         os.set_blocking(fd, False)
@@ -154,7 +154,7 @@ def _wake_on(*signals: signal.Signals) -> tuple[int, int]:
 
 
 def _keep_only(*descriptors: int) -> None:
-    """Close all that this process does not need, so that the other end of each is notified when its owner closes it."""
+    """Close inherited descriptors, so that the peer of each is notified when its owner closes it."""
     listed = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"  # noqa: PTH112
     for fd in map(int, os.listdir(listed)):  # noqa: PTH208
         if fd not in (0, 1, 2, *descriptors):
@@ -173,7 +173,7 @@ def main(fd: int, lease_deadline: int, mark: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wake, _ = _wake_on(signal.SIGTERM)
     _set_name()
-    die_with_parent(parent, signal.SIGTERM)  # in case another process holds the other end, too
+    die_with_parent(parent, signal.SIGTERM)  # in case another process also holds the other end
     Watcher(socket.socket(fileno=fd), LeaseDeadline(lease_deadline), mark).serve(wake)
 
 

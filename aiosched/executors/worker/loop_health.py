@@ -1,4 +1,4 @@
-"""In a worker for coroutines: the heartbeat of its loop, and the attempt that blocks it."""
+"""In an async worker: the heartbeat of its loop, and the attempt that blocks it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _DAG_MODULE = "aiosched_dag_"  # modules of DAG files
 
 
 class LoopHealth:
-    """On the loop that makes it. `running()` says how many attempts run."""
+    """Monitors the loop that creates it. `running()` returns the number of running attempts."""
 
     def __init__(self, sign: LoopSign, running: Callable[[], int]) -> None:
         self._sign, self._running = sign, running
         self._loop = asyncio.get_running_loop()
         self._watch = LoopWatch(self._blocked, on_end=self._goes_on)
-        self._logged: set[tuple[AttemptKey, str]] = set()  # each line of an attempt is logged once
+        self._logged: set[tuple[AttemptKey, str]] = set()  # each line is logged once per attempt
         self._is_on = False
 
     def turn_on(self) -> None:
@@ -34,7 +34,7 @@ class LoopHealth:
             self._beat()
 
     def close(self) -> None:
-        """End the thread of the watch."""
+        """End the watch thread."""
         self._watch.close()
 
     def _beat(self) -> None:
@@ -48,7 +48,7 @@ class LoopHealth:
             self._logged.clear()
 
     def _blocked(self, task: asyncio.Task[Any] | None, frame: FrameType) -> None:
-        """Called in the thread of the watch, while the loop is blocked."""
+        """Called in the watch thread, while the loop is blocked."""
         context = context_of(task) if task is not None else None
         log = context.get(current_log) if context is not None else None
         where = line_of(frame, _DAG_MODULE)

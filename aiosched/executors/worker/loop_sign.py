@@ -1,8 +1,9 @@
-"""The heartbeat of the event loop of a worker for coroutines, and the attempt that blocks it.
+"""The heartbeat of an async worker's event loop, and the attempt that blocks it.
 
-The loop writes one four times a second while attempts run. When none comes, a thread of the worker (loop_watch.py)
-says which attempt blocks the loop, and where. Both stand in a page that the scheduler reads (blocked_loops.py): a
-blocked worker cannot send messages, and one whose interpreter is held by C code cannot even say who holds it.
+The loop writes a heartbeat four times a second while attempts run. If it is late, a thread of the worker
+(loop_watch.py) writes which attempt blocks the loop, and where. Both are in a page that the scheduler reads
+(blocked_loops.py): a blocked worker cannot send messages, and a worker whose interpreter is held by C code cannot even
+report the attempt.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.executors.worker.shared_page import SharedPage
 
 PERIOD: Final = 0.25  # seconds between two heartbeats
-_SIGN: Final = struct.Struct("=d")  # aligned, hence written and read in one piece; 0 while nothing runs
+_SIGN: Final = struct.Struct("=d")  # aligned, hence written and read atomically; 0 while nothing runs
 _SIZE: Final = struct.Struct("=I")
 _SIZE_AT: Final = _SIGN.size
 _TEXT_AT: Final = _SIZE_AT + _SIZE.size
@@ -25,7 +26,7 @@ _MOST: Final = mmap.PAGESIZE - _TEXT_AT  # bytes
 
 
 class Blocker(msgspec.Struct, frozen=True):
-    """The attempt that blocks a loop, as far as that is known, and the line at which it does."""
+    """The attempt that blocks a loop, if known, and the blocking line."""
 
     key: AttemptKey | None
     where: str
@@ -36,7 +37,7 @@ _decoder: Final = msgspec.msgpack.Decoder(Blocker)
 
 
 class LoopSign(SharedPage):
-    """The page of one worker. Instants are seconds of the monotonic clock, which all processes of a machine share."""
+    """The page of one worker. Times are in seconds of the monotonic clock, which all processes of a machine share."""
 
     @property
     def last(self) -> float:
@@ -50,11 +51,11 @@ class LoopSign(SharedPage):
 
     @property
     def blocker(self) -> Blocker | None:
-        """What blocks the loop; None when nothing does, or it is not known."""
+        """The blocking attempt; None if there is none, or it is unknown."""
         size = _SIZE.unpack_from(self.memory, _SIZE_AT)[0]
         try:
             return _decoder.decode(self.memory[_TEXT_AT : _TEXT_AT + size]) if size else None
-        except msgspec.MsgspecError:  # it was written meanwhile
+        except msgspec.MsgspecError:  # it is being written
             return None
 
     @blocker.setter

@@ -1,6 +1,6 @@
-"""The event loop of a worker for coroutines: processes that an attempt starts through it carry its name.
+"""The event loop of an async worker: processes that an attempt starts through it carry the attempt's name.
 
-Many attempts share such a worker, so the parents of a process do not show which attempt started it.
+Many attempts share such a worker, so the ancestors of a process do not show which attempt started it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def name_of(key: AttemptKey) -> str:
 
 
 class _MarkingLoop:
-    """Adds the name to the environment of a subprocess. One that has a name belongs to an operator, which ends it."""
+    """Adds the name to the environment of a subprocess. A process with a name belongs to an operator, which ends it."""
 
     async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
         return await super().subprocess_exec(*args, **_marked(kwargs))  # type: ignore[misc]
@@ -38,7 +38,7 @@ def _marked(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def new_marking_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's if there is one."""
+    """Create a marking loop, based on uvloop if it is installed."""
     try:
         import uvloop
 

@@ -1,8 +1,8 @@
-"""The things of a worker's process that attempts share: how each is read, compared and put back.
+"""The shared state of a worker's process: how each part is read, compared and restored.
 
-Functions, modules and streams are compared by identity. What costs more than a microsecond to read is read in its
-cheapest form, since all of it is read after every attempt (process_state.py).
-Why imports and tasks are treated differently: decision 27.
+Functions, modules and streams are compared by identity. Parts that take more than a microsecond to read are read in
+their cheapest form, since all are read after every attempt (process_state.py). Decision 27 explains why imports and
+tasks are treated differently.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _TIMERS: Final = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS: Final = {  # some have two names
     getattr(resource, name): name for name in sorted(dir(resource), reverse=True) if name.startswith("RLIMIT_")
 }
-_OUR_THREADS: Final = ("asyncio_", "uvloop_", "aiosched ")  # a loop's pool, and our own: they stay
+_OUR_THREADS: Final = ("asyncio_", "uvloop_", "aiosched ")  # a loop's thread pool, and our own: they remain
 
-# Where one of these was replaced, what else was is unknown.
+# If one of these was replaced, other changes are unknown.
 _FUNCTIONS: Final[tuple[tuple[Any, str], ...]] = (
     (os, "environ"), (os, "open"), (os, "getpid"), (os, "fork"), (io, "open"), (time, "time"), (time, "monotonic"),
     (time, "sleep"), (datetime, "datetime"), (datetime, "date"), (json, "dumps"), (json, "loads"), (socket, "socket"),
@@ -49,7 +49,7 @@ _OWNERS, _ATTRIBUTES = zip(*_FUNCTIONS, strict=True)
 
 
 def parts_of_this_process() -> tuple[ProcessPart, ...]:
-    """All things, in the order in which they are to be put back: first what may interrupt that."""
+    """All parts, in restore order: first those that can interrupt the restore."""
     return (
         ProcessPart(_read_timers, _named("an interval timer"), _stop_timers),
         ProcessPart(_read_handlers, _changed_handlers, _set_handlers),
@@ -98,7 +98,7 @@ def parts_of_this_process() -> tuple[ProcessPart, ...]:
 
 
 def raw_environment() -> dict[bytes, bytes]:
-    """The mapping behind os.environ: comparing that is thirty times cheaper than decoding it after every attempt."""
+    """The mapping that os.environ wraps: comparing it is thirty times cheaper than decoding it after every attempt."""
     raw = getattr(os.environ, "_data", None)
     return raw if isinstance(raw, dict) else dict(os.environb)
 
@@ -111,12 +111,12 @@ def _named(name: str) -> Callable[[Any, Any], str]:
 
 
 def _setting(name: str, read: Callable[[], Any], put: Callable[[Any], Any], *, imports: bool = False) -> ProcessPart:
-    """What one function reads and another one sets."""
+    """A part that one function reads and another one sets."""
     return ProcessPart(read, _named(name), put, is_set_by_imports=imports)
 
 
 def _attribute(owner: Any, attribute: str, *, imports: bool = False) -> ProcessPart:
-    """An attribute of a module, the same object as it was."""
+    """An attribute of a module, which must be the same object."""
     return _setting(
         f"{owner.__name__}.{attribute}",
         lambda: getattr(owner, attribute),
@@ -126,7 +126,7 @@ def _attribute(owner: Any, attribute: str, *, imports: bool = False) -> ProcessP
 
 
 def _list(owner: Any, attribute: str, *, may_grow: bool = False) -> ProcessPart:
-    """A list that is an attribute of a module; `may_grow`: a library that a task imports adds entries that it needs."""
+    """A list that is an attribute of a module; `may_grow`: libraries imported by a task can add entries."""
     name = f"{owner.__name__}.{attribute}"
 
     def changed(was: list[Any], now: Any) -> str:
@@ -138,7 +138,7 @@ def _list(owner: Any, attribute: str, *, may_grow: bool = False) -> ProcessPart:
 
 
 def _names(place: dict[str, Any], form: str) -> ProcessPart:
-    """Names and what they mean, the same as before; new ones are harmless."""
+    """A mapping of names, which must keep its values; new names are harmless."""
     was: dict[str, Any] = {}
 
     def differing() -> list[str]:
@@ -237,7 +237,7 @@ def _read_directory() -> str | None:
 
 
 def _changed_directory(was: str, now: str | None) -> str:
-    return f"the working directory ({now or 'a folder that is gone'})"
+    return f"the working directory ({now or 'a deleted folder'})"
 
 
 def _changed_environment(was: Mapping[bytes, bytes], now: Mapping[bytes, bytes]) -> str:
@@ -251,7 +251,7 @@ def _set_environment(was: Mapping[bytes, bytes]) -> None:
 
 
 def _umask() -> ProcessPart:
-    """Reading it means setting it, so it is put back at once."""
+    """Reading the umask sets it, so it is restored at once."""
     was = os.umask(0o022)
     os.umask(was)
     found = was
@@ -271,7 +271,7 @@ def _umask() -> ProcessPart:
 
 
 def _limits() -> ProcessPart:
-    """Reading all of them takes ten microseconds, so they are read when one was set."""
+    """Reading all limits takes ten microseconds, so they are only read after one was set."""
     are_known, known = False, tuple[tuple[int, int], ...]()
 
     def on_event(event: str, _: Any) -> None:
@@ -320,7 +320,7 @@ def _decimal_context() -> ProcessPart:
 
     def keep(value: tuple[Any, ...]) -> tuple[Any, ...]:
         nonlocal kept
-        kept = decimal.getcontext().copy()  # its traps are a part of it, and live as long
+        kept = decimal.getcontext().copy()  # its traps are part of it, and have the same lifetime
         return (*value[:-1], kept.traps)
 
     def put_back(_: Any) -> None:
@@ -330,13 +330,13 @@ def _decimal_context() -> ProcessPart:
 
 
 def _set_filters(was: Sequence[Any]) -> None:
-    with warnings.catch_warnings():  # leaving it makes the interpreter notice that the filters have changed
+    with warnings.catch_warnings():  # leaving the context makes the interpreter notice changed filters
         pass
     warnings.filters[:] = was  # type: ignore[index]
 
 
 def _logging() -> ProcessPart:
-    """The root and the tasks' logger are compared; put back are all loggers that there were."""
+    """Compares the root logger and the task logger; restores all loggers that existed."""
     task = logging.getLogger("aiosched.task")
     loggers: dict[logging.Logger, tuple[Any, ...]] = {}
 

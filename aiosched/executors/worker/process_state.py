@@ -1,6 +1,6 @@
-"""What attempts change in the process of their worker: found after each of them, and put back.
+"""Detects and reverts changes that attempts make to their worker's process, after each attempt.
 
-Lives here: the comparison of the process with what it was. Does not live here: the things that are compared
+Lives here: the comparison of the process with its former state. Does not live here: the compared parts
 (process_parts.py), processes that an attempt left behind (leftovers.py), descriptors 1 and 2 (worker.py).
 """
 
@@ -17,15 +17,15 @@ _MOST_SUSPECTS: Final = 100
 
 
 class CannotPutBack(Exception):
-    """Only a new process has the state that this one had."""
+    """The former state can only be restored by a new process."""
 
 
 class ProcessPart(NamedTuple):
-    """One thing of the process.
+    """One part of the process state.
 
-    `read` gives its value, and `keep` the copy that later values are compared with. `changed` names what is not as it
-    was, for people; empty where what is new is harmless. `put_back` may raise CannotPutBack.
-    `is_set_by_imports`: what importing a DAG file makes of it is how it ought to be.
+    `read` returns its value, and `keep` the copy that later values are compared with. `changed` describes the changes;
+    empty if they are harmless. `put_back` can raise CannotPutBack. `is_set_by_imports`: changes by importing a DAG file
+    are accepted as the new state.
     """
 
     read: Callable[[], Any]
@@ -36,14 +36,14 @@ class ProcessPart(NamedTuple):
 
 
 class ProcessChanges(NamedTuple):
-    """What an attempt has changed, in words."""
+    """Descriptions of an attempt's changes."""
 
     put_back: list[str]
-    remaining: list[str]  # that only a new process is without
+    remaining: list[str]  # that only a new process removes
 
 
 class ProcessState:
-    """How the process was when it began, with what imports have made of it since."""
+    """The initial state of the process, updated with changes made by imports."""
 
     def __init__(self, parts: Sequence[ProcessPart]) -> None:
         self._parts = tuple(parts)
@@ -51,37 +51,37 @@ class ProcessState:
         self._was = [part.keep(part.read()) for part in parts]
 
     def accept_imports(self) -> None:
-        """A DAG file was imported: what it set stays, as other attempts of it count on that."""
+        """Accept changes made by importing a DAG file, since its attempts rely on them."""
         for position, part in enumerate(self._parts):
             if part.is_set_by_imports:
                 self._was[position] = part.keep(part.read())
 
     def differs(self) -> bool:
-        """Whether anything at all is not as it was. Costs about ten microseconds."""
+        """Whether anything has changed. Takes about ten microseconds."""
         try:
             return [read() for read in self._reads] != self._was
-        except Exception:  # raised by an object that a task has put there
+        except Exception:  # raised by an object that a task put there
             return True
 
     def changes(self) -> list[str]:
-        """What is not as it was, in words."""
+        """Descriptions of the current changes."""
         return [what for _, _, what in self._changed()]
 
     def tidy(self, logs: Sequence[AttemptLog]) -> bool:
-        """Put back what the attempts of these logs have changed, and log it; False when something stays changed."""
+        """Revert the changes of the attempts of these logs, and log them; False if something remains changed."""
         if not self.differs():
             return True
         done, remaining = self.put_back()
         for log in logs:
             if done:
-                log.line("INFO", "aiosched", f"left changed, and put back: {'; '.join(done)}")
+                log.line("INFO", "aiosched", f"changed and restored: {'; '.join(done)}")
             if remaining:
                 what = "; ".join(remaining)
-                log.line("WARNING", "aiosched", f"left changed for good: {what}; the worker process is replaced")
+                log.line("WARNING", "aiosched", f"changed permanently: {what}; the worker process is replaced")
         return not remaining
 
     def put_back(self) -> ProcessChanges:
-        """Make everything as it was, as far as that is possible. What remains changed is found once."""
+        """Restore the former state as far as possible. Remaining changes are reported once."""
         done: list[str] = []
         remaining: list[str] = []
         for position, part, what in self._changed():
@@ -115,10 +115,10 @@ def _are_equal(was: Any, now: Any) -> bool:
 
 
 class SharedProcessState:
-    """As ProcessState, of a process in which many attempts run at a time.
+    """Like ProcessState, for a process in which many attempts run at a time.
 
-    A change that is found while others run may be intended by one of them, for a time. So it is checked again when all
-    that ran when it was found have ended. If it is still there, it was left behind.
+    A change found while others run may be a temporary change by one of them. So it is checked again when all attempts
+    that were running have ended. If it is still there, it was left behind.
     """
 
     def __init__(self, parts: Sequence[ProcessPart], log_of: Callable[[Attempt], AttemptLog]) -> None:
@@ -126,12 +126,13 @@ class SharedProcessState:
         self._log_of = log_of
         self._found: list[str] = []
         self._found_at = 0.0
-        self._suspects: list[Attempt] = []  # that have ended since then, at most _MOST_SUSPECTS
+        self._suspects: list[Attempt] = []  # ended since then, at most _MOST_SUSPECTS
 
     def after(self, ended: Sequence[Attempt], oldest: float | None, now: float) -> bool:
-        """Some attempts have ended; of those that run the oldest one began at `oldest` (None: none runs).
+        """Check after some attempts have ended; the oldest running attempt began at `oldest` (None: none runs).
 
-        Instants are of one clock. False when something stays changed, so that the process is to be replaced.
+        All times are of the same clock. Returns False if something remains changed, so that the process has to be
+        replaced.
         """
         if not self.state.differs() or not (changes := self.state.changes()):
             self._forget()
@@ -149,7 +150,7 @@ class SharedProcessState:
             is_clean = False
             what = "; ".join(each for each in self._found if each in changes)
             for log in logs:
-                log.line("WARNING", "aiosched", f"left changed: {what}, by this attempt or one that ran beside it")
+                log.line("WARNING", "aiosched", f"changed: {what}, by this attempt or one that ran beside it")
         for log in logs:
             log.close()
         self._forget()

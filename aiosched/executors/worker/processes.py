@@ -1,4 +1,4 @@
-"""Small facts and calls about operating-system processes."""
+"""Small helpers for operating-system processes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def signal_group(leader: int, signum: int) -> bool:
     """Send `signum` to the process group of `leader`; False if it is gone."""
     try:
         os.killpg(leader, signum)
-    except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+    except (ProcessLookupError, PermissionError):  # macOS raises the latter for a group of zombies
         return False
     return True
 
 
 def describe_exit(code: int | None) -> str:
-    """How a process ended, as the rest of a sentence: `was killed by SIGKILL`, `ended with exit code 3`."""
+    """How a process ended, as a predicate: `was killed by SIGKILL`, `ended with exit code 3`."""
     if code is None:
         return "is gone"
     if code >= 0:
@@ -45,5 +45,5 @@ def has_children() -> bool:
 
 
 def peak_memory() -> int:
-    """The largest resident size that this process has had, in bytes."""
+    """The peak resident size of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT

@@ -1,7 +1,6 @@
 """The messages between scheduler, forkserver and workers, and how they are framed.
 
-A frame is four bytes of length (big-endian) and one msgpack message. Many frames go into
-one write and come out of one read.
+A frame is four bytes of length (big-endian) and one msgpack message. One write or read can contain many frames.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How workers work. Sizes in bytes, times in seconds; paths as text."""
+    """The configuration of workers. Sizes in bytes, times in seconds; paths as text."""
 
     dags_folder: str
     logs_folder: str | None
@@ -30,8 +29,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str
     import_timeout: float
     defaults: AuthoringDefaults
-    max_attempts: int  # a worker is replaced after so many
-    max_growth_bytes: int  # ... or after its memory grew by so much
+    max_attempts: int  # a worker is replaced after this many attempts
+    max_growth_bytes: int  # ... or after its memory grew by this much
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -42,10 +41,10 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class RunAttempts(Message, frozen=True):
-    """Execute these attempts; plain ones one after the other, each with the ticket of its number (claim_pipe.py)."""
+    """Run these attempts; plain ones one after the other, each with the ticket of its number (claim_pipe.py)."""
 
     attempts: list[Attempt]
-    first: int = 0  # the number of the first; the others follow
+    first: int = 0  # the number of the first attempt; the others follow
 
 
 class Cancel(Message, frozen=True):
@@ -55,21 +54,21 @@ class Cancel(Message, frozen=True):
 
 
 class Watch(Message, frozen=True):
-    """Let the trigger of an attempt wait, under a number of its own."""
+    """Start the trigger of an attempt, under a unique number."""
 
     number: int
     attempt: Attempt
 
 
 class Unwatch(Message, frozen=True):
-    """Stop a trigger. `kill`: because its task was ended, so that its `on_kill` is called."""
+    """Stop a trigger. `kill`: its task was ended, so its `on_kill` is called."""
 
     number: int
     kill: bool
 
 
 class Answer(Message, frozen=True):
-    """The answer to the `Ask` of the same number; `error` instead of pairs when it failed."""
+    """The answer to the `Ask` of the same number; `error` instead of pairs if it failed."""
 
     number: int
     pairs: list[list[tuple[int, str]]]
@@ -93,12 +92,12 @@ class Ready(Message, frozen=True):
 
 
 class Ended(Message, frozen=True):
-    """These attempts have ended. With `retire` the worker wants to be replaced, for the reason given."""
+    """These attempts have ended. With `retire` the worker asks to be replaced, for the given reason."""
 
     reports: list[Report]
     retire: str | None = None
-    took: float = 0.0  # seconds of a worker for plain functions
-    imported: float = 0.0  # of those, what importing the DAG file took
+    took: float = 0.0  # seconds, from a worker for plain functions
+    imported: float = 0.0  # of those, the time of importing the DAG file
 
 
 class Fired(Message, frozen=True):
@@ -109,7 +108,7 @@ class Fired(Message, frozen=True):
 
 
 class Ask(Message, frozen=True):
-    """A running task wants XComs; `previous`: of the newest earlier run that has them."""
+    """A running task requests XComs; `previous`: from the newest earlier run that has them."""
 
     number: int
     run: int
@@ -127,7 +126,7 @@ class Call(Message, frozen=True):
 
 
 class Withdraw(Message, frozen=True):
-    """Nobody waits any more for the answer to the question of this number: its attempt was ended."""
+    """Withdraw the question of this number: its attempt was ended, so no caller waits for the answer."""
 
     number: int
 
@@ -136,17 +135,17 @@ class Withdraw(Message, frozen=True):
 
 
 class Setup(Message, frozen=True):
-    """The first message: how all workers work, and where the scheduler finds modules (its sys.path)."""
+    """The first message: the configuration of all workers, and the scheduler's sys.path."""
 
     config: WorkerConfig
     path: list[str]
 
 
 class Fork(Message, frozen=True):
-    """Start a worker; its socket comes along with the message, and a second descriptor.
+    """Start a worker; the message carries its socket and a second descriptor.
 
-    Plain ones draw tickets from that (claim_pipe.py), of others it is the page of their loop's heartbeat
-    (loop_sign.py).
+    Plain workers draw tickets from the latter (claim_pipe.py), for async workers it is the page of their loop's
+    heartbeat (loop_sign.py).
     """
 
     worker: int
@@ -172,9 +171,10 @@ class Forked(Message, frozen=True):
 
 
 class Exited(Message, frozen=True):
-    """The worker's process is gone, and all that it started. `code` as in subprocess: negative is a signal.
+    """The worker's process and all its child processes have ended.
 
-    None when it could not be started, for the `reason` given. `left` says what it had left behind.
+    `code` as in subprocess: negative is a signal. None if it could not be started, for the given `reason`. `left`
+    describes the processes that it left behind.
     """
 
     worker: int
@@ -199,7 +199,7 @@ def frame(message: AnyMessage) -> bytes:
     _encoder.encode_into(message, buffer, 4)
     size = len(buffer) - 4
     if size > LARGEST_FRAME:
-        raise ExecutorError(f"A {type(message).__name__} message of {size:,} bytes is larger than a frame may be.")
+        raise ExecutorError(f"A {type(message).__name__} message of {size:,} bytes exceeds the frame size.")
     _LENGTH.pack_into(buffer, 0, size)
     return bytes(buffer)
 
@@ -208,17 +208,17 @@ _KINDS: Final[dict[str, type[AioschedError]]] = {kind.__name__: kind for kind in
 
 
 def kind_of(error: Exception) -> str:
-    """The name under which an error of a service travels; empty for one that the caller cannot know."""
+    """The name of a service's error in messages; empty for an error type that the caller does not know."""
     return next((name for name, kind in _KINDS.items() if isinstance(error, kind)), "")
 
 
 def error_of(reply: Reply) -> AioschedError | None:
-    """The error to raise in the task that called; None for an answer."""
+    """The error to raise in the calling task; None for a successful answer."""
     return None if reply.error is None else _KINDS.get(reply.kind, ExecutorError)(reply.error)
 
 
 class FrameReader:
-    """Turns what is read from a socket into messages, however the bytes are cut."""
+    """Converts data read from a socket into messages, regardless of how it is split."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

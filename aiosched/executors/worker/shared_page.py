@@ -1,4 +1,4 @@
-"""A page of memory that two processes share: one writes it, the other one reads it without asking."""
+"""A page of memory that two processes share: one writes it, the other reads it without messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import weakref
 
 
 class SharedPage:
-    """Made without an argument it is a new one, full of zeros; `descriptor` is what another process opens it by."""
+    """A shared page: without an argument, a new one filled with zeros; other processes open it by `descriptor`."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         if descriptor is None:
@@ -21,6 +21,6 @@ class SharedPage:
         self.memory = mmap.mmap(descriptor, mmap.PAGESIZE)
 
     def close(self) -> None:
-        """Give memory and descriptor back; may be called twice."""
+        """Release memory and descriptor; can be called twice."""
         self.memory.close()
         self._close()

@@ -1,14 +1,13 @@
 """A worker process for plain functions: one attempt at a time, in its main thread.
 
-The main thread waits for work, runs it and answers; there is no other thread. So
-signals and alarms reach the task itself: SIGALRM ends it at its execution_timeout, and
-SIGTERM (which the scheduler sends to the worker's whole process group) raises
-AttemptStopped in it, so that its `finally` blocks and `on_kill` run.
+The main thread waits for work, runs it and reports; there is no other thread. So signals and alarms reach the task
+itself: SIGALRM ends it at its execution_timeout, and SIGTERM (which the scheduler sends to the worker's whole process
+group) raises AttemptStopped in it, so that its `finally` blocks and `on_kill` run.
 
-Between two attempts the worker puts back what a task has changed in its process (process_state.py), descriptors 1 and 2
-included. What the attempt started and left behind is ended, before the end of the attempt is reported.
-A worker asks to be replaced when there was such a process, when something cannot be put back, when its memory has
-grown, and after `max_attempts`.
+Between two attempts the worker reverts changes that a task made to its process (process_state.py), including
+descriptors 1 and 2. Processes that the attempt left behind are ended before the end of the attempt is reported. A
+worker asks to be replaced if there was such a process, if a change cannot be reverted, if its memory has grown, and
+after `max_attempts`.
 """
 
 from __future__ import annotations
@@ -61,23 +60,23 @@ _READ: Final = 262_144
 
 
 class SchedulerGone(BaseException):
-    """The other end of the socket is closed, or ours: in a child that a task forked."""
+    """The other end of the socket is closed, or our end, in a child that a task forked."""
 
 
 class Channel:
-    """The socket to the scheduler, blocking. It is the worker's TaskServices, too."""
+    """The blocking socket to the scheduler. It is also the worker's TaskServices."""
 
     def __init__(self, sock: socket.socket, claim_pipe: int) -> None:
         sock.setblocking(True)
         self._socket, self._claim_pipe = sock, claim_pipe
         self._reader = FrameReader()
-        self._line: deque[tuple[int, Attempt]] = deque()  # what was sent, with its number; some was taken back
+        self._line: deque[tuple[int, Attempt]] = deque()  # received, with their numbers; some taken back
         self._answers: deque[Answer | Reply] = deque()
-        self._asking = threading.Lock()  # a task may ask from threads of its own
+        self._asking = threading.Lock()  # a task can ask from its own threads
         self._asked = 0
 
     def next_attempt(self) -> Attempt:
-        """The next attempt, which nobody can take back any more; waits for it. Raises SchedulerGone."""
+        """Wait for the next attempt and claim it. Raises SchedulerGone."""
         while True:
             try:
                 ticket = draw(self._claim_pipe)
@@ -95,12 +94,12 @@ class Channel:
                 return attempt
 
     def await_end(self) -> NoReturn:
-        """Begin nothing more; raises SchedulerGone when the scheduler lets this worker go."""
+        """Begin no more attempts; raises SchedulerGone when the scheduler dismisses this worker."""
         while True:
             self._read()
 
     def _read(self) -> None:
-        """Wait for messages. Raises SchedulerGone."""
+        """Read messages, waiting for them. Raises SchedulerGone."""
         try:
             data = self._socket.recv(_READ)
         except OSError:
@@ -114,7 +113,7 @@ class Channel:
                 self._answers.append(message)
 
     def send(self, message: Ready | Ended | Ask | Call | Withdraw) -> None:
-        """Send; raises SchedulerGone."""
+        """Send a message; raises SchedulerGone."""
         try:
             self._socket.sendall(frame(message))
         except OSError:
@@ -146,7 +145,7 @@ class Channel:
         return answer.pairs
 
     def _put(self, question: Callable[[int], Ask | Call]) -> Answer | Reply:
-        """Send a question with the next number and wait for its answer, which a signal may cut short."""
+        """Send a question with the next number and wait for its answer, unless interrupted by a signal."""
         with self._asking:
             self._asked += 1
             number = self._asked
@@ -168,7 +167,7 @@ class Channel:
                 raise
 
     def _await_message(self) -> None:
-        """Wait until there is something to read. Raises SchedulerGone, and what a signal handler raises meanwhile."""
+        """Wait until the socket is readable. Raises SchedulerGone, and errors of signal handlers."""
         descriptor = self._socket.fileno()
         if descriptor < 0:
             raise SchedulerGone
@@ -178,17 +177,17 @@ class Channel:
 
 
 class Housekeeping:
-    """Keeps what attempts write to descriptors 1 and 2, and puts back what they change in the process."""
+    """Logs what attempts write to descriptors 1 and 2, and reverts their changes to the process."""
 
     def __init__(self) -> None:
         self._output, path = tempfile.mkstemp(prefix="aiosched-output-")
         Path(path).unlink()
-        fcntl.fcntl(self._output, fcntl.F_SETFL, os.O_APPEND)  # so that emptying it starts over at 0
+        fcntl.fcntl(self._output, fcntl.F_SETFL, os.O_APPEND)  # so that truncating it restarts at 0
         self._connect()
         self.state = ProcessState(parts_of_this_process())
 
     def after(self, log: AttemptLog) -> bool:
-        """Keep what went to the descriptors directly (child processes, C code), put back; False: not all could be."""
+        """Log direct writes to the descriptors (child processes, C code) and revert changes; False if some remain."""
         try:
             unchanged = os.path.samestat(os.fstat(1), os.fstat(2)) and os.fstat(1).st_size == 0
         except OSError:
@@ -237,7 +236,7 @@ class Worker:
         self._dags.after_import = self._housekeeping.state.accept_imports
 
     def serve(self) -> None:
-        """Work; returns when the scheduler is gone or has no more work for this worker."""
+        """Run attempts; returns when the scheduler is gone or has no more work for this worker."""
         self._channel.send(Ready())
         while True:
             attempt = self._channel.next_attempt()
@@ -269,7 +268,7 @@ class Worker:
         if self._left_children:
             return "the attempt left child processes behind"
         if self._is_changed:
-            return "the attempt changed its process for good"
+            return "the attempt changed its process permanently"
         if self._done >= self._config.max_attempts:
             return f"it has run {self._done:,} attempts"
         if peak_memory() - self._memory > self._config.max_growth_bytes:
@@ -281,15 +280,15 @@ class Worker:
         if running is None:
             return  # the scheduler closes the socket of an idle worker; a stray TERM is ignored
         if running.interruptible:
-            running.interruptible = False  # once: what runs now is its own clean-up
+            running.interruptible = False  # only once: from now on the task cleans up
             running.stop_requested = True
             interrupts.strike(AttemptStopped("was told to stop by SIGTERM"))
 
 
 def run_worker(sock: socket.socket, claim_pipe: int, config: WorkerConfig) -> None:
-    """The life of a worker process."""
+    """The main function of a worker process."""
 
-    def let_go() -> None:  # a child of a task that goes on as if it were the worker ends
+    def let_go() -> None:  # ends a task's forked child that continues as the worker
         sock.close()
         with contextlib.suppress(OSError):
             os.close(claim_pipe)
