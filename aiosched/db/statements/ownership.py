@@ -150,8 +150,8 @@ FREE_PARTITIONS: Final = """
 async def take_over(conn: DatabaseConnection, dead: int, *, process_gone: bool) -> bool:
     """Fence a dead scheduler and free its partitions, in one transaction; False if a peer did it, or it is not dead.
 
-    Its lease must have expired; with `process_gone` a missing advisory lock is enough. Also False while a transaction of
-    the dead one still holds its row: the caller has other work, and tries again.
+    Its lease must have expired; with `process_gone` a missing advisory lock is enough. Also False while a transaction
+    of the dead one still holds its row: the caller has other work, and tries again.
     """
     try:
         async with conn.transaction():

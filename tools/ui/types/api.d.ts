@@ -624,7 +624,7 @@ export interface components {
       };
     };
     /**
-     * @description Which runs that exist already a backfill runs again.
+     * @description Which existing runs a backfill reruns.
      * @enum {string}
      */
     Rerun: "missing" | "failed" | "all";
@@ -707,7 +707,7 @@ export interface components {
      */
     RunState: "queued" | "running" | "success" | "failed";
     /**
-     * @description What made a run; the first part of its run id.
+     * @description What created a run; the first part of its run id.
      * @enum {string}
      */
     RunType: "scheduled" | "manual" | "backfill" | "asset_triggered";
