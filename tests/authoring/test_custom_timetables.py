@@ -276,7 +276,7 @@ WRONG: list[tuple[str, Callable[[], Timetable], str]] = [
         lambda: answering("tomorrow"),
         r"answered 'tomorrow'\. Let next_dagrun_info return a DagRunInfo",
     ),
-    ("naive", lambda: answering(DagRunInfo.exact(datetime(2026, 9, 1))), "no aware datetime. Give it a time zone"),  # noqa: DTZ001
+    ("naive", lambda: answering(DagRunInfo.exact(datetime(2026, 9, 1))), "not an aware datetime. Give it a time zone"),  # noqa: DTZ001
     ("not implemented", Timetable, r"Timetable raised NotImplementedError.*implement it"),
     ("invalid", lambda: Invalid(timedelta()), r"Invalid is not valid: ValueError\('no days'\)"),
     ("limit", lambda: Limited(timedelta()), "active_runs_limit=0"),

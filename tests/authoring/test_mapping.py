@@ -394,7 +394,7 @@ async def test_a_value_that_cannot_be_mapped_over_fails_the_reader_naming_its_so
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("text", "no dict of arguments"),
+        ("text", "not a dict of arguments"),
         ({"y": 1, "x": 2}, "'y' is given in partial"),
     ],
 )

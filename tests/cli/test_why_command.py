@@ -176,5 +176,5 @@ def test_what_nobody_has_told_is_unknown(on_db: Cli) -> None:
     lines = on_db.lines("why", "sales", "r1", "orders")
 
     assert ["unknown", "executor", "its scheduler has not reported how many slots are open"] in lines
-    assert ["unknown", "parallelism", "its scheduler has not reported how much it runs"] in lines
+    assert ["unknown", "parallelism", "its scheduler has not reported how many attempts it runs"] in lines
     assert "  ?     parallelism" in on_db("why", "sales", "r1", "orders", "-o", "table").stdout

@@ -72,7 +72,9 @@ async def test_who_blocks_the_loop_is_named_in_its_log_and_for_those_beside_it(
     assert told["attempts"] == [beside.key, blocks.key]
     assert str(told["where"]).startswith("d.py:")
     assert "open(" in str(told["where"])
-    log = log_path(logs_folder, blocks).read_text()
+    path = log_path(logs_folder, blocks)
+    await until(lambda: path.exists() and "asyncio.to_thread" in path.read_text())  # written by the blocked worker
+    log = path.read_text()
     assert "WARNING aiosched  blocks the event loop, and 1 other attempt in its worker with it, at d.py:" in log
     assert "Await, or use asyncio.to_thread." in log
     assert f"d.{task_id} (run manual__2) blocks the event loop of worker process" in caplog.text

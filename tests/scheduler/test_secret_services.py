@@ -55,7 +55,7 @@ async def test_what_tasks_change_leaves_a_line_in_the_audit_log_without_the_valu
     assert "a value" not in str(lines)
 
 
-@pytest.mark.parametrize(("keys", "complaint"), [(None, "make-key"), ("nonsense", "no Fernet key")])
+@pytest.mark.parametrize(("keys", "complaint"), [(None, "make-key"), ("nonsense", "not a Fernet key")])
 async def test_a_task_is_told_why_there_is_no_key(db: Database, keys: str | None, complaint: str) -> None:
     with pytest.raises(Refused, match=complaint):
         await ask(db, Keyring(keys), "variable", set="cursor", value="7")

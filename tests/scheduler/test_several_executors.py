@@ -228,7 +228,7 @@ def test_an_unknown_kind_is_refused_with_those_that_there_are(plugins: None) -> 
 
 @pytest.mark.parametrize("kinds", ["", "local,", "local,local"])
 def test_a_list_of_kinds_with_gaps_or_repetitions_is_refused(kinds: str) -> None:
-    with pytest.raises(ConfigError, match="must be an executor, or several different ones with commas"):
+    with pytest.raises(ConfigError, match="must be an executor, or several different ones separated by commas"):
         load_settings({"executor.kind": kinds})
 
 

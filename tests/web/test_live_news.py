@@ -100,7 +100,7 @@ async def test_instances_are_told_to_those_who_watch_their_run_and_only_what_cha
 async def test_the_fleet_is_told_when_a_scheduler_comes_and_when_it_is_dead(
     db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(live, "_POLL_INTERVAL", 0.01)
     page = await opened(hub)
     async with db.acquire() as conn:
         await inbox.notify(conn, "pools", ())
@@ -215,7 +215,7 @@ async def test_a_page_that_is_too_slow_begins_again(db: Database, hub: Hub, monk
     page = await opened(hub)
 
     for _ in range(3):
-        hub._tell({"kind": "dag"})
+        hub._send({"kind": "dag"})
 
     assert await page.message() == {"event": "reset"}
 
