@@ -83,7 +83,7 @@ def random_dags(draw: st.DrawFn, dag_id: str, *, calm: bool) -> DagSpec:
         *tasks,
         schedule=schedule,
         start_date=NEW_YEAR - timedelta(hours=draw(st.sampled_from([0, 12]))),
-        end_date=NEW_YEAR + timedelta(hours=6) if calm else None,
+        end_date=END - timedelta(hours=1) - schedule if calm and schedule else None,  # all dates are due before END
         catchup=catchup,
         max_active_runs=draw(st.integers(1, 3)) if catchup or not calm else 16,
         max_active_tasks=draw(st.sampled_from([1, 2, 16])),
