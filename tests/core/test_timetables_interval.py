@@ -353,6 +353,46 @@ def test_without_catchup_the_interval_is_the_latest_complete_one(
     assert after.interval.end > now
 
 
+hours = st.integers(0, 5 * 24)
+
+
+@given(
+    st.one_of(
+        st.integers(1, 40).map(lambda n: DeltaDataIntervalTimetable(n * HOUR)),
+        st.builds(CronDataIntervalTimetable, crons, zones),
+    ),
+    hours,
+    st.one_of(st.just(0), st.integers(0, 80)),
+    st.tuples(hours, hours).map(sorted),
+    st.one_of(st.none(), hours),
+)
+def test_a_planned_run_stays_planned_until_it_is_due(
+    timetable: AnyTimetable, last_start: int, length: int, instants: list[int], start: int | None
+) -> None:
+    year = at(START)
+    last = DataInterval(year + last_start * HOUR, year + (last_start + length) * HOUR)
+    earlier, later = (year + hours * HOUR for hours in instants)
+    restriction = Restriction(None if start is None else year + start * HOUR, None, catchup=False)
+
+    planned = timetable.next_run(last=last, restriction=restriction, now=earlier)
+    again = timetable.next_run(last=last, restriction=restriction, now=later)
+
+    assert planned is not None
+    assert again == planned or (again is not None and planned.run_after <= later)
+
+
+def test_a_delta_after_a_run_of_length_zero_goes_on_at_the_next_point_of_its_grid() -> None:
+    run = ask(
+        DeltaDataIntervalTimetable(5 * HOUR),
+        start=START,
+        last=interval("01-01T16:00", "01-01T16:00"),
+        now="01-01T17:00",
+    )
+
+    assert run is not None
+    assert run.interval == interval("01-01T20:00", "01-02T01:00")
+
+
 @given(st.integers(1, 100_000), st.integers(0, 10_000_000), st.integers(0, 10_000_000))
 def test_a_delta_stays_on_the_grid_of_its_start_date(seconds: int, start: int, later: int) -> None:
     delta, begin = timedelta(seconds=seconds), at(START) + timedelta(seconds=start)

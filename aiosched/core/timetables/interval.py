@@ -124,8 +124,8 @@ class DeltaDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", 
             start = begin
         else:
             start = last.end if begin is None else max(last.end, begin)
-            if start <= last.start:
-                start = self.delta.after(start)
+            if start <= last.start:  # a run without a period: go on at the next point of the grid
+                start = self.delta.after(self.delta.floor(start, anchor=self._anchor(restriction)))
         return period(start, self.delta.after(start), restriction)
 
     def manual_interval(self, run_after: datetime) -> DataInterval:
@@ -137,11 +137,15 @@ class DeltaDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", 
         earliest = None if restriction.earliest is None else restriction.earliest.astimezone(UTC)
         if restriction.catchup:
             return earliest
-        anchor = earliest or EPOCH
+        anchor = self._anchor(restriction)
         if earliest is not None and self.delta.after(earliest) >= now:
             return earliest
         end = self.delta.floor(now.astimezone(UTC), anchor=anchor)
         return self.delta.floor(end - _INSTANT, anchor=anchor)
+
+    def _anchor(self, restriction: Restriction) -> datetime:
+        """A point of the grid."""
+        return EPOCH if restriction.earliest is None else restriction.earliest.astimezone(UTC)
 
 
 def period(start: datetime, end: datetime, restriction: Restriction) -> NextRun | None:
