@@ -26,6 +26,7 @@ AioschedError
 │   └── TaskDeferralTimeout  the trigger did not fire in time
 ├── InvalidTransition        a bug in aiosched
 ├── InternalError            a request failed because of a bug in aiosched
+├── DagFailure               an unforeseen error that concerns one DAG: it goes into quarantine
 └── TaskSignal               raised by a task to set its outcome
     ├── SkipTask             skipped, no retry
     ├── FailTask             failed, even if retries are left
@@ -133,6 +134,14 @@ class StaleRows(DatabaseError):
 
 class FencedOut(DatabaseError):
     """Another scheduler took over this one's partitions: all state in memory is void."""
+
+
+class DagFailure(AioschedError):
+    """An unforeseen error, its `__cause__`, in a decision or a statement about one DAG: it goes into quarantine."""
+
+    def __init__(self, dag_id: str, place: str) -> None:
+        super().__init__(f"{place} of DAG {dag_id!r} failed")
+        self.dag_id, self.place = dag_id, place
 
 
 class NotFound(AioschedError):

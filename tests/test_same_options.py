@@ -72,6 +72,7 @@ ALL = (
     Faces(requests.CancelRun, Actions.cancel, Client.cancel, Because, People.cancel, cli_runs.cancel),
     # The reason is in the query. A world has no rows to get rid of.
     Faces(requests.DeleteDag, Actions.delete, Client.delete, None, None, cli_dags.delete),
+    Faces(requests.ReleaseDag, Actions.release, Client.release, Because, People.release, cli_dags.release),
     Faces(requests.EmitAsset, Actions.emit, Client.emit, assets.NewEvent, People.emit, cli_assets.emit),
     Faces(requests.Clear, Actions.clear, Client.clear, actions.Clearing, People.clear, cli_clearing.clear_tasks),
     Faces(

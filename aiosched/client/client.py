@@ -110,6 +110,10 @@ class Client:
         """Delete a DAG with its runs and their history. If its file still exists, the DAG comes back without them."""
         _applied(await self._http.request("DELETE", _path("dags", dag_id), params=_given({"reason": reason})))
 
+    async def release(self, dag_id: str, *, reason: str | None = None) -> Dag:
+        """Try a DAG that is in quarantine again now, before its pause is over."""
+        return await self._send(Dag, "POST", _path("dags", dag_id, "release"), {"reason": reason})
+
     # -- runs -------------------------------------------------------------------------------
 
     def runs(

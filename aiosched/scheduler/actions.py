@@ -26,6 +26,7 @@ from aiosched.core.requests.requests import (
     MarkRun,
     MarkTasks,
     Pause,
+    ReleaseDag,
     Request,
     SetNote,
     Trigger,
@@ -132,6 +133,10 @@ class Actions:
         Raises Refused while runs of it run.
         """
         await self.request(DeleteDag(), dag_id, reason=reason)
+
+    async def release(self: _Asking, dag_id: str, *, reason: str | None = None) -> None:
+        """Try a DAG that is in quarantine again now, before its pause is over. Raises Refused for any other DAG."""
+        await self.request(ReleaseDag(), dag_id, reason=reason)
 
     async def cancel(self: _Asking, dag_id: str, run_id: str, *, reason: str | None = None) -> None:
         """End a run: its running tasks are stopped, the others do not start, the run is failed."""

@@ -17,6 +17,8 @@ from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements.journal import PoolRow
+from aiosched.errors import DagFailure
+from aiosched.scheduler.session.isolation import failures_in
 from aiosched.scheduler.session.pool_fairness import PoolFairness
 from aiosched.scheduler.session.trigger_queue import triggers_to_run
 from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
@@ -92,14 +94,27 @@ class Member:
     def instants(self) -> list[datetime]:
         """When something happens here, apart from scheduled runs."""
         cache, check_at = self.context.cache, self.attempts.stuck_attempts.check_at
-        found = (self.executor.earliest, cache.timers.earliest, check_at, self._recheck_at)
+        retry_at = self.fleet.rows.quarantine.earliest()
+        found = (self.executor.earliest, cache.timers.earliest, check_at, self._recheck_at, retry_at)
         return [instant for instant in found if instant is not None]
 
     def work(self, now: datetime) -> bool:
-        """Make the first pass that has work; returns whether there was one."""
+        """Make the first pass that has work; returns whether there was one.
+
+        A DAG about which an unforeseen error was raised is in quarantine afterwards.
+        """
+        try:
+            return self._work(now)
+        except (DagFailure, ExceptionGroup) as error:
+            self._put_into_quarantine(error)
+            return True
+
+    def _work(self, now: datetime) -> bool:
         cache, attempts = self.context.cache, self.attempts
         work, unstored = cache.work, cache.unstored
-        if (
+        if is_due(self.fleet.rows.quarantine.earliest(), now):
+            self.renew(None)
+        elif (
             attempts.reports
             or work.to_evaluate
             or is_due(cache.timers.earliest, now)
@@ -238,11 +253,28 @@ class Member:
         old.put_back(lost)
         self.fleet.rows.withdraw_demands(old.incarnation)
         self._fairness = PoolFairness(old.incarnation)
-        self.context = MemoryContext.on(old.rows, old.clock, old.attempts, old.incarnation)
-        self.context.partitions = old.partitions
-        self.context.load()
+        loaded = False
+        while not loaded:
+            self.context = MemoryContext.on(old.rows, old.clock, old.attempts, old.incarnation)
+            self.context.partitions = old.partitions
+            try:
+                self.context.load()
+                loaded = True
+            except (DagFailure, ExceptionGroup) as error:
+                self._note_failures(error)
         unsent, self.context.unsent = self.context.unsent, []
         self._hand_out(unsent)
+
+    def _put_into_quarantine(self, error: Exception) -> None:
+        """Go on without the DAGs that an error concerns. Raises it if it concerns no single DAG."""
+        self._note_failures(error)
+        self.renew(self.context.cache.unstored.storing)
+
+    def _note_failures(self, error: Exception) -> None:
+        failures = failures_in(error)
+        if not failures:
+            raise error
+        self.fleet.rows.quarantine.put(failures, self.fleet.clock.at)
 
     def restart_as(self, incarnation: int) -> None:
         """A new process replaces one that died together with its attempts."""

@@ -91,6 +91,9 @@ class People(WorldView):
                 self.rows.assets.schedule(spec.dag_id, self.now)
             if last is not None:
                 self.rows.schedules.assume(spec.dag_id, last)
+            if self.rows.quarantine.find(spec.dag_id) is not None:
+                self.release(spec.dag_id)
+                continue
             context = self._context_of(spec.dag_id)
             plan_next(context, context.cache.put_dag(row, version), self.rows.schedule_position(spec))
 
@@ -130,6 +133,10 @@ class People(WorldView):
             self._fleet.shrunk.add(name)
         for member in self._fleet.members:
             member.context.cache.work.room_changed = True
+
+    def release(self, dag_id: str) -> None:
+        """Try a DAG that is in quarantine again now."""
+        self.rows.quarantine.release(dag_id, self.now)
 
     def pause(self, dag_id: str) -> None:
         """Pause a DAG: nothing of it starts; running tasks go on."""

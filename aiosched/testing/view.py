@@ -123,12 +123,15 @@ class WorldView:
 
     def _dag(self, dag_id: str) -> OwnedDag:
         dags = self._context_of(dag_id).cache.dags
+        if (left_alone := self.rows.quarantine.find(dag_id)) is not None:
+            raise Refused(str(left_alone))
         if dag_id not in dags:
             raise NotFound(f"The world has no DAG {dag_id!r}.{did_you_mean(dag_id, self.rows.dags)}")
         return dags[dag_id]
 
     def _key(self, dag_id: str, run_id: str) -> int:
-        self._dag(dag_id)
+        if dag_id not in self.rows.dags:
+            self._dag(dag_id)
         key = self.rows.keys.get((dag_id, run_id))
         if key is None:
             known = [run for dag, run in self.rows.keys if dag == dag_id]

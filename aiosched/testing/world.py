@@ -168,7 +168,10 @@ class World(People):
         return True
 
     def _has_unfinished_runs(self) -> bool:
-        return any(member.context.cache.unfinished_runs() for member in self._fleet.members)
+        if any(member.context.cache.unfinished_runs() for member in self._fleet.members):
+            return True
+        left_alone = self.rows.quarantine
+        return any(left_alone.find(run.dag_id) is not None for run in self.rows.unfinished_runs())
 
     def _next_instant(self, *, idle: bool = False) -> datetime | None:
         waiting = [instant for member in self._fleet.members for instant in member.instants()]

@@ -11,8 +11,10 @@ from aiosched.clock import Clock, FakeClock
 from aiosched.core.creation.deadlines import least_runs
 from aiosched.core.graph.new_instances import new_places
 from aiosched.core.run.board import Board, Run
+from aiosched.core.values.ids import partition_of
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.triggers import deferral_of
+from aiosched.errors import DagFailure
 from aiosched.scheduler.effects.deadlines import missed_callback
 from aiosched.scheduler.partitions.loading import plan_next, resume
 from aiosched.scheduler.requests.selection import Change
@@ -21,6 +23,7 @@ from aiosched.scheduler.runs.backfills import over_now
 from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
 from aiosched.scheduler.runs.new_runs import Creation, hold, new_run
 from aiosched.scheduler.runs.stored_runs import added_instances, moving, settle
+from aiosched.scheduler.session.isolation import concerning, failure_of, raise_failures
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.changes import Changes
@@ -52,9 +55,18 @@ class MemoryContext(DecisionContext):
         cache, rows = self.cache, self.rows
         for version in rows.versions.values():
             cache.graph_of(version)
+        self.attempts.reclaim(self.partitions)
+        rows.quarantine.take_up(self.clock.now())
+        failures: list[DagFailure] = []
         for row in [row for row in rows.dags.values() if row.partition in self.partitions]:
-            dag = cache.put_dag(row, rows.versions[row.version_id])
-            plan_next(self, dag, rows.schedule_position(dag.version.spec))
+            if rows.quarantine.find(row.dag_id) is not None:
+                continue
+            try:
+                dag = cache.put_dag(row, rows.versions[row.version_id])
+                plan_next(self, dag, rows.schedule_position(dag.version.spec))
+            except Exception as error:
+                failures.append(failure_of(error, row.dag_id, "loading"))
+        raise_failures(failures)
         for backfill in [one for one in rows.backfills.unfinished() if one.dag_id in cache.dags]:
             cache.add_backfill(backfill)
         known = self.attempts.known()
@@ -63,9 +75,15 @@ class MemoryContext(DecisionContext):
             if run.state == "queued":
                 cache.dags[run.dag_id].queued.append(run)
                 cache.work.to_start[run.dag_id] = None
-            else:
+                continue
+            try:
                 resume(self, run, rows.load_instances(run.key), known, deferrals, rows.rehydration(run))
+            except Exception as error:
+                failures.append(failure_of(error, run.dag_id, "loading the runs"))
+        raise_failures(failures)
         self._find_previous_runs()
+        left = {run.key: partition_of(run.dag_id) for run in rows.unfinished_runs() if run.dag_id not in cache.dags}
+        self.attempts.hand_over({key: place for key, place in left.items() if place in self.partitions})
 
     def create_runs(self) -> list[Run]:
         """One pass of run creation; returns the new runs."""
@@ -101,10 +119,11 @@ class MemoryContext(DecisionContext):
         now = self.clock.now()
         keys = []
         for creation in creations:
-            places = new_places(creation.dag.graph, creation.tasks)
-            keys.append(key := self.rows.insert_run(new_run(self, creation, now), places))
-            if key is not None and creation.dag.version.spec.deadlines:
-                self._plan_deadlines(key, creation, now)
+            with concerning(creation.dag.row.dag_id, "the creation of runs"):
+                places = new_places(creation.dag.graph, creation.tasks)
+                keys.append(key := self.rows.insert_run(new_run(self, creation, now), places))
+                if key is not None and creation.dag.version.spec.deadlines:
+                    self._plan_deadlines(key, creation, now)
         created = hold(self, creations, keys, now)
         self._find_previous_runs()
         return created

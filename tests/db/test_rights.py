@@ -192,7 +192,8 @@ def test_the_commands_name_the_grant_and_print_the_sql(place: Place, tmp_path: P
     assert (process.returncode, "Traceback" in said) == (5, False)
     assert grant in said
     assert printed.startswith("-- aiosched: schema none to ")
-    assert "GRANT SELECT, INSERT, UPDATE, DELETE ON public.web_user" in printed
+    assert "GRANT SELECT, INSERT, UPDATE, DELETE ON public." in printed
+    assert "public.web_user" in printed
     assert f"TO {place.role};\nCOMMIT;\n" in printed
 
 

@@ -38,7 +38,7 @@ from aiosched.cli.base.output import (
 from aiosched.cli.base.session import ask, say_it_waits, with_database
 from aiosched.cli.base.watching import follow, run_fields
 from aiosched.cli.dags import backfill, dag_files, runs
-from aiosched.core.requests.requests import DeleteDag, Pause, Trigger, Unpause
+from aiosched.core.requests.requests import DeleteDag, Pause, ReleaseDag, Trigger, Unpause
 from aiosched.core.requests.stored import verb_of
 from aiosched.errors import Refused, TimedOut
 
@@ -315,6 +315,22 @@ def delete(dag_id: DagId, yes: Yes = False, reason: Reason = None, dsn: Dsn = No
         report({"dag_id": dag_id, "deleted": True}, output)
     else:
         say_it_waits(f"The request to delete {dag_id}", output)
+
+
+@app.command()
+def release(dag_id: DagId, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
+    """Try a DAG that is in quarantine again now, before its pause is over."""
+    from aiosched.db.queries.queries import get_dag
+
+    async def work(db: Database) -> bool:
+        await get_dag(db, dag_id)
+        return await ask(db, ReleaseDag(), dag_id, reason=reason) is not None
+
+    if with_database(dsn, work):
+        talk(f"released DAG {dag_id}: its scheduler tries it again")
+        report({"dag_id": dag_id, "released": True}, output)
+    else:
+        say_it_waits(f"The request to release {dag_id}", output)
 
 
 app.command("test")(dag_files.run_once)

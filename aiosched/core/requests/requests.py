@@ -49,6 +49,10 @@ class DeleteDag(Request, frozen=True, kw_only=True, tag="delete_dag"):
     """Remove a DAG's rows."""
 
 
+class ReleaseDag(Request, frozen=True, kw_only=True, tag="release_dag"):
+    """Try a DAG that is in quarantine again now."""
+
+
 class EmitAsset(Request, frozen=True, kw_only=True, tag="emit_asset"):
     """Create an event of an asset. It concerns no DAG: the owner of the partition of the asset's name applies it."""
 

@@ -26,6 +26,7 @@ from aiosched.core.requests.requests import (
     MarkRun,
     MarkTasks,
     Pause,
+    ReleaseDag,
     Request,
     SetNote,
     Trigger,
@@ -109,7 +110,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = MappingProxyType(
     {
         verb_of(kind): kind
         for kind in (
-            Trigger, Pause, Unpause, CancelRun, DeleteDag, EmitAsset, Clear, MarkTasks, MarkRun, SetNote,
+            Trigger, Pause, Unpause, CancelRun, DeleteDag, ReleaseDag, EmitAsset, Clear, MarkTasks, MarkRun, SetNote,
             BackfillCreate, BackfillPause, BackfillResume, BackfillCancel,
         )
     }

@@ -13,11 +13,11 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true, tuple_
 
+from aiosched.core.graph.documents import read_document
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.schema.schema import dag, dag_run, dag_version, task_instance, task_note
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.documents import read_document
 from aiosched.errors import NotFound, did_you_mean
 
 # ---- DAGs ----

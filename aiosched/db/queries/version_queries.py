@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
+from aiosched.core.graph.documents import read_document
 from aiosched.core.graph.spec import DagSpec
 from aiosched.db.queries.queries import get_dag
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.documents import read_document
 from aiosched.errors import NotFound
 
 

@@ -51,6 +51,13 @@ _PASSING: Final = (
     DatabaseReadOnly,
 )
 
+# The server rejects a value, or the row that would come of it.
+_CONTENT: Final = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.ProgramLimitExceededError,
+)
+
 
 def is_connection_failure(error: BaseException) -> bool:
     """Whether `error`, raised by a database call, means that its connection is lost or could not be established.
@@ -69,6 +76,13 @@ def is_retryable(error: BaseException) -> bool:
         return True
     cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of an error raised by `explained`
     return cause is not None and is_retryable(cause)
+
+
+def is_about_content(error: BaseException) -> bool:
+    """Whether a statement failed because of the values that it was given, or a row that it would make."""
+    if isinstance(error, asyncpg.InterfaceError):
+        return isinstance(error, ValueError)  # the driver cannot encode a value
+    return isinstance(error, _CONTENT)
 
 
 def explain(error: BaseException, dsn: str) -> DatabaseError | None:

@@ -16,7 +16,7 @@ from aiosched.errors import SchemaOutOfDate
 if TYPE_CHECKING:
     from alembic.config import Config
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005")  # oldest first; the files in migrations/versions
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")  # oldest first; the files in migrations/versions
 HEAD: Final = REVISIONS[-1]
 
 MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"

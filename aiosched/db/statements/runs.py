@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import asyncpg
 import msgspec
 
+from aiosched.core.graph.documents import why_unreadable
 from aiosched.core.graph.spec import DagSpec, decode_spec
 from aiosched.core.run.board import Instance, Run
 from aiosched.core.timetables.base import NextRun
@@ -18,8 +19,7 @@ from aiosched.core.values.messages import XComRef
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.server.arrays import array_texts
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements.documents import why_unreadable
-from aiosched.errors import StaleRows
+from aiosched.errors import DagFailure, StaleRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,10 @@ async def find_runs(conn: DatabaseConnection, dag_id: str, run_ids: Sequence[str
 
 
 def _run(row: Any) -> Run:
-    state = RunState(row["state"])
+    try:
+        state, conf = RunState(row["state"]), msgspec.json.decode(row["conf"])
+    except Exception as error:  # of an unknown version, or edited by hand
+        raise DagFailure(row["dag_id"], f"reading run {row['run_id']}") from error
     return Run(
         key=row["id"],
         dag_id=row["dag_id"],
@@ -173,7 +176,7 @@ def _run(row: Any) -> Run:
         queued_at=row["queued_at"],
         start_date=row["start_date"],
         end_date=row["end_date"],
-        conf=msgspec.json.decode(row["conf"]),
+        conf=conf,
         reason=row["reason"],
         backfill_id=row["backfill_id"],
         backfill_order=row["backfill_order"],

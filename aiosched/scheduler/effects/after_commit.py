@@ -10,12 +10,14 @@ from collections.abc import Callable
 from typing import Final
 
 from aiosched.core.run.board import Board
+from aiosched.core.values.messages import Attempt
 from aiosched.core.values.states import SUCCEEDED, TaskState
-from aiosched.errors import FencedOut
+from aiosched.errors import DagFailure, FencedOut
 from aiosched.scheduler.effects.attempt_control import is_held, stop_attempt
 from aiosched.scheduler.effects.deadlines import watch_deadlines
 from aiosched.scheduler.effects.notify import announce_answers, asset_conditions_changed, notify_schedulers
 from aiosched.scheduler.session.events import SchedulerEvent
+from aiosched.scheduler.session.isolation import failure_of, raise_failures
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.changes import Committed
 
@@ -43,7 +45,10 @@ def publish_runs(session: Session, committed: Committed) -> None:
 def trace(session: Session, committed: Committed) -> None:
     """Make the OpenTelemetry spans."""
     if session.tracing is not None:
-        session.tracing.trace(committed.changes, session.cache)
+        try:
+            session.tracing.trace(committed.changes, session.cache)
+        except Exception:
+            logger.exception("OpenTelemetry: the spans of a commit could not be made")
 
 
 def check_lease(session: Session, committed: Committed) -> None:
@@ -58,13 +63,20 @@ def hand_out_claims(session: Session, committed: Committed) -> None:
     if not (claimed := committed.changes.effects.claimed):
         return
     env = session.env
-    attempts = [board.attempt(i) for board, i in claimed if i.state is TaskState.QUEUED]
+    attempts, failures = list[Attempt](), list[DagFailure]()
+    for board, instance in claimed:
+        try:
+            if instance.state is TaskState.QUEUED:
+                attempts.append(board.attempt(instance))
+        except Exception as error:
+            failures.append(failure_of(error, board.run.dag_id, "handing out an attempt"))
     now = env.clock.monotonic()
     for attempt in attempts:
         env.attempts.in_flight[attempt.key] = now
     env.attempts.stuck_attempts.handed_out(env.clock.now())
     env.executor.submit(attempts)
     env.metrics.claimed((instance.scheduled_at for _, instance in claimed), env.clock.now())
+    raise_failures(failures)
 
 
 def stop_cancelled(session: Session, committed: Committed) -> None:

@@ -2,7 +2,8 @@
 
 A session runs the loops until something fails. A database failure (a lost connection, a
 deadlock, rows that are not as expected) ends only the session: it is discarded, and the
-next one reads everything again. The loss of the lease ends the incarnation.
+next one reads everything again. So does an unforeseen error that concerns one DAG, which
+is then in quarantine (partitions/quarantine.py). The loss of the lease ends the incarnation.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements.ownership import FleetView, release, set_draining
 from aiosched.db.statements.pool_demands import withdraw_demands
-from aiosched.errors import FencedOut, StaleRows
+from aiosched.errors import DagFailure, FencedOut, StaleRows
 from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.effects.attempt_control import stop_unwanted
 from aiosched.scheduler.effects.broadcast import publish_changes
@@ -30,8 +31,11 @@ from aiosched.scheduler.membership.lease import Lease
 from aiosched.scheduler.membership.notifications import receive_notifications
 from aiosched.scheduler.partitions.handover import poll_remote_attempts
 from aiosched.scheduler.partitions.ownership import apply_view
+from aiosched.scheduler.partitions.quarantine import put_into_quarantine
 from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.run_creation import create_runs
+from aiosched.scheduler.session.auxiliary import keep_running
+from aiosched.scheduler.session.isolation import failures_in
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import enqueue
 from aiosched.scheduler.slots.evaluation import evaluate
@@ -61,6 +65,7 @@ class Incarnation:
         self._view_changed = Wakeup()
         self._lost = False
         self._stopping = False
+        self._failures: list[DagFailure] = []  # that are not stored yet
         self.session: Session | None = None
 
     def receive_view(self, view: FleetView | None) -> None:
@@ -91,11 +96,16 @@ class Incarnation:
                 await session.env.journal.settle()
                 await session.env.command_journal.settle()
                 self._since = time.monotonic()
+                await put_into_quarantine(session, self._failures)
+                self._failures.clear()
                 await _withdraw_demands(session)
                 await self._run_loops(session)
             except Exception as error:
                 if self._lost or not self._lease.trusted() or _is_fenced(error):
                     raise FencedOut("This scheduler has lost its lease; it registers again.") from error
+                if failures := failures_in(error):
+                    self._failures += failures
+                    continue
                 if not _is_transient(error):
                     raise
                 session.env.metrics.recoveries += 1
@@ -113,14 +123,19 @@ class Incarnation:
                 ("run creation", partial(create_runs, session), wakeups.creation),
                 ("evaluation", partial(evaluate, session.context), wakeups.evaluation),
                 ("enqueueing", partial(enqueue, session), wakeups.enqueueing),
+                ("attempts for others", partial(poll_remote_attempts, session), wakeups.remote_attempts),
+            )
+            auxiliary: tuple[tuple[str, Step, Wakeup], ...] = (
                 ("callbacks and deadlines", partial(poll_outbox, session), wakeups.callbacks),
                 ("retention", partial(retain, session), wakeups.retention),
-                ("attempts for others", partial(poll_remote_attempts, session), wakeups.remote_attempts),
                 ("asset watchers", partial(poll_watchers, session), wakeups.watchers),
                 ("changes for browsers", partial(publish_changes, session), wakeups.broadcast),
             )
             for name, step, wakeup in loops:
                 group.create_task(_gated(session, step, wakeup), name=name)
+            for name, step, wakeup in auxiliary:
+                work = partial(_gated, session, step, wakeup)
+                group.create_task(keep_running(name, work, session.env.metrics, wakeup), name=name)
             group.create_task(self._follow_fleet(session), name="ownership")
             group.create_task(receive_notifications(session), name="notifications")
 

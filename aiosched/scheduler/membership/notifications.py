@@ -10,6 +10,7 @@ from aiosched.scheduler.effects.triggers import sweep_triggers
 from aiosched.scheduler.partitions.drift import DriftSweep
 from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.loading import reload_dags
+from aiosched.scheduler.partitions.quarantine import forget_failures
 from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.asset_runs import check_assets
 from aiosched.scheduler.session.period import Period
@@ -48,6 +49,7 @@ async def receive_notifications(session: Session) -> None:
                 await drift.step(session)
                 async with session.locks.ownership:
                     await sweep_triggers(session)
+                    await forget_failures(session)
                     forget_versions(session.cache)
             session.locks.progress.set()
             return every

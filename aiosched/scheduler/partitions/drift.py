@@ -35,6 +35,8 @@ class DriftSweep:
         if not cache.boards:
             return
         async with session.env.journal.quiet() as conn:
+            if cache.unstored.storing is not None:  # a batch was refused: the session is about to end
+                return
             boards = self._next(list(cache.boards.values()))
             rows = await load_instances(conn, [board.run.key for board in boards])
             wrong = [

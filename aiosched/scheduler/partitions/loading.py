@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -36,7 +36,9 @@ from aiosched.scheduler.effects.outbox import load_outbox
 from aiosched.scheduler.effects.slas import watch_slas
 from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
+from aiosched.scheduler.partitions.quarantine import read_quarantine
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, rehydrate
+from aiosched.scheduler.session.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
@@ -69,21 +71,31 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
             if run.state is RunState.QUEUED:
                 session.cache.dags[run.dag_id].queued.append(run)
                 session.cache.work.to_start[run.dag_id] = None
+
+        async def resume_runs(runs: Sequence[Run]) -> None:
+            await _resume_runs(session, conn, runs, elsewhere)
+
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
-            instances = await load_instances(conn, [run.key for run in chunk])
-            deferrals = await load_deferrals(conn, [run.key for run in chunk], session.env.journal.keyring)
-            rehydrations = await rehydrate(conn, chunk, session.cache)
-            known = session.env.attempts.known()
-            for run in chunk:
-                rehydration = rehydrations.get(run.key, NOTHING)
-                resume(session.context, run, instances[run.key], known, deferrals, rehydration, elsewhere)
+            await for_each_dag("loading the runs", chunk, lambda run: run.dag_id, resume_runs)
         await load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
     await find_previous_runs(session)
     session.cache.partitions |= wanted
     if unfinished:
         logger.info("loaded %d unfinished runs of %d partitions", len(unfinished), len(wanted))
+
+
+async def _resume_runs(
+    session: Session, conn: DatabaseConnection, running: Sequence[Run], elsewhere: Collection[int]
+) -> None:
+    instances = await load_instances(conn, [run.key for run in running])
+    deferrals = await load_deferrals(conn, [run.key for run in running], session.env.journal.keyring)
+    rehydrations = await rehydrate(conn, running, session.cache)
+    known = session.env.attempts.known()
+    for run in running:
+        rehydration = rehydrations.get(run.key, NOTHING)
+        resume(session.context, run, instances[run.key], known, deferrals, rehydration, elsewhere)
 
 
 async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
@@ -104,14 +116,20 @@ async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
 async def _load_dags(session: Session, partitions: set[int]) -> None:
     cache = session.cache
     async with session.env.db.acquire() as conn:
-        rows = await _readable_dags(session, conn, await load_dags(conn, partitions))
+        left_alone = await read_quarantine(session, conn, partitions)
+        stored = [row for row in await load_dags(conn, partitions) if row.dag_id not in left_alone]
+        rows = await _readable_dags(session, conn, stored)
         changed = [row for row in rows if _differs(cache.dags.get(row.dag_id), row)]
-        positions = await schedule_positions(conn, [cache.versions[row.version_id][0].spec for row in changed])
-        for row in changed:
-            dag = cache.put_dag(row, cache.versions[row.version_id][0])
-            plan_next(session.context, dag, positions[row.dag_id])
-        if changed:
-            await set_next_runs(conn, [(r.dag_id, cache.dags[r.dag_id].next_run) for r in changed])
+
+        async def hold(dags: Sequence[DagRow]) -> None:
+            positions = await schedule_positions(conn, [cache.versions[row.version_id][0].spec for row in dags])
+            for row in dags:
+                dag = cache.put_dag(row, cache.versions[row.version_id][0])
+                plan_next(session.context, dag, positions[row.dag_id])
+            if dags:
+                await set_next_runs(conn, [(row.dag_id, cache.dags[row.dag_id].next_run) for row in dags])
+
+        await for_each_dag("loading", changed, lambda row: row.dag_id, hold)
     watch_slas(session, [cache.dags[row.dag_id] for row in changed])
     there = {row.dag_id for row in rows}
     for dag_id in [i for i, dag in cache.dags.items() if dag.row.partition in partitions and i not in there]:

@@ -17,6 +17,7 @@ from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import rehydration
 from aiosched.db.statements.rehydration import RunBefore
+from aiosched.scheduler.session.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.decision_context import DecisionContext
@@ -37,11 +38,15 @@ async def find_previous_runs(session: Session) -> None:
     if not waiting:
         return
     held = {board.run.key: board for board in (*session.cache.unstored.runs_that_end(), *cache.boards.values())}
-    async with session.env.db.acquire() as conn:
-        for board, past, before in await read_past(cache, conn, waiting, held):
-            if before in cache.boards:  # it may have started meanwhile
-                past = dataclasses.replace(past, previous=cache.boards[before])
-            cache.previous_run_index.add(board, past, before)
+
+    async def find(boards: Sequence[Board]) -> None:
+        async with session.env.db.acquire() as conn:
+            for board, past, before in await read_past(cache, conn, boards, held):
+                if before in cache.boards:  # it may have started meanwhile
+                    past = dataclasses.replace(past, previous=cache.boards[before])
+                cache.previous_run_index.add(board, past, before)
+
+    await for_each_dag("finding the previous run", waiting, lambda board: board.run.dag_id, find)
     for board in waiting:
         if board.run.key in cache.boards:
             cache.work.to_evaluate[board] = None

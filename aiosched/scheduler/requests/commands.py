@@ -5,6 +5,7 @@
     unpause      {}                                               -> {}
     cancel_run   {run_id}                                         -> {run_id}
     delete_dag   {}                                               -> {}
+    release_dag  {}                                               -> {}
     emit_asset   {name, extra}  (of no DAG)                       -> {name, at}
 
     clear, mark_tasks, mark_run: see clearing.py; backfill_…: see backfills.py; set_note: see notes.py
@@ -27,7 +28,7 @@ from typing import Any, Final
 import asyncpg
 
 from aiosched.core.creation.run_creation import check_manual_run, check_run_type
-from aiosched.core.requests.requests import CancelRun, DeleteDag, EmitAsset, Pause, Trigger, Unpause
+from aiosched.core.requests.requests import CancelRun, DeleteDag, EmitAsset, Pause, ReleaseDag, Trigger, Unpause
 from aiosched.core.requests.stored import decode
 from aiosched.core.values.states import RUN_FINISHED, RunType
 from aiosched.db.server.failures import is_retryable
@@ -38,6 +39,7 @@ from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import AioschedError, DagError, InternalError, NotFound, Refused, StaleRows
 from aiosched.scheduler.partitions.loading import plan_next, set_paused
 from aiosched.scheduler.partitions.previous_run import invalidate_past
+from aiosched.scheduler.partitions.quarantine import release
 from aiosched.scheduler.requests import clearing
 from aiosched.scheduler.requests.notes import set_note
 from aiosched.scheduler.runs import backfills
@@ -120,6 +122,10 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
         request = decode(command.verb, command.args)
         if isinstance(request, EmitAsset):
             return await emit_event(session, request, command.id)
+        if isinstance(request, ReleaseDag):
+            await release(session, command.dag_id or "", command.id)
+            return None
+        session.cache.quarantine.refuse_dag(command.dag_id)
         dag = session.cache.dags.get(command.dag_id or "")
         if dag is None or command.verb in ("trigger", "backfill_create"):
             session.cache.unreadable.refuse_dag(command.dag_id)

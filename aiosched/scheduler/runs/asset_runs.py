@@ -8,7 +8,7 @@ run. The decisions are pure (core/assets/conditions.py). Source: the semantics r
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -31,6 +31,7 @@ from aiosched.errors import DagError, did_you_mean
 from aiosched.scheduler.effects.notify import asset_conditions_changed
 from aiosched.scheduler.journal.asset_events import store_events
 from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, store
+from aiosched.scheduler.session.isolation import concerning, for_each_dag
 from aiosched.scheduler.session.period import Period
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
@@ -52,10 +53,18 @@ async def create_asset_runs(session: Session, now: datetime) -> None:
     dags = {dag_id: cache.dags[dag_id] for dag_id in queue if dag_id in cache.dags}
     if left := [dag_id for dag_id, dag in dags.items() if dag.asset_condition is None]:
         await _forget(session, left)
-    ready = [dag for dag_id, dag in dags.items() if why_not_triggered(status_of(dag), queue[dag_id], aliases) is None]
-    planned = [c for dag in ready if (c := run_by_assets(dag, now)) is not None]  # decided again with the rows locked
+    planned = []  # decided again with the rows locked
+    for dag_id, dag in dags.items():
+        with concerning(dag_id, "the asset condition"):
+            if why_not_triggered(status_of(dag), queue[dag_id], aliases) is None:
+                planned += [creation] if (creation := run_by_assets(dag, now)) is not None else []
+
+    async def create(ready: Sequence[OwnedDag]) -> None:
+        await _create(session, ready, now)
+
     for chunk in chunks(planned, session.env.settings.scheduler.max_dagruns_to_create_per_loop):
-        await _create(session, [creation.dag for creation in chunk], now)
+        ready = [creation.dag for creation in chunk]
+        await for_each_dag("the creation of runs by assets", ready, lambda dag: dag.row.dag_id, create)
 
 
 async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -> None:

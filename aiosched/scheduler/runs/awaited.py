@@ -18,6 +18,7 @@ from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.rehydration import runs_before
+from aiosched.scheduler.session.isolation import concerning
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
@@ -45,7 +46,8 @@ def questions(cache: StateCache, due: Iterable[str], known: Mapping[int, int | N
     for dag_id in dict.fromkeys(due) | cache.work.to_start:
         dag = cache.dags.get(dag_id)
         if dag is not None and dag.has_lookback and dag.queued:
-            asked += _before(cache, dag, _standings(cache, dag), known)[1]
+            with concerning(dag_id, "the search for awaited runs"):
+                asked += _before(cache, dag, _standings(cache, dag), known)[1]
     return asked
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,7 @@ from aiosched.errors import DagError
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration
 from aiosched.scheduler.runs.awaited import NOT_ASKED, awaited_in
 from aiosched.scheduler.runs.new_runs import Creation
+from aiosched.scheduler.session.isolation import concerning
 from aiosched.scheduler.state.cache import OwnedDag, StateCache, make_board
 
 logger = logging.getLogger(__name__)
@@ -77,35 +78,40 @@ def choose_starting(
     starting: list[Run] = []
     for dag_id in candidates:
         dag = cache.dags.get(dag_id)
-        if dag is None or not dag.queued:
-            continue
-        limits, running = dag.run_limits(), Counter(run.backfill_id for run in dag.under_way())
-        first = [
-            run
-            for group in dag.queued.groups()
-            for run in dag.queued.first(group, max(limits[group] - running[group], 0), now)
-        ]
-        awaited = awaited_in(cache, dag, before) if dag.has_lookback else NOBODY
-        if awaited.by:
-            first = list({run.key: run for run in (*first, *filter(None, map(dag.queued.find, awaited.by)))}.values())
-        decision = runs_to_start(
-            first,
-            now=now,
-            limits=limits,
-            running=running,
-            blocked="the DAG is paused" if dag.row.is_paused else None,
-            paused_backfills=[backfill.id for backfill in dag.backfills.values() if backfill.is_paused],
-            backfill_order={run.key: run.backfill_order or 0 for run in first if run.backfill_id is not None},
-            awaited=awaited,
-        )
-        for run in decision.started:
-            dag.queued.remove(run)
-            dag.starting.add(run.key)
-            starting.append(run)
-        for run in first:
-            if run.run_after > now:
-                cache.work.due_runs.add(run.run_after, dag_id)
+        if dag is not None and dag.queued:
+            with concerning(dag_id, "the choice of runs to start"):
+                starting += _starting_of(cache, dag, now, before)
     return starting
+
+
+def _starting_of(cache: StateCache, dag: OwnedDag, now: datetime, before: Mapping[int, int | None]) -> Sequence[Run]:
+    """The queued runs of one DAG that may start now."""
+    limits, running = dag.run_limits(), Counter(run.backfill_id for run in dag.under_way())
+    first = [
+        run
+        for group in dag.queued.groups()
+        for run in dag.queued.first(group, max(limits[group] - running[group], 0), now)
+    ]
+    awaited = awaited_in(cache, dag, before) if dag.has_lookback else NOBODY
+    if awaited.by:
+        first = list({run.key: run for run in (*first, *filter(None, map(dag.queued.find, awaited.by)))}.values())
+    decision = runs_to_start(
+        first,
+        now=now,
+        limits=limits,
+        running=running,
+        blocked="the DAG is paused" if dag.row.is_paused else None,
+        paused_backfills=[backfill.id for backfill in dag.backfills.values() if backfill.is_paused],
+        backfill_order={run.key: run.backfill_order or 0 for run in first if run.backfill_id is not None},
+        awaited=awaited,
+    )
+    for run in decision.started:
+        dag.queued.remove(run)
+        dag.starting.add(run.key)
+    for run in first:
+        if run.run_after > now:
+            cache.work.due_runs.add(run.run_after, dag.row.dag_id)
+    return decision.started
 
 
 def begin(
@@ -135,8 +141,9 @@ def due_now(cache: StateCache, due: Iterable[str], now: datetime) -> list[OwnedD
             continue
         dag.on_calendar = None
         is_due = dag.creates_runs and dag.next_run is not None and dag.next_run.run_after <= now
-        if is_due and dag.active_runs() < active_runs_limit(dag.version.spec):
-            found.append(dag)
+        with concerning(dag_id, "the limit of active runs"):
+            if is_due and dag.active_runs() < active_runs_limit(dag.version.spec):
+                found.append(dag)
     return found
 
 
@@ -145,7 +152,11 @@ def choose_due(dags: Iterable[OwnedDag], positions: Mapping[str, SchedulePositio
 
     Earlier plans do not count: the decision is made now that there is room, from the rows.
     """
-    return [creation for dag in dags for creation in _due_runs(dag, positions[dag.row.dag_id], now)]
+    found: list[Creation] = []
+    for dag in dags:
+        with concerning(dag.row.dag_id, "the schedule"):
+            found += _due_runs(dag, positions[dag.row.dag_id], now)
+    return found
 
 
 def plan_again(cache: StateCache, touched: Iterable[OwnedDag]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from aiosched.core.run.board import Run
@@ -23,7 +24,9 @@ from aiosched.scheduler.runs.awaited import ask_before
 from aiosched.scheduler.runs.backfills import complete_backfills
 from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
 from aiosched.scheduler.runs.new_runs import chunks, create
+from aiosched.scheduler.session.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.state.cache import OwnedDag
 
 _RUNS_PER_LOAD: Final = 500
 
@@ -52,8 +55,12 @@ async def create_runs(session: Session) -> float | None:
 async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> None:
     before = await ask_before(session, due)
     starting = choose_starting(session.cache, due, now, before)
+
+    async def start(runs: Sequence[Run]) -> None:
+        await _start(session, runs, now)
+
     for first in range(0, len(starting), _RUNS_PER_LOAD):
-        await _start(session, starting[first : first + _RUNS_PER_LOAD], now)
+        await for_each_dag("starting runs", starting[first : first + _RUNS_PER_LOAD], lambda run: run.dag_id, start)
 
 
 async def _start(session: Session, starting: Sequence[Run], now: datetime) -> None:
@@ -78,13 +85,20 @@ async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bo
         dags = due_now(session.cache, some, now)
         if not dags:
             continue
-        async with session.env.db.acquire() as conn:
-            positions = await schedule_positions(conn, [dag.version.spec for dag in dags])
-        creations = choose_due(dags, positions, now)
-        for chunk in chunks(creations, most):
-            await create(session, chunk, now)
-        async with session.env.db.acquire() as conn:
-            await runs.set_next_runs(conn, [(dag.row.dag_id, dag.next_run) for dag in dags])
-        plan_again(session.cache, dags)
-        any_created |= bool(creations)
+        any_created |= await for_each_dag(
+            "the creation of runs", dags, lambda dag: dag.row.dag_id, partial(_create_due_of, session, now=now)
+        )
     return any_created
+
+
+async def _create_due_of(session: Session, dags: Sequence[OwnedDag], *, now: datetime) -> bool:
+    """Create the due runs of these DAGs; returns whether there were any."""
+    async with session.env.db.acquire() as conn:
+        positions = await schedule_positions(conn, [dag.version.spec for dag in dags])
+    creations = choose_due(dags, positions, now)
+    for chunk in chunks(creations, session.env.settings.scheduler.max_dagruns_to_create_per_loop):
+        await create(session, chunk, now)
+    async with session.env.db.acquire() as conn:
+        await runs.set_next_runs(conn, [(dag.row.dag_id, dag.next_run) for dag in dags])
+    plan_again(session.cache, dags)
+    return bool(creations)

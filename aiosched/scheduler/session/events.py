@@ -11,7 +11,7 @@ from datetime import datetime
 class SchedulerEvent:
     """Something worth showing to people. Sent after the commit that made it true."""
 
-    kind: str  # run_started, run_finished
+    kind: str  # run_started, run_finished, dag_quarantined (without a run)
     at: datetime
     dag_id: str
     run_id: str

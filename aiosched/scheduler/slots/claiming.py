@@ -14,6 +14,7 @@ from aiosched.core.slots.allocation import ExecutorRoom, PoolRoom, Room
 from aiosched.core.values.messages import Executor
 from aiosched.db.statements.journal import PoolRow
 from aiosched.executors.executor_router import members_of
+from aiosched.scheduler.session.isolation import failure_of
 from aiosched.scheduler.session.pool_fairness import PoolFairness
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.changes import Changes
@@ -58,11 +59,14 @@ def claim(
     if len(cache.waiting):  # even if nothing is open: waiting tasks get their reasons
         for candidate in cache.waiting.take(room, now.timestamp()).taken:
             board, instance = cache.get(candidate.key)
-            if candidate.defers:
-                board.defer(instance, now)
-                cache.apply_effects(board)
-                continue
-            board.grant(instance, now, incarnation)
+            try:
+                if candidate.defers:
+                    board.defer(instance, now)
+                    cache.apply_effects(board)
+                    continue
+                board.grant(instance, now, incarnation)
+            except Exception as error:
+                raise failure_of(error, board.run.dag_id, "a claim") from error
             cache.unstored.dirty[board] = None
             claimed.append((board, instance))
     batch = cache.collect(include_deferred)

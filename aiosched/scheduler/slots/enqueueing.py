@@ -12,7 +12,9 @@ from typing import Final
 
 from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.journal.journal import Transaction
+from aiosched.scheduler.session.isolation import raise_failures
 from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.slots.attribution import find_culprits
 from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
 from aiosched.scheduler.state.changes import Changes
 
@@ -26,9 +28,13 @@ async def enqueue(session: Session) -> float | None:
         return None
     started = time.perf_counter()
     cache.work.room_changed = False
-    async with session.env.journal.batch(shared=session.membership.has_peers) as transaction:
-        batch = await _decide(session, transaction)
-        committed = await transaction.write(batch)
+    try:
+        async with session.env.journal.batch(shared=session.membership.has_peers) as transaction:
+            batch = await _decide(session, transaction)
+            committed = await transaction.write(batch)
+    except Exception as error:
+        raise_failures(await find_culprits(session, error))
+        raise
     session.env.metrics.critical_section.observe(time.perf_counter() - started)
     session.env.metrics.journal_batch.observe(len(batch.tasks.instances))
     after_commit(session, committed)

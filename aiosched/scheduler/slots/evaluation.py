@@ -2,7 +2,7 @@
 
 One pass applies the reports that arrived, wakes what is due, lets each touched board decide (pure
 functions, with a cost proportional to the change) and passes the effects on. Nothing here
-awaits: between two passes everything in memory is consistent.
+awaits: between two passes everything in memory is consistent. An unforeseen error concerns its DAG only.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import logging
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.run.board import Board
+from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.deferral import is_trigger
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import RunState
+from aiosched.errors import DagFailure
 from aiosched.scheduler.journal.asset_events import events_of
+from aiosched.scheduler.session.isolation import failure_of, raise_failures
 from aiosched.scheduler.slots.revoking import check_queue
 from aiosched.scheduler.state.decision_context import DecisionContext
 
@@ -37,24 +39,34 @@ def decide(context: DecisionContext, now: datetime) -> None:
     """Apply reports and due timers, and let each touched board decide."""
     cache = context.cache
     check_queue(context, now)
-    _apply_reports(context, now)
-    _wake_due(context, now)
+    failures = [*_apply_reports(context, now), *_wake_due(context, now)]
     while cache.work.to_evaluate:  # a change in one run may affect the runs after it
         to_evaluate, cache.work.to_evaluate = cache.work.to_evaluate, {}
         for board in to_evaluate:
-            board.evaluate(now)
-            context.apply_effects(board)
+            try:
+                board.evaluate(now)
+                context.apply_effects(board)
+            except Exception as error:
+                failures.append(failure_of(error, board.run.dag_id, "the evaluation"))
+    raise_failures(failures)
 
 
-def _apply_reports(context: DecisionContext, now: datetime) -> None:
-    reports = context.attempts.reports
-    for _ in range(min(len(reports), _REPORTS_PER_PASS)):
-        report = reports.popleft()
-        try:
-            _apply(context, report, now)
-        except Exception:
-            reports.appendleft(report)
-            raise
+def _apply_reports(context: DecisionContext, now: datetime) -> list[DagFailure]:
+    """Apply the oldest reports; those that fail wait until their DAG is taken up again."""
+    reports, failures, kept = context.attempts.reports, list[DagFailure](), list[Report]()
+    try:
+        for _ in range(min(len(reports), _REPORTS_PER_PASS)):
+            report = reports.popleft()
+            try:
+                _apply(context, report, now)
+            except Exception as error:
+                kept.append(report)
+                if (board := context.cache.boards.get(report.key.run)) is None:
+                    raise
+                failures.append(failure_of(error, board.run.dag_id, "a report"))
+    finally:
+        reports.extendleft(reversed(kept))
+    return failures
 
 
 def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
@@ -91,24 +103,32 @@ def _is_of_an_earlier_call(board: Board, report: Report) -> bool:
     return instance is None or instance.queued_by != report.ran_by
 
 
-def _wake_due(context: DecisionContext, now: datetime) -> None:
-    cache = context.cache
+def _wake_due(context: DecisionContext, now: datetime) -> list[DagFailure]:
+    cache, failures = context.cache, list[DagFailure]()
     for run, instance in cache.timers.due(now):
         board = cache.boards.get(run)
         if board is None:
             continue
-        if instance is not None:
-            if board.find(instance.task, instance.map_index) is instance:  # the run was not reloaded meanwhile
-                board.wake(instance)
-                board.time_out_trigger(instance, now)
-        elif not cache.dags[board.run.dag_id].row.is_paused:
-            timeout = board.graph.spec.dagrun_timeout
-            start = board.run.start_date
-            if (
-                board.run.state is RunState.RUNNING
-                and timeout is not None
-                and start is not None
-                and (now - start).total_seconds() > timeout
-            ):
-                board.time_out(now)
+        try:
+            _wake(context, board, instance, now)
+        except Exception as error:
+            failures.append(failure_of(error, board.run.dag_id, "a timer"))
         cache.work.to_evaluate[board] = None
+    return failures
+
+
+def _wake(context: DecisionContext, board: Board, instance: Instance | None, now: datetime) -> None:
+    """A timer of the instance, or of the run, is due."""
+    if instance is not None:
+        if board.find(instance.task, instance.map_index) is instance:  # the run was not reloaded meanwhile
+            board.wake(instance)
+            board.time_out_trigger(instance, now)
+    elif not context.cache.dags[board.run.dag_id].row.is_paused:
+        timeout, start = board.graph.spec.dagrun_timeout, board.run.start_date
+        if (
+            board.run.state is RunState.RUNNING
+            and timeout is not None
+            and start is not None
+            and (now - start).total_seconds() > timeout
+        ):
+            board.time_out(now)

@@ -34,10 +34,11 @@ from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.statements.outbox import NewCallback
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.db.statements.triggers import deferral_row
-from aiosched.errors import InvalidTransition
+from aiosched.errors import DagFailure, InvalidTransition
 from aiosched.scheduler.state.changes import Changes
 from aiosched.scheduler.state.deadline_rows import moved_deadlines
 from aiosched.scheduler.state.previous_run_index import PreviousRunIndex
+from aiosched.scheduler.state.quarantine import Quarantine
 from aiosched.scheduler.state.queued_runs import QueuedRuns
 from aiosched.scheduler.state.unstored import Unstored
 from aiosched.scheduler.state.versions import Unreadable, renew_code, run_info
@@ -107,6 +108,7 @@ class StateCache:
         self.dags: dict[str, OwnedDag] = {}
         self.versions: dict[int, tuple[StoredVersion, Graph]] = {}
         self.unreadable = Unreadable()
+        self.quarantine = Quarantine()
         self.boards: dict[int, Board] = {}
         self.waiting = WaitingQueue()
         self.timers: Timers[tuple[int, Instance | None]] = Timers()  # (run, instance; None: the run's timeout)
@@ -238,7 +240,11 @@ class StateCache:
         """
         batch, self.unstored.pending = self.unstored.pending, Changes()
         for board in self.unstored.dirty:
-            self.collect_board(board, batch, include_deferred)
+            try:
+                self.collect_board(board, batch, include_deferred)
+            except Exception as error:
+                self.unstored.storing = batch  # its reports are applied again in the next session
+                raise DagFailure(board.run.dag_id, "collecting the changes") from error
         self.unstored.dirty.clear()
         self.unstored.storing = batch
         return batch

@@ -73,6 +73,8 @@ class Metrics:
     differences: int = 0  # between memory and rows: bugs in aiosched
     unknown_commits: int = 0  # connections that were lost between sending a commit and its confirmation
     runs_created: int = 0
+    quarantines: int = 0  # how often a DAG was put into quarantine
+    restarted_loops: int = 0  # auxiliary loops that failed and were started again
 
     def claimed(self, ready_at: Iterable[datetime | None], now: datetime) -> None:
         """Task instances that were ready at these instants are handed to the executor."""

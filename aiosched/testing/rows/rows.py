@@ -36,6 +36,7 @@ from aiosched.testing.attempts.endings import FOR_EVER, WORLDS_TRIGGER
 from aiosched.testing.rows.assets import AssetQueues
 from aiosched.testing.rows.backfills import Backfills
 from aiosched.testing.rows.deadlines import Deadlines
+from aiosched.testing.rows.quarantine import QuarantineRows
 from aiosched.testing.rows.schedules import Schedules
 
 Place = tuple[int, int]  # task index and map index, within a run
@@ -78,6 +79,7 @@ class Rows:
     assets: AssetQueues = field(default_factory=AssetQueues)
     backfills: Backfills = field(default_factory=Backfills)
     deadlines: Deadlines = field(default_factory=Deadlines)
+    quarantine: QuarantineRows = field(default_factory=QuarantineRows)
     keys: dict[tuple[str, str], int] = field(default_factory=dict)  # of runs, by DAG id and run id
     of_dag: dict[str, list[int]] = field(default_factory=dict)  # the same by DAG id, in order
     schedules: Schedules = field(default_factory=Schedules)

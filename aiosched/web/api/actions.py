@@ -21,6 +21,7 @@ from aiosched.core.requests.requests import (
     MarkRun,
     MarkTasks,
     Pause,
+    ReleaseDag,
     SetNote,
     Trigger,
     Unpause,
@@ -191,6 +192,22 @@ async def delete_dag(
     await queries.get_dag(request_client.db, dag_id)
     answer = await request_client.ask(DeleteDag(), dag_id, by=person, reason=reason)
     return Response(status_code=204) if answer.result is not None else answered(request, answer, Done.model_validate)
+
+
+@router.post("/dags/{dag_id}/release", response_model=Dag)
+@allow(Role.OPERATOR)
+async def release_dag(
+    request: Request,
+    request_client: TheRequestClient,
+    person: Person,
+    dag_id: Name,
+    because: Because | None = None,
+) -> Response:
+    """Try a DAG that is in quarantine again now, before its pause is over."""
+    await queries.get_dag(request_client.db, dag_id)
+    answer = await request_client.ask(ReleaseDag(), dag_id, by=person, reason=because.reason if because else None)
+    row = await queries.get_dag(request_client.db, dag_id)
+    return answered(request, answer, lambda _: Dag.model_validate(row))
 
 
 # ---- runs ----

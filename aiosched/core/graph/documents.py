@@ -1,4 +1,4 @@
-"""Reads the serialized DAGs in `dag_version` for users; the error for an unreadable one says what to do."""
+"""Reading the serialized DAGs of `dag_version` for users; the error for an unreadable one says what to do."""
 
 from __future__ import annotations
 

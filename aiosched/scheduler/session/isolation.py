@@ -1,0 +1,101 @@
+"""Which DAG an unforeseen error concerns.
+
+An exception in a decision or a statement about one DAG, which is neither a failure of the database nor the loss of the
+lease, becomes a `DagFailure`. It ends the session: how far the decision got is not known, so everything is read again,
+and the DAG is left alone (quarantine.py). Source: docs/architecture.md, "Quarantine".
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from typing import TypeVar
+
+import asyncpg
+
+from aiosched.db.server.failures import is_about_content, is_retryable
+from aiosched.errors import DagFailure, DatabaseError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def failure_of(error: Exception, dag_id: str, place: str) -> DagFailure:
+    """`error` as a failure of this DAG in `place`, in words. Raises `error` itself if it concerns no single DAG."""
+    if isinstance(error, DagFailure):
+        return error
+    if not is_unforeseen(error):
+        raise error
+    failure = DagFailure(dag_id, place)
+    failure.__cause__ = error
+    return failure
+
+
+@contextlib.contextmanager
+def concerning(dag_id: str, place: str) -> Iterator[None]:
+    """Raise an unforeseen error in the block as a DagFailure."""
+    try:
+        yield
+    except Exception as error:
+        raise failure_of(error, dag_id, place) from error
+
+
+def raise_failures(failures: Collection[DagFailure]) -> None:
+    """Raise them together, if there are any."""
+    if failures:
+        raise ExceptionGroup("errors that concern one DAG each", list(failures))
+
+
+async def for_each_dag(
+    place: str, items: Sequence[T], dag_of: Callable[[T], str], work: Callable[[Sequence[T]], Awaitable[R]]
+) -> R:
+    """The result of `work` on all items.
+
+    If it raises an unforeseen error, it is repeated with the items of each DAG alone: those that fail again are raised
+    as DagFailures. What `work` has changed in memory is then void, since the session ends.
+    """
+    try:
+        return await work(items)
+    except Exception as error:
+        if isinstance(error, DagFailure) or not is_unforeseen(error):
+            raise
+        groups: dict[str, list[T]] = {}
+        for item in items:
+            groups.setdefault(dag_of(item), []).append(item)
+        failures = []
+        for dag_id, group in groups.items():
+            try:
+                await work(group)
+            except Exception as again:
+                failures.append(failure_of(again, dag_id, place))
+        if failures and not (len(failures) == len(groups) > 1):  # what fails for every DAG concerns none of them
+            raise_failures(failures)
+        raise
+
+
+def failures_in(error: BaseException) -> list[DagFailure]:
+    """The failures of DAGs in an error that ended a session; empty if there is also one that concerns no single DAG."""
+    found: dict[str, DagFailure] = {}
+    for leaf in _leaves(error):
+        if isinstance(leaf, DagFailure):
+            found.setdefault(leaf.dag_id, leaf)
+        elif not (isinstance(leaf, DatabaseError) or is_retryable(leaf)):
+            return []
+    return list(found.values())
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
+
+
+def is_unforeseen(error: Exception) -> bool:
+    """Whether an error is neither a failure of the database nor one that sessions expect: it may concern one DAG."""
+    if isinstance(error, DatabaseError | ExceptionGroup) or is_retryable(error):
+        return False
+    if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
+        return is_about_content(error)
+    return True

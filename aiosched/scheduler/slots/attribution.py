@@ -1,0 +1,84 @@
+"""Which DAG is to blame when a batch of the journal cannot be stored.
+
+A batch holds the decisions about many DAGs. If one value in it cannot be stored, its statement fails for all of them.
+Then parts of the batch are written in transactions that are rolled back, halves of halves, until the DAGs that fail
+alone are found. Only such a failure costs these transactions. Source: docs/architecture.md, "Quarantine".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from aiosched.errors import DagFailure, StaleRows
+from aiosched.scheduler.journal.journal import Journal
+from aiosched.scheduler.session.isolation import failure_of, is_unforeseen
+from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.state.changes import Changes
+
+# Rows that belong to a run, by group and list, and how to read its key.
+_ROWS: Final[Sequence[tuple[str, str, Callable[[Any], int]]]] = (
+    *(
+        ("tasks", name, lambda row: row[0])
+        for name in (
+            "instances", "expanded", "created", "sources", "xcoms", "forget_xcoms", "deferrals", "undeferred",
+        )
+    ),
+    ("tasks", "tries", lambda row: row.key.run),
+    ("runs", "changed", lambda row: row.id),
+    ("runs", "deadlines", lambda row: row.run_id),
+    ("runs", "kept_deadlines", lambda row: row[0]),
+    ("messages", "callbacks", lambda row: row.run_id),
+    ("messages", "asset_events", lambda row: row.run_id),
+)  # fmt: skip
+
+
+class _RollBack(Exception):
+    """Ends a transaction whose statements were all accepted."""
+
+
+async def find_culprits(session: Session, error: Exception) -> list[DagFailure]:
+    """The DAGs because of which the batch that was sent last could not be stored; `error` is what it failed with.
+
+    Empty if it concerns no single DAG. Call it without a transaction of the journal.
+    """
+    batch = session.cache.unstored.storing
+    if batch is None or isinstance(error, DagFailure) or not is_unforeseen(error):
+        return []
+    parts = parts_of(batch, session.cache)
+    found = await _failing(session.env.journal, list(parts.items()))
+    return [] if len(found) == len(parts) > 1 else found  # what fails for every DAG concerns none of them
+
+
+def parts_of(batch: Changes, cache: StateCache) -> dict[str, Changes]:
+    """The rows of a batch by DAG; the use of pools and the answers to requests are left out."""
+    boards = (*cache.boards.values(), *(board for dag in cache.dags.values() for board in dag.ending.values()))
+    dag_of = {board.run.key: board.run.dag_id for board in boards}
+    found: dict[str, Changes] = {}
+    for group, name, run_of in _ROWS:
+        for row in getattr(getattr(batch, group), name):
+            if (dag_id := dag_of.get(run_of(row))) is not None:
+                part = found.setdefault(dag_id, Changes())
+                getattr(getattr(part, group), name).append(row)
+    return found
+
+
+async def _failing(journal: Journal, parts: Sequence[tuple[str, Changes]]) -> list[DagFailure]:
+    """Those of the parts that cannot be stored alone."""
+    if not parts:
+        return []
+    try:
+        async with journal.transaction() as transaction:
+            for _, part in parts:
+                await transaction.write(part)
+            raise _RollBack
+    except _RollBack:
+        return []
+    except StaleRows:  # it had been stored, after all
+        return []
+    except Exception as error:
+        if len(parts) == 1:
+            return [failure_of(error, parts[0][0], "storing its changes")]
+        half = len(parts) // 2
+        return [*await _failing(journal, parts[:half]), *await _failing(journal, parts[half:])]

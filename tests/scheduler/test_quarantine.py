@@ -1,0 +1,323 @@
+"""An unforeseen error about one DAG puts it into quarantine; nothing else stops, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.run.board import Board
+from aiosched.db.server.engine import Database
+from aiosched.errors import Refused
+from aiosched.scheduler.journal import journal
+from aiosched.scheduler.partitions import loading
+from aiosched.scheduler.runs import due_runs, new_runs, run_creation
+from aiosched.scheduler.state.cache import StateCache
+from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
+
+POLL = 11.0  # seconds, after which the scheduler has read everything that may have changed
+HOUR = timedelta(hours=1)
+
+
+class Broken(Exception):
+    """What nobody foresaw."""
+
+
+def two_tasks(dag_id: str, **options: Any) -> Any:
+    return dag(dag_id, task("a"), task("b", after="a"), **options)
+
+
+def is_about(found: Any, dag_id: str, keys: set[int], depth: int = 7) -> bool:
+    """Whether an argument of a function belongs to the DAG, which has runs with these keys (see `number_runs`)."""
+    if isinstance(found, str):
+        return found == dag_id
+    if isinstance(found, int):
+        return found in keys
+    if isinstance(found, Board):
+        return found.run.dag_id == dag_id
+    if depth and isinstance(found, list | tuple | dict | set):
+        members = [*found, *found.values()] if isinstance(found, dict) else list(found)
+        return any(is_about(each, dag_id, keys, depth - 1) for each in members)
+    for name in ("dag_id", "run_id", "key", "run", "spec", "row", "dag"):
+        inner = getattr(found, name, None)
+        if depth and inner is not None and not callable(inner) and is_about(inner, dag_id, keys, depth - 1):
+            return True
+    return False
+
+
+@contextlib.contextmanager
+def broken(owner: Any, name: str, dag_id: str = "bad", keys: Callable[[], set[int]] = set) -> Iterator[None]:
+    """Let a function raise when it is called for one DAG."""
+    original = getattr(owner, name)
+
+    def raising(*args: Any, **options: Any) -> Any:
+        if is_about((args, options), dag_id, keys()):
+            raise Broken(f"{name} does not like {dag_id}")
+        return original(*args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, raising)
+        yield
+
+
+async def quarantined(it: Running) -> dict[str, Any]:
+    return {row["dag_id"]: row for row in await it.fetch("SELECT * FROM dag_quarantine WHERE tried_at IS NULL")}
+
+
+async def number_runs(it: Running) -> None:
+    """Give runs keys that no other number is equal to."""
+    await it.execute("ALTER TABLE dag_run ALTER COLUMN id RESTART WITH 1000000")
+
+
+async def keys_of(it: Running, dag_id: str) -> set[int]:
+    return {row[0] for row in await it.fetch("SELECT id FROM dag_run WHERE dag_id = $1", dag_id)}
+
+
+async def test_a_dag_whose_evaluation_fails_is_left_alone_and_goes_on_later_as_if_nothing_had_been(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, two_tasks("bad"), two_tasks("good")) as it:
+        await it.trigger("bad", "r")
+        await it.trigger("good", "r")
+        with broken(Board, "evaluate"):
+            it.executor.succeed(await it.attempt("a", dag_id="bad"))
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+            await it.settled()
+            await it.finish("a", "b", dag_id="good")
+
+            assert await it.runs("good") == {"r": "success"}
+            assert await it.states("r", "bad") == {"a": "queued", "b": None}
+            found = (await quarantined(it))["bad"]
+            assert (found["failures"], found["place"]) == (1, "the evaluation")
+            assert found["error"] == "Broken: evaluate does not like bad"
+            assert "in evaluate\n" in found["traceback"] or "raising" in found["traceback"]
+        assert it.scheduler.is_running
+
+        await it.advance(16.0)
+        await it.finish("b", dag_id="bad")
+
+        assert await it.runs("bad") == {"r": "success"}
+        assert [row["try_number"] for row in await it.instances("r", "bad")] == [1, 1]
+        assert await quarantined(it) == {}
+        await it.assert_consistent()
+
+
+HOT_PATH = [
+    (Board, "apply"),
+    (Board, "evaluate"),
+    (Board, "grant"),
+    (Board, "attempt"),
+    (StateCache, "collect_board"),
+    (StateCache, "apply_effects"),
+    (journal.journal, "write"),
+    (journal.journal, "insert_tries"),
+    (journal.journal, "upsert_xcoms"),
+    (loading, "make_board"),
+    (loading, "load_instances"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), HOT_PATH, ids=[name for _, name in HOT_PATH])
+async def test_whatever_fails_for_one_dag_on_the_hot_path_concerns_no_other(
+    dsn: str, clock: FakeClock, owner: Any, name: str
+) -> None:
+    specs = [dag(name, task("a", retries=1), task("b", after="a")) for name in ("bad", "good", "fine")]
+    async with running(dsn, clock, *specs) as it:
+        await number_runs(it)
+        for dag_id in ("bad", "good", "fine"):
+            await it.trigger(dag_id, "r")
+        keys = await keys_of(it, "bad")
+        with broken(owner, name, keys=lambda: keys):
+            if owner is loading:
+                await it.leave_and_come_back()
+            for attempt in list(it.executor.running.values()):
+                if attempt.run.dag_id == "fine" or name == "insert_tries":
+                    it.executor.fail(attempt)
+                else:
+                    it.executor.succeed(attempt, value=1)
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+            await it.advance(301.0)
+            await it.finish_all()
+            await it.advance(301.0)
+            await it.finish_all()
+
+            assert await it.runs("good") == {"r": "success"}
+            assert await it.runs("fine") == {"r": "success"}
+            assert await it.runs("bad") == {"r": "running"}
+            await it.until(lambda: "bad" not in it.session.cache.dags, "the quarantine after the last attempt")
+            await it.settled()
+            assert list(await quarantined(it)) == ["bad"]
+
+        await it.advance(3700.0)
+        await it.finish_all()
+        await it.advance(301.0)
+        await it.finish_all()
+
+        assert await it.runs("bad") == {"r": "success"}
+        await it.assert_consistent()
+
+
+CREATION = [
+    (due_runs, "next_scheduled_run"),
+    (due_runs, "tasks_of_run"),
+    (run_creation, "schedule_positions"),
+    (new_runs, "insert_runs"),
+    (new_runs, "new_places"),
+    (loading, "next_scheduled_run"),
+    (loading, "schedule_positions"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), CREATION, ids=[f"{owner.__name__}-{name}" for owner, name in CREATION])
+async def test_whatever_fails_in_creating_the_runs_of_one_dag_concerns_no_other(
+    dsn: str, clock: FakeClock, owner: Any, name: str
+) -> None:
+    specs = [dag(name, schedule=HOUR, start_date=NEW_YEAR, catchup=True) for name in ("bad", "good")]
+    async with running(dsn, clock, *specs) as it:
+        await number_runs(it)
+
+        def keys() -> set[int]:
+            return (
+                {run.key for run in it.session.cache.dags["bad"].under_way()}
+                if "bad" in it.session.cache.dags
+                else set()
+            )
+
+        with broken(owner, name, keys=keys):
+            if owner is loading:
+                await it.leave_and_come_back()
+            await it.advance(3601.0)
+            await it.finish_all()
+
+            assert list(await it.runs("good")) == ["scheduled__2026-01-01T00:00:00+00:00"]
+            assert await it.runs("bad") == {}
+            assert list(await quarantined(it)) == ["bad"]
+
+        await it.advance(61.0)
+        await it.finish_all()
+
+        assert await it.runs("bad") == {"scheduled__2026-01-01T00:00:00+00:00": "success"}
+        await it.assert_consistent()
+
+
+async def test_what_fails_for_every_dag_concerns_none_of_them(dsn: str, clock: FakeClock, db: Database) -> None:
+    async def write(*_: Any) -> None:
+        raise Broken("for everybody")
+
+    async def break_the_journal(patch: pytest.MonkeyPatch) -> None:
+        async with running(dsn, clock, dag("one"), dag("two")) as it:
+            await it.trigger("one", "r")
+            await it.trigger("two", "r")
+            patch.setattr(journal.journal, "write", write)
+            for attempt in list(it.executor.running.values()):
+                it.executor.succeed(attempt)
+            await asyncio.wait([it.scheduler.failed])
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ExceptionGroup) as raised:
+        await break_the_journal(patch)
+
+    assert raised.group_contains(Broken, match="for everybody")
+    async with db.acquire() as conn:
+        assert await conn.fetch("SELECT 1 FROM dag_quarantine") == []
+
+
+async def test_the_pause_grows_with_each_failure_in_a_row(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("bad")) as it:
+        with broken(Board, "evaluate"):
+            await it.scheduler.trigger("bad", run_id="r")
+            pauses = []
+            for number in range(1, 10):
+                await it.until(lambda number=number: it.scheduler.metrics.quarantines == number, f"failure {number}")
+                await it.settled()
+                found = (await quarantined(it))["bad"]
+                pauses.append((found["retry_at"] - clock.now()).total_seconds())
+                await it.advance(pauses[-1] + POLL)
+
+        assert pauses == [15.0, 30.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0]
+
+
+async def test_a_release_tries_a_dag_again_at_once(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("bad"), dag("good")) as it:
+        await it.trigger("bad", "r")
+        with broken(Board, "evaluate"):
+            it.executor.succeed(await it.attempt("a"))
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+            await it.settled()
+        for verb, args in (("trigger", {}), ("pause", {}), ("cancel_run", {"run_id": "r"})):
+            with pytest.raises(Refused, match=r"DAG 'bad' is in quarantine since .*aiosched dags release bad"):
+                await it.ask(verb, "bad", **args)
+
+        await it.ask("release_dag", "bad")
+
+        assert await it.runs("bad") == {"r": "success"}
+        with pytest.raises(Refused, match="DAG 'bad' is not in quarantine"):
+            await it.ask("release_dag", "bad")
+        await it.trigger("bad", "s")
+        await it.finish("a", run_id="s")
+        await it.assert_consistent()
+
+
+async def test_a_new_version_of_a_dag_ends_its_quarantine(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("bad")) as it:
+        await it.trigger("bad", "r")
+        with broken(Board, "evaluate"):
+            it.executor.succeed(await it.attempt("a"))
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+            await it.settled()
+
+        await it.register(dag("bad", task("a"), task("b")))
+
+        assert await it.runs("bad") == {"r": "success"}
+        assert await quarantined(it) == {}
+
+
+async def test_failures_are_forgotten_when_a_dag_has_worked_for_ten_minutes(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("bad")) as it:
+        await it.trigger("bad", "r")
+        with broken(Board, "evaluate"):
+            it.executor.succeed(await it.attempt("a"))
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+            await it.settled()
+        await it.advance(16.0)
+        assert [row["failures"] for row in await it.fetch("SELECT failures FROM dag_quarantine")] == [1]
+
+        await it.advance(599.0)
+        assert len(await it.fetch("SELECT failures FROM dag_quarantine")) == 1
+        await it.advance(POLL)
+
+        assert await it.fetch("SELECT failures FROM dag_quarantine") == []
+
+
+async def test_a_restarted_scheduler_leaves_a_dag_in_quarantine_alone(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("bad"), dag("good")) as it:
+        await it.trigger("bad", "r")
+        with broken(Board, "evaluate"):
+            it.executor.succeed(await it.attempt("a"))
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+            await it.settled()
+    async with running(dsn, clock) as it:
+        assert "bad" not in it.session.cache.dags
+        await it.trigger("good", "r")
+        await it.finish("a", dag_id="good")
+        assert await it.runs("bad") == {"r": "running"}
+
+        await it.advance(16.0)
+        await it.finish_all()
+
+        assert await it.runs("bad") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_the_listener_is_told_of_a_quarantine(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("bad")) as it:
+        with broken(Board, "evaluate"):
+            await it.scheduler.trigger("bad", run_id="r")
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+        (event,) = [event for event in it.events if event.kind == "dag_quarantined"]
+        assert (event.dag_id, event.state) == ("bad", "quarantined")
+        assert "the evaluation failed (Broken: evaluate does not like bad)" in str(event.reason)
