@@ -10,6 +10,7 @@ from typing import Final
 from benchmarks.api import api_latencies, api_load
 from benchmarks.figures import Finding
 from benchmarks.fleet import fleet
+from benchmarks.flood import flood
 from benchmarks.footprint import memory, ready
 from benchmarks.history import history
 from benchmarks.idle import idle
@@ -67,6 +68,7 @@ SCENARIOS: Final = MappingProxyType(
         "parse-1000": Scenario("a first pass over DAG files, and looks at unchanged ones", parse, 1000, "files"),
         "takeover": Scenario("SIGKILL of one of three until its DAGs move again", takeover, 100, "deaths", 1800, 2400),
         "sustained": Scenario("open-loop arrivals at 500, 1,000 and 2,000 tasks/s", sustained, 0, "tasks/s", 120),
+        "flood": Scenario("lag of other DAGs beside one with very many tasks", flood, 50_000, "tasks at once", 20),
         "memory-1000": Scenario("memory of `serve`, idle and under load", memory, 1000, "DAGs"),
         "ready": Scenario("start of `serve` on its embedded database", ready, 5, "starts", 60),
         **{f"schedulers-{count}": _fleet(count) for count in (1, 2, 3)},
@@ -93,6 +95,7 @@ EVERYTHING: Final = (
     ("pool-5",),
     ("herd-20000",),
     ("sustained",),
+    ("flood",),
     ("schedulers-1",),
     ("schedulers-2",),
     ("schedulers-3",),

@@ -26,7 +26,7 @@ TASKS: Final = 10  # of each DAG, side by side, once a second
 _LEAD: Final = 6.0
 _DRAIN: Final = 120.0  # seconds that the rest may take after the last arrival
 
-_FILE: Final = '''\
+STEADY_FILE: Final = '''\
 """DAGs that run once a second; generated for a benchmark."""
 
 import os
@@ -92,7 +92,7 @@ async def at_rate(rate: int, seconds: int, lead: float = _LEAD, *, beside: Besid
     expected = dags * TASKS * seconds
     async with stage() as at:
         start = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=math.ceil(lead + dags / 100))
-        text = _FILE.format(
+        text = STEADY_FILE.format(
             records=str(at.folders.records), start=start.isoformat(), dags=dags, seconds=seconds, tasks=TASKS
         )
         (at.folders.dags / "steady.py").write_text(text)
@@ -121,7 +121,7 @@ async def at_rate(rate: int, seconds: int, lead: float = _LEAD, *, beside: Besid
             "SELECT autovacuum_count FROM pg_stat_user_tables WHERE relname = 'task_instance'"
         )
         states = await at.conn.fetch("SELECT state, count(*) FROM task_instance GROUP BY 1")
-        arrivals = _arrivals(record.read(at.folders.records))
+        arrivals = arrivals_in(record.read(at.folders.records))
         server = await postgres(at.conn)
     problems = [] if [tuple(row) for row in states] == [("success", expected)] else [f"{states}, expected {expected}"]
     if len(arrivals) != expected:
@@ -152,7 +152,7 @@ async def at_rate(rate: int, seconds: int, lead: float = _LEAD, *, beside: Besid
     )
 
 
-def _arrivals(records: Sequence[record.Record]) -> list[Arrival]:
+def arrivals_in(records: Sequence[record.Record]) -> list[Arrival]:
     """In the order in which they were due. A run is due at the end of its interval of one second."""
     ahead = time.time() - time.monotonic()
     due = {

@@ -115,4 +115,4 @@ def test_an_unknown_verb_is_refused_and_the_known_ones_are_named() -> None:
         decode("explode", {})
 
     assert refused.value.exit_code == 4
-    assert len(REQUESTS) == 14
+    assert len(REQUESTS) == 15

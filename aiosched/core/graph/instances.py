@@ -6,6 +6,7 @@ decision (board.py), how rows are read and stored (db).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -109,6 +110,7 @@ class Effects(msgspec.Struct, eq=False):
 
     changed: dict[Instance, None] = {}  # rows to store
     lazy: dict[Instance, None] = {}  # rows that can wait for the next commit
+    later: deque[Instance] = msgspec.field(default_factory=deque)  # wait for a slot; their rows can wait for long
     ready: list[Instance] = []  # wait for a slot from now on
     withdrawn: list[Instance] = []  # no longer wait for a slot
     released: list[Instance] = []  # gave their slot back
@@ -130,6 +132,7 @@ class Effects(msgspec.Struct, eq=False):
         """Whether there is something to store now."""
         return bool(
             self.changed
+            or self.later
             or self.tries
             or self.sources
             or self.xcoms

@@ -13,6 +13,7 @@ Source: the semantics reference, sections 2, 4, 7, 8, 9, 21.1, 22, 28.5 and 34.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
@@ -263,25 +264,29 @@ class Board(ManualChanges, Expansion):
 
     # -- deciding ---------------------------------------------------------------------------
 
-    def evaluate(self, now: datetime) -> None:
+    def evaluate(self, now: datetime, most: float = math.inf) -> bool:
         """Decide until nothing more follows: which tasks are ready or settled, whether the run is done.
 
-        A second call without a change in between does nothing.
+        False after decisions about `most` instances: call it again. A call without a change before it does nothing.
         """
         if self.run.state is not RunState.RUNNING:
-            return
+            return True
         pending = self._pending
-        while pending.tasks or pending.instances or pending.too_soon:
+        while pending:
             while pending.tasks:
                 self._decide(pending.tasks.pop(), now)
-            if pending.too_soon and not pending.instances:
+            if pending.too_soon and not (pending.instances or pending.postponed):
                 self._settle_too_soon(now)
                 continue
-            instances, pending.instances = pending.instances, {}
+            if most <= 0:
+                return False
+            instances = pending.take(most)
+            most -= len(instances)
             for instance in instances:
                 if instance.state in SCHEDULABLE:
                     self._decide_instance(instance, self._upstream_counts.judge(instance), now)
         self._conclude(now)
+        return True
 
     def _decide(self, task: int, now: datetime) -> None:
         """Decide on the instances of `task` that wait for their dependencies, if those have changed (section 4)."""

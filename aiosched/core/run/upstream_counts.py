@@ -12,7 +12,8 @@ index, and has counts of its own. Source: the semantics reference, sections 5.1,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from aiosched.core.graph.graph import Graph
@@ -33,19 +34,33 @@ _FIRST: Final = {
 class Pending:
     """What is to be evaluated: tasks with all their instances, and single instances.
 
-    `too_soon` are unexpanded instances that can run but whose number is unknown: they come last.
+    `postponed` are instances that did not fit into an evaluation with a limit. `too_soon` are unexpanded instances that
+    can run but whose number is unknown: they come last.
     """
 
-    __slots__ = ("instances", "tasks", "too_soon")
+    __slots__ = ("instances", "postponed", "tasks", "too_soon")
 
     def __init__(self) -> None:
         self.tasks: set[int] = set()
         self.instances: dict[Instance, None] = {}
+        self.postponed: deque[Instance] = deque()
         self.too_soon: dict[Instance, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.tasks or self.instances or self.postponed or self.too_soon)
+
+    def take(self, most: float) -> Collection[Instance]:
+        """Remove and return instances, at most so many."""
+        fresh, self.instances = self.instances, {}
+        if not self.postponed and len(fresh) <= most:
+            return fresh
+        self.postponed.extend(fresh)
+        return [self.postponed.popleft() for _ in range(int(min(most, len(self.postponed))))]
 
     def clear(self) -> None:
         self.tasks.clear()
         self.instances.clear()
+        self.postponed.clear()
         self.too_soon.clear()
 
 

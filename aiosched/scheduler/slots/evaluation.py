@@ -23,32 +23,37 @@ from aiosched.scheduler.state.decision_context import DecisionContext
 
 logger = logging.getLogger(__name__)
 
-_REPORTS_PER_PASS: Final = 2_000  # so that other coroutines get their turn
+# So that other coroutines get their turn, and other DAGs' decisions are stored in between:
+_REPORTS_PER_PASS: Final = 2_000
+_DECISIONS_PER_PASS: Final = 500  # about the task instances of one run
 
 
 async def evaluate(context: DecisionContext) -> float | None:
-    """One pass; returns how long to rest: until the next timer, or 0 while reports wait."""
+    """One pass; returns how long to rest: until the next timer, or 0 while reports or runs wait."""
     decide(context, context.clock.now())
-    if context.attempts.reports:
+    if context.attempts.reports or context.cache.work.to_evaluate:
         return 0.0
     instants = [i for i in (context.cache.timers.earliest, context.attempts.stuck_attempts.check_at) if i is not None]
     return max((min(instants) - context.clock.now()).total_seconds(), 0.001) if instants else None
 
 
 def decide(context: DecisionContext, now: datetime) -> None:
-    """Apply reports and due timers, and let each touched board decide."""
+    """Apply reports and due timers, and let each touched board decide; very large ones go on in the next pass."""
     cache = context.cache
     check_queue(context, now)
     failures = [*_apply_reports(context, now), *_wake_due(context, now)]
+    unfinished: list[Board] = []
     while cache.work.to_evaluate:  # a change in one run may affect the runs after it
         to_evaluate, cache.work.to_evaluate = cache.work.to_evaluate, {}
         for board in to_evaluate:
             try:
-                board.evaluate(now)
+                if not board.evaluate(now, _DECISIONS_PER_PASS):
+                    unfinished.append(board)
                 context.apply_effects(board)
             except Exception as error:
                 failures.append(failure_of(error, board.run.dag_id, "the evaluation"))
     raise_failures(failures)
+    cache.work.to_evaluate.update(dict.fromkeys(unfinished))
 
 
 def _apply_reports(context: DecisionContext, now: datetime) -> list[DagFailure]:

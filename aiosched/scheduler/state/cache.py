@@ -20,7 +20,7 @@ from aiosched.core.creation.run_creation import active_runs_limit
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import held_pool, holds_pool
 from aiosched.core.graph.spec import TaskSpec
-from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.run.board import Board, Effects, Instance, Run
 from aiosched.core.run.manual_changes import INTENTIONS
 from aiosched.core.slots.allocation import Candidate, DagRoom, TaskRoom
 from aiosched.core.slots.waiting import WaitingQueue
@@ -28,7 +28,7 @@ from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import NextRun
 from aiosched.core.values.instants import later
 from aiosched.core.values.messages import AttemptKey
-from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState
+from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState, TaskState
 from aiosched.db.statements.backfills import Backfill
 from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.statements.outbox import NewCallback
@@ -45,6 +45,7 @@ from aiosched.scheduler.state.versions import Unreadable, renew_code, run_info
 from aiosched.scheduler.state.wakeup import Timers
 from aiosched.scheduler.state.worklists import Worklists
 
+_MOST_WAITING: Final = 500  # rows of one run in one commit that only say that their task waits for a slot
 _TICK: Final = timedelta(microseconds=1)
 
 
@@ -245,7 +246,7 @@ class StateCache:
             except Exception as error:
                 self.unstored.storing = batch  # its reports are applied again in the next session
                 raise DagFailure(board.run.dag_id, "collecting the changes") from error
-        self.unstored.dirty.clear()
+        self.unstored.dirty = {board: None for board in self.unstored.dirty if board.effects.later}
         self.unstored.storing = batch
         return batch
 
@@ -263,6 +264,8 @@ class StateCache:
         if effects.lazy:
             changed.update(effects.lazy)
             effects.lazy = {}
+        if effects.later or len(changed) > _MOST_WAITING:
+            changed = _split(effects)
         for i in changed:
             old, new = i.stored_state, i.state
             task = tasks[i.task]
@@ -447,6 +450,26 @@ class StateCache:
         """When the earliest next run is due, of the DAGs that may create it."""
         runs = [d.next_run.run_after for d in self.dags.values() if d.next_run is not None and d.creates_runs]
         return min(runs, default=None)
+
+
+def _split(effects: Effects) -> dict[Instance, None]:
+    """The rows to store now: all but those that only say that their task waits for a slot, of which only some.
+
+    So a run with very many tasks does not hold up the commit of others. What is not stored yet is decided again after
+    a restart.
+    """
+    now, later, room = dict[Instance, None](), effects.later, _MOST_WAITING
+    for instance in effects.changed:
+        if instance.state is not TaskState.SCHEDULED or instance.stored_state is not TaskState.NONE:
+            now[instance] = None
+        else:
+            later.append(instance)
+    while later and room:
+        instance = later.popleft()
+        if instance.state is TaskState.SCHEDULED and instance.stored_state is TaskState.NONE:
+            now[instance] = None
+            room -= 1
+    return now
 
 
 def make_board(run: Run, version: StoredVersion, graph: Graph, instances: Iterable[Instance]) -> Board:
