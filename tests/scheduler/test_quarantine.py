@@ -313,6 +313,31 @@ async def test_a_restarted_scheduler_leaves_a_dag_in_quarantine_alone(dsn: str, 
         await it.assert_consistent()
 
 
+async def test_a_run_that_cannot_be_read_leaves_its_dag_alone_and_nothing_else(
+    dsn: str, clock: FakeClock, db: Database
+) -> None:
+    async with running(dsn, clock, dag("bad"), dag("good")) as it:
+        await it.trigger("bad", "r")
+        await it.trigger("bad", "s")
+        await it.trigger("good", "r")
+    deep = "(repeat('[', 3000) || repeat(']', 3000))::json"
+    async with db.acquire() as conn:
+        await conn.execute(f"UPDATE dag_run SET conf = {deep} WHERE dag_id = 'bad' AND run_id = 'r'")
+    async with running(dsn, clock) as it:
+        assert it.scheduler.metrics.quarantines == 1
+        assert (await quarantined(it))["bad"]["place"] == "reading run r"
+        await it.finish_all()
+        assert await it.runs("good") == {"r": "success"}
+        assert await it.runs("bad") == {"r": "running", "s": "running"}
+
+        await it.execute("UPDATE dag_run SET conf = '{}' WHERE dag_id = 'bad'")
+        await it.ask("release_dag", "bad")
+        await it.finish_all()
+
+        assert await it.runs("bad") == {"r": "success", "s": "success"}
+        await it.assert_consistent()
+
+
 async def test_the_listener_is_told_of_a_quarantine(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("bad")) as it:
         with broken(Board, "evaluate"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -131,14 +131,42 @@ _RUN_COLUMNS: Final = """id, dag_id, run_id, version_id, run_type, state, run_af
 # Index: ix_dag_run_unfinished (partial), so its cost does not grow with history.
 LOAD_UNFINISHED: Final = f"""
     SELECT {_RUN_COLUMNS} FROM dag_run
-     WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[])
+     WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[]) AND dag_id <> ALL($2::text[])
      ORDER BY id
 """
 
 
-async def load_unfinished_runs(conn: DatabaseConnection, partitions: Iterable[int]) -> list[Run]:
-    """The queued and running runs of the partitions, oldest first."""
-    return [_run(row) for row in await conn.fetch(LOAD_UNFINISHED, list(partitions))]
+async def load_unfinished_runs(
+    conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[str] = ()
+) -> list[Run]:
+    """The queued and running runs of the partitions, oldest first, without those of the DAGs `but`.
+
+    Raises DagFailures for DAGs with rows that cannot be read.
+    """
+    found, failures = list[Run](), list[DagFailure]()
+    for row in await conn.fetch(LOAD_UNFINISHED, list(partitions), list(but)):
+        try:
+            found.append(_run(row))
+        except DagFailure as failure:
+            failures.append(failure)
+    if failures:
+        raise ExceptionGroup("rows of runs that cannot be read", failures)
+    return found
+
+
+# Index: ix_dag_run_unfinished.
+UNFINISHED_KEYS: Final = """
+    SELECT id, dag_id FROM dag_run
+     WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[]) AND dag_id = ANY($2::text[])
+"""
+
+
+async def unfinished_keys(
+    conn: DatabaseConnection, partitions: Iterable[int], dag_ids: Collection[str]
+) -> dict[int, str]:
+    """The DAG ids of the queued and running runs of these DAGs, by the runs' keys; nothing else of them is read."""
+    rows = await conn.fetch(UNFINISHED_KEYS, list(partitions), list(dag_ids)) if dag_ids else ()
+    return {row["id"]: row["dag_id"] for row in rows}
 
 
 LOAD_RUNS: Final = f"SELECT {_RUN_COLUMNS} FROM dag_run WHERE id = ANY($1::bigint[]) ORDER BY id"

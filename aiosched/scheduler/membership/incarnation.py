@@ -87,7 +87,7 @@ class Incarnation:
 
     async def run(self) -> None:
         """Run sessions until stopped. Raises FencedOut when the lease is lost, and any error that is not transient."""
-        pause = _FIRST_PAUSE
+        pause, failed = _FIRST_PAUSE, set[str]()  # DAGs that the session before has failed about
         while not self._stopping:
             began = time.monotonic()
             session = self.session = self._make_session()
@@ -104,9 +104,12 @@ class Incarnation:
                 if self._lost or not self._lease.trusted() or _is_fenced(error):
                     raise FencedOut("This scheduler has lost its lease; it registers again.") from error
                 if failures := failures_in(error):
+                    failed_again = not failed.isdisjoint(each.dag_id for each in failures)
+                    failed = {each.dag_id for each in failures}
                     self._failures += failures
-                    continue
-                if not _is_transient(error):
+                    if not failed_again:
+                        continue
+                elif not _is_transient(error):
                     raise
                 session.env.metrics.recoveries += 1
                 logger.warning("%s; reading everything again", _summary(error))

@@ -27,7 +27,14 @@ from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.reports import living
-from aiosched.db.statements.runs import DagRow, load_dags, load_instances, load_unfinished_runs, set_next_runs
+from aiosched.db.statements.runs import (
+    DagRow,
+    load_dags,
+    load_instances,
+    load_unfinished_runs,
+    set_next_runs,
+    unfinished_keys,
+)
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.db.statements.triggers import load_deferrals
 from aiosched.errors import DagError, StaleRows
@@ -61,7 +68,9 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         elsewhere = await living(conn) - {session.env.incarnation}
         # only after reading who lives: a scheduler that is gone by then can send nothing more
         await receive_remote_reports(session, conn, wanted)
-        unfinished = await load_unfinished_runs(conn, wanted)
+        in_quarantine = session.cache.quarantine.dags
+        unfinished = await load_unfinished_runs(conn, wanted, but=in_quarantine)
+        leave_alone(session, await unfinished_keys(conn, wanted, in_quarantine))
         for backfill in await load_backfills(conn, wanted):
             if backfill.dag_id in session.cache.dags:
                 session.cache.add_backfill(backfill)
@@ -106,7 +115,7 @@ async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
     cache = session.cache
     owned = set(partitions) & cache.partitions
     if owned:
-        left_alone = {run.dag_id for run in cache.unreadable.runs.values()} - cache.dags.keys()
+        left_alone = {*cache.unreadable.runs.values()} - cache.dags.keys()
         await _load_dags(session, owned)
         if back := left_alone & cache.dags.keys():
             raise StaleRows(f"There is a newer version of {', '.join(sorted(back))}, which could not be read before")
@@ -157,23 +166,28 @@ async def _readable_dags(session: Session, conn: DatabaseConnection, rows: Itera
 async def _readable_runs(session: Session, conn: DatabaseConnection, unfinished: Iterable[Run]) -> list[Run]:
     """The runs to hold: those whose DAG and version can be read.
 
-    All others are left alone. Their attempts that run here become remote attempts (handover.py).
+    All others are left alone.
     """
     runs, cache, found = list(unfinished), session.cache, []
-    left: dict[int, int] = {}
+    left: dict[int, str] = {}
     readable = await readable_versions(session.cache, conn, {run.version_id for run in runs})
     for run in runs:
         dag = cache.dags.get(run.dag_id)
         if dag is not None and run.version_id in readable:
             found.append(run)
             continue
-        cache.unreadable.runs[run.key] = run
-        left[run.key] = partition_of(run.dag_id)
+        left[run.key] = run.dag_id
         if dag is not None:
             dag.unread.append(run)
-    if left:
-        session.env.attempts.hand_over(left)
+    leave_alone(session, left)
     return found
+
+
+def leave_alone(session: Session, runs: Mapping[int, str]) -> None:
+    """Do not hold these runs, given with their DAGs: their attempts here become remote attempts (handover.py)."""
+    if runs:
+        session.cache.unreadable.runs.update(runs)
+        session.env.attempts.hand_over({key: partition_of(dag_id) for key, dag_id in runs.items()})
 
 
 def _differs(dag: OwnedDag | None, row: DagRow) -> bool:

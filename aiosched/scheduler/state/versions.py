@@ -30,7 +30,7 @@ class Unreadable:
 
     versions: dict[int, UnreadableVersion] = field(default_factory=dict)
     dags: dict[str, int] = field(default_factory=dict)  # DAGs, and their newest version
-    runs: dict[int, Run] = field(default_factory=dict)  # unfinished runs that are not held
+    runs: dict[int, str] = field(default_factory=dict)  # unfinished runs that are not held, and their DAGs
 
     def refuse(self, versions: Iterable[int]) -> None:
         """Raise Refused if one of the versions is unreadable."""
