@@ -2,8 +2,8 @@
 
 Three ranks: changed (a new, changed or requested file), dependants (a file whose imports have changed since), and
 routine: files may depend on external state, so an unchanged one is parsed again from time to time. Routine takes at
-most one per cent of a core. Within a rank the newest file goes first, or as `order` says. A file is never parsed twice
-at a time.
+most one per cent of a core. Within a rank the newest file goes first, or as `order` says; files whose last parse took
+long go last, and one process is kept for the others. A file is never parsed twice at a time.
 
 Instants are readings of the monotonic clock, in seconds.
 Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.2.
@@ -23,6 +23,7 @@ from aiosched.parsing.discovery import DagFile, Listing
 from aiosched.parsing.result import ParsedFile
 
 ROUTINE_SHARE: Final = 0.01  # of one core
+SLOW: Final = 3.0  # seconds of its last parse from which on a file is slow
 
 
 class Rank(IntEnum):
@@ -41,6 +42,7 @@ class _QueuedFile:
     digest: str | None = None  # of the content that was parsed last
     finished_at: float = 0.0
     failed: bool = False
+    slow: bool = False  # its last parse took long
     sources: Mapping[str, str] | None = None  # the files that its import loaded, with their hashes; None: unknown
 
 
@@ -60,17 +62,22 @@ def order_of(mode: str, host: str) -> Callable[[DagFile], int]:
 class ParseQueue:
     """The files of one scheduler.
 
-    `reparse_every` seconds, 0 for never; `order`: the lowest value goes first in its rank.
+    `reparse_every` seconds, 0 for never; `order`: the lowest value goes first in its rank; `processes`: how many files
+    are parsed at a time.
     """
 
-    def __init__(self, *, reparse_every: float, order: Callable[[DagFile], int] | None = None) -> None:
+    def __init__(
+        self, *, reparse_every: float, order: Callable[[DagFile], int] | None = None, processes: int = 1_000
+    ) -> None:
         self._reparse_every = reparse_every
+        self._most_slow = max(processes - 1, 1)
+        self._slow: set[str] = set()  # slow files that are being parsed
         self._order = order or newest_first
         self._entries: dict[str, _QueuedFile] = {}
         self._modules: Mapping[str, str] | None = None
         self._unchecked: dict[str, None] = {}  # files whose sources have not been compared with a listing yet
         self._unlisted: set[str] = set()  # imported files that a listing would not include
-        self._queue: list[tuple[Rank, int, str]] = []  # can contain outdated items: the entry's rank counts
+        self._queue: list[tuple[Rank, bool, int, str]] = []  # can contain outdated items: the entry's rank counts
         self._routine: list[tuple[float, str]] = []  # due times; can contain outdated items
         self._routine_from = 0.0  # no routine before this instant
 
@@ -83,7 +90,7 @@ class ParseQueue:
     @property
     def has_waiting(self) -> bool:
         """Whether files are ready to be taken."""
-        return any(self._is_current(name, rank) for rank, _, name in self._queue)
+        return any(self._is_current(name, rank) for rank, _, _, name in self._queue)
 
     @property
     def unfinished(self) -> frozenset[str]:
@@ -134,10 +141,8 @@ class ParseQueue:
 
     def take(self, now: float) -> tuple[DagFile, Rank] | None:
         """The next file, marked as being parsed; None if nothing is due."""
-        while self._queue:
-            rank, _, name = heapq.heappop(self._queue)
-            if self._is_current(name, rank):
-                return self._start(self._entries[name], rank)
+        if (waiting := self._take_waiting()) is not None:
+            return waiting
         while self._routine and self._routine[0][0] <= now and self._routine_from <= now:
             due, name = heapq.heappop(self._routine)
             entry = self._entries.get(name)
@@ -147,9 +152,25 @@ class ParseQueue:
             return self._start(entry, Rank.ROUTINE)
         return None
 
+    def _take_waiting(self) -> tuple[DagFile, Rank] | None:
+        skipped, found = [], None
+        while self._queue and found is None:
+            item = heapq.heappop(self._queue)
+            rank, slow, _, name = item
+            if not self._is_current(name, rank):
+                continue
+            if slow and len(self._slow) >= self._most_slow:
+                skipped.append(item)
+            else:
+                found = self._start(self._entries[name], rank)
+        for item in skipped:
+            heapq.heappush(self._queue, item)
+        return found
+
     def finish(self, result: ParsedFile, now: float) -> bool:
         """Record the end of a parse; returns False if the file is gone, so that its result is void."""
         entry = self._entries.get(result.name)
+        self._slow.discard(result.name)
         if entry is None or entry.running is None:
             self._routine_from = min(self._routine_from, now)
             return False
@@ -157,7 +178,7 @@ class ParseQueue:
             self._routine_from = now + result.seconds / ROUTINE_SHARE
         entry.running = None
         entry.digest = result.digest
-        entry.failed = result.error is not None
+        entry.failed, entry.slow = result.error is not None, result.seconds >= SLOW
         entry.sources = result.sources
         self._finish(entry, now)
         if entry.waiting is not None:  # it has changed since
@@ -215,10 +236,12 @@ class ParseQueue:
 
     def _push(self, entry: _QueuedFile) -> None:
         assert entry.waiting is not None
-        heapq.heappush(self._queue, (entry.waiting, self._order(entry.file), entry.file.name))
+        heapq.heappush(self._queue, (entry.waiting, entry.slow, self._order(entry.file), entry.file.name))
 
     def _start(self, entry: _QueuedFile, rank: Rank) -> tuple[DagFile, Rank]:
         entry.running, entry.waiting = rank, None
+        if entry.slow:
+            self._slow.add(entry.file.name)
         return entry.file, rank
 
     def _finish(self, entry: _QueuedFile, now: float) -> None:

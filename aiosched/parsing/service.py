@@ -100,12 +100,13 @@ class Parser:
         self._root = settings.core.dags_folder.absolute()
         parsing = settings.parsing
         every = parsing.reparse_interval
+        self._pool = ParsingPool(settings, root=str(self._root))
         self._parse_queue = ParseQueue(
             reparse_every=max(every, parsing.min_file_process_interval) if every else 0.0,
             order=order_of(parsing.file_parsing_sort_mode, socket.gethostname()),
+            processes=self._pool.size,
         )
         self._discovery = Discovery(self._root, safe_mode=settings.core.dag_discovery_safe_mode)
-        self._pool = ParsingPool(settings, root=str(self._root))
         self._partitions: frozenset[int] = frozenset()
         self._present: frozenset[str] = frozenset()  # every file that exists, owned or not
         self._problems: dict[str, str] = {}

@@ -277,3 +277,59 @@ def test_a_request_parses_an_unchanged_file() -> None:
     parse_queue.request(["a.py", "unknown.py"])
 
     assert taken(parse_queue) == ["a.py"]
+
+
+def slow(parse_queue: ParseQueue, listing: Listing, *names: str) -> None:
+    """Parse a listing in which these files take long."""
+    updated(parse_queue, listing)
+    for name in taken(parse_queue):
+        seconds = 25.0 if name in names else 0.1
+        result = a_result(name, digest=listing.files[name].digest)
+        parse_queue.finish(msgspec.structs.replace(result, seconds=seconds), 0.0)
+
+
+def test_files_that_took_long_never_occupy_all_processes() -> None:
+    names = ["slow1.py", "slow2.py", "slow3.py", "quick.py"]
+    parse_queue, listing = ParseQueue(reparse_every=0, processes=3), a_listing(*names)
+    slow(parse_queue, listing, *names[:3])
+
+    parse_queue.request(names)
+
+    assert taken(parse_queue) == ["quick.py", "slow3.py", "slow2.py"]
+    parse_queue.finish(msgspec.structs.replace(a_result("slow3.py", digest="h1"), seconds=25.0), 1.0)
+    assert taken(parse_queue) == ["slow1.py"]
+
+
+def test_a_slow_file_that_has_to_wait_does_not_hold_up_others_of_a_lower_rank() -> None:
+    names, parse_queue = ("slow1.py", "slow2.py", "quick.py"), ParseQueue(reparse_every=0, processes=2)
+    listing = a_listing(*names, modules={"helper.py": "h1"})
+    slow(parse_queue, listing, "slow1.py", "slow2.py")
+    parse_queue.request(["quick.py"])
+    assert taken(parse_queue) == ["quick.py"]
+    parse_queue.finish(importing(a_result("quick.py", digest="d1"), "helper.py"), 0.0)
+
+    parse_queue.request(["slow1.py", "slow2.py"])
+    updated(parse_queue, a_listing(*names, modules={"helper.py": "h2"}))
+
+    assert taken(parse_queue) == ["slow2.py", "quick.py"]
+
+
+def test_a_file_that_became_quick_is_no_longer_slow() -> None:
+    parse_queue, listing = ParseQueue(reparse_every=0, processes=2), a_listing("a.py", "b.py")
+    slow(parse_queue, listing, "a.py", "b.py")
+    parse_queue.request(["a.py"])
+    assert taken(parse_queue) == ["a.py"]
+    parse_queue.finish(msgspec.structs.replace(a_result("a.py", digest="h1"), seconds=0.2), 1.0)
+
+    parse_queue.request(["a.py", "b.py"])
+
+    assert taken(parse_queue) == ["a.py", "b.py"]
+
+
+def test_a_single_process_parses_slow_files_too() -> None:
+    parse_queue, listing = ParseQueue(reparse_every=0, processes=1), a_listing("a.py")
+    slow(parse_queue, listing, "a.py")
+
+    parse_queue.request(["a.py"])
+
+    assert taken(parse_queue) == ["a.py"]

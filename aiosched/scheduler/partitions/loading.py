@@ -118,7 +118,7 @@ async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
         left_alone = {*cache.unreadable.runs.values()} - cache.dags.keys()
         await _load_dags(session, owned)
         if back := left_alone & cache.dags.keys():
-            raise StaleRows(f"There is a newer version of {', '.join(sorted(back))}, which could not be read before")
+            raise StaleRows(f"The runs of {', '.join(sorted(back))} can be held again")
         session.wakeups.wake_all()
 
 
