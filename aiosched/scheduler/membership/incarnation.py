@@ -39,6 +39,7 @@ from aiosched.scheduler.session.isolation import failures_in
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import enqueue
 from aiosched.scheduler.slots.evaluation import evaluate
+from aiosched.scheduler.state.cache import Versions
 from aiosched.scheduler.state.changes import Changes, Committed, SideEffects
 from aiosched.scheduler.state.wakeup import Wakeup, run_loop
 
@@ -88,9 +89,11 @@ class Incarnation:
     async def run(self) -> None:
         """Run sessions until stopped. Raises FencedOut when the lease is lost, and any error that is not transient."""
         pause, failed = _FIRST_PAUSE, set[str]()  # DAGs that the session before has failed about
+        versions: Versions = {}
         while not self._stopping:
             began = time.monotonic()
             session = self.session = self._make_session()
+            session.cache.versions, versions = versions, {}
             self._on_session(session)
             try:
                 await session.env.journal.settle()
@@ -107,6 +110,7 @@ class Incarnation:
                     failed_again = not failed.isdisjoint(each.dag_id for each in failures)
                     failed = {each.dag_id for each in failures}
                     self._failures += failures
+                    versions = session.cache.versions  # they never change, and reading them again takes long
                     if not failed_again:
                         continue
                 elif not _is_transient(error):

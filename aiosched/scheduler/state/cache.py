@@ -20,7 +20,7 @@ from aiosched.core.creation.run_creation import active_runs_limit
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import held_pool, holds_pool
 from aiosched.core.graph.spec import TaskSpec
-from aiosched.core.run.board import Board, Effects, Instance, Run
+from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.run.manual_changes import INTENTIONS
 from aiosched.core.slots.allocation import Candidate, DagRoom, TaskRoom
 from aiosched.core.slots.waiting import WaitingQueue
@@ -28,7 +28,7 @@ from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import NextRun
 from aiosched.core.values.instants import later
 from aiosched.core.values.messages import AttemptKey
-from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState, TaskState
+from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState
 from aiosched.db.statements.backfills import Backfill
 from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.statements.outbox import NewCallback
@@ -40,13 +40,15 @@ from aiosched.scheduler.state.deadline_rows import moved_deadlines
 from aiosched.scheduler.state.previous_run_index import PreviousRunIndex
 from aiosched.scheduler.state.quarantine import Quarantine
 from aiosched.scheduler.state.queued_runs import QueuedRuns
-from aiosched.scheduler.state.unstored import Unstored
+from aiosched.scheduler.state.unstored import MOST_WAITING, Unstored, rows_to_store
 from aiosched.scheduler.state.versions import Unreadable, renew_code, run_info
 from aiosched.scheduler.state.wakeup import Timers
 from aiosched.scheduler.state.worklists import Worklists
 
-_MOST_WAITING: Final = 500  # rows of one run in one commit that only say that their task waits for a slot
 _TICK: Final = timedelta(microseconds=1)
+
+
+Versions = dict[int, tuple[StoredVersion, Graph]]  # by the version's key
 
 
 @dataclass(slots=True, eq=False)
@@ -107,7 +109,7 @@ class StateCache:
     def __init__(self) -> None:
         self.partitions: set[int] = set()
         self.dags: dict[str, OwnedDag] = {}
-        self.versions: dict[int, tuple[StoredVersion, Graph]] = {}
+        self.versions: Versions = {}
         self.unreadable = Unreadable()
         self.quarantine = Quarantine()
         self.boards: dict[int, Board] = {}
@@ -264,8 +266,8 @@ class StateCache:
         if effects.lazy:
             changed.update(effects.lazy)
             effects.lazy = {}
-        if effects.later or len(changed) > _MOST_WAITING:
-            changed = _split(effects)
+        if effects.later or len(changed) > MOST_WAITING:
+            changed = rows_to_store(effects)
         for i in changed:
             old, new = i.stored_state, i.state
             task = tasks[i.task]
@@ -450,26 +452,6 @@ class StateCache:
         """When the earliest next run is due, of the DAGs that may create it."""
         runs = [d.next_run.run_after for d in self.dags.values() if d.next_run is not None and d.creates_runs]
         return min(runs, default=None)
-
-
-def _split(effects: Effects) -> dict[Instance, None]:
-    """The rows to store now: all but those that only say that their task waits for a slot, of which only some.
-
-    So a run with very many tasks does not hold up the commit of others. What is not stored yet is decided again after
-    a restart.
-    """
-    now, later, room = dict[Instance, None](), effects.later, _MOST_WAITING
-    for instance in effects.changed:
-        if instance.state is not TaskState.SCHEDULED or instance.stored_state is not TaskState.NONE:
-            now[instance] = None
-        else:
-            later.append(instance)
-    while later and room:
-        instance = later.popleft()
-        if instance.state is TaskState.SCHEDULED and instance.stored_state is TaskState.NONE:
-            now[instance] = None
-            room -= 1
-    return now
 
 
 def make_board(run: Run, version: StoredVersion, graph: Graph, instances: Iterable[Instance]) -> Board:

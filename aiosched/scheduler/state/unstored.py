@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
-from aiosched.core.run.board import Board
+from aiosched.core.run.board import Board, Effects, Instance
 from aiosched.core.values.messages import Report
+from aiosched.core.values.states import TaskState
 from aiosched.scheduler.state.changes import Changes
+
+MOST_WAITING: Final = 500  # rows of one run in one commit that only say that their task waits for a slot
 
 
 @dataclass(slots=True)
@@ -38,3 +42,23 @@ class Unstored:
         """The requests that are applied in memory but whose answers are not committed yet."""
         storing = self.storing.messages.answers if self.storing is not None else ()
         return {command for command, _ in (*storing, *self.pending.messages.answers)}
+
+
+def rows_to_store(effects: Effects) -> dict[Instance, None]:
+    """The rows to store now: all but those that only say that their task waits for a slot, of which only some.
+
+    So a run with very many tasks does not hold up the commit of others. What is not stored yet is decided again after
+    a restart.
+    """
+    now, later, room = dict[Instance, None](), effects.later, MOST_WAITING
+    for instance in effects.changed:
+        if instance.state is not TaskState.SCHEDULED or instance.stored_state is not TaskState.NONE:
+            now[instance] = None
+        else:
+            later.append(instance)
+    while later and room:
+        instance = later.popleft()
+        if instance.state is TaskState.SCHEDULED and instance.stored_state is TaskState.NONE:
+            now[instance] = None
+            room -= 1
+    return now
