@@ -40,7 +40,9 @@ FAILED = "SELECT count(*) FROM dag_run WHERE state = 'failed'"
 UNFINISHED = "SELECT count(*) FROM dag_run WHERE state IN ('queued', 'running')"
 WAITING = "SELECT count(*) FROM command WHERE state = 'waiting'"
 REFUSED = "SELECT dag_id, result ->> 'error' AS error FROM command WHERE state = 'refused' AND verb = 'trigger'"
-LEFT = "SELECT (SELECT count(*) FROM task_report) + (SELECT count(*) FROM callback_outbox) + (SELECT sum(used) FROM pool)"
+LEFT = (
+    "SELECT (SELECT count(*) FROM task_report) + (SELECT count(*) FROM callback_outbox) + (SELECT sum(used) FROM pool)"
+)
 REQUEST = """
     INSERT INTO command (partition, dag_id, verb, args, requested_by)
     VALUES ($1, $2, 'trigger', json_build_object('run_id', $3::text), 'test')

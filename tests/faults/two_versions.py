@@ -23,7 +23,7 @@ CLOCKED, TICKS = "clocked", 12
 
 # What each DAG file does: a task in a process, one on the loop, mapped ones, one that waits without a slot, one
 # that fails in its first try. Each writes a line; the environment tells which scheduler has started its worker.
-DAG_FILE = '''
+DAG_FILE = """
 import asyncio, os, time
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -64,8 +64,10 @@ with DAG(NAME, max_active_runs=4, max_active_tasks=6, SCHEDULE):
     numbers = each.expand(value=values)
     slow(values) >> wait >> numbers
     flaky(numbers)
-'''
-TRIES = Counter(dict.fromkeys(["plain -1 1", "slow -1 1", "each 0 1", "each 1 1", "each 2 1", "flaky -1 1", "flaky -1 2"], 1))
+"""
+TRIES = Counter(
+    dict.fromkeys(["plain -1 1", "slow -1 1", "each 0 1", "each 1 1", "each 2 1", "flaky -1 1", "flaky -1 2"], 1)
+)
 
 
 def unpack(folder: Path) -> None:

@@ -21,13 +21,12 @@ from typing import Final
 from aiosched.core.creation.next_run import SchedulePosition, next_scheduled_run
 from aiosched.core.run.board import Instance, Run
 from aiosched.core.run.deferral import Deferred
-from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.reports import living
-from aiosched.db.statements.runs import DagRow, load_dags, load_instances, load_unfinished_runs, set_next_runs
+from aiosched.db.statements.runs import DagRow, load_dags, load_unfinished_runs, set_next_runs
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.db.statements.triggers import load_deferrals
 from aiosched.errors import DagError, StaleRows
@@ -36,7 +35,8 @@ from aiosched.scheduler.effects.outbox import load_outbox
 from aiosched.scheduler.effects.slas import watch_slas
 from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
-from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, rehydrate
+from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration
+from aiosched.scheduler.partitions.unreadable_runs import leave_alone, load_contents
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
@@ -71,13 +71,11 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
                 session.cache.work.to_start[run.dag_id] = None
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
-            instances = await load_instances(conn, [run.key for run in chunk])
             deferrals = await load_deferrals(conn, [run.key for run in chunk], session.env.journal.keyring)
-            rehydrations = await rehydrate(conn, chunk, session.cache)
+            contents = await load_contents(session, conn, chunk)
             known = session.env.attempts.known()
-            for run in chunk:
-                rehydration = rehydrations.get(run.key, NOTHING)
-                resume(session.context, run, instances[run.key], known, deferrals, rehydration, elsewhere)
+            for run, instances, rehydration in contents:
+                resume(session.context, run, instances, known, deferrals, rehydration, elsewhere)
         await load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
     await find_previous_runs(session)
@@ -141,20 +139,11 @@ async def _readable_runs(session: Session, conn: DatabaseConnection, unfinished:
 
     All others are left alone. Their attempts that run here become remote attempts (handover.py).
     """
-    runs, cache, found = list(unfinished), session.cache, []
-    left: dict[int, int] = {}
+    runs, dags = list(unfinished), session.cache.dags
     readable = await readable_versions(session.cache, conn, {run.version_id for run in runs})
-    for run in runs:
-        dag = cache.dags.get(run.dag_id)
-        if dag is not None and run.version_id in readable:
-            found.append(run)
-            continue
-        cache.unreadable.runs[run.key] = run
-        left[run.key] = partition_of(run.dag_id)
-        if dag is not None:
-            dag.unread.append(run)
-    if left:
-        session.env.attempts.hand_over(left)
+    found = [run for run in runs if run.dag_id in dags and run.version_id in readable]
+    held = {run.key for run in found}
+    leave_alone(session, [run for run in runs if run.key not in held])
     return found
 
 

@@ -73,6 +73,11 @@ class Metrics:
     differences: int = 0  # between memory and rows: bugs in aiosched
     unknown_commits: int = 0  # connections that were lost between sending a commit and its confirmation
     runs_created: int = 0
+    unreadable_rows: int = 0  # of other versions of aiosched, or broken: each is left alone and counted once
+
+    def count_unreadable(self) -> None:
+        """A row cannot be read."""
+        self.unreadable_rows += 1
 
     def claimed(self, ready_at: Iterable[datetime | None], now: datetime) -> None:
         """Task instances that were ready at these instants are handed to the executor."""

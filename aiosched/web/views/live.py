@@ -204,7 +204,7 @@ class Hub:
             self._heard.set()
 
     def _receive_answers(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
-        self._news.requests.update(map(int, payload.split(",")))
+        self._news.requests.update(request_answers.read_numbers(payload))
         self._heard.set()
 
     # -- telling ----------------------------------------------------------------------------
