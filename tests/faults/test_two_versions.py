@@ -52,7 +52,7 @@ UNPAUSE = """
     SELECT partition, dag_id, 'unpause', 'test' FROM unnest($1::text[], $2::smallint[]) AS d (dag_id, partition)
 """
 UNPAUSED = "SELECT count(DISTINCT dag_id) FROM command WHERE verb = 'unpause' AND state = 'applied'"
-# As docs/fleet.md says: version 0.1.0 starts only where it finds its own revision.
+# As docs/operations.md says: version 0.1.0 starts only where it finds its own revision.
 SHOW_RELEASED_REVISION = (
     "CREATE SCHEMA aiosched_0_1",
     f"CREATE VIEW aiosched_0_1.alembic_version AS SELECT '{REVISION}'::text AS version_num",

@@ -5,7 +5,7 @@ does in an upgrade. But no attempt waits for ever. It is lost, like one whose wo
 the report leaves the fleet (handover.py), or when nobody has read the report for ten minutes. A row about an attempt
 that nobody waits for any more is deleted, as every late report is.
 
-Source: docs/decisions/0030-readers-tolerate-other-versions.md.
+Source: decision 30.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ class Hub:
             counts: dict[int, Counter[str]] = {index: Counter() for index, _ in changed}
             for row in rows:
                 if row.task_index in counts:
-                    counts[row.task_index][TaskState.of(row.state).value] += 1
+                    counts[row.task_index][row.state or TaskState.NONE.value] += 1
             patch["counts"] = counts
         if len(changed) > _MOST_PATCHED or before.keys() - now.keys():
             patch["many"] = True
