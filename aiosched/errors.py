@@ -18,6 +18,7 @@ AioschedError
 │   └── FencedOut            another scheduler took over this one's work
 ├── NotFound                 no such DAG, run, task, pool
 ├── Refused                  the current state forbids it (exit code 4)
+│   └── UnreadableRow        a newer aiosched wrote the row, or it is broken
 ├── TimedOut                 the caller's timeout expired (exit code 124)
 ├── ExecutorError
 ├── TemplateError            a template of a task cannot be rendered
@@ -154,6 +155,18 @@ class Refused(AioschedError):
     """The current state forbids the request; the message says how to make it possible."""
 
     exit_code = 4
+
+
+class UnreadableRow(Refused):
+    """A row has something that this aiosched does not know: a newer one wrote it, or it is broken.
+
+    `what` is a clause about the row and what it has.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}, which this aiosched cannot read: a newer one wrote it, or it is broken. Use that version."
+        )
 
 
 class TimedOut(AioschedError):

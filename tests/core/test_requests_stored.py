@@ -66,7 +66,11 @@ def test_the_names_of_stored_arguments_are_those_of_released_versions() -> None:
     ("verb", "args", "read"),
     [
         ("trigger", {"conf": None, "run_id": None, "unpause": 1}, Trigger(unpause=True)),
-        ("trigger", {"logical_date": "2026-01-01T00:00:00Z", "later": 1}, Trigger(logical_date=NEW_YEAR)),
+        (
+            "trigger",
+            {"logical_date": "2026-01-01T00:00:00Z", "later": None, "more": False},
+            Trigger(logical_date=NEW_YEAR),
+        ),
         ("clear", {"run_ids": None, "only_failed": "yes", "past": 0, "dry_run": None}, Clear(only_failed=True)),
         (
             "backfill_create",
@@ -108,6 +112,20 @@ def test_what_cannot_be_used_is_refused_and_says_what_to_give(verb: str, args: d
         decode(verb, args)
 
     assert (str(refused.value), refused.value.exit_code) == (told, 2)
+
+
+def test_an_unknown_argument_is_refused_because_without_it_this_would_be_another_request() -> None:
+    with pytest.raises(
+        Refused, match=r"clear: unknown arguments: only_on_sundays; known are downstream, .*If a newer"
+    ) as refused:
+        decode("clear", {"task_ids": ["a"], "only_on_sundays": True})
+
+    assert refused.value.exit_code == 4
+
+
+def test_arguments_that_are_no_object_are_refused() -> None:
+    with pytest.raises(Refused, match="pause: unusable arguments: they are not a JSON object"):
+        decode("pause", [1])
 
 
 def test_an_unknown_verb_is_refused_and_the_known_ones_are_named() -> None:

@@ -105,10 +105,32 @@ async def test_an_empty_database_is_out_of_date(empty_dsn: str) -> None:
     assert (caught.value.found, caught.value.needed, caught.value.exit_code) == (None, HEAD, 5)
 
 
-async def test_a_schema_of_a_newer_aiosched_asks_for_an_upgrade_and_is_left_alone(dsn: str) -> None:
+async def pretend_newer(dsn: str, *, oldest: str | None) -> None:
+    """A schema as a newer aiosched leaves it: `oldest` is the oldest revision that it works with."""
     conn = await asyncpg.connect(dsn)
     await conn.execute("UPDATE alembic_version SET version_num = '9999'")
+    comment = "NULL" if oldest is None else f"'aiosched: works with schema {oldest} and later'"
+    await conn.execute(f"COMMENT ON TABLE alembic_version IS {comment}")
     await conn.close()
+
+
+@pytest.mark.parametrize("oldest", ["0001", HEAD])
+async def test_a_newer_schema_that_only_adds_is_used_and_not_migrated(
+    dsn: str, caplog: pytest.LogCaptureFixture, oldest: str
+) -> None:
+    await pretend_newer(dsn, oldest=oldest)
+
+    with caplog.at_level("INFO"):
+        await (await Database.open(dsn)).close()
+
+    assert "the schema 9999 is newer than this aiosched" in caplog.text
+    with pytest.raises(SchemaOutOfDate, match="upgrade this one"):
+        await migrate(dsn)
+
+
+@pytest.mark.parametrize("oldest", ["9998", None])
+async def test_a_schema_of_a_newer_aiosched_asks_for_an_upgrade_and_is_left_alone(dsn: str, oldest: str | None) -> None:
+    await pretend_newer(dsn, oldest=oldest)
 
     with pytest.raises(SchemaOutOfDate, match="upgrade this one"):
         await Database.open(dsn)

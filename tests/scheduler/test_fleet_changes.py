@@ -100,7 +100,8 @@ async def test_a_busy_partition_is_not_given_away_while_a_peer_of_an_older_versi
 
 async def test_a_newer_schema_is_refused_and_those_that_run_already_go_on(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, chain("d", 1)) as it:
-        await it.execute("UPDATE alembic_version SET version_num = '9999'")  # additions only: a rolling upgrade
+        await it.execute("UPDATE alembic_version SET version_num = '9999'")
+        await it.execute("COMMENT ON TABLE alembic_version IS 'aiosched: works with schema 9998 and later'")
 
         with pytest.raises(SchemaOutOfDate, match="newer"):
             await Scheduler(dsn=dsn, settings=settings_for_tests(), parse=False).start()

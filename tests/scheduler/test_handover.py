@@ -211,7 +211,7 @@ async def test_a_lent_attempt_that_is_cleared_or_cancelled_is_stopped_where_it_r
             await _give_everything(first, second)
 
             await second.ask("cancel_run", "d", run_id="r")
-            await second.ask("clear", "e", run_id="r")
+            await second.ask("clear", "e", run_ids=["r"])
 
             await until(lambda: len(first.executor.cancelled) == 2, "both to be stopped")
             await until(lambda: second.executor.running, "the cleared one to run again")
@@ -296,7 +296,7 @@ async def test_what_was_on_the_calendar_when_a_partition_left_is_of_no_use_when_
         it.executor.reschedule(await it.attempt("a"), clock.now() + timedelta(minutes=5))
         await it.settled()
         await it.leave_and_come_back()
-        await it.ask("clear", "d", run_id="r", task_ids=["a"])
+        await it.ask("clear", "d", run_ids=["r"], task_ids=["a"])
         it.executor.reschedule(await it.attempt("a"), clock.now() + timedelta(minutes=10))
         await it.settled()
 

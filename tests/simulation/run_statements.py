@@ -257,8 +257,12 @@ async def _insert_callbacks(t: Transaction, *columns: Any) -> Answer:
 @handles(outbox.WAITING_CALLBACKS)
 async def _waiting_callbacks(t: Transaction, partitions: list[int]) -> Answer:
     rows = t.rows("callback_outbox")
-    found = [[n, row["partition"]] for n, row in rows if row["given_up_at"] is None and row["partition"] in partitions]
-    return answer("id partition", found)
+    found = [
+        [n, row["partition"], row["kind"]]
+        for n, row in rows
+        if row["given_up_at"] is None and row["partition"] in partitions
+    ]
+    return answer("id partition kind", found)
 
 
 @handles(outbox.BEGIN_DELIVERIES)
@@ -325,7 +329,8 @@ async def _insert_reports(t: Transaction, *columns: Any) -> Answer:
 @handles(reports.READ_REPORTS)
 async def _read_reports(t: Transaction, partitions: list[int], known: list[int]) -> Answer:
     rows = [row for n, row in t.rows("task_report") if row["partition"] in partitions and n not in known]
-    return answer("id queued_by body", [pick(row, "id queued_by body") for row in rows])
+    columns = "id queued_by body partition run_id task_index map_index try_number outcome"
+    return answer(columns, [pick(row, columns) for row in rows])
 
 
 @handles(reports.DELETE_REPORTS)

@@ -1,7 +1,8 @@
 """Requests as they are stored: a verb, and its arguments as a JSON object. Pure.
 
-Rows of released versions stay readable: an argument that is missing or null has its default, unknown arguments are
-ignored, a flag can be any value. Does not live here: whether a request is possible (its owner decides).
+Rows of released versions stay readable: an argument that is missing or null has its default, a flag can be any value.
+A request with a verb or an argument that is not known here is refused: a newer aiosched wrote it, and without the
+argument it would be another request. Does not live here: whether a request is possible (its owner decides).
 """
 
 from __future__ import annotations
@@ -119,6 +120,11 @@ REQUESTS: Final[Mapping[str, type[Request]]] = MappingProxyType(
 _ARGUMENTS: Final = MappingProxyType({verb: _arguments(kind) for verb, kind in REQUESTS.items()})
 
 
+_NEWER: Final = (
+    "If a newer aiosched sent it, send it again when the scheduler of its DAG is upgraded (`aiosched schedulers list`)."
+)
+
+
 def encode(request: Request) -> tuple[str, dict[str, Any]]:
     """The verb of a request and its arguments for a JSON object; arguments with their default are left out.
 
@@ -134,14 +140,22 @@ def encode(request: Request) -> tuple[str, dict[str, Any]]:
     return verb, args
 
 
-def decode(verb: str, args: Mapping[str, Any]) -> Request:
-    """The request of this verb and these arguments.
+def decode(verb: str, args: Any) -> Request:
+    """The request of this verb and these arguments, both as stored.
 
-    Raises Refused for an unknown verb and, with exit code 2, for an invalid argument.
+    Raises Refused for an unknown verb or argument and, with exit code 2, for an invalid argument.
     """
     kind = REQUESTS.get(verb)
     if kind is None:
-        raise Refused(f"There is no request {verb!r}; known are {', '.join(sorted(REQUESTS))}.")
+        raise Refused(f"There is no request {verb!r}; known are {', '.join(sorted(REQUESTS))}. {_NEWER}")
+    if not isinstance(args, Mapping):
+        error = Refused(f"{verb}: unusable arguments: they are not a JSON object.")
+        error.exit_code = 2
+        raise error
+    known = {argument.name for argument in _ARGUMENTS[verb]}
+    given_too = (name for name, value in args.items() if name not in known and value is not None and value is not False)
+    if unknown := ", ".join(sorted(given_too)):
+        raise Refused(f"{verb}: unknown arguments: {unknown}; known are {', '.join(sorted(known)) or 'none'}. {_NEWER}")
     given: dict[str, Any] = {}
     for argument in _ARGUMENTS[verb]:
         value = args.get(argument.name)

@@ -21,6 +21,9 @@ from aiosched.core.values.states import FINISHED, RunState, TaskState
 BY_A_USER: Final = frozenset(
     {"cancelled", "marked", "marked_success"}
 )  # reasons of runs that a user ended: no callback
+KINDS: Final = (  # of callbacks that this aiosched can run
+    "dag_success", "dag_failure", "task_success", "task_skipped", "task_failure", "task_retry", "deadline", "sla_miss",
+)  # fmt: skip
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 

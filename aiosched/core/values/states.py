@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from aiosched.errors import InvalidTransition
+from aiosched.errors import InvalidTransition, UnreadableRow
 
 
 class TaskState(StrEnum):
@@ -38,8 +38,11 @@ class TaskState(StrEnum):
 
     @classmethod
     def of(cls, stored: str | None) -> TaskState:
-        """The state for a database value."""
-        return cls.NONE if stored is None else cls(stored)
+        """The state for a database value. Raises UnreadableRow for an unknown one."""
+        try:
+            return cls.NONE if stored is None else cls(stored)
+        except ValueError:
+            raise UnreadableRow(f"A task instance is in the state {stored!r}") from None
 
 
 class RunState(StrEnum):
@@ -49,6 +52,14 @@ class RunState(StrEnum):
     RUNNING = "running"
     SUCCESS = "success"
     FAILED = "failed"
+
+    @classmethod
+    def of(cls, stored: str, run: str = "A run") -> RunState:
+        """The state for a database value. Raises UnreadableRow, which names the run, for an unknown one."""
+        try:
+            return cls(stored)
+        except ValueError:
+            raise UnreadableRow(f"{run} is in the state {stored!r}") from None
 
 
 class RunType(StrEnum):

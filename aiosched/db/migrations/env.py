@@ -5,6 +5,7 @@ from __future__ import annotations
 from alembic import context
 
 from aiosched.db.schema.schema import metadata
+from aiosched.db.server.schema_version import works_with_comment
 
 
 def run() -> None:
@@ -18,6 +19,7 @@ def run() -> None:
             transactional_ddl=False,
         )
         context.run_migrations()
+        context.execute(works_with_comment())
         return
     connection = context.config.attributes.get("connection")
     if connection is None:
@@ -25,6 +27,7 @@ def run() -> None:
     context.configure(connection=connection, target_metadata=metadata, transaction_per_migration=False)
     with context.begin_transaction():
         context.run_migrations()
+        context.execute(works_with_comment())
 
 
 run()

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
 from sqlalchemy import func, select
 
+from aiosched.core.values.figures import read_figures
 from aiosched.db.queries.queries import fetch
 from aiosched.db.schema.schema import dag, dag_file
 from aiosched.db.server.engine import Database
@@ -173,7 +173,7 @@ async def list_schedulers(db: Database) -> list[SchedulerRow]:
         held.setdefault(owner, []).append(partition)
     return [
         SchedulerRow(
-            **{**dict(row), "figures": msgspec.json.decode(row["figures"]) if row["figures"] else None},
+            **{**dict(row), "figures": read_figures(row["figures"])},
             alive=row["incarnation"] not in dead,
             partitions=len(held.get(row["incarnation"], ())),
             owned=tuple(held.get(row["incarnation"], ())),

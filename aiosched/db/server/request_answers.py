@@ -24,6 +24,11 @@ _POLL_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 10.0  # how long the connection is kept without waiters
 
 
+def read_numbers(payload: str) -> list[int]:
+    """The numbers of a payload, which commas separate; whatever else it has is ignored."""
+    return [int(number) for number in payload.split(",") if number.isascii() and number.isdecimal()]
+
+
 class RequestAnswers:
     """Listens for answers on behalf of one `Database`, which closes it."""
 
@@ -86,7 +91,7 @@ class RequestAnswers:
                 await conn.close(timeout=1.0)
 
     def _on_notification(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
-        for command_id in map(int, payload.split(",")):
+        for command_id in read_numbers(payload):
             for notified in self._waiting.get(command_id, ()):
                 notified.set()
 

@@ -5,6 +5,7 @@ Reading the revision takes one statement and does not import Alembic. Migrations
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")  # oldest first; the files in migrations/versions
 HEAD: Final = REVISIONS[-1]
 
+logger = logging.getLogger(__name__)
+
 MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
 
 # Held by the migrating process for the life of its session: "aiosched" in bytes.
@@ -26,6 +29,11 @@ MIGRATION_LOCK: Final = 0x61696F7363686564
 
 REVISION_TABLE_EXISTS: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
 REVISION: Final = "SELECT version_num FROM alembic_version"
+# The oldest revision whose aiosched works on this schema: raise it with a migration that takes something away.
+OLDEST_THAT_WORKS: Final = "0001"
+# As a comment on the table of the revision, so that an aiosched of today can start on a schema of tomorrow.
+_WORKS_WITH: Final = "aiosched: works with schema {} and later"
+READ_COMMENT: Final = "SELECT obj_description(to_regclass('alembic_version'), 'pg_class')"
 IS_READ_ONLY: Final = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool"
 
 
@@ -36,14 +44,33 @@ async def current_revision(db: Connections) -> str | None:
 
 
 async def check_schema(db: Connections) -> None:
-    """Raise DatabaseReadOnly if the server rejects writes, SchemaOutOfDate if the schema is not at `HEAD`."""
+    """Raise DatabaseReadOnly if the server rejects writes, SchemaOutOfDate if this aiosched cannot use the schema.
+
+    It can use `HEAD`, and a newer one that only adds to it, as its migrations have noted down.
+    """
     async with db.acquire() as conn:
         with explained(db.dsn):
             if await conn.fetchval(IS_READ_ONLY):
                 raise read_only(address_of(db.dsn))
             found = await read_revision(conn)
-    if found != HEAD:
+            if found == HEAD:
+                return
+            oldest = _oldest_of(await conn.fetchval(READ_COMMENT))
+    if found is None or found in REVISIONS or oldest is None or oldest > HEAD:
         raise out_of_date(found)
+    logger.info("the schema %s is newer than this aiosched, which needs %s: it only adds to it", found, HEAD)
+
+
+def works_with_comment() -> str:
+    """SQL that notes down which versions can use the schema; run by each migration."""
+    return f"COMMENT ON TABLE alembic_version IS '{_WORKS_WITH.format(OLDEST_THAT_WORKS)}'"
+
+
+def _oldest_of(comment: str | None) -> str | None:
+    before, after = _WORKS_WITH.split("{}")
+    if comment is None or not comment.startswith(before) or not comment.endswith(after):
+        return None
+    return comment.removeprefix(before).removesuffix(after)
 
 
 async def read_revision(conn: DatabaseConnection) -> str | None:

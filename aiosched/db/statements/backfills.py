@@ -71,9 +71,12 @@ EXISTING_RUNS: Final = """
 async def existing_runs(
     conn: DatabaseConnection, dag_id: str, dates: Sequence[datetime]
 ) -> dict[datetime, ExistingRun]:
-    """The runs of a DAG at these logical dates."""
+    """The runs of a DAG at these logical dates. Raises UnreadableRow for one in an unknown state."""
     rows = await conn.fetch(EXISTING_RUNS, dag_id, list(dates))
-    return {row["logical_date"]: ExistingRun(row["id"], row["run_id"], RunState(row["state"])) for row in rows}
+    return {
+        row["logical_date"]: ExistingRun(row["id"], row["run_id"], RunState.of(row["state"], f"Run {row['run_id']!r}"))
+        for row in rows
+    }
 
 
 # Runs that a backfill takes over; their task instances are cleared in the same transaction.

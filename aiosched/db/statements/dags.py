@@ -8,6 +8,7 @@ Source: the semantics reference, sections 1.1, 30.4 and 31.2.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -220,7 +221,7 @@ async def files_read_since(conn: DatabaseConnection, digests: Mapping[str, str],
 
 
 def _stored_file(row: Any) -> StoredFile:
-    sources = None if row["sources"] is None else _decode_sources(row["sources"])
+    sources = _read_sources(row["sources"])
     return StoredFile(row["file"], row["content_hash"], tuple(row["dag_ids"]), row["has_error"], sources)
 
 
@@ -439,6 +440,13 @@ def _json_array(values: Iterable[str]) -> str:
 
 def _json_object(values: Mapping[str, str] | None) -> str | None:
     return None if values is None else msgspec.json.encode(values, order="deterministic").decode()
+
+
+def _read_sources(document: str | None) -> dict[str, str] | None:
+    """The sources of a file; None (unknown) also for a document that this aiosched cannot read."""
+    with contextlib.suppress(msgspec.MsgspecError):
+        return None if document is None else _decode_sources(document)
+    return None
 
 
 _decode_sources: Final = msgspec.json.Decoder(dict[str, str]).decode

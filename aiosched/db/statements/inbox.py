@@ -23,7 +23,7 @@ from aiosched.core.values.ids import partition_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.server.request_answers import APPLIED_CHANNEL
+from aiosched.db.server.request_answers import APPLIED_CHANNEL, read_numbers
 from aiosched.errors import AioschedError, InternalError, NotFound, Refused, StaleRows
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ _IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A waiting request. `args` depends on the verb, see `aiosched.core.requests`.
+    """A waiting request. `args` depends on the verb, see `aiosched.core.requests`; whoever wrote the row chose it.
 
     `attempts` is how often an owner has begun to apply it and did not finish.
     """
@@ -46,7 +46,7 @@ class Command:
     id: int
     dag_id: str | None
     verb: str
-    args: dict[str, Any]
+    args: Any
     requested_by: str
     attempts: int
 
@@ -63,7 +63,8 @@ class CommandResult:
         """The error to raise for a request that was not carried out, None if it was."""
         if self.state != "refused":
             return None
-        code = self.result.get("exit_code", Refused.exit_code)
+        code = self.result.get("exit_code")
+        code = code if isinstance(code, int) else Refused.exit_code
         error = _ERRORS.get(code, Refused)(str(self.result.get("error", "refused")))
         error.exit_code = code
         return error
@@ -84,9 +85,12 @@ async def notify(conn: DatabaseConnection, kind: str, partitions: Iterable[int])
 
 
 def read_notification(payload: str) -> tuple[str, frozenset[int]]:
-    """The kind and the partitions of a NOTIFY payload; no partitions means all."""
+    """The kind and the partitions of a NOTIFY payload; no partitions means all.
+
+    What is not a number (a newer aiosched may append something) is ignored.
+    """
     kind, _, numbers = payload.partition(" ")
-    return kind, frozenset(int(n) for n in numbers.split(",") if n)
+    return kind, frozenset(read_numbers(numbers))
 
 
 # A repeated request finds its row, and waits for a transaction that may be inserting the first one. Index:
@@ -245,7 +249,8 @@ async def read_answer(conn: DatabaseConnection, command_id: int) -> CommandResul
     row = await conn.fetchrow(READ_RESULT, command_id)
     if row is None or row["state"] == "waiting":
         return None
-    return CommandResult(row["state"], msgspec.json.decode(row["result"] or "{}"))
+    result = msgspec.json.decode(row["result"] or "{}")
+    return CommandResult(row["state"], result if isinstance(result, dict) else {})
 
 
 async def wait_applied(db: Database, command_id: int, *, timeout: float) -> CommandResult | None:

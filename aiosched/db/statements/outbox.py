@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from aiosched.core.run.callbacks import KINDS
 from aiosched.core.values.messages import CallbackCall
 from aiosched.db.server.connection import DatabaseConnection
 
@@ -75,14 +76,21 @@ async def insert_callbacks(conn: DatabaseConnection, callbacks: Sequence[NewCall
 
 # Index: ix_callback_outbox_waiting (partial).
 WAITING_CALLBACKS: Final = """
-    SELECT id, partition FROM callback_outbox
+    SELECT id, partition, kind FROM callback_outbox
      WHERE given_up_at IS NULL AND partition = ANY($1::smallint[]) ORDER BY id
 """
 
 
-async def waiting_callbacks(conn: DatabaseConnection, partitions: Iterable[int]) -> dict[int, int]:
-    """The requests in `partitions` that are not known to have run: the partition of each by id, oldest first."""
-    return dict(await conn.fetch(WAITING_CALLBACKS, list(partitions)))
+async def waiting_callbacks(
+    conn: DatabaseConnection, partitions: Iterable[int]
+) -> tuple[dict[int, int], dict[int, str]]:
+    """The requests in `partitions` that are not known to have run: the partition of each by id, oldest first.
+
+    Also returns those of a kind that this aiosched does not know: the kind of each by id.
+    """
+    rows = await conn.fetch(WAITING_CALLBACKS, list(partitions))
+    unknown = {number: kind for number, _, kind in rows if kind not in KINDS}
+    return {number: partition for number, partition, _ in rows if number not in unknown}, unknown
 
 
 # Counted before it is submitted, so that a callback that kills its scheduler is not retried for ever. Index: primary

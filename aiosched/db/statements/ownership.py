@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import asyncpg
-import msgspec
 
+from aiosched.core.values.figures import read_figures
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import FencedOut
@@ -99,7 +99,8 @@ FLEET_FIGURES: Final = "SELECT figures FROM scheduler WHERE figures IS NOT NULL 
 
 async def fleet_figures(conn: DatabaseConnection) -> list[dict[str, Any]]:
     """The figures that each scheduler with a valid lease last published."""
-    return [msgspec.json.decode(row["figures"]) for row in await conn.fetch(FLEET_FIGURES)]
+    rows = await conn.fetch(FLEET_FIGURES)
+    return [figures for row in rows if (figures := read_figures(row["figures"])) is not None]
 
 
 # A lock that was released by a restart of PostgreSQL proves nothing until its holder has had time to reconnect.

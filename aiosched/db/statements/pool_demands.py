@@ -8,9 +8,45 @@ core/slots/competing_demands.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from aiosched.db.server.connection import DatabaseConnection
+
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class StoredDemand(NamedTuple):
+    """What a scheduler waits for in a pool, as stored; `since` in seconds since 1970 by PostgreSQL's clock."""
+
+    overdue: bool
+    weight: int
+    since: float
+    need: int
+    slots: int
+    serial: int
+
+
+def read_demands(document: str) -> tuple[dict[int, StoredDemand], dict[str, str]]:
+    """The demands by incarnation, and separately the reasons why some cannot be read, by their keys.
+
+    A newer aiosched may append values to a demand; they are ignored.
+    """
+    found: dict[int, StoredDemand] = {}
+    unreadable: dict[str, str] = {}
+    try:
+        demands = _decode(document)
+    except msgspec.MsgspecError as error:
+        return {}, {"": str(error)}
+    for number, values in demands.items():
+        try:
+            known = values[: len(StoredDemand._fields)]
+            found[int(number)] = StoredDemand(*msgspec.convert(known, tuple[bool, int, float, int, int, int]))
+        except (msgspec.MsgspecError, TypeError, ValueError, KeyError) as error:
+            unreadable[number] = str(error)
+    return found, unreadable
+
 
 STORE_DEMANDS: Final = """
     UPDATE pool AS p

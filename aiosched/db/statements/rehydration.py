@@ -13,6 +13,7 @@ import msgspec
 
 from aiosched.core.values.states import TaskState
 from aiosched.db.server.connection import DatabaseConnection
+from aiosched.errors import UnreadableRow
 
 Place = tuple[int, int]  # task index, map index
 
@@ -48,12 +49,21 @@ LOAD_DECISIONS: Final = """
 
 async def load_decisions(
     conn: DatabaseConnection, wanted: Sequence[tuple[int, int]], key: str
-) -> dict[int, dict[Place, list[str]]]:
-    """The task ids that the branches (run, task index) skipped, by run; `key` is that of their XComs."""
+) -> tuple[dict[int, dict[Place, list[str]]], dict[int, UnreadableRow]]:
+    """The task ids that the branches (run, task index) skipped, by run; `key` is that of their XComs.
+
+    Also returns the runs with a decision that is not a list of task ids, each with the reason.
+    """
     found: dict[int, dict[Place, list[str]]] = {}
+    unreadable: dict[int, UnreadableRow] = {}
+    if not wanted:
+        return found, unreadable
     for run, task, map_index, value in await conn.fetch(LOAD_DECISIONS, *_columns(wanted), key):
-        found.setdefault(run, {})[task, map_index] = msgspec.json.decode(value, type=list[str])
-    return found
+        try:
+            found.setdefault(run, {})[task, map_index] = msgspec.json.decode(value, type=list[str])
+        except msgspec.MsgspecError as error:
+            unreadable[run] = UnreadableRow(f"The decision of task {task} of the run with key {run} is {error}")
+    return found, unreadable
 
 
 # Index: primary key.
@@ -106,11 +116,15 @@ LOAD_STATES: Final = "SELECT run_id, task_index, state FROM task_instance WHERE 
 
 
 async def load_states(conn: DatabaseConnection, runs: Iterable[int]) -> dict[int, list[tuple[int, TaskState]]]:
-    """The (task index, state) of all task instances of the runs, by run."""
+    """The (task index, state) of all task instances of the runs, by run; without runs that have an unknown state."""
     keys = list(runs)
     found: dict[int, list[tuple[int, TaskState]]] = {key: [] for key in keys}
     for run, task, state in await conn.fetch(LOAD_STATES, keys):
-        found[run].append((task, TaskState.of(state)))
+        try:
+            if run in found:
+                found[run].append((task, TaskState.of(state)))
+        except UnreadableRow:
+            del found[run]
     return found
 
 

@@ -8,7 +8,7 @@ Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,21 @@ from aiosched.core.values.messages import AttemptKey, Report
 from aiosched.db.server.connection import DatabaseConnection
 
 _decode: Final = msgspec.json.Decoder(Report).decode
+
+
+class UnreadableReport(NamedTuple):
+    """A report with a body that this aiosched cannot read, as the other columns of its row describe it.
+
+    A newer aiosched wrote it (with an outcome that is unknown here, for example), or it is broken.
+    """
+
+    inbox_id: int
+    partition: int
+    key: AttemptKey
+    outcome: str
+    ran_by: int | None
+    error: str
+
 
 # A start that already waits to be read is not inserted twice. Index: uq_task_report_started.
 INSERT_REPORTS: Final = """
@@ -35,16 +50,29 @@ async def insert_reports(conn: DatabaseConnection, reports: Sequence[tuple[int, 
 
 # Index: ix_task_report_partition_id.
 READ_REPORTS: Final = """
-    SELECT id, queued_by, body FROM task_report
+    SELECT id, queued_by, body, partition, run_id, task_index, map_index, try_number, outcome FROM task_report
      WHERE partition = ANY($1::smallint[]) AND id <> ALL($2::bigint[])
      ORDER BY id
 """
 
 
-async def read_reports(conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[int]) -> list[Report]:
-    """The reports to the owner of `partitions` in the order in which they were sent, except the rows in `but`."""
-    rows = await conn.fetch(READ_REPORTS, sorted(partitions), list(but))
-    return [msgspec.structs.replace(_decode(row["body"]), inbox_id=row["id"], ran_by=row["queued_by"]) for row in rows]
+async def read_reports(
+    conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[int]
+) -> tuple[list[Report], list[UnreadableReport]]:
+    """The reports to the owner of `partitions` in the order in which they were sent, and those that cannot be read.
+
+    Rows in `but` are not read.
+    """
+    found: list[Report] = []
+    unreadable: list[UnreadableReport] = []
+    for row in await conn.fetch(READ_REPORTS, sorted(partitions), list(but)):
+        number, ran_by, body, partition, *key, outcome = row
+        try:
+            found.append(msgspec.structs.replace(_decode(body), inbox_id=number, ran_by=ran_by))
+        except Exception as error:  # whatever the error is, others are read
+            what = f"{type(error).__name__}: {error}"
+            unreadable.append(UnreadableReport(number, partition, AttemptKey(*key), outcome, ran_by, what))
+    return found, unreadable
 
 
 DELETE_REPORTS: Final = "DELETE FROM task_report WHERE id = ANY($1::bigint[])"

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import Final
 
 from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.request_answers import read_numbers
 from aiosched.db.statements.inbox import notify
 
 RUNS_CHANNEL: Final = "aiosched_runs"  # payload: keys of runs, comma separated; empty: too many to name
@@ -32,4 +33,4 @@ async def publish_runs(conn: DatabaseConnection, keys: Collection[int]) -> None:
 
 def read_runs(payload: str) -> list[int] | None:
     """The keys in a payload; None if there were too many."""
-    return [int(key) for key in payload.split(",")] if payload else None
+    return read_numbers(payload) or None

@@ -19,7 +19,7 @@ from aiosched.core.values.messages import XComRef
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.server.arrays import array_texts
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.errors import DagFailure, StaleRows
+from aiosched.errors import DagFailure, StaleRows, UnreadableRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,9 @@ async def load_versions(
     unreadable: list[UnreadableVersion] = []
     for row in await conn.fetch(LOAD_VERSIONS, list(ids)):
         key, dag_id, number, file, source_hash, sources, document = row
-        code = (file, source_hash, modules_of(file, sources))
+        code: tuple[str | None, str | None, tuple[str, ...]] = (file, source_hash, ())
         try:
+            code = (file, source_hash, modules_of(file, sources))
             found[key] = StoredVersion(key, number, decode_spec(document), *code)
         except Exception as error:  # whatever the error is, others are read
             unreadable.append(UnreadableVersion(key, dag_id, number, *code, f"{type(error).__name__}: {error}"))
@@ -173,8 +174,20 @@ LOAD_RUNS: Final = f"SELECT {_RUN_COLUMNS} FROM dag_run WHERE id = ANY($1::bigin
 
 
 async def load_runs(conn: DatabaseConnection, keys: Iterable[int]) -> list[Run]:
-    """The runs with these keys, oldest first."""
+    """The runs with these keys, oldest first. Raises UnreadableRow for one in an unknown state."""
     return [_run(row) for row in await conn.fetch(LOAD_RUNS, list(keys))]
+
+
+async def load_readable_runs(conn: DatabaseConnection, keys: Iterable[int]) -> tuple[list[Run], dict[int, str]]:
+    """As `load_runs`; runs that cannot be read are returned separately, with the reason."""
+    found: list[Run] = []
+    unreadable: dict[int, str] = {}
+    for row in await conn.fetch(LOAD_RUNS, list(keys)):
+        try:
+            found.append(_run(row))
+        except UnreadableRow as error:
+            unreadable[row["id"]] = str(error)
+    return found, unreadable
 
 
 FIND_RUNS: Final = f"SELECT {_RUN_COLUMNS} FROM dag_run WHERE dag_id = $1 AND run_id = ANY($2::text[]) ORDER BY id"
@@ -186,9 +199,10 @@ async def find_runs(conn: DatabaseConnection, dag_id: str, run_ids: Sequence[str
 
 
 def _run(row: Any) -> Run:
+    state = RunState.of(row["state"], f"Run {row['run_id']!r} of DAG {row['dag_id']!r}")
     try:
-        state, conf = RunState(row["state"]), msgspec.json.decode(row["conf"])
-    except Exception as error:  # of an unknown version, or edited by hand
+        conf = msgspec.json.decode(row["conf"])
+    except Exception as error:  # edited by hand
         raise DagFailure(row["dag_id"], f"reading run {row['run_id']}") from error
     return Run(
         key=row["id"],
@@ -222,15 +236,30 @@ LOAD_INSTANCES: Final = """
 
 
 async def load_instances(conn: DatabaseConnection, runs: Iterable[int]) -> dict[int, list[Instance]]:
-    """The task instances of the runs, by run key."""
+    """The task instances of the runs, by run key. Raises UnreadableRow if one of them is in an unknown state."""
+    found, unreadable = await load_readable_instances(conn, runs)
+    for error in unreadable.values():
+        raise error
+    return found
+
+
+async def load_readable_instances(
+    conn: DatabaseConnection, runs: Iterable[int]
+) -> tuple[dict[int, list[Instance]], dict[int, UnreadableRow]]:
+    """As `load_instances`; runs with an instance that cannot be read are returned separately, with the reason."""
     keys = list(runs)
     found: dict[int, list[Instance]] = {key: [] for key in keys}
+    unreadable: dict[int, UnreadableRow] = {}
     for row in await conn.fetch(LOAD_INSTANCES, keys):
         run, task, map_index, stored, *rest = row
-        instance = Instance(task, map_index, TaskState.of(stored), *rest)
+        try:
+            instance = Instance(task, map_index, TaskState.of(stored), *rest)
+        except UnreadableRow as error:
+            unreadable[run] = error
+            continue
         instance.stored_state, instance.stored_try = instance.state, instance.try_number
         found[run].append(instance)
-    return found
+    return {key: instances for key, instances in found.items() if key not in unreadable}, unreadable
 
 
 # A run that exists already (same run id or same logical date) is not changed: it is missing from the result. The
@@ -391,7 +420,7 @@ async def get_xcoms(
 
 # The newest earlier run that has the value. Index: uq_dag_run_dag_id_logical_date, then the key.
 PREVIOUS_XCOM_RUN: Final = """
-    SELECT r.id, v.spec
+    SELECT r.id, x.task_index
       FROM dag_run AS this
       JOIN dag_run AS r ON r.dag_id = this.dag_id AND r.logical_date < this.logical_date
       JOIN dag_version AS v ON v.id = r.version_id
@@ -408,5 +437,4 @@ async def previous_run_with_xcom(conn: DatabaseConnection, run: int, ref: XComRe
     row = await conn.fetchrow(PREVIOUS_XCOM_RUN, run, ref.task_id, ref.key)
     if row is None:
         return None
-    tasks = decode_spec(row["spec"]).tasks
-    return row["id"], next(i for i, task in enumerate(tasks) if task.task_id == ref.task_id)
+    return row["id"], row["task_index"]

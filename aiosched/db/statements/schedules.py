@@ -67,5 +67,9 @@ async def _failures(conn: DatabaseConnection, dag_ids: Sequence[str]) -> dict[st
     if not dag_ids:
         return {}
     rows = await conn.fetch(LATEST_STATES, list(dag_ids), MOST_FAILURES)
-    states = {dag_id: [(RunState(state), end) for of, state, end in rows if of == dag_id] for dag_id in dag_ids}
+    known = set(RunState)  # a run in a state of a newer aiosched is neither a success nor a failure here
+    states = {
+        dag_id: [(RunState(state), end) for of, state, end in rows if of == dag_id and state in known]
+        for dag_id in dag_ids
+    }
     return {dag_id: failure_streak(newest_first) for dag_id, newest_first in states.items()}

@@ -42,11 +42,18 @@ LOAD_WATCHERS: Final = """
 _decode: Final = msgspec.json.Decoder(tuple[WatcherSpec, ...]).decode
 
 
-async def load_watchers(conn: DatabaseConnection, partitions: Iterable[int]) -> list[WatchedAsset]:
-    """The watchers that the owner of `partitions` runs."""
-    rows = await conn.fetch(LOAD_WATCHERS, list(partitions))
-    return [
-        WatchedAsset(asset, uri, watcher, dag_id, number, file, source_hash, modules_of(file, sources))
-        for asset, uri, watchers, dag_id, number, file, source_hash, sources in rows
-        for watcher in _decode(watchers)
-    ]
+async def load_watchers(
+    conn: DatabaseConnection, partitions: Iterable[int]
+) -> tuple[list[WatchedAsset], dict[str, str]]:
+    """The watchers that the owner of `partitions` runs, and why those of some assets cannot be read."""
+    found: list[WatchedAsset] = []
+    unreadable: dict[str, str] = {}
+    for asset, uri, watchers, dag_id, number, file, source_hash, sources in await conn.fetch(
+        LOAD_WATCHERS, list(partitions)
+    ):
+        try:
+            code = (dag_id, number, file, source_hash, modules_of(file, sources))
+            found += [WatchedAsset(asset, uri, watcher, *code) for watcher in _decode(watchers)]
+        except msgspec.MsgspecError as error:
+            unreadable[asset] = str(error)
+    return found, unreadable

@@ -26,7 +26,7 @@ from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import outbox
 from aiosched.db.statements.outbox import Delivery
-from aiosched.db.statements.runs import load_runs
+from aiosched.db.statements.runs import load_readable_runs
 from aiosched.scheduler.effects.deadlines import fire_deadlines
 from aiosched.scheduler.effects.slas import record_missed_slas
 from aiosched.scheduler.session.session import Session
@@ -41,7 +41,14 @@ _AT_ONCE: Final = 4
 
 async def load_outbox(session: Session, conn: DatabaseConnection, partitions: Collection[int]) -> None:
     """Load the undelivered requests of `partitions`, except those that run here."""
-    for callback, partition in (await outbox.waiting_callbacks(conn, partitions)).items():
+    waiting, unknown = await outbox.waiting_callbacks(conn, partitions)
+    for callback, kind in unknown.items():
+        session.env.metrics.count_unreadable()
+        logger.error(
+            "callback %d is of the kind %r, which this aiosched does not know; its row is kept for a newer one",
+            callback, kind,
+        )  # fmt: skip
+    for callback, partition in waiting.items():
         if callback not in session.env.attempts.callbacks:
             session.outbox.waiting[callback] = partition
     session.wakeups.callbacks.wake()
@@ -108,15 +115,19 @@ async def _prepare(session: Session, conn: DatabaseConnection, chosen: Collectio
     if not chosen:
         return {}
     deliveries = await outbox.begin_deliveries(conn, list(chosen), most=MOST_DELIVERIES)
-    runs = {run.key: run for run in await load_runs(conn, {delivery.run for delivery in deliveries})}
+    found, unreadable = await load_readable_runs(conn, {delivery.run for delivery in deliveries})
+    runs = {run.key: run for run in found}
     await readable_versions(session.cache, conn, {run.version_id for run in runs.values()})
-    orphans = [delivery.id for delivery in deliveries if delivery.run not in runs]
+    orphans = [delivery.id for delivery in deliveries if delivery.run not in runs and delivery.run not in unreadable]
     if orphans:
         await outbox.delete_callbacks(conn, orphans)
     ready = {}
     for delivery in deliveries:
         if delivery.given_up:
             _log_given_up(delivery.id, "its scheduler ended while it ran")
+        elif delivery.run in unreadable:
+            session.env.metrics.count_unreadable()
+            logger.error("callback %d is kept for another scheduler: %s", delivery.id, unreadable[delivery.run])
         elif delivery.run in runs:
             ready[delivery.id] = _attempt(session, delivery, runs[delivery.run])
     return ready

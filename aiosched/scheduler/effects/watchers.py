@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Report, RunInfo
@@ -43,7 +43,9 @@ async def poll_watchers(session: Session) -> float | None:
         wanted = set[WatchedAsset]()
         if not session.membership.draining:
             async with session.env.db.acquire() as conn:
-                wanted = set(await load_watchers(conn, session.cache.partitions))
+                watched_assets, unreadable = await load_watchers(conn, session.cache.partitions)
+            wanted = set(watched_assets)
+            _note_unreadable(session, unreadable)
         book.resting = {w: at for w, at in book.resting.items() if at > now and w in wanted}
         unwanted = [key for key, watched in book.running.items() if watched not in wanted]
         for key in unwanted:
@@ -54,6 +56,15 @@ async def poll_watchers(session: Session) -> float | None:
             [_attempt(book.begin(watched), watched, session) for watched in sorted(begun, key=repr)]
         )
     return 0.0 if book.events or book.ended else session.env.settings.scheduler.safety_poll
+
+
+def _note_unreadable(session: Session, assets: Mapping[str, str]) -> None:
+    """Log and count once the assets with watchers that cannot be read: a newer aiosched stored them."""
+    book = session.env.attempts.watchers
+    for asset in assets.keys() - book.unreadable:
+        session.env.metrics.count_unreadable()
+        logger.error("the watchers of asset %s cannot be read and do not run here: %s", asset, assets[asset])
+    book.unreadable = set(assets)
 
 
 async def _store(session: Session) -> None:

@@ -11,6 +11,7 @@ from aiosched.scheduler.partitions.drift import DriftSweep
 from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.loading import reload_dags
 from aiosched.scheduler.partitions.quarantine import forget_failures
+from aiosched.scheduler.partitions.unreadable_reports import settle_unreadable
 from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.asset_runs import check_assets
 from aiosched.scheduler.session.period import Period
@@ -44,6 +45,7 @@ async def receive_notifications(session: Session) -> None:
                     session.notifications.has_reports = False
                     async with session.env.db.acquire() as reading:
                         await receive_remote_reports(session, reading, session.cache.partitions)
+                    settle_unreadable(session)
             if overdue:
                 await check_assets(session, asset_cleanup)
                 await drift.step(session)

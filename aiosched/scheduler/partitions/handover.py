@@ -66,16 +66,19 @@ async def _send(session: Session) -> None:
 
 async def receive_remote_reports(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> None:
     """Read other schedulers' reports on attempts of `partitions`. Call it with `locks.ownership` held."""
-    reports = await read_reports(conn, partitions, but=_unapplied(session))
+    reports, unreadable = await read_reports(conn, partitions, but=_unapplied(session))
     session.env.attempts.reports.extend(reports)
+    session.env.unreadable_reports.add(unreadable, session.env.clock.monotonic(), session.env.metrics)
     if reports:
         session.wakeups.evaluation.wake()
 
 
 def _unapplied(session: Session) -> set[int]:
-    """The row ids of other schedulers' reports that are read and whose effects are not committed yet."""
+    """The row ids of other schedulers' reports that need not be read: those whose effects are not committed yet, and
+    those that cannot be read."""
     unstored = session.cache.unstored
-    read = {report.inbox_id for report in session.env.attempts.reports if report.inbox_id is not None}
+    read = session.env.unreadable_reports.ids()
+    read |= {report.inbox_id for report in session.env.attempts.reports if report.inbox_id is not None}
     storing = unstored.storing.messages.read_reports if unstored.storing is not None else ()
     return read.union(unstored.pending.messages.read_reports, storing)
 

@@ -21,20 +21,12 @@ from typing import Final
 from aiosched.core.creation.next_run import SchedulePosition, next_scheduled_run
 from aiosched.core.run.board import Instance, Run
 from aiosched.core.run.deferral import Deferred
-from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.reports import living
-from aiosched.db.statements.runs import (
-    DagRow,
-    load_dags,
-    load_instances,
-    load_unfinished_runs,
-    set_next_runs,
-    unfinished_keys,
-)
+from aiosched.db.statements.runs import DagRow, load_dags, load_unfinished_runs, set_next_runs, unfinished_keys
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.db.statements.triggers import load_deferrals
 from aiosched.errors import DagError, StaleRows
@@ -44,7 +36,8 @@ from aiosched.scheduler.effects.slas import watch_slas
 from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
 from aiosched.scheduler.partitions.quarantine import read_quarantine
-from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, rehydrate
+from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration
+from aiosched.scheduler.partitions.unreadable_runs import leave_alone, leave_keys_alone, load_contents
 from aiosched.scheduler.session.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
@@ -70,7 +63,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         await receive_remote_reports(session, conn, wanted)
         in_quarantine = session.cache.quarantine.dags
         unfinished = await load_unfinished_runs(conn, wanted, but=in_quarantine)
-        leave_alone(session, await unfinished_keys(conn, wanted, in_quarantine))
+        leave_keys_alone(session, await unfinished_keys(conn, wanted, in_quarantine))
         for backfill in await load_backfills(conn, wanted):
             if backfill.dag_id in session.cache.dags:
                 session.cache.add_backfill(backfill)
@@ -98,13 +91,11 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
 async def _resume_runs(
     session: Session, conn: DatabaseConnection, running: Sequence[Run], elsewhere: Collection[int]
 ) -> None:
-    instances = await load_instances(conn, [run.key for run in running])
     deferrals = await load_deferrals(conn, [run.key for run in running], session.env.journal.keyring)
-    rehydrations = await rehydrate(conn, running, session.cache)
+    contents = await load_contents(session, conn, running)
     known = session.env.attempts.known()
-    for run in running:
-        rehydration = rehydrations.get(run.key, NOTHING)
-        resume(session.context, run, instances[run.key], known, deferrals, rehydration, elsewhere)
+    for run, instances, rehydration in contents:
+        resume(session.context, run, instances, known, deferrals, rehydration, elsewhere)
 
 
 async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
@@ -168,26 +159,12 @@ async def _readable_runs(session: Session, conn: DatabaseConnection, unfinished:
 
     All others are left alone.
     """
-    runs, cache, found = list(unfinished), session.cache, []
-    left: dict[int, str] = {}
+    runs, dags = list(unfinished), session.cache.dags
     readable = await readable_versions(session.cache, conn, {run.version_id for run in runs})
-    for run in runs:
-        dag = cache.dags.get(run.dag_id)
-        if dag is not None and run.version_id in readable:
-            found.append(run)
-            continue
-        left[run.key] = run.dag_id
-        if dag is not None:
-            dag.unread.append(run)
-    leave_alone(session, left)
+    found = [run for run in runs if run.dag_id in dags and run.version_id in readable]
+    held = {run.key for run in found}
+    leave_alone(session, [run for run in runs if run.key not in held])
     return found
-
-
-def leave_alone(session: Session, runs: Mapping[int, str]) -> None:
-    """Do not hold these runs, given with their DAGs: their attempts here become remote attempts (handover.py)."""
-    if runs:
-        session.cache.unreadable.runs.update(runs)
-        session.env.attempts.hand_over({key: partition_of(dag_id) for key, dag_id in runs.items()})
 
 
 def _differs(dag: OwnedDag | None, row: DagRow) -> bool:

@@ -80,7 +80,7 @@ async def read_past(
             continue
         previous: PreviousRun | None = held.get(before.key) or stored.get(before.key)
         if previous is None:
-            continue  # its version cannot be read: tasks that depend on it wait
+            continue  # it cannot be read: tasks that depend on it wait
         earlier = await _existed_before(cache, conn, board, previous)
         pasts.append((board, Past(previous, before.logical_date, earlier, opens), before.key))
     return pasts
@@ -105,6 +105,7 @@ async def _stored(cache: StateCache, conn: DatabaseConnection, runs: Sequence[Ru
     return {
         run.key: StoredRun((cache.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key])
         for run in runs
+        if run.key in states
     }
 
 

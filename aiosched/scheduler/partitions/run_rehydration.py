@@ -15,6 +15,7 @@ from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Board, Run
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import rehydration
 from aiosched.db.statements.rehydration import Place
+from aiosched.errors import UnreadableRow
 
 if TYPE_CHECKING:
     from aiosched.scheduler.state.cache import StateCache
@@ -27,9 +28,12 @@ class Rehydration:
     lengths: Mapping[Place, int | None]
     decisions: Mapping[Place, list[str]]
     sources: Mapping[Place, tuple[int, str | None]]  # the newest try whose code was not that of the run's version
+    unreadable: UnreadableRow | None = None  # why some of it cannot be read
 
     def apply_to(self, board: Board) -> None:
-        """Set it on the board; call this before the board resumes or starts."""
+        """Set it on the board; call this before the board resumes or starts. Raises UnreadableRow."""
+        if self.unreadable is not None:
+            raise self.unreadable
         for (task, map_index), length in self.lengths.items():
             if length is not None or map_index >= 0:
                 board.learn_length(task, map_index, length or 0)
@@ -55,10 +59,10 @@ async def rehydrate(conn: DatabaseConnection, runs: Sequence[Run], cache: StateC
         if spec.can_skip_downstream
     ]
     lengths = await rehydration.load_map_lengths(conn, measured) if measured else {}
-    decisions = await rehydration.load_decisions(conn, branches, SKIPPED_DOWNSTREAM) if branches else {}
+    decisions, unreadable = await rehydration.load_decisions(conn, branches, SKIPPED_DOWNSTREAM)
     outdated = [run.key for run in runs if (dag := cache.dags.get(run.dag_id)) and dag.version.id != run.version_id]
     sources = await rehydration.load_sources(conn, outdated) if outdated else {}
     return {
-        key: Rehydration(lengths.get(key, {}), decisions.get(key, {}), sources.get(key, {}))
-        for key in {*lengths, *decisions, *sources}
+        key: Rehydration(lengths.get(key, {}), decisions.get(key, {}), sources.get(key, {}), unreadable.get(key))
+        for key in {*lengths, *decisions, *sources, *unreadable}
     }

@@ -229,7 +229,7 @@ async def _cancel_run(session: Session, dag: OwnedDag, request: CancelRun, numbe
     if found is None:
         raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
     if not (ended := found.state in RUN_FINISHED):
-        session.cache.unreadable.refuse([found.version_id])
+        session.cache.unreadable.refuse_run(found)
     raise Refused(
         f"Run {run_id!r} is {found.state} already." if ended else f"Run {run_id!r} is just starting; try again."
     )

@@ -18,7 +18,7 @@ from aiosched.core.run.board import Run
 from aiosched.db.statements import runs
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
-from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
+from aiosched.scheduler.partitions.unreadable_runs import load_contents
 from aiosched.scheduler.runs.asset_runs import create_asset_runs
 from aiosched.scheduler.runs.awaited import ask_before
 from aiosched.scheduler.runs.backfills import complete_backfills
@@ -66,10 +66,9 @@ async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> 
 async def _start(session: Session, starting: Sequence[Run], now: datetime) -> None:
     """Load the instances of queued runs and start them; the journal stores their new state."""
     async with session.env.db.acquire() as conn:
-        instances = await runs.load_instances(conn, [run.key for run in starting])
-        rehydrations = await rehydrate(conn, starting, session.cache)
-    for run in starting:
-        begin(session.cache, run, instances[run.key], now, rehydrations.get(run.key, NOTHING))
+        contents = await load_contents(session, conn, starting)
+    for run, instances, rehydration in contents:
+        begin(session.cache, run, instances, now, rehydration)
     session.wakeups.evaluation.wake()
 
 

@@ -15,6 +15,7 @@ from aiosched.scheduler.session.events import Listener
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.metrics import Metrics
 from aiosched.scheduler.state.request_attempts import RequestAttempts
+from aiosched.scheduler.state.unreadable_reports import UnreadableReports
 
 
 @dataclass(slots=True)
@@ -43,3 +44,4 @@ class SchedulerEnvironment:
     holds_lease: Callable[[], bool]
     observers: Observers
     requests: RequestAttempts = field(default_factory=RequestAttempts)
+    unreadable_reports: UnreadableReports = field(default_factory=UnreadableReports)

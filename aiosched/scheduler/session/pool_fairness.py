@@ -8,8 +8,9 @@ until its demand changes.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple
@@ -19,11 +20,12 @@ import msgspec
 from aiosched.core.slots.allocation import PoolRoom
 from aiosched.core.slots.competing_demands import CompetingDemand, Demand, DemandPlace
 from aiosched.db.statements.journal import PoolRow
+from aiosched.db.statements.pool_demands import read_demands
 
 PATIENCE: Final = 2.0  # seconds
 _NOTIFY_AGAIN: Final = 0.02  # seconds; another peer may have been quicker, and slots may be open again
 
-_decode: Final = msgspec.json.Decoder(dict[str, tuple[bool, int, float, int, int, int]]).decode
+logger = logging.getLogger(__name__)
 
 
 class _Left(NamedTuple):
@@ -43,19 +45,29 @@ class PoolFairness:
     """See the module docstring. All seconds are of the session's clock, those in rows of the database's."""
 
     incarnation: int
+    on_unreadable: Callable[[], None] = lambda: None  # called once for each scheduler with unreadable demands
     published: dict[str, Demand] = field(default_factory=dict)  # by pool: our demands as stored in the rows
     _left: dict[tuple[str, int], _Left] = field(default_factory=dict)  # by pool and incarnation
     _ignored: dict[tuple[str, int], int] = field(default_factory=dict)  # serials of ignored demands, by the same
+    _unreadable: set[str] = field(default_factory=set)  # incarnations whose demands cannot be read
     _serials: Iterator[int] = field(default_factory=count)  # tell apart successive demands with equal values
 
     def competing_demands(self, name: str, row: PoolRow, now: float) -> list[CompetingDemand]:
         """The peers' demands for slots of the pool, in order of precedence."""
         found = []
-        for number, (overdue, weight, since, need, slots, serial) in _decode(row.demands).items():
-            if (incarnation := int(number)) == self.incarnation or self._is_ignored((name, incarnation), serial, now):
+        stored, unreadable = read_demands(row.demands)
+        for incarnation, (overdue, weight, since, need, slots, serial) in stored.items():
+            if incarnation == self.incarnation or self._is_ignored((name, incarnation), serial, now):
                 continue
             demand = Demand(DemandPlace(overdue, weight, now - (row.read_at - since)), need, slots)
             found.append(CompetingDemand(incarnation, demand, serial))
+        for number in unreadable.keys() - self._unreadable:
+            self._unreadable.add(number)
+            self.on_unreadable()
+            logger.error(
+                "what scheduler %s waits for in pool %s cannot be read: %s; it gets no precedence from this one",
+                number, name, unreadable[number],
+            )  # fmt: skip
         return sorted(found, key=lambda competing_demand: competing_demand.demand.place.order)
 
     def _is_ignored(self, offer: tuple[str, int], serial: int, now: float) -> bool:

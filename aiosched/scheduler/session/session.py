@@ -60,7 +60,7 @@ class Session:
             clock=env.clock, attempts=env.attempts, incarnation=env.incarnation, metrics=env.metrics,
             add_start=starts.add, on_run_end=env.observers.on_run_end, cache=cache, wakeups=wakeups,
         )  # fmt: skip
-        membership = Membership(PoolFairness(env.incarnation), draining)
+        membership = Membership(PoolFairness(env.incarnation, env.metrics.count_unreadable), draining)
         return cls(env, context, starts, membership, Broadcast(wakeups.broadcast), tracing)
 
     @property

@@ -75,6 +75,11 @@ class Metrics:
     runs_created: int = 0
     quarantines: int = 0  # how often a DAG was put into quarantine
     restarted_loops: int = 0  # auxiliary loops that failed and were started again
+    unreadable_rows: int = 0  # of other versions of aiosched, or broken: each is left alone and counted once
+
+    def count_unreadable(self) -> None:
+        """A row cannot be read."""
+        self.unreadable_rows += 1
 
     def claimed(self, ready_at: Iterable[datetime | None], now: datetime) -> None:
         """Task instances that were ready at these instants are handed to the executor."""

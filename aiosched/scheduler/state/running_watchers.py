@@ -19,6 +19,7 @@ class Watchers:
     events: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # not stored yet
     ended: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # to be started again later
     resting: dict[WatchedAsset, float] = field(default_factory=dict)  # until this monotonic second
+    unreadable: set[str] = field(default_factory=set)  # assets with watchers that cannot be read
     on_news: Callable[[], None] = lambda: None
     _numbers: Iterable[int] = field(default_factory=lambda: count(1))
 

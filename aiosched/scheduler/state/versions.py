@@ -19,7 +19,7 @@ from aiosched.core.graph.instances import Run
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import RunInfo
 from aiosched.db.statements.runs import StoredVersion, UnreadableVersion
-from aiosched.errors import Refused
+from aiosched.errors import Refused, UnreadableRow
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +31,19 @@ class Unreadable:
     versions: dict[int, UnreadableVersion] = field(default_factory=dict)
     dags: dict[str, int] = field(default_factory=dict)  # DAGs, and their newest version
     runs: dict[int, str] = field(default_factory=dict)  # unfinished runs that are not held, and their DAGs
+    errors: dict[int, UnreadableRow] = field(default_factory=dict)  # why, for runs with other rows that are unreadable
 
     def refuse(self, versions: Iterable[int]) -> None:
         """Raise Refused if one of the versions is unreadable."""
         for key in versions:
             if key in self.versions:
                 raise Refused(str(self.versions[key]))
+
+    def refuse_run(self, run: Run) -> None:
+        """Raise Refused for a run that is left alone because it cannot be read."""
+        self.refuse([run.version_id])
+        if run.key in self.errors:
+            raise self.errors[run.key]
 
     def refuse_dag(self, dag_id: str | None) -> None:
         """Raise Refused for a DAG whose newest version cannot be read."""

@@ -204,7 +204,7 @@ class Hub:
             self._heard.set()
 
     def _receive_answers(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
-        self._news.requests.update(map(int, payload.split(",")))
+        self._news.requests.update(request_answers.read_numbers(payload))
         self._heard.set()
 
     # -- telling ----------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class Hub:
             counts: dict[int, Counter[str]] = {index: Counter() for index, _ in changed}
             for row in rows:
                 if row.task_index in counts:
-                    counts[row.task_index][TaskState.of(row.state).value] += 1
+                    counts[row.task_index][row.state or TaskState.NONE.value] += 1
             patch["counts"] = counts
         if len(changed) > _MOST_PATCHED or before.keys() - now.keys():
             patch["many"] = True
