@@ -19,7 +19,7 @@ class Watchers:
     events: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # not stored yet
     ended: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # to be started again later
     resting: dict[WatchedAsset, float] = field(default_factory=dict)  # until this monotonic second
-    on_news: Callable[[], None] = lambda: None
+    on_change: Callable[[], None] = lambda: None
     _numbers: Iterable[int] = field(default_factory=lambda: count(1))
 
     def begin(self, watched: WatchedAsset) -> AttemptKey:
@@ -38,4 +38,4 @@ class Watchers:
         else:
             del self.running[report.key]
             self.ended.append((watched, report))
-        self.on_news()
+        self.on_change()
