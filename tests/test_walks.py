@@ -1,4 +1,7 @@
-"""The walks through the code in docs/architecture.md: each file and function is there, and no file is opened twice."""
+"""The maps of the code name what exists: the walks in docs/architecture.md, the table of changes in CONTRIBUTING.md.
+
+A walk opens no file twice.
+"""
 
 from __future__ import annotations
 
@@ -28,3 +31,12 @@ def test_a_walk_names_what_exists_and_returns_to_no_file(title: str) -> None:
         owner, _, function = name.rpartition(".")
         assert re.search(rf"\bdef {function}\(", text), f"{file} has no {function}"
         assert not owner or re.search(rf"^class {owner}\b", text, re.M), f"{file} has no class {owner}"
+
+
+def test_the_table_of_changes_names_what_exists() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Where do I change …\n")[2]
+    table = table.partition("\n## ")[0]
+    paths = {path for path in re.findall(r"`([\w./]+)`", table) if "/" in path}
+
+    assert len(paths) > 40
+    assert [path for path in paths if not ((ROOT / "aiosched" / path).exists() or (ROOT / path).exists())] == []

@@ -75,14 +75,14 @@ class LazyGroup(TyperGroup):
         try:
             return super().main(*args, **kwargs)
         except (AioschedError, ExceptionGroup) as error:
-            told = _ours(error)
-            if told is None:
+            ours = _ours(error)
+            if ours is None:
                 raise
             if wants_traceback():
                 sys.excepthook(type(error), error, error.__traceback__)
             else:
-                sys.stderr.write(f"error: {told}\n")
-            sys.exit(told.exit_code)
+                sys.stderr.write(f"error: {ours}\n")
+            sys.exit(ours.exit_code)
 
 
 def _ours(error: BaseException) -> AioschedError | None:

@@ -417,10 +417,10 @@ def _check(answer: Any) -> None:
     if answer.is_success:
         return
     try:
-        told = answer.json()
+        problem = answer.json()
     except ValueError:
-        told = {}
-    detail, code = str(told.get("detail") or answer.reason_phrase), str(told.get("code", "unknown"))
+        problem = {}
+    detail, code = str(problem.get("detail") or answer.reason_phrase), str(problem.get("code", "unknown"))
     if answer.status_code == 404:
         raise NotFound(detail)
     if answer.status_code == 409:

@@ -66,7 +66,7 @@ def _import(path: str, member: str | None, root: str, limits: Limits) -> ChildAn
     try:
         try:
             with _interrupted_after(limits.import_timeout, limits.file_timeout):
-                loaded = load_file(Path(path), root=Path(root), member=member, told=keep_digest)
+                loaded = load_file(Path(path), root=Path(root), member=member, on_digest=keep_digest)
                 documents = tuple(msgspec.Raw(encode_spec(dag.to_spec())) for dag in loaded.dags)
         finally:
             lift_memory_limit()

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def rare_collections() -> Iterator[None]:
-    """Collect garbage less often in this process while the block runs."""
+    """Run the garbage collector less often in this process while the block runs."""
     before = gc.get_threshold()
     gc.set_threshold(50_000, 20, 100)
     try:

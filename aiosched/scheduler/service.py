@@ -364,7 +364,7 @@ class Scheduler(Actions):
 
     def _on_session(self, session: Session) -> None:
         self._session = session
-        self._attempts.on_news = session.wakeups.evaluation.wake
+        self._attempts.on_report = session.wakeups.evaluation.wake
         self._attempts.on_callback = session.wakeups.callbacks.wake
         self._attempts.on_remote_attempts = session.wakeups.remote_attempts.wake
         self._attempts.revoke = lambda key: stop_attempt(session, key)
@@ -445,7 +445,7 @@ class Scheduler(Actions):
             idle_log.note(left, self.clock.monotonic())
             await self._progress()
 
-    def look_at_clock(self) -> None:
+    def wake_loops(self) -> None:
         """Act on what is due now. Needed only after moving an injected clock: loops sleep by the real one."""
         if self._session is not None:
             self._session.wakeups.wake_all()

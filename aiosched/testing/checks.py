@@ -74,7 +74,7 @@ def check_starts(context: MemoryContext, still: Mapping[int, Board] = NOTHING) -
     """Raise InvariantBroken unless there was room for every run that has just started. Source: invariant 3.
 
     A run may start beyond a limit if all others under that limit are stalled (`still`), and one of the DAG waits for
-    it. Each start is checked once, by the state before it: afterwards its followers continue while it runs.
+    it. Each start is checked once, by the state before it: afterwards the runs after it continue while it runs.
     """
     new = [board for board in context.cache.unstored.pending.effects.started if board not in context.checked_starts]
     context.checked_starts = dict.fromkeys(context.cache.unstored.pending.effects.started)

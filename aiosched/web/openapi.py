@@ -14,7 +14,7 @@ from aiosched.web.requests.request_client import RequestClient
 def text() -> str:
     """The text of the committed document."""
     settings = Settings()
-    nowhere = Database("postgresql://nobody@localhost/nothing", settings.database, "openapi")  # never opened
+    nowhere = Database("postgresql://unused@localhost/nothing", settings.database, "openapi")  # never opened
     return json.dumps(make_app(RequestClient(nowhere, settings)).openapi(), indent=1, sort_keys=True) + "\n"
 
 

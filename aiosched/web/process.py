@@ -2,7 +2,7 @@
 
 The parent binds the port and passes the socket on; it sends the settings as JSON on the child's standard input and
 keeps that open. The child ends when it closes, so it never outlives its parent, and it never imports DAG files. It is
-restarted if it dies; requests wait in the socket meanwhile, so nobody has to wait until it is ready.
+restarted if it dies; requests wait in the socket meanwhile, so no client has to wait until it is ready.
 """
 
 from __future__ import annotations

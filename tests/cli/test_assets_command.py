@@ -117,7 +117,7 @@ async def value_of(db: Database, query: str, run: int) -> object:
 
 
 def test_the_next_runs_of_a_dag_say_what_it_waits_for(live: Cli) -> None:
-    assert "report runs when there is news of orders" in live("dags", "next", "report").stderr
+    assert "report runs after new events of orders" in live("dags", "next", "report").stderr
 
 
 def test_an_unknown_asset_is_refused_with_a_hint(live: Cli) -> None:

@@ -92,4 +92,4 @@ async def test_a_socket_that_is_gone_does_no_harm(tmp_path: Path, caplog: pytest
     async with supervised({"NOTIFY_SOCKET": str(tmp_path / "gone")}):
         pass
 
-    assert "systemd cannot be told READY=1" in caplog.text
+    assert "systemd cannot be notified of READY=1" in caplog.text

@@ -1,6 +1,6 @@
 """What should become of a task instance now, worked out from the DAG as its author wrote it.
 
-Written apart from the board, its tally and its graph: it looks at task ids and states, and
+Written apart from the board, its counts and its graph: it looks at task ids and states, and
 asks `trigger_rule_oracle` about the rule. Source: the semantics reference, sections 5 and 8.
 """
 

@@ -40,7 +40,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 A, B, C = AssetRequired("a"), AssetRequired("b", "s3://b"), AssetRequired("c")
 
 
-def news(*names: str) -> list[AssetId]:
+def asset_ids(*names: str) -> list[AssetId]:
     return [AssetId(name, f"s3://{name}") for name in names]
 
 
@@ -70,7 +70,7 @@ def row(name: str, at: datetime = NOON) -> QueuedAsset:
     ids=str,
 )
 def test_a_condition_is_met_as_the_reference_says(condition: AssetExpression, queued: str, expected: bool) -> None:
-    assert is_met(condition, news(*queued), {"late": {"b", "x"}}) is expected
+    assert is_met(condition, asset_ids(*queued), {"late": {"b", "x"}}) is expected
 
 
 expressions = st.recursive(
@@ -85,15 +85,15 @@ expressions = st.recursive(
 
 @given(expressions, st.sets(st.sampled_from("abcd")), st.sets(st.sampled_from("abcd")))
 def test_more_news_never_makes_a_condition_unmet(condition: AssetExpression, some: set[str], others: set[str]) -> None:
-    if is_met(condition, news(*some)):
-        assert is_met(condition, news(*(some | others)))
+    if is_met(condition, asset_ids(*some)):
+        assert is_met(condition, asset_ids(*(some | others)))
 
 
 @given(expressions)
 def test_news_of_every_asset_meets_any_condition_and_none_meets_no_condition(condition: AssetExpression) -> None:
     everything = {leaf.name for leaf in leaves(condition)}
 
-    assert is_met(condition, news(*everything))
+    assert is_met(condition, asset_ids(*everything))
     assert not is_met(condition, [])
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aiosched.core.creation.awaited import NOBODY, Awaited, Standing, find_awaited, who_waits_for
+from aiosched.core.creation.awaited import NONE_AWAITED, Awaited, Standing, find_awaited, who_waits_for
 from aiosched.core.creation.run_creation import runs_to_start
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,8 +33,8 @@ def test_a_queued_run_is_awaited_directly_or_through_running_and_queued_ones() -
 
 
 def test_nobody_waits_for_a_run_behind_one_that_is_at_work() -> None:
-    assert find_awaited({5: still(4), 4: Standing(None)}, {3: None}) is NOBODY
-    assert find_awaited({5: still(4)}, {}) is NOBODY  # the run before is over
+    assert find_awaited({5: still(4), 4: Standing(None)}, {3: None}) is NONE_AWAITED
+    assert find_awaited({5: still(4)}, {}) is NONE_AWAITED  # the run before is over
 
 
 def test_one_that_follows_a_run_which_is_not_over_is_none_of_the_first() -> None:
@@ -62,8 +62,8 @@ FOR_THREE = Awaited({3: 9}, frozenset({3}), frozenset({None}))
 @pytest.mark.parametrize(
     ("running", "limit", "awaited", "who"),
     [
-        (2, 2, NOBODY, []),
-        (1, 2, NOBODY, [1]),
+        (2, 2, NONE_AWAITED, []),
+        (1, 2, NONE_AWAITED, [1]),
         (1, 2, FOR_THREE, [3]),
         (2, 2, FOR_THREE, [3]),
         (4, 2, FOR_THREE, [3]),

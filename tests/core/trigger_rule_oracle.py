@@ -17,7 +17,7 @@ PLAIN = ("success", "skipped", "failed", "upstream_failed", "removed", "waiting"
 
 
 class Seen:
-    """The upstreams as somebody who looks at them sees them."""
+    """The states of the upstreams."""
 
     def __init__(self, upstreams: Sequence[str], map_index: int) -> None:
         self.setups = [name.removeprefix("setup:") for name in upstreams if name.startswith("setup:")]

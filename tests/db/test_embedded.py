@@ -119,7 +119,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def tell(process: subprocess.Popen[str]) -> str:
+def ask_to_stop(process: subprocess.Popen[str]) -> str:
     """Ask the process to stop using the server; its answer."""
     assert process.stdin is not None
     process.stdin.write("stop\n")
@@ -204,7 +204,7 @@ def test_an_ordinary_user_needs_no_rights_at_all(short_path: Path) -> None:
         dsn = line_of(process)
         assert dsn.startswith("postgresql://")
         assert ask(dsn, "SELECT 1") == 1
-        assert tell(process) == "stopped"
+        assert ask_to_stop(process) == "stopped"
 
     assert embedded_dsn(home) is None
 
@@ -290,7 +290,7 @@ def test_two_processes_share_one_server_and_the_last_one_ends_it(postgres: Embed
         assert ours == theirs
         assert server_pid(postgres.data_dir) == pid
         assert is_running(postgres.data_dir)
-        assert tell(process) == "stopped"
+        assert ask_to_stop(process) == "stopped"
     assert not is_running(postgres.data_dir)
 
 

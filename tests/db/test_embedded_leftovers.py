@@ -177,7 +177,7 @@ def test_the_server_of_a_folder_that_was_removed_is_ended_by_its_last_user(postg
     postgres.stop_blocking()
 
     assert not runs_on(found.pid, folder, postgres.data_dir)
-    assert ask(found.socket) is ServerAnswer.NOBODY
+    assert ask(found.socket) is ServerAnswer.NONE
 
 
 def test_what_clients_were_told_is_no_reason_for_an_end() -> None:

@@ -17,7 +17,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import journal, ownership
 from aiosched.db.statements.journal import InstanceChange, PoolRow, RunChange, XComRow
 from aiosched.errors import FencedOut, StaleRows
-from tests.db.waiting import until_somebody_is_blocked, until_true
+from tests.db.waiting import until_a_lock_is_awaited, until_true
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -140,7 +140,7 @@ async def test_a_batch_that_meets_a_take_over_in_progress_waits_and_is_void(
         await other.execute("SELECT 1 FROM scheduler WHERE incarnation = 1 FOR UPDATE")
         writing = asyncio.create_task(journal.write(conn, 1, [change(0, None, "queued")], [], {"etl": 1}))
         async with db.acquire() as third:
-            await until_somebody_is_blocked(third)
+            await until_a_lock_is_awaited(third)
         assert not writing.done()
         await other.execute("DELETE FROM scheduler WHERE incarnation = 1")
         await take_over.__aexit__(None, None, None)
@@ -196,7 +196,7 @@ async def test_locked_pools_wait_for_each_other(conn: DatabaseConnection, db: Da
     await journal.read_pools(conn, ["etl"], lock=True)
     async with db.transaction() as other:
         waiting = asyncio.create_task(journal.read_pools(other, ["etl"], lock=True))
-        await until_somebody_is_blocked(conn)
+        await until_a_lock_is_awaited(conn)
         await journal.write(conn, 1, [], [], {"etl": 3})
 
         await conn.execute("COMMIT")
@@ -210,7 +210,7 @@ async def test_locked_pools_say_what_time_it_is_when_they_are_locked(conn: Datab
     await journal.read_pools(conn, ["etl"], lock=True)
     async with db.transaction() as other:
         waiting = asyncio.create_task(journal.read_pools(other, ["default_pool", "etl"], lock=True))
-        await until_somebody_is_blocked(conn)
+        await until_a_lock_is_awaited(conn)
         let_go = await conn.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
 
         await conn.execute("COMMIT")

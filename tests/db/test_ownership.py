@@ -14,7 +14,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import ownership
 from aiosched.db.statements.journal import begin
 from aiosched.errors import FencedOut
-from tests.db.waiting import until_somebody_is_blocked
+from tests.db.waiting import until_a_lock_is_awaited
 
 
 @contextlib.asynccontextmanager
@@ -113,7 +113,7 @@ async def test_who_is_taken_over_while_it_takes_partitions_is_fenced_out(db: Dat
         async with peer.transaction():
             await peer.execute("DELETE FROM scheduler WHERE incarnation = $1", number)
             taking = asyncio.create_task(ownership.acquire(conn, number, range(8)))
-            await until_somebody_is_blocked(peer)
+            await until_a_lock_is_awaited(peer)
 
         with pytest.raises(FencedOut, match="taken over"):
             await taking
@@ -177,7 +177,7 @@ async def test_a_take_over_waits_for_the_last_commit_of_the_dead_and_stops_any_l
         async with db.acquire() as other:
             burying = asyncio.create_task(ownership.take_over(other, number, process_gone=False))
             async with db.acquire() as third:
-                await until_somebody_is_blocked(third)
+                await until_a_lock_is_awaited(third)
             assert not burying.done()
 
             await conn.execute("COMMIT")

@@ -20,9 +20,9 @@ from tests.cli.records import NOON, add_dag, add_run, add_task
 MISSES = [Miss(1, "sales", "load", NOON), Miss(1, "sales", "extract", NOON)]
 
 
-async def record(db: Database, tell: dict[str, int]) -> Any:
+async def record(db: Database, notify: dict[str, int]) -> Any:
     async with db.transaction() as conn:
-        return await record_misses(conn, MISSES, NOON, notify=tell)
+        return await record_misses(conn, MISSES, NOON, notify=notify)
 
 
 async def test_two_who_record_the_same_record_it_once_and_one_callback_tells_of_it(db: Database) -> None:

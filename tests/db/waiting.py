@@ -16,6 +16,6 @@ async def until_true(conn: DatabaseConnection, query: str) -> None:
             await asyncio.sleep(0.001)
 
 
-async def until_somebody_is_blocked(conn: DatabaseConnection) -> None:
+async def until_a_lock_is_awaited(conn: DatabaseConnection) -> None:
     """Return when a session waits for a lock."""
     await until_true(conn, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")

@@ -85,7 +85,7 @@ class Listening(logging.Handler):
 
 
 @pytest.fixture
-def warnings_heard() -> Any:
+def logged_warnings() -> Any:
     told.clear()
     notes.clear()
     heard, logger = Listening(), logging.getLogger("aiosched.executors.attempt.trigger_tasks")
@@ -112,7 +112,7 @@ def execution(name: str, folder: Path | None = None) -> TriggerExecution:
 
 
 async def test_a_trigger_that_blocks_the_loop_is_named_with_its_task_and_the_line(
-    tmp_path: Path, warnings_heard: list[str]
+    tmp_path: Path, logged_warnings: list[str]
 ) -> None:
     ended = Ended()
     tasks: TriggerTasks[int] = TriggerTasks(RegisteredDags({}), ended, patience=0.02)
@@ -124,17 +124,17 @@ async def test_a_trigger_that_blocks_the_loop_is_named_with_its_task_and_the_lin
 
     assert [report.outcome for report in ended.reports] == [Outcome.TRIGGERED]
     expected = f"the trigger {HERE}Blocks of d.t (run manual__0) blocks the event loop"
-    assert warnings_heard[0].startswith(expected)
-    assert "test_loop_blocking.py:" in warnings_heard[0]
-    assert "in wait_for_the_door: assert told.wait(20)" in warnings_heard[0]
-    assert len(warnings_heard) == 1, "each line once"
+    assert logged_warnings[0].startswith(expected)
+    assert "test_loop_blocking.py:" in logged_warnings[0]
+    assert "in wait_for_the_door: assert told.wait(20)" in logged_warnings[0]
+    assert len(logged_warnings) == 1, "each line once"
     log = log_path(tmp_path, one.attempt).read_text()
     assert expected in log
     assert "Await, or use asyncio.to_thread." in log
 
 
 async def test_what_blocks_the_loop_and_is_no_trigger_is_not_taken_for_one(
-    monkeypatch: pytest.MonkeyPatch, warnings_heard: list[str]
+    monkeypatch: pytest.MonkeyPatch, logged_warnings: list[str]
 ) -> None:
     tasks: TriggerTasks[int] = TriggerTasks(RegisteredDags({}), Ended(), patience=0.01)
     tasks.start(1, execution("Untidy"))
@@ -149,13 +149,13 @@ async def test_what_blocks_the_loop_and_is_no_trigger_is_not_taken_for_one(
 
     assert looked.wait(20)  # the test itself blocks its loop
 
-    assert warnings_heard == []
+    assert logged_warnings == []
     monkeypatch.setattr(attempts, "KILL_GRACE", 0.01)
     tasks.stop_all()
     await tasks.left()
 
 
-async def test_a_trigger_that_catches_its_cancellation_is_cancelled_again(warnings_heard: list[str]) -> None:
+async def test_a_trigger_that_catches_its_cancellation_is_cancelled_again(logged_warnings: list[str]) -> None:
     tasks: TriggerTasks[int] = TriggerTasks(RegisteredDags({}), Ended(), cancel_again_after=0.01)
     tasks.start(1, execution("Stubborn"))
     await until(lambda: notes == ["waits"])
@@ -164,12 +164,12 @@ async def test_a_trigger_that_catches_its_cancellation_is_cancelled_again(warnin
     await until(lambda: "second" in notes)
 
     assert notes == ["waits", "first", "waits", "second"]
-    assert "was told to stop and still runs" in warnings_heard[0]
+    assert "was told to stop and still runs" in logged_warnings[0]
     await tasks.left()
 
 
 async def test_on_kill_comes_first_and_each_has_its_time(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, warnings_heard: list[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, logged_warnings: list[str]
 ) -> None:
     monkeypatch.setattr(attempts, "KILL_GRACE", 0.01)
     tasks: TriggerTasks[int] = TriggerTasks(RegisteredDags({}), Ended())
@@ -188,7 +188,7 @@ async def test_on_kill_comes_first_and_each_has_its_time(
 
 
 async def test_one_that_only_moves_elsewhere_is_cleaned_up_and_not_killed(
-    monkeypatch: pytest.MonkeyPatch, warnings_heard: list[str]
+    monkeypatch: pytest.MonkeyPatch, logged_warnings: list[str]
 ) -> None:
     monkeypatch.setattr(attempts, "KILL_GRACE", 0.01)
     tasks: TriggerTasks[int] = TriggerTasks(RegisteredDags({}), Ended())

@@ -39,7 +39,7 @@ class Misses(FakeServices):
         return json.dumps({"slas": [MISS] * self.missed, "blocking_tis": [INSTANCE] * self.missed})
 
 
-def tell(dag: DAG, services: Misses | None = None) -> Report:
+def run_sla_callback(dag: DAG, services: Misses | None = None) -> Report:
     one = callback_attempt("sla_miss", reason="sla_miss")
     execution = execution_of(one, services or Misses(), Surroundings(), blocking=drive)
     return drive(execution.run(RegisteredDags({"d": dag})))
@@ -56,7 +56,7 @@ def test_each_callback_gets_the_dag_two_texts_and_what_they_are_made_of() -> Non
     seen: list[Any] = []
     dag = dag_with(lambda *facts: seen.append(facts), lambda *facts: seen.append(facts))
 
-    report = tell(dag)
+    report = run_sla_callback(dag)
 
     assert report.outcome is Outcome.SUCCESS
     assert seen[0] == seen[1]
@@ -74,7 +74,7 @@ def test_a_callback_may_be_a_coroutine_function() -> None:
     async def note(dag: Any, task_list: str, *_: Any) -> None:
         seen.append(task_list)
 
-    assert tell(dag_with(note)).outcome is Outcome.SUCCESS
+    assert run_sla_callback(dag_with(note)).outcome is Outcome.SUCCESS
     assert seen == ["t on 2026-01-01T12:00:00+00:00"]
 
 
@@ -90,7 +90,9 @@ def test_a_notifier_finds_them_in_its_context() -> None:
         def notify(self, context: Any) -> None:
             seen.append(self.text)
 
-    tell(dag_with(Note("{{ dag.dag_id }}: {{ task_list }}, {{ slas | length }} of {{ blocking_tis[0].task_id }}")))
+    run_sla_callback(
+        dag_with(Note("{{ dag.dag_id }}: {{ task_list }}, {{ slas | length }} of {{ blocking_tis[0].task_id }}"))
+    )
 
     assert seen == ["d: t on 2026-01-01T12:00:00+00:00, 1 of u"]
 
@@ -103,7 +105,7 @@ def test_a_callback_that_raises_does_not_keep_the_mail_from_being_sent(monkeypat
     def bad(*facts: Any) -> None:
         raise ValueError("no pager")
 
-    report = tell(dag_with(bad, email="ops@example.com"))
+    report = run_sla_callback(dag_with(bad, email="ops@example.com"))
 
     assert report.outcome is Outcome.FAILED
     assert report.reason == "callback bad raised ValueError: no pager"
@@ -113,7 +115,7 @@ def test_a_callback_that_raises_does_not_keep_the_mail_from_being_sent(monkeypat
 def test_without_a_mail_server_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIOSCHED_CONN_SMTP_DEFAULT", raising=False)
 
-    report = tell(dag_with(email="ops@example.com"), NoConnections())
+    report = run_sla_callback(dag_with(email="ops@example.com"), NoConnections())
 
     assert report.outcome is Outcome.FAILED
     assert (report.reason or "").startswith("the mail about missed SLAs raised NotFound: There is no connection")
@@ -129,5 +131,5 @@ def test_misses_that_were_removed_meanwhile_are_not_told_of() -> None:
     services = Misses()
     services.missed = False
 
-    assert tell(dag_with(lambda *facts: seen.append(facts)), services).outcome is Outcome.SUCCESS
+    assert run_sla_callback(dag_with(lambda *facts: seen.append(facts)), services).outcome is Outcome.SUCCESS
     assert seen == []

@@ -27,11 +27,11 @@ _SPARED = (_TEST, _LEASE)  # our own connections, and those of the lease thread
 
 
 class Life:
-    """One service's life, as far as its database is concerned: ended by `end`, tidied up after `bury`."""
+    """The connections of one service: cut by `end`; after `fail_statements` its statements fail."""
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
-        self._buried = asyncio.Event()
+        self._fails = asyncio.Event()
         self.backends: list[int] = []  # process ids at the server
         self._connections: list[Any] = []
 
@@ -46,14 +46,14 @@ class Life:
             with contextlib.suppress(RuntimeError):  # the lease's thread, and its loop, have ended
                 conn._loop.call_soon_threadsafe(conn.terminate)
 
-    def bury(self) -> None:
-        """Let what is left of the service find its way out: its statements fail."""
-        self._buried.set()
+    def fail_statements(self) -> None:
+        """Let the rest of the service end: its statements fail from now on."""
+        self._fails.set()
 
     async def never(self, *, wait: bool = True) -> None:
         """What a statement of the dead comes to."""
         if wait:
-            await self._buried.wait()
+            await self._fails.wait()
         raise ConnectionResetError("sent by a service that has died")
 
 

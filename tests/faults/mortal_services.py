@@ -54,9 +54,9 @@ class MortalExecutor(ScriptedExecutor):
         super().submit(attempts)
         for attempt in attempts:
             if attempt.trigger is not None or attempt.callback is not None:
-                self._loop.call_soon(self._end_aside, attempt)
+                self._loop.call_soon(self._end_elsewhere, attempt)
 
-    def _end_aside(self, attempt: Attempt) -> None:
+    def _end_elsewhere(self, attempt: Attempt) -> None:
         if self.alive and attempt.key in self.triggers:
             self.fire(attempt, "event")
         elif self.alive and attempt.key in self.callbacks:
@@ -157,7 +157,7 @@ class World:
 
     async def _end(self, service: Service) -> None:
         """Let the loops of a dead service find their end; nothing of what they do reaches the database."""
-        service.life.bury()
+        service.life.fail_statements()
         for task in (service.start, service.scheduler._life):
             while task is not None and not task.done():
                 task.cancel()
@@ -184,7 +184,7 @@ class World:
         await self.mind()
         self.clock.advance(seconds)
         for service in self.services:
-            service.scheduler.look_at_clock()
+            service.scheduler.wake_loops()
         await self.quiet()
 
     async def quiet(self) -> None:

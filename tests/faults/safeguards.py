@@ -116,7 +116,7 @@ def stale_reports() -> contextlib.AbstractContextManager[Any]:
             if report.outcome is not Outcome.STARTED:
                 self.in_flight.pop(report.key, None)
             self.reports.append(report)
-            self.on_news()
+            self.on_report()
         else:
             original_receive(self, report)
 

@@ -40,7 +40,7 @@ async def live(server: Server, scenario: Scenario, number: int, when: When) -> t
                     await it.execute("INSERT INTO pool (name, slots) VALUES ($1, $2)", pool, slots)
                 await play(it, scenario.act, number=number, when=when, peers=scenario.peers)
                 async with asyncio.timeout(GUARD):  # who died at the very end is taken over, too
-                    await it.until(partial(nobody_is_dead, it))
+                    await it.until(partial(no_scheduler_is_dead, it))
                 await check(it, scenario)
                 return await summary(it), it, injected.calls
         except BaseException as error:
@@ -51,7 +51,7 @@ async def live(server: Server, scenario: Scenario, number: int, when: When) -> t
             await server.drop(dsn)
 
 
-async def nobody_is_dead(it: World) -> bool:
+async def no_scheduler_is_dead(it: World) -> bool:
     return not await of_the_dead(it)
 
 

@@ -44,7 +44,7 @@ async def test_an_attempt_that_has_begun_is_known_to_run_after_a_doubt_though_it
         doubted = it.session
         await it.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name = 'aiosched news'"
+            " WHERE datname = current_database() AND application_name = 'aiosched notifications'"
         )
         await it.until(lambda: it.session is not doubted and it.session.locks.loaded.is_set(), "another session")
         (board,) = it.session.cache.boards.values()
@@ -146,7 +146,7 @@ async def test_after_a_doubt_a_look_from_before_it_says_nothing_about_who_owns_w
 
         await it.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name = 'aiosched news'"
+            " WHERE datname = current_database() AND application_name = 'aiosched notifications'"
         )
         await it.until(lambda: it.session is not doubted and it.session.locks.loaded.is_set(), "another session")
 

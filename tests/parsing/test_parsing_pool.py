@@ -28,8 +28,8 @@ def file_at(path: Path) -> DagFile:
     return DagFile(path.name, path, "digest", path.stat().st_mtime_ns)
 
 
-async def told(fifo: Path) -> str:
-    """What somebody writes into a named pipe; waits for it."""
+async def text_of(fifo: Path) -> str:
+    """What is written into a named pipe; waits for it."""
     return await asyncio.to_thread(fifo.read_text)
 
 
@@ -39,7 +39,7 @@ async def test_a_killed_supervisor_is_replaced_and_its_file_parsed_again(pool: P
     waits = f"import os\nif os.path.exists({fifo!r}):\n    open({fifo!r}, 'w').write('here')\n    while True: pass\n"
     file = file_at(write(tmp_path, "a.py", waits + dag_source("a")))
     parsing = asyncio.create_task(pool.parse(file))
-    await told(tmp_path / "fifo")  # the import runs
+    await text_of(tmp_path / "fifo")  # the import runs
 
     (tmp_path / "fifo").unlink()  # it runs through the next time
     for pid in pool.pids:
@@ -54,7 +54,7 @@ async def test_a_supervisor_that_is_killed_twice_is_an_error_of_the_file(pool: P
     parsing = asyncio.create_task(pool.parse(file_at(write(tmp_path, "a.py", waits))))
 
     for _ in range(2):
-        os.kill(int(await told(tmp_path / "fifo")), signal.SIGKILL)
+        os.kill(int(await text_of(tmp_path / "fifo")), signal.SIGKILL)
 
     error = (await parsing).error
     assert error is not None
@@ -66,7 +66,7 @@ async def test_a_child_dies_with_its_killed_supervisor(pool: ParsingPool, tmp_pa
     fifo = str(tmp_path / "fifo")
     text = f"import os\nopen({fifo!r}, 'w').write(f'{{os.getppid()}} {{os.getpid()}}')\nwhile True: pass\n"
     parsing = asyncio.create_task(pool.parse(file_at(write(tmp_path, "a.py", text))))
-    supervisor, child = map(int, (await told(tmp_path / "fifo")).split())
+    supervisor, child = map(int, (await text_of(tmp_path / "fifo")).split())
     death = os.pidfd_open(child)
 
     os.kill(supervisor, signal.SIGKILL)
@@ -81,7 +81,7 @@ async def test_closing_the_pool_ends_what_it_runs(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     text = f"import os\nopen({str(tmp_path / 'fifo')!r}, 'w').write(str(os.getpid()))\nwhile True: pass\n"
     parsing = asyncio.create_task(pool.parse(file_at(write(tmp_path, "a.py", text))))
-    death = os.pidfd_open(int(await told(tmp_path / "fifo")))
+    death = os.pidfd_open(int(await text_of(tmp_path / "fifo")))
 
     parsing.cancel()
     await asyncio.gather(parsing, return_exceptions=True)
@@ -138,7 +138,7 @@ async def test_supervisors_and_children_die_with_a_killed_scheduler(tmp_path: Pa
     main = "import asyncio; from aiosched.parsing import *; from aiosched.config import Settings; "
     main += f"asyncio.run(check_paths([{str(file)!r}], Settings()))"
     scheduler = await asyncio.create_subprocess_exec(sys.executable, "-c", main)
-    deaths = [os.pidfd_open(int(pid)) for pid in (await told(tmp_path / "fifo")).split()]
+    deaths = [os.pidfd_open(int(pid)) for pid in (await text_of(tmp_path / "fifo")).split()]
 
     scheduler.kill()
 

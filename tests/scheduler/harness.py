@@ -171,7 +171,7 @@ class Running:
             "callbacks": session.outbox.waiting and len(attempts.callbacks) < 4,
             "runs to store": cache.unstored.dirty or cache.unstored.pending.effects.finished,
             "runs to evaluate": cache.work.to_evaluate,
-            "news for a loop": any(wakeup.has_news for wakeup in session.wakeups.all),
+            "a wake-up of a loop": any(wakeup.is_set for wakeup in session.wakeups.all),
         }
         return ", ".join(what for what, is_so in busy.items() if is_so)
 
@@ -190,7 +190,7 @@ class Running:
     async def advance(self, seconds: float) -> None:
         """Move the clock and let the scheduler act on it."""
         self.clock.advance(seconds)
-        self.scheduler.look_at_clock()
+        self.scheduler.wake_loops()
         await self.settled()
 
     async def register(self, *specs: DagSpec) -> None:
@@ -236,10 +236,10 @@ class Running:
 
     async def trigger_of(self, task_id: str, run_id: str | None = None) -> Attempt:
         """The trigger that a task waits for, as soon as it is handed out."""
-        await self.until(lambda: self._aside(task_id, run_id), f"a trigger of {task_id}")
-        return self._aside(task_id, run_id)[0]
+        await self.until(lambda: self._triggers_of(task_id, run_id), f"a trigger of {task_id}")
+        return self._triggers_of(task_id, run_id)[0]
 
-    def _aside(self, task_id: str, run_id: str | None) -> list[Attempt]:
+    def _triggers_of(self, task_id: str, run_id: str | None) -> list[Attempt]:
         triggers = self.executor.triggers.values()
         return [t for t in triggers if t.task_id == task_id and run_id in (None, t.run.run_id)]
 

@@ -188,7 +188,7 @@ async def test_requested_callbacks_wait_for_their_delivery(it: Running) -> None:
     after_commit.deliver_callbacks(session, Committed(Changes(), outbox={5: partition_of("d"), 6: NOWHERE}))
 
     assert session.outbox.waiting == {5: partition_of("d")}, "whoever owns the other partition delivers the other one"
-    assert session.wakeups.callbacks.has_news
+    assert session.wakeups.callbacks.is_set
 
 
 async def test_deadlines_of_cleared_runs_are_watched(it: Running) -> None:
@@ -242,7 +242,7 @@ async def test_conditions_on_assets_are_checked_by_the_owners(it: Running) -> No
     after_commit.check_asset_conditions(session, Committed(Changes(), consumers={NOWHERE}))
 
     assert (session.cache.work.assets, spawned(session)) == ({3}, ["notification of assets"])
-    assert session.wakeups.creation.has_news
+    assert session.wakeups.creation.is_set
 
 
 async def test_a_pass_is_one_line_of_the_log(it: Running, caplog: pytest.LogCaptureFixture) -> None:
@@ -283,5 +283,5 @@ async def test_runs_that_have_ended_leave_the_memory(it: Running) -> None:
             assert ended.is_set()
             assert not session.cache.dags["d"].ending
             assert it.events[-1].kind == "run_finished"
-            assert session.wakeups.creation.has_news
+            assert session.wakeups.creation.is_set
         await asyncio.sleep(0)

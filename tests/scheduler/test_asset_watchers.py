@@ -31,7 +31,7 @@ async def watcher(it: Running) -> Attempt:
     return found
 
 
-def tell(it: Running, trigger: Attempt, payload: Any) -> None:
+def send_event(it: Running, trigger: Attempt, payload: Any) -> None:
     """The trigger of a watcher has an event, and goes on."""
     event = json.dumps(payload)
     it.executor._report(Report(key=trigger.key, outcome=Outcome.TRIGGERED, at=it.clock.now(), event=event, more=True))
@@ -56,10 +56,10 @@ async def test_each_event_of_the_trigger_is_an_event_of_the_asset_and_runs_what_
         assert trigger.watches
         assert (trigger.trigger.classpath, trigger.trigger.kwargs) == ("triggers.Door", '{"name": "front"}')
 
-        tell(it, trigger, 1)
+        send_event(it, trigger, 1)
         assert await events(it, 1) == [{"from_asset_watcher": "door", "payload": 1}]
         await it.finish("a")
-        tell(it, trigger, 2)
+        send_event(it, trigger, 2)
         assert len(await events(it, 2)) == 2
         await it.finish("a")
 
@@ -74,7 +74,7 @@ async def test_it_runs_while_an_unpaused_dag_is_scheduled_on_the_asset(dsn: str,
         await it.ask("pause", "d")
         await it.advance(11)
         await it.until(lambda: it.executor.forgotten == [first.key], "the watcher to end")
-        tell(it, first, "too late")
+        send_event(it, first, "too late")
 
         await it.ask("unpause", "d")
         await it.advance(11)
@@ -98,7 +98,7 @@ async def test_a_restart_begins_it_anew(dsn: str, clock: FakeClock) -> None:
         await watcher(it)
 
     async with running(dsn, clock) as again:
-        tell(again, await watcher(again), "hello")
+        send_event(again, await watcher(again), "hello")
         assert await events(again, 1) == [{"from_asset_watcher": "door", "payload": "hello"}]
 
 
@@ -138,7 +138,7 @@ async def test_two_schedulers_run_it_once(dsn: str, clock: FakeClock) -> None:
 
         def look() -> bool:
             for it in (first, second):
-                it.scheduler.look_at_clock()
+                it.scheduler.wake_loops()
             return shared()
 
         await first.until(look, "every watcher to run in one place")

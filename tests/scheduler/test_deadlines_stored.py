@@ -159,7 +159,7 @@ async def test_a_deadline_is_missed_by_a_run_that_succeeds_too_late_and_is_not_s
                 clock.advance(61)
                 it.executor.succeed(await it.attempt("a"))
                 await it.until(lambda: not it.session.cache.boards, "the run to end")
-                it.scheduler.look_at_clock()
+                it.scheduler.wake_loops()
             await it.until(lambda: it.session.outbox.deadlines.earliest is None, "the deadline to pass")
         await it.settled()
 

@@ -222,7 +222,7 @@ async def test_no_run_is_created_twice_and_no_task_started_twice_by_two_live_sch
             for hour in range(10):
                 clock.advance(3600)
                 for it in (first, second):
-                    it.scheduler.look_at_clock()
+                    it.scheduler.wake_loops()
                 if hour == 5:
                     await balanced(first, second)
             await first.settled()

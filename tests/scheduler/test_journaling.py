@@ -164,7 +164,7 @@ async def cut(db: Database, who: str) -> int:
     return len(rows)
 
 
-@pytest.mark.parametrize("who", ["aiosched journal", "aiosched news", "aiosched"])
+@pytest.mark.parametrize("who", ["aiosched journal", "aiosched notifications", "aiosched"])
 async def test_a_connection_that_is_cut_at_rest_is_made_again(dsn: str, clock: FakeClock, who: str) -> None:
     async with running(dsn, clock, chain("d", 3)) as it:
         await it.trigger("d", "r")
@@ -217,7 +217,7 @@ async def test_the_lease_survives_a_cut_connection(dsn: str, clock: FakeClock) -
 # -- fenced out -------------------------------------------------------------------------------
 
 
-async def bury(db: Database, incarnation: int) -> None:
+async def take_over_from(db: Database, incarnation: int) -> None:
     """Take a scheduler over as a peer would that believes it to be dead."""
     async with db.transaction() as conn:
         expire = "UPDATE scheduler SET lease_expires_at = now() - interval '1 second' WHERE incarnation = $1"
@@ -229,7 +229,7 @@ async def test_a_scheduler_that_was_taken_over_stores_nothing_more_and_begins_an
     async with running(dsn, clock, chain("d", 2)) as it:
         await it.trigger("d", "r")
         old, attempt = it.incarnation, await it.attempt("t0")
-        await bury(it.db, old)
+        await take_over_from(it.db, old)
 
         it.executor.succeed(attempt)  # nobody may store this
         await it.until(lambda: it.scheduler._session and it.incarnation != old, "a new incarnation")
@@ -247,7 +247,7 @@ async def test_a_scheduler_that_was_taken_over_ends_its_attempts(dsn: str, clock
     async with running(dsn, clock, dag("d", task("a", retries=0))) as it:
         await it.trigger("d", "r")
         old, attempt = it.incarnation, await it.attempt("a")
-        await bury(it.db, old)
+        await take_over_from(it.db, old)
 
         await it.until(lambda: attempt.key in it.executor.cancelled, "the end of the attempt")
         await it.until(lambda: it.incarnation != old, "a new incarnation")
@@ -264,7 +264,7 @@ async def test_a_late_report_of_an_abandoned_attempt_is_dropped(dsn: str, clock:
     async with running(dsn, clock, dag("d"), executor=Slow(clock)) as it:
         await it.trigger("d", "r")
         old, attempt = it.incarnation, await it.attempt("a")
-        await bury(it.db, old)
+        await take_over_from(it.db, old)
         await it.until(lambda: it.incarnation != old, "a new incarnation")
         it.executor.report(attempt, Outcome.FAILED, reason="was stopped on request")
         await it.settled()

@@ -386,7 +386,7 @@ async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_o
         it.executor.on_submit = handed_out
         await it.trigger("d", "r")
         clock.advance(61)
-        it.scheduler.look_at_clock()
+        it.scheduler.wake_loops()
 
         await it.callback()
         await leaving[0]

@@ -72,7 +72,7 @@ async def test_a_restart_after_any_step(dsn: str, clock: FakeClock, steps: int) 
     async with running(dsn, clock, SPEC) as it:
         await it.trigger("d", "r")
         clock.advance(1)
-        it.scheduler.look_at_clock()
+        it.scheduler.wake_loops()
         await play(it, ran, steps=steps)
 
     async with running(dsn, clock) as again:
@@ -89,7 +89,7 @@ async def test_a_connection_that_breaks_around_any_commit(
     async with running(dsn, clock, SPEC) as it:
         await it.trigger("d", "r")
         clock.advance(1)
-        it.scheduler.look_at_clock()
+        it.scheduler.wake_loops()
         _break_at(monkeypatch, moment, number)
         await play(it, ran)
 

@@ -40,7 +40,7 @@ async def misses(it: Running) -> list[tuple[str, str, float]]:
     return [(row[0], row[1], (row[2] - NEW_YEAR) / timedelta(hours=1)) for row in rows]
 
 
-def told(it: Running) -> list[Attempt]:
+def sla_callbacks(it: Running) -> list[Attempt]:
     return [one for one in it.executor.without_slot if one.callback is not None and one.callback.kind == "sla_miss"]
 
 
@@ -117,7 +117,7 @@ async def test_a_success_that_is_stored_and_forgotten_while_the_rows_are_read_co
             it.executor.succeed(late)
             await it.until(lambda: held.ending, "the success")
             clock.advance(601)
-            it.scheduler.look_at_clock()
+            it.scheduler.wake_loops()
             await read.wait()
         await it.settled()
 
@@ -135,7 +135,7 @@ async def test_dates_go_on_being_missed_and_each_is_told_of_once(dsn: str, clock
             await it.settled()
 
         assert await misses(it) == [("d", "a", 2), ("d", "a", 3), ("d", "a", 4)]
-        assert len(told(it)) == 3
+        assert len(sla_callbacks(it)) == 3
 
 
 async def test_runs_and_tasks_go_on_as_if_nothing_were_late(dsn: str, clock: FakeClock) -> None:
@@ -172,7 +172,7 @@ async def test_nothing_is_late_before_the_task_was_done_for_the_first_time(dsn: 
         await it.advance(HOUR)
 
         assert [late for *_, late in await misses(it)] == [2, 3, 4, 5]
-        assert len(told(it)) == 1  # all of them together
+        assert len(sla_callbacks(it)) == 1  # all of them together
 
 
 @pytest.mark.parametrize(
@@ -215,13 +215,13 @@ async def test_a_miss_that_nobody_is_told_of_is_recorded_and_told_of_when_there_
     async with running(dsn, clock, hourly(tells_missed_slas=False)) as it:
         await first_hour_done(it)
         await it.advance(2 * HOUR)
-        assert (await misses(it), told(it)) == ([("d", "a", 2)], [])
+        assert (await misses(it), sla_callbacks(it)) == ([("d", "a", 2)], [])
 
         await it.register(hourly())
-        assert told(it) == []  # with the next one
+        assert sla_callbacks(it) == []  # with the next one
         await it.advance(HOUR)
 
-        (attempt,) = told(it)
+        (attempt,) = sla_callbacks(it)
         assert attempt.callback is not None
         ids = {row["callback_id"] for row in await it.fetch("SELECT callback_id FROM sla_miss")}
         assert ids == {attempt.callback.id}
@@ -247,12 +247,12 @@ async def test_a_restart_neither_loses_nor_doubles_a_miss(dsn: str, clock: FakeC
         await first_hour_done(it)
         await it.advance(2 * HOUR)
         assert await misses(it) == [("d", "a", 2)]
-        delivered = told(it)[0].callback
+        delivered = sla_callbacks(it)[0].callback
     clock.advance(HOUR)  # the date of 03:00 is missed while nobody looks
 
     async with running(dsn, clock) as it:
         assert await misses(it) == [("d", "a", 2), ("d", "a", 3)]
-        again, new = sorted(one.callback.id for one in told(it) if one.callback)
+        again, new = sorted(one.callback.id for one in sla_callbacks(it) if one.callback)
         assert delivered is not None
         assert again == delivered.id
         rows = await it.fetch("SELECT callback_id FROM sla_miss ORDER BY logical_date")
@@ -269,12 +269,12 @@ async def test_two_schedulers_record_each_miss_once(dsn: str, clock: FakeClock) 
             await other.settled()
             clock.advance(2 * HOUR)
             for it in (one, other):
-                it.scheduler.look_at_clock()
+                it.scheduler.wake_loops()
             for it in (one, other):
                 await it.settled()
 
             assert await misses(one) == [(f"d{number}", "a", 2) for number in range(8)]
-            assert sorted(a.run.dag_id for it in (one, other) for a in told(it)) == [f"d{n}" for n in range(8)]
+            assert sorted(a.run.dag_id for it in (one, other) for a in sla_callbacks(it)) == [f"d{n}" for n in range(8)]
 
 
 async def test_a_success_far_back_is_found(dsn: str, clock: FakeClock, db: Database) -> None:

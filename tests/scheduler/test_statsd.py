@@ -160,11 +160,11 @@ async def test_an_unknown_host_does_not_stop_it(
     told = asyncio.Event()
     report = statsd._Errors.report
 
-    def heard(self: statsd._Errors, error: Exception) -> None:
+    def received(self: statsd._Errors, error: Exception) -> None:
         report(self, error)
         told.set()
 
-    monkeypatch.setattr(statsd._Errors, "report", heard)
+    monkeypatch.setattr(statsd._Errors, "report", received)
 
     sending = asyncio.create_task(emit(settings, dict, lambda: db))
     await told.wait()

@@ -127,7 +127,7 @@ async def test_what_runs_when_everything_is_read_again_is_not_lost(dsn: str, clo
         await it.register(dag("d", task("c")))
         await spoil(it.db)
         await it.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'aiosched news'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'aiosched notifications'"
             " AND datname = current_database()"
         )
         await it.until(lambda: it.scheduler.metrics.recoveries == 1, "everything to be read again")

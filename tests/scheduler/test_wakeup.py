@@ -15,7 +15,7 @@ async def test_the_end_of_a_rest_wakes_a_loop_and_is_no_news() -> None:
     await wakeup.rest(0)
 
     assert wakeup.awake.is_set()
-    assert not wakeup.has_news
+    assert not wakeup.is_set
 
 
 async def test_news_that_arrives_during_a_pass_causes_another_one() -> None:

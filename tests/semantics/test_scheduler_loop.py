@@ -177,7 +177,10 @@ async def runs_of_paused_dags(world: World) -> datetime | None:
     ids=lambda after: after.__name__,
 )
 async def test_what_a_timer_looks_for_happens_at_its_instant(after: After) -> None:
-    """A minute after START each, in place of up to five minutes later. Stuck in queue: scheduler/test_beginnings.py."""
+    """A minute after START each, in place of up to five minutes later.
+
+    Stuck in queue: scheduler/test_attempts_not_started.py.
+    """
     async with World(now=START) as world:
         found = await after(world)
         assert found is not None

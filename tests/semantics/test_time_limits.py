@@ -53,12 +53,12 @@ def backfilled(world: World) -> None:
     world.backfill("d", START - 2 * DAY, START - 2 * DAY)
 
 
-def told(world: World) -> None:
+def emit_asset(world: World) -> None:
     world.add(dag(schedule=Asset("x"), dagrun_timeout=TIMEOUT.total_seconds()))
     world.emit("x")
 
 
-@pytest.mark.parametrize("begin", [triggered, scheduled, backfilled, told])
+@pytest.mark.parametrize("begin", [triggered, scheduled, backfilled, emit_asset])
 async def test_a_run_of_any_type_fails_strictly_after_its_timeout(begin: Any) -> None:
     async with stuck(dag(dagrun_timeout=TIMEOUT.total_seconds())) as world:
         begin(world)

@@ -22,7 +22,6 @@ from tests.simulation.checker_waits import Waits
 from tests.simulation.history import (
     Attempt,
     Began,
-    Buried,
     CallbackRan,
     Commit,
     Ended,
@@ -32,6 +31,7 @@ from tests.simulation.history import (
     History,
     Row,
     RowChange,
+    SchedulerRemoved,
 )
 from tests.simulation.store import EPOCH
 from tests.simulation.workload import FAULTS_END, Plan, rows_of
@@ -65,7 +65,7 @@ class Checker:
     working: dict[Instance, list[Began]] = field(default_factory=lambda: defaultdict(list))
     again: set[Attempt] = field(default_factory=set)  # attempts that asked to be called again
     succeeded: dict[Instance, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
-    buried: dict[int, Buried] = field(default_factory=dict)
+    removed: dict[int, SchedulerRemoved] = field(default_factory=dict)
     callbacks: Counter[tuple[Any, ...]] = field(default_factory=Counter)
     ran: Counter[int] = field(default_factory=Counter)
     reopened: Counter[Instance] = field(default_factory=Counter)
@@ -101,8 +101,8 @@ class Checker:
                     self._ended(event)
                 case CallbackRan():
                     self.ran[event.number] += 1
-                case Buried():
-                    self.buried[event.incarnation] = event
+                case SchedulerRemoved():
+                    self.removed[event.incarnation] = event
                 case Fault(what="kill"):
                     self.waits.killed(event.node)
                     for working in self.working.values():
@@ -157,7 +157,7 @@ class Checker:
                     self.callbacks[new["kind"], new["run_id"], new["task_id"], new["map_index"], new["try_number"]] += 1
                 case "partition_lease":
                     self._lease(change, living)
-        self._somebodys(commit)
+        self._check_owners(commit)
         if any(change.table in ("task_instance", "dag_run", "pool") for change in commit.changes):
             self._limits()
 
@@ -185,7 +185,7 @@ class Checker:
         if new is not None and new not in living:
             self.say("lease", f"partition {change.key} went to {new}, who is not there")
 
-    def _somebodys(self, commit: Commit) -> None:
+    def _check_owners(self, commit: Commit) -> None:
         """A partition that was given away, or belonged to a dead scheduler, has an owner again soon."""
         late = []
         for change in commit.changes:
@@ -322,15 +322,15 @@ class Checker:
     def _handed(self, event: Handed) -> None:
         key, instance = event.attempt, event.attempt[:3]
         row = self.rows["task_instance"].get(instance)
-        buried = self.buried.get(event.incarnation)
-        if buried is not None and not buried.gone:
+        removed = self.removed.get(event.incarnation)
+        if removed is not None and not removed.gone:
             self.say(
                 "trust", f"{key} was handed out by {event.incarnation}, whose lease had run out and was taken over"
             )
         as_stored = row is not None and (row["state"], row["try_number"], row["queued_by"]) == (
             "queued", key[3], event.incarnation,
         )  # fmt: skip
-        if not as_stored and buried is None:
+        if not as_stored and removed is None:
             self.say("commit first", f"{key} was handed out by {event.incarnation}, the row says {_brief(row)}")
         if key in self.handed and key not in self.again:
             self.say(
@@ -343,7 +343,7 @@ class Checker:
         instance = event.attempt[:3]
         for other in self.working[instance]:
             incarnation = self.handed[other.attempt].incarnation
-            if incarnation not in self.buried and incarnation in self.rows["scheduler"]:
+            if incarnation not in self.removed and incarnation in self.rows["scheduler"]:
                 self.say(
                     "overlap", f"{event.attempt} began on machine {event.node}, {other.attempt} runs on {other.node}"
                 )

@@ -81,7 +81,7 @@ class Fault(NamedTuple):
     what: str
 
 
-class Buried(NamedTuple):
+class SchedulerRemoved(NamedTuple):
     """A scheduler was declared dead by a peer, because its process was `gone` or its lease had run out."""
 
     at: float
@@ -89,7 +89,7 @@ class Buried(NamedTuple):
     gone: bool
 
 
-Event = Commit | Handed | Began | Ended | Fired | CallbackRan | Fault | Buried
+Event = Commit | Handed | Began | Ended | Fired | CallbackRan | Fault | SchedulerRemoved
 
 
 @dataclass

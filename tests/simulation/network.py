@@ -78,7 +78,7 @@ class Network:
         await asyncio.sleep(self.weather.delay(backend.node))
         connection = next((c for c in self.connections.get(backend.node, ()) if c.backend is backend), None)
         if connection is not None and not connection.lost:
-            connection.hear(channel, payload)
+            connection.notify(channel, payload)
 
     def disconnect(self, node: int) -> None:
         """Every connection of a node breaks."""
@@ -189,7 +189,7 @@ class ModelledConnection:
         self.backend.listens[channel] = callback
         await asyncio.sleep(self.network.weather.delay(self.node))
 
-    def hear(self, channel: str, payload: str) -> None:
+    def notify(self, channel: str, payload: str) -> None:
         for listened, callback in self._listeners:
             if listened == channel:
                 self._at_home(callback, self, self.backend.pid, channel, payload)

@@ -57,7 +57,7 @@ class Outsider:
         await self.conn.close()
 
 
-async def _bury(o: Outsider) -> None:
+async def _take_over_a_scheduler(o: Outsider) -> None:
     await ownership.take_over(o.conn, o.choose("scheduler")[0], process_gone=o.random.random() < 0.5)
 
 
@@ -154,7 +154,7 @@ async def _move_a_pool(o: Outsider) -> None:
     await journal.write(o.conn, o.choose("scheduler")[0], [], [], {"default_pool": delta})
 
 
-async def _write_in_the_name_of_nobody(o: Outsider) -> None:
+async def _write_without_an_incarnation(o: Outsider) -> None:
     await journal.write(o.conn, 10_000, [], [], {POOL: -1})
 
 
@@ -181,9 +181,9 @@ async def _fail_a_callback(o: Outsider) -> None:
 
 
 _ACTS: tuple[Callable[[Outsider], Awaitable[None]], ...] = (
-    _bury, _end_a_queued_run, _look_for_a_run, _look_for_an_attempt, _measure, _insert_a_run, _copy_what_is_there,
-    _report, _forget_a_report, _keep_a_pool, _move_a_pool, _write_in_the_name_of_nobody, _fail_an_instance, _fail_a_run,
-    _fail_a_callback, _look_back, _forget_a_deferral, _cancel_a_backfill,
+    _take_over_a_scheduler, _end_a_queued_run, _look_for_a_run, _look_for_an_attempt, _measure, _insert_a_run,
+    _copy_what_is_there, _report, _forget_a_report, _keep_a_pool, _move_a_pool, _write_without_an_incarnation,
+    _fail_an_instance, _fail_a_run, _fail_a_callback, _look_back, _forget_a_deferral, _cancel_a_backfill,
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import inbox
 from tests.simulation.fleet import Machine, VirtualClock, VirtualExecutor, make_scheduler, virtual_time
-from tests.simulation.history import Buried, Commit, Fault, History, RowChange
+from tests.simulation.history import Commit, Fault, History, RowChange, SchedulerRemoved
 from tests.simulation.loop import WORLD, NothingHappens, VirtualLoop, run
 from tests.simulation.network import ModelledConnection, Network
 from tests.simulation.people import EVERY, Caretaker
@@ -95,7 +95,7 @@ class Simulation:
         owner = next((m for m in self.machines if m.number == node), None)
         if owner is None or owner.incarnation != incarnation:
             gone = incarnation not in self.store.advisory
-            self.history.events.append(Buried(self.loop.time(), incarnation, gone))
+            self.history.events.append(SchedulerRemoved(self.loop.time(), incarnation, gone))
             self.history.seen["take-overs"] += 1
 
     def _cut(self, node: int, when: str, text: str) -> None:

@@ -230,9 +230,9 @@ class Store:
                 for _, granted in [entry for entry in queue if entry[0] is backend]:
                     _refuse(granted)
             return
-        self._bury(backend)
+        self._close_backend(backend)
 
-    def _bury(self, backend: Backend) -> None:
+    def _close_backend(self, backend: Backend) -> None:
         if not backend.alive:
             return
         backend.alive = False
@@ -259,7 +259,7 @@ class Store:
         self.on_traffic(Answered(backend.pid, said))
         backend.busy = False
         if backend.ending:
-            self._bury(backend)
+            self._close_backend(backend)
         elif backend.transaction is not None:
             backend.idle = self.loop.call_later(IDLE_SECONDS, self.end, backend)
 

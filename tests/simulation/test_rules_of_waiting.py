@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulation.checker import violations
 from tests.simulation.checker_pasts import OVERTAKEN
-from tests.simulation.history import Began, Buried, Commit, Event, Fired, Handed, History, RowChange
+from tests.simulation.history import Began, Commit, Event, Fired, Handed, History, RowChange, SchedulerRemoved
 from tests.simulation.shapes import looks_back
 from tests.simulation.spoiled import objections, played, without
 from tests.simulation.workload import Plan
@@ -210,7 +210,7 @@ def _handed_out_by_the_dead(events: list[Event]) -> list[Event]:
     place = _place(events, _is_trigger)
     handed = events[place]
     assert isinstance(handed, Handed)
-    return [*events[:place], Buried(handed.at, handed.incarnation, gone=False), *events[place:]]
+    return [*events[:place], SchedulerRemoved(handed.at, handed.incarnation, gone=False), *events[place:]]
 
 
 def _begins_anew(events: list[Event]) -> list[Event]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.checker import violations
-from tests.simulation.history import Buried
+from tests.simulation.history import SchedulerRemoved
 from tests.simulation.minimums import CHUNK, too_little
 from tests.simulation.simulate import simulate
 from tests.simulation.store import IDLE_SECONDS
@@ -66,7 +66,7 @@ def test_a_machine_that_stops_at_any_instant_is_taken_over_within_its_lease_and_
 
     history = simulate(2, plan)
 
-    buried = [event.at - at for event in history.events if isinstance(event, Buried)]
-    assert buried
-    assert buried[0] < max(plan.lease, IDLE_SECONDS) + 3.0  # the database ends a transaction that is left open
+    removed = [event.at - at for event in history.events if isinstance(event, SchedulerRemoved)]
+    assert removed
+    assert removed[0] < max(plan.lease, IDLE_SECONDS) + 3.0  # the database ends a transaction that is left open
     assert violations(plan, history) == []

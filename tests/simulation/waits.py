@@ -103,7 +103,7 @@ class VirtualTriggers:
     def start(self, attempt: Attempt, incarnation: int) -> None:
         """Let a trigger wait; one that waits under the same key already is dropped, as real executors do."""
         if self._stopping:
-            asyncio.get_running_loop().call_soon(self._tell, attempt.key, Outcome.LOST)
+            asyncio.get_running_loop().call_soon(self._send, attempt.key, Outcome.LOST)
             return
         assert attempt.trigger is not None
         self._stop(attempt.key)
@@ -120,13 +120,13 @@ class VirtualTriggers:
         outcome = Outcome.LOST if event is None else Outcome.TRIGGERED
         del self._waiting[which[0]]
         self._note(which, outcome.value, event)
-        self._tell(which[0], outcome, event)
+        self._send(which[0], outcome, event)
 
     def _note(self, which: tuple[AttemptKey, int], outcome: str, event: str | None = None) -> None:
         at, (key, place) = self._triggers.now(), which
         self._triggers.history.events.append(Fired(at, self._node, _plain(key), place, outcome, event))
 
-    def _tell(self, key: AttemptKey, outcome: Outcome, event: str | None = None) -> None:
+    def _send(self, key: AttemptKey, outcome: Outcome, event: str | None = None) -> None:
         self._report(Report(key=key, outcome=outcome, at=self._clock(), event=event))
 
     def _stop(self, key: AttemptKey) -> bool:
@@ -145,11 +145,11 @@ class VirtualTriggers:
     def cancel(self, key: AttemptKey) -> None:
         """Their task does not wait any more."""
         if self._stop(key):
-            self._tell(key, Outcome.FAILED)
+            self._send(key, Outcome.FAILED)
 
     def stop(self) -> None:
         """The machine ends in good order."""
         self._stopping = True
         for key in list(self._waiting):
             if self._stop(key):
-                self._tell(key, Outcome.LOST)
+                self._send(key, Outcome.LOST)

@@ -14,7 +14,7 @@ from aiosched.db.people import accounts
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.auth.passwords import hash_password
-from aiosched.web.requests import request_client as gateway_module
+from aiosched.web.requests import request_client as request_client_module
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import uvicorn_server as server
 from tests.cli.records import add_dag
@@ -74,7 +74,7 @@ async def test_a_name_adds_no_header(db: Database, api: httpx2.AsyncClient, path
 async def test_a_request_that_waits_is_found_by_its_number_alone(
     db: Database, app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_module, "ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(request_client_module, "ANSWER_SECONDS", 0.01)
     await add_dag(db, "a:b+c~d")
     transport = httpx2.ASGITransport(app=app, root_path="/flows")
 

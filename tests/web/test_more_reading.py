@@ -264,9 +264,9 @@ def figures(commits: int, lag: list[int]) -> dict[str, Any]:
     }
 
 
-def row(told: dict[str, Any] | None) -> SchedulerRow:
+def row(figures: dict[str, Any] | None) -> SchedulerRow:
     since = NOON - timedelta(seconds=100)
-    return SchedulerRow(1, "one", "h", 1, "1", "local", 8, False, True, 0.0, 64, since, told)
+    return SchedulerRow(1, "one", "h", 1, "1", "local", 8, False, True, 0.0, 64, since, figures)
 
 
 def test_figures_become_rates_since_the_start_and_then_since_the_last_look() -> None:

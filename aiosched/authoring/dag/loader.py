@@ -51,14 +51,14 @@ class _Loader(Protocol):
 
 
 def load_file(
-    path: Path, *, root: Path, member: str | None = None, told: Callable[[str], object] = lambda _: None
+    path: Path, *, root: Path, member: str | None = None, on_digest: Callable[[str], object] = lambda _: None
 ) -> LoadedFile:
     """Import the DAG file `path` below the DAGs folder `root`; its DAGs and warnings.
 
     From a zip archive all modules at its root that may define DAGs are imported, or only `member`. Each module is
     imported again under its own name; `root` and the archive stay on `sys.path`. Exceptions of the file are not
-    caught; raises DagError when two of its DAGs have the same id. `told` is called with the content hash before the
-    import. Warnings are collected only in the main thread, because that affects the whole process.
+    caught; raises DagError when two of its DAGs have the same id. `on_digest` is called with the content hash
+    before the import. Warnings are collected only in the main thread, because that affects the whole process.
     """
     _make_importable(root)
     finder.watch(root)
@@ -68,10 +68,10 @@ def load_file(
         with _warnings() as caught:
             if zipfile.is_zipfile(path):
                 _make_importable(path)
-                digest, modules = _load_archive(path, member, told)
+                digest, modules = _load_archive(path, member, on_digest)
             else:
                 linecache.checkcache(str(path))
-                loader = _FreshSource(module_name(path), str(path), told)
+                loader = _FreshSource(module_name(path), str(path), on_digest)
                 modules = [_execute(module_name(path), path, loader)]
                 digest = loader.digest
             dags = _collect(modules)
@@ -109,9 +109,9 @@ def _warnings() -> Iterator[list[warnings.WarningMessage]]:
 class _FreshSource(SourceFileLoader):
     """Compiles the current content of the file, without cached bytecode."""
 
-    def __init__(self, name: str, path: str, told: Callable[[str], object]) -> None:
+    def __init__(self, name: str, path: str, on_digest: Callable[[str], object]) -> None:
         super().__init__(name, path)
-        self._on_digest = told
+        self._on_digest = on_digest
         self.digest = ""
 
     def get_code(self, fullname: str) -> CodeType:
@@ -144,12 +144,12 @@ class _Module:
     opened: list[DAG]  # by `with DAG(...)` or a call of a @dag function
 
 
-def _load_archive(path: Path, member: str | None, told: Callable[[str], object]) -> tuple[str, list[_Module]]:
+def _load_archive(path: Path, member: str | None, on_digest: Callable[[str], object]) -> tuple[str, list[_Module]]:
     """The content hash of the archive, and its modules: `member`, or all that may define DAGs."""
     zipimport.zipimporter(str(path)).invalidate_caches()
     content, _ = read_whole(path)
     digest = digest_of(content)
-    told(digest)
+    on_digest(digest)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         at_root = [name for name in archive.namelist() if "/" not in name and name.endswith(".py")]
         names = [member] if member else at_root

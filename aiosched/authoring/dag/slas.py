@@ -1,9 +1,9 @@
 """Notifications of missed SLAs: `sla` and `email` of a task, `sla_miss_callback` of a DAG, as in Airflow 1.10.
 
-    DAG("sales", schedule="@hourly", sla_miss_callback=page_somebody, …)
+    DAG("sales", schedule="@hourly", sla_miss_callback=send_page, …)
     load = BashOperator(task_id="load", sla=timedelta(minutes=30), email="ops@example.com", …)
 
-`page_somebody(dag, task_list, blocking_task_list, slas, blocking_tis)` is called in a worker, once for all
+`send_page(dag, task_list, blocking_task_list, slas, blocking_tis)` is called in a worker, once for all
 new misses of the DAG, and at least once for each miss. The two lists are texts with a line for each task; `slas` and
 `blocking_tis` have the same facts as objects. A notifier has the same names in its context. The addresses of the tasks
 get a mail through the connection `smtp_default`. When an SLA is missed: core/creation/slas.py.

@@ -106,5 +106,5 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageProblem(f"{question} Add --yes, nobody can be asked here.")
+        raise UsageProblem(f"{question} Add --yes: there is no terminal to confirm it on.")
     typer.confirm(question, abort=True, err=True)

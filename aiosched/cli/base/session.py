@@ -93,10 +93,10 @@ def _as_our_errors(dsn: str) -> Iterator[None]:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError) as error:
         cause = getattr(error.orig, "__cause__", None) if isinstance(error, DBAPIError) else error
-        told = explain(cause, dsn) if cause is not None else None
-        if told is None:
+        explained = explain(cause, dsn) if cause is not None else None
+        if explained is None:
             raise
-        raise told from error
+        raise explained from error
 
 
 async def ask(
@@ -109,7 +109,7 @@ async def ask(
     """
     from aiosched.db.statements.inbox import ask_owner
 
-    patience = (ANSWER_SECONDS if timeout is None else timeout) if await somebody_is_alive(db) else 0.0
+    patience = (ANSWER_SECONDS if timeout is None else timeout) if await any_scheduler_alive(db) else 0.0
     answer = await ask_owner(db, request, dag_id, requested_by=requester(), timeout=patience, reason=reason)
     return answer.result
 
@@ -123,7 +123,7 @@ async def preview(db: Database, request: TaskChange | BackfillCreate, dag_id: st
     return await preview(db, dag_id, request, now=SystemClock().now(), max_backfill_runs=most)
 
 
-async def somebody_is_alive(db: Database) -> bool:
+async def any_scheduler_alive(db: Database) -> bool:
     """Whether a scheduler is alive and can apply requests."""
     from aiosched.db.queries.status import list_schedulers
 

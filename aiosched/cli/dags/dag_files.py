@@ -202,7 +202,7 @@ def next_(
     }
     condition = condition_of(spec.timetable)
     if condition is not None:
-        talk(f"{dag_id} {'also ' if coming else ''}runs when there is news of {condition}")
+        talk(f"{dag_id} {'also ' if coming else ''}runs after new events of {condition}")
     show_list(coming, columns, output, empty=f"DAG {dag_id!r} has no scheduled run to come")
 
 

@@ -105,7 +105,9 @@ async def _schedulers(db: Database) -> Finding:
         fix = "its log names the line that blocks it; restart it if it does not recover"
         return Finding("schedulers", "error", f"the event loop of {', '.join(stalled)} is blocked", fix)
     if dead := [row.name for row in rows if not row.alive]:
-        return Finding("schedulers", "error", f"no life sign of {', '.join(dead)}", "the others take over; look there")
+        return Finding(
+            "schedulers", "error", f"no heartbeat from {', '.join(dead)}", "the others take over; look there"
+        )
     oldest = max(row.lease_age for row in alive)
     return Finding("schedulers", "ok", f"{len(alive)} alive, the oldest lease {oldest:.1f} s old")
 

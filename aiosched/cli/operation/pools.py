@@ -94,7 +94,7 @@ def _summary(change: PoolChange) -> str:
         return f"created pool {after.name} with {_slots(after.slots)} slots"
     if not change.changed:
         return f"pool {after.name} is so already: {_slots(after.slots)} slots"
-    told = [
+    changes = [
         f"{title} {before or 'none'} -> {now or 'none'}"
         for title, before, now in (
             ("slots", _slots(change.before.slots), _slots(after.slots)),
@@ -103,7 +103,7 @@ def _summary(change: PoolChange) -> str:
         )
         if before != now
     ]
-    return f"changed pool {after.name}: {', '.join(told)}"
+    return f"changed pool {after.name}: {', '.join(changes)}"
 
 
 def _slots(number: int) -> str:

@@ -91,7 +91,7 @@ async def _count_down(scheduler: Stoppable, grace: float) -> None:
     """Show what still runs: one updated line on a terminal, elsewhere a line for each change."""
     terminal = sys.stderr.isatty()
     ends = time.monotonic() + grace
-    told: frozenset[tuple[str, str, str]] | None = None
+    shown: frozenset[tuple[str, str, str]] | None = None
     try:
         while left := scheduler.running_attempts():
             names = frozenset(attempt[:3] for attempt in left)
@@ -100,12 +100,12 @@ async def _count_down(scheduler: Stoppable, grace: float) -> None:
             if terminal:
                 sys.stderr.write(f"\r\x1b[K{line}")
                 sys.stderr.flush()
-            elif names != told:
+            elif names != shown:
                 talk(line)
-            told = names
+            shown = names
             await asyncio.sleep(_TICK)
     finally:
-        if terminal and told is not None:
+        if terminal and shown is not None:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 

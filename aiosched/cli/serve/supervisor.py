@@ -1,6 +1,6 @@
 """What a supervisor (systemd, compose) needs of `serve`: signs of life, and an end when there are none any more.
 
-With `NOTIFY_SOCKET` in the environment systemd is told when the service is ready and, as long as the event loop
+With `NOTIFY_SOCKET` in the environment systemd is notified when the service is ready and, as long as the event loop
 responds, twice in each `WATCHDOG_USEC`. Source: sd_notify(3).
 """
 
@@ -49,7 +49,7 @@ def _notify(environ: Mapping[str, str], message: str) -> None:
             sock.connect("\0" + address[1:] if address.startswith("@") else address)
             sock.sendall(message.encode())
     except OSError as error:
-        logger.warning("systemd cannot be told %s: %s", message, error)
+        logger.warning("systemd cannot be notified of %s: %s", message, error)
 
 
 def end_process(where: str) -> None:

@@ -46,7 +46,7 @@ class Awaited:
     still: frozenset[int | None] = frozenset()
 
 
-NOBODY: Final = Awaited()
+NONE_AWAITED: Final = Awaited()
 
 
 def find_awaited(running: Mapping[int, Standing], before: Mapping[int, int | None]) -> Awaited:
@@ -71,7 +71,7 @@ def find_awaited(running: Mapping[int, Standing], before: Mapping[int, int | Non
             at = before[at]
         by.update(reversed(met))
     if not by:
-        return NOBODY
+        return NONE_AWAITED
     first = frozenset(run for run in by if (earlier := before[run]) not in running and earlier not in before)
     at_work = {one.group for one in running.values() if not one.stands_still}
     return Awaited(by, first, frozenset({one.group for one in running.values()} - at_work))

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from aiosched.core.creation.awaited import NOBODY, Awaited
+from aiosched.core.creation.awaited import NONE_AWAITED, Awaited
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables import (
     DataInterval,
@@ -280,7 +280,7 @@ def runs_to_start(
     blocked: str | None = None,
     paused_backfills: Iterable[int] = (),
     backfill_order: Mapping[int, int] = _NOTHING,
-    awaited: Awaited = NOBODY,
+    awaited: Awaited = NONE_AWAITED,
 ) -> StartDecision[R]:
     """Which queued runs of one DAG start now.
 

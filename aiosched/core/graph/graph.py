@@ -33,7 +33,7 @@ class Graph:
     teardown_scopes                  per teardown, the tasks between its setups and it (8.4)
     mappings                         of the mapped tasks (26); None for a DAG without any
     lookback                         of tasks that depend on the previous run (6); None for a DAG without any
-    followers                        task -> tasks that depend on it without being direct downstreams: after a
+    indirect_dependents              task -> tasks that depend on it without being direct downstreams: after a
                                      setup, after a scope, mapped over it
     members, group_roots             group id -> all its tasks; those without an upstream in the group
 
@@ -68,7 +68,7 @@ class Graph:
         self.indirect_setups, self.teardown_scopes = self._compile_setups()
         self.mappings: Mappings | None = compile_mappings(spec, self.index)
         self.lookback: Lookback | None = compile_lookback(spec.tasks, self.downstream)
-        self.followers = self._compile_followers()
+        self.indirect_dependents = self._compile_indirect_dependents()
         self.members = _group_members(spec)
         self.group_roots = {
             group_id: tuple(index for index in inside if set(inside).isdisjoint(self.upstream[index]))
@@ -120,14 +120,14 @@ class Graph:
             scopes[teardown] = tuple(sorted(opened & self.ancestors(teardown)))
         return tuple(tuple(sorted(found)) for found in indirect) or none, tuple(scopes)
 
-    def _compile_followers(self) -> dict[int, list[int]]:
-        followers: dict[int, list[int]] = {}
+    def _compile_indirect_dependents(self) -> dict[int, list[int]]:
+        indirect_dependents: dict[int, list[int]] = {}
         producers = () if self.mappings is None else self.mappings.producers
-        for looked_at in (self.indirect_setups, self.teardown_scopes, producers):
-            for task, found in enumerate(looked_at):
+        for relations in (self.indirect_setups, self.teardown_scopes, producers):
+            for task, found in enumerate(relations):
                 for other in found:
-                    followers.setdefault(other, []).append(task)
-        return followers
+                    indirect_dependents.setdefault(other, []).append(task)
+        return indirect_dependents
 
 
 def _index(task_ids: Sequence[str]) -> dict[str, int]:

@@ -91,14 +91,14 @@ class UpstreamCounts:
     """
 
     __slots__ = (
-        "_aligned", "_counts", "_done", "_followers", "_graph", "_loose", "_of_task", "_own", "_setups", "_sizes",
-        "alive", "open", "totals", "unfinished",
+        "_aligned", "_counts", "_done", "_graph", "_indirect_dependents", "_loose", "_of_task", "_own", "_setups",
+        "_sizes", "alive", "open", "totals", "unfinished",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, instances: Iterable[Instance]) -> None:
         size = len(graph.tasks)
         self._graph = graph
-        self._followers = graph.followers
+        self._indirect_dependents = graph.indirect_dependents
         self._of_task: list[list[Instance]] = [[] for _ in graph.tasks]
         self._loose: Sequence[Sequence[int]] = graph.downstream  # downstreams without a mapped group in common
         self._aligned: dict[int, list[tuple[int, int]]] = {}  # others: (task, number of groups in common)
@@ -202,11 +202,11 @@ class UpstreamCounts:
         pending.tasks.update(self._loose[task])
         for down, _ in self._aligned.get(task, ()):
             self._notify(instance, down, pending)
-        for follower in self._followers.get(task, ()):
-            if self._depth(task, follower):
-                self._notify(instance, follower, pending)
+        for dependent in self._indirect_dependents.get(task, ()):
+            if self._depth(task, dependent):
+                self._notify(instance, dependent, pending)
             else:
-                pending.tasks.add(follower)
+                pending.tasks.add(dependent)
 
     def resize(self, task: int, sizes: tuple[int, ...]) -> Sequence[int]:
         """Set the `sizes` by which a task's units multiply it; returns the tasks whose counts change.

@@ -4,7 +4,7 @@ Each scheduler publishes its *demand* in the pool's row: what its first candidat
 of them need. A scheduler that holds the pool's lock and finds open slots compares the demands: it leaves slots to those
 that go first, and takes the rest. So the best waiting task of the whole fleet gets a slot without any scheduler reading
 the queue of another. A demand can name too many slots (an upper bound), but never too good a place: a slot that was
-reserved in vain is passed on, and no slot is taken from a better task.
+reserved and not needed is passed on, and no slot is taken from a better task.
 
 Between equal tasks of two schedulers, the one that has waited a second longer goes first: they take turns.
 Source: the semantics reference, sections 17 and 18.

@@ -49,7 +49,7 @@ class WallClock:
             for instant in tick.instants:
                 if instant > after and (best is None or instant < best):
                     best = instant
-            # Later wall times happen later, except that skipped ones move past their followers.
+            # Later wall times happen later, except that skipped ones move past the next ones.
             if best is not None and not tick.skipped and tick.instants[0] > after:
                 return best
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from aiosched.core.creation.awaited import NOBODY, Awaited
+from aiosched.core.creation.awaited import NONE_AWAITED, Awaited
 from aiosched.core.creation.run_creation import runs_to_start
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.values.durations import duration
@@ -66,7 +66,7 @@ class RunFacts:
     queued: tuple[Run, ...] = ()
     active: tuple[Holder, ...] = ()
     backfill_is_paused: bool = False
-    awaited: Awaited = NOBODY
+    awaited: Awaited = NONE_AWAITED
     waiting: str | None = None
     beyond: str | None = None
 

@@ -1,4 +1,4 @@
-"""Statements that tell whether the whole fleet is idle.
+"""Statements on whether the whole fleet is idle.
 
 No decisions here. Each returns one thing that is left to do, for people. Run all of them in one snapshot: work can move
 from what one of them reads to what another one reads.

@@ -201,7 +201,7 @@ class EmbeddedPostgres:
         found = read_postmaster(self.data_dir)
         return (
             ServerStanding.RUNS
-            if found is not None and ask(found.socket) is not ServerAnswer.NOBODY
+            if found is not None and ask(found.socket) is not ServerAnswer.NONE
             else ServerStanding.ENDED
         )
 
@@ -250,7 +250,7 @@ class EmbeddedPostgres:
                 case ServerAnswer.READY:
                     log.debug("attaching to the PostgreSQL that runs on %s, pid %s", self.data_dir, found.pid)
                     return found
-                case ServerAnswer.NOBODY if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
+                case ServerAnswer.NONE if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
                     return None
             if time.monotonic() > deadline:
                 raise self._failed(f"has taken no connections for {_START_SECONDS:.0f} s")
@@ -289,7 +289,7 @@ class EmbeddedPostgres:
             pid_file.unlink()
         for lock in folder.glob(".s.PGSQL.*.lock"):
             listening = lock.with_suffix("")
-            if ask(listening) is ServerAnswer.NOBODY:
+            if ask(listening) is ServerAnswer.NONE:
                 lock.unlink(missing_ok=True)
                 listening.unlink(missing_ok=True)
 
@@ -384,7 +384,7 @@ class EmbeddedPostgres:
 
     def _shut_down(self) -> None:
         found = read_postmaster(self.data_dir)
-        if found is None or ask(found.socket) is ServerAnswer.NOBODY:
+        if found is None or ask(found.socket) is ServerAnswer.NONE:
             return
         if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
             log.warning("the embedded PostgreSQL on %s runs in another container, and is left running", self.data_dir)
@@ -421,7 +421,7 @@ def _dsn(server: Postmaster, database: str) -> str:
 def _new_port() -> int:
     """The number in the name of a new cluster's socket: four digits that change every tenth of a second.
 
-    If somebody removes a data directory under a running server, that server notices within a minute, stops and removes
+    If a data directory is removed under a running server, that server notices within a minute, stops and removes
     its socket by name. By then a new cluster may exist in the same place, so its socket name must differ.
     """
     return 1024 + time.time_ns() // 10**8 % 8976

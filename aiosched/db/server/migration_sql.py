@@ -41,7 +41,7 @@ def outstanding_sql(found: str | None, rights: Rights, *, default_pool_slots: in
         "" if rights.schema else f"CREATE SCHEMA {schema} AUTHORIZATION {rights.role};",
         f"SET LOCAL search_path = {schema};",
         "SET LOCAL timezone = 'UTC';",
-        f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK});  -- nobody migrates at the same time",
+        f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK});  -- no other process migrates at the same time",
         _SAME.format(found=found) if found else "",
         output.getvalue(),
         f"UPDATE pool SET slots = {default_pool_slots} WHERE name = 'default_pool';"

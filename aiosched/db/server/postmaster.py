@@ -36,7 +36,7 @@ class ServerAnswer(Enum):
 
     READY = "ready"
     NOT_NOW = "starting, stopping or full"
-    NOBODY = "nobody listens"
+    NONE = "no server listens"
 
 
 def _startup_packet() -> bytes:
@@ -86,8 +86,8 @@ def ask(path: Path) -> ServerAnswer:
         except TimeoutError:
             return ServerAnswer.NOT_NOW
         except OSError:
-            return ServerAnswer.NOBODY
-    return {b"R": ServerAnswer.READY, b"E": ServerAnswer.NOT_NOW}.get(first, ServerAnswer.NOBODY)
+            return ServerAnswer.NONE
+    return {b"R": ServerAnswer.READY, b"E": ServerAnswer.NOT_NOW}.get(first, ServerAnswer.NONE)
 
 
 def folder_id(folder: Path) -> FolderId | None:

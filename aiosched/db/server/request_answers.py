@@ -36,8 +36,8 @@ class RequestAnswers:
         self.closing = False
         self._db = db
         self._waiting: dict[int, set[asyncio.Event]] = {}  # by request
-        self._nobody = asyncio.Event()  # set while there are no waiters
-        self._nobody.set()
+        self._no_waiters = asyncio.Event()  # set while there are no waiters
+        self._no_waiters.set()
         self._left = 0.0  # when a waiter last left
         self._listening: asyncio.Task[None] | None = None
 
@@ -46,7 +46,7 @@ class RequestAnswers:
         """An event that is set whenever the answer to this request may have arrived."""
         notified = asyncio.Event()
         self._waiting.setdefault(command_id, set()).add(notified)
-        self._nobody.clear()
+        self._no_waiters.clear()
         try:
             yield notified
         finally:
@@ -55,7 +55,7 @@ class RequestAnswers:
                 del self._waiting[command_id]
             self._left = time.monotonic()
             if not self._waiting:
-                self._nobody.set()
+                self._no_waiters.set()
 
     def listen(self) -> None:
         """Start listening if the connection supports it; returns at once."""
@@ -69,7 +69,7 @@ class RequestAnswers:
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.wait((self._listening,))
-        await self._nobody.wait()
+        await self._no_waiters.wait()
 
     async def _listen(self) -> None:
         while self._waiting:

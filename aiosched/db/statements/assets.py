@@ -35,12 +35,12 @@ PUT_ASSETS: Final = """
 # Their earlier mentions are deleted; `asset_scheduled_at` is when a DAG was first scheduled on its assets, NULL if it
 # is not (any longer).
 DROP_REFERENCES: Final = """
-    WITH told AS (SELECT * FROM unnest($1::text[], $2::bool[]) AS n (dag_id, scheduled)),
-    gone AS (DELETE FROM asset_reference AS r USING told WHERE r.dag_id = told.dag_id)
+    WITH given AS (SELECT * FROM unnest($1::text[], $2::bool[]) AS n (dag_id, scheduled)),
+    gone AS (DELETE FROM asset_reference AS r USING given WHERE r.dag_id = given.dag_id)
     UPDATE dag AS d
-       SET asset_scheduled_at = CASE WHEN told.scheduled THEN coalesce(d.asset_scheduled_at, $3) END
-      FROM told
-     WHERE d.dag_id = told.dag_id AND (d.asset_scheduled_at IS NOT NULL) <> told.scheduled
+       SET asset_scheduled_at = CASE WHEN given.scheduled THEN coalesce(d.asset_scheduled_at, $3) END
+      FROM given
+     WHERE d.dag_id = given.dag_id AND (d.asset_scheduled_at IS NOT NULL) <> given.scheduled
 """
 PUT_REFERENCES: Final = """
     INSERT INTO asset_reference (dag_id, role, kind, name, uri, task_id, watchers)

@@ -365,7 +365,7 @@ class Execution:
             self._log("WARNING", f"what the attempt pushed is dropped: {error}")
             return ()
 
-    async def conclude_aside(self, error: BaseException) -> Report:
+    async def conclude_elsewhere(self, error: BaseException) -> Report:
         """Like `conclude`, for an attempt that cannot be interrupted and still runs elsewhere."""
         log = AttemptLog(self._surroundings.logs_folder, self.attempt, self._surroundings.max_log_bytes)
         token = current_log.set(log)

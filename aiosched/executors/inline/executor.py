@@ -39,7 +39,7 @@ from aiosched.executors.attempt.runner import (
 from aiosched.executors.attempt.start_notices import StartNotices
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
 from aiosched.executors.inline.host_guard import HostGuard
-from aiosched.executors.inline.threads import DaemonThreads, run_aside
+from aiosched.executors.inline.threads import DaemonThreads, run_in_thread
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.timeouts import clean_up_timeout
 
@@ -288,7 +288,7 @@ class InlineExecutor:
         if task is not None:
             task.cancel()
         elif first:
-            run_aside(lambda: drive(execution.kill()))
+            run_in_thread(lambda: drive(execution.kill()))
         self._loop.call_later(grace, self._give_up, execution, outcome, reason)
 
     def _watch(self, key: AttemptKey, seconds: float, patience: float) -> None:
@@ -306,10 +306,12 @@ class InlineExecutor:
             self._strays.add(task)
             task.add_done_callback(self._strays.discard)
         else:
-            run_aside(lambda: self._call_on_loop(self._concluded, execution, drive(execution.conclude_aside(error))))
+            run_in_thread(
+                lambda: self._call_on_loop(self._concluded, execution, drive(execution.conclude_elsewhere(error)))
+            )
 
     async def _conclude(self, execution: Execution, error: BaseException) -> None:
-        self._concluded(execution, await execution.conclude_aside(error))
+        self._concluded(execution, await execution.conclude_elsewhere(error))
 
     def _concluded(self, execution: Execution, report: Report) -> None:
         if self._running.get(report.key) is execution:

@@ -40,6 +40,6 @@ class DaemonThreads:
             self._waiting.release()
 
 
-def run_aside(job: Job) -> None:
+def run_in_thread(job: Job) -> None:
     """Run `job` in a new daemon thread."""
-    threading.Thread(target=job, name="aiosched-aside", daemon=True).start()
+    threading.Thread(target=job, name="aiosched-helper", daemon=True).start()

@@ -116,7 +116,7 @@ class WorkerLink(asyncio.Protocol):
         return 0.0
 
     def cancel(self, key: AttemptKey) -> None:
-        """Tell the worker to cancel an `async def` attempt."""
+        """Ask the worker to cancel an `async def` attempt."""
         self._cancelled.append(key)
         self._flush()
 
@@ -126,7 +126,7 @@ class WorkerLink(asyncio.Protocol):
         self._send_soon(Watch(number, attempt))
 
     def unwatch(self, number: int, *, kill: bool) -> None:
-        """Tell the worker to stop a trigger."""
+        """Ask the worker to stop a trigger."""
         self._send_soon(Unwatch(number, kill))
 
     def answer(self, number: int, pairs: Sequence[list[tuple[int, str]]], error: str | None = None) -> None:

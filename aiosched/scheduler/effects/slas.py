@@ -1,7 +1,7 @@
 """Missed SLAs of tasks: recorded at the instant at which they are missed, each with one callback request.
 
 Each DAG with an SLA has a timer for the next instant at which a schedule date may become a miss. Then the rows
-tell which tasks are done, and core/creation/slas.py decides what is missed. A miss and its callback request are
+say which tasks are done, and core/creation/slas.py decides what is missed. A miss and its callback request are
 stored in one transaction, so neither is lost or stored twice, even when a DAG changes its owner: a scheduler that
 starts or takes over checks at once. A miss does not change its run. Paused DAGs are not checked: dates that pass
 meanwhile count at the first check after the pause, unless the task was done for a later date by then.

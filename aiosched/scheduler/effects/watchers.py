@@ -29,7 +29,7 @@ _AGAIN: Final = 30.0  # seconds before a watcher whose trigger has ended is star
 async def poll_watchers(session: Session) -> float | None:
     """One pass: store received events, start and stop watchers as the DAGs require; returns how long to rest."""
     book = session.env.attempts.watchers
-    book.on_news = session.wakeups.watchers.wake
+    book.on_change = session.wakeups.watchers.wake
     if book.events:
         await _store(session)
     now = session.env.clock.monotonic()

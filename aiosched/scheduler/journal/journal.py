@@ -198,7 +198,7 @@ class Journal:
     async def settle(self) -> None:
         """Make sure that nothing sent on a lost connection is still in progress.
 
-        The rows then tell whether it was committed. Source: docs/architecture.md, "The journal".
+        The rows then show whether it was committed. Source: docs/architecture.md, "The journal".
         """
         while self._unsettled:
             if await journal.end_backend(await self._connection(), self._unsettled[-1]):

@@ -28,7 +28,7 @@ from aiosched.scheduler.state.metrics import Histogram
 logger = logging.getLogger(__name__)
 
 _STALL_SECONDS: Final = 1.0
-_PUBLISHED_STALL: Final = 3.0  # seconds after which others are told
+_PUBLISHED_STALL: Final = 3.0  # seconds after which others are informed
 _OURS: Final = str(Path(__file__).parents[2])
 
 
@@ -46,14 +46,14 @@ class Heartbeat:
         self._blocked: list[Any] = []
         self._snapshot: str | None = None  # JSON of the figures at the last beat
         self._stall_published = False
-        self.has_news = False  # the snapshot changed in a way that should be visible within seconds
+        self.is_urgent = False  # the snapshot changed in a way that should be visible within seconds
 
     def take_snapshot(self) -> str | None:
         """JSON of the figures at the last beat, to be stored by the caller.
 
         `stalled` is the number of seconds for which the event loop has been blocked, if that is long.
         """
-        self.has_news = False
+        self.is_urgent = False
         stalled = self.stalled()
         self._stall_published = stalled >= _PUBLISHED_STALL
         if not self._stall_published:
@@ -78,7 +78,7 @@ class Heartbeat:
         if stalled >= _STALL_SECONDS and not self._reported:
             self._reported = True
             logger.warning("the event loop is blocked for %.1f s by %s", stalled, self.where())
-        self.has_news = self.has_news or (stalled >= _PUBLISHED_STALL and not self._stall_published)
+        self.is_urgent = self.is_urgent or (stalled >= _PUBLISHED_STALL and not self._stall_published)
 
     def _beat(self) -> None:
         sent, self._sent = self._sent, None
@@ -88,7 +88,7 @@ class Heartbeat:
             figures = self._figures()
             self._snapshot = msgspec.json.encode(figures).decode()
             blocked = [room.get("blocked", []) for room in figures.get("executor", {}).values()]
-            self.has_news = self.has_news or blocked != self._blocked or self._stall_published
+            self.is_urgent = self.is_urgent or blocked != self._blocked or self._stall_published
             self._blocked = blocked
             self._figures_failed = False
         except Exception:

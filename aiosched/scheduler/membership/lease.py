@@ -70,7 +70,7 @@ class Suspicions:
 
 
 class Lease:
-    """One incarnation's lease. `start` returns the incarnation; `trusted` tells whether the lease still holds."""
+    """One incarnation's lease. `start` returns the incarnation; `trusted` says whether the lease still holds."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class Lease:
             self._call_main_loop(self._set_started, self._incarnation)
         elif self._is_stuck():
             pass  # the lease ends, unless the main loop comes back before
-        elif now - self._renewed >= self._seconds / 3 or (self._heartbeat is not None and self._heartbeat.has_news):
+        elif now - self._renewed >= self._seconds / 3 or (self._heartbeat is not None and self._heartbeat.is_urgent):
             figures = None if self._heartbeat is None else self._heartbeat.take_snapshot()
             if not await ownership.renew(self._conn, self._incarnation, self._seconds, figures=figures):
                 raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")

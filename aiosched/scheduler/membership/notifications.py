@@ -22,7 +22,7 @@ from aiosched.scheduler.state.wakeup import run_loop
 
 async def receive_notifications(session: Session) -> None:
     """Act on NOTIFYs; read the inbox and the DAGs every `safety_poll` seconds in case one was lost."""
-    conn = await session.env.db.connect(application_name="aiosched news")
+    conn = await session.env.db.connect(application_name="aiosched notifications")
     drift, asset_cleanup = DriftSweep(), Period()
     try:
         await conn.add_listener(NOTIFY_CHANNEL, lambda *received: _receive(session, str(received[-1])))

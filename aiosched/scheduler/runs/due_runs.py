@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from aiosched.core.creation.awaited import NOBODY
+from aiosched.core.creation.awaited import NONE_AWAITED
 from aiosched.core.creation.next_run import SchedulePosition, next_scheduled_run
 from aiosched.core.creation.run_creation import (
     active_runs_limit,
@@ -92,7 +92,7 @@ def _starting_of(cache: StateCache, dag: OwnedDag, now: datetime, before: Mappin
         for group in dag.queued.groups()
         for run in dag.queued.first(group, max(limits[group] - running[group], 0), now)
     ]
-    awaited = awaited_in(cache, dag, before) if dag.has_lookback else NOBODY
+    awaited = awaited_in(cache, dag, before) if dag.has_lookback else NONE_AWAITED
     if awaited.by:
         first = list({run.key: run for run in (*first, *filter(None, map(dag.queued.find, awaited.by)))}.values())
     decision = runs_to_start(

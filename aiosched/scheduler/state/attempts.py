@@ -26,7 +26,7 @@ class Attempts:
     callbacks: dict[int, int] = field(default_factory=dict)  # id -> partition; until their reports are stored
     reports: deque[Report] = field(default_factory=deque)
     callback_reports: deque[Report] = field(default_factory=deque)
-    on_news: Callable[[], None] = lambda: None
+    on_report: Callable[[], None] = lambda: None
     on_callback: Callable[[], None] = lambda: None
     remote_attempts: dict[AttemptKey, int] = field(default_factory=dict)  # run here, for the owners of these partitions
     outgoing: deque[Report] = field(default_factory=deque)  # their reports that are not sent yet
@@ -89,7 +89,7 @@ class Attempts:
         self.outgoing.clear()
 
     def forget_triggers(self, runs: Container[int]) -> None:
-        """Drop the triggers of these runs without a report. Their owner (perhaps this scheduler) runs them anew."""
+        """Drop the triggers of these runs without a report. Their owner (perhaps this scheduler) runs them again."""
         gone = [key for key in self.triggers if key.run in runs]
         self.triggers.difference_update(gone)
         self.drop(gone)
@@ -125,4 +125,4 @@ class Attempts:
             self.on_remote_attempts()
             return
         self.reports.append(report)
-        self.on_news()
+        self.on_report()

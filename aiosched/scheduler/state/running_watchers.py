@@ -20,7 +20,7 @@ class Watchers:
     ended: deque[tuple[WatchedAsset, Report]] = field(default_factory=deque)  # to be started again later
     resting: dict[WatchedAsset, float] = field(default_factory=dict)  # until this monotonic second
     unreadable: set[str] = field(default_factory=set)  # assets with watchers that cannot be read
-    on_news: Callable[[], None] = lambda: None
+    on_change: Callable[[], None] = lambda: None
     _numbers: Iterable[int] = field(default_factory=lambda: count(1))
 
     def begin(self, watched: WatchedAsset) -> AttemptKey:
@@ -39,4 +39,4 @@ class Watchers:
         else:
             del self.running[report.key]
             self.ended.append((watched, report))
-        self.on_news()
+        self.on_change()

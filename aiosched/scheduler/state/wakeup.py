@@ -23,10 +23,10 @@ class Wakeup:
 
     stopping: bool = False
     awake: asyncio.Event = field(default_factory=asyncio.Event)  # set by `wake`, and at the end of a rest
-    has_news: bool = False  # `wake` was called since the last pass began
+    is_set: bool = False  # `wake` was called since the last pass began
 
     def wake(self) -> None:
-        self.has_news = True
+        self.is_set = True
         self.awake.set()
 
     def stop(self) -> None:
@@ -35,7 +35,7 @@ class Wakeup:
 
     def clear(self) -> None:
         """A pass begins: a `wake` from now on causes another one."""
-        self.has_news = False
+        self.is_set = False
         self.awake.clear()
 
     async def rest(self, seconds: float | None) -> None:

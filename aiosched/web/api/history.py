@@ -44,7 +44,7 @@ async def rendered(request: Request, request_client: TheRequestClient, place: Th
 
 
 class TaskEvent(BaseModel):
-    """Something that happened: a try reached a state, or somebody made a request (`by`, with a reason)."""
+    """Something that happened: a try reached a state, or a person made a request (`by`, with a reason)."""
 
     at: Instant
     kind: Literal["state", "request"]

@@ -53,7 +53,7 @@ class Authenticator(Protocol):
 
 
 class Loopback:
-    """No login: whoever reaches the loopback address of this machine is an administrator."""
+    """No login: everyone who reaches the loopback address of this machine is an administrator."""
 
     async def __call__(self, request: Request) -> Principal | None:
         return Principal("local", Role.ADMIN)
@@ -70,7 +70,7 @@ def allow(role: Role) -> Callable[[F], F]:
 
 
 def needed_role(endpoint: Callable[..., Any]) -> Role | None:
-    """The lowest role that may use an endpoint; None: nobody may."""
+    """The lowest role that may use an endpoint; None: no role may."""
     return getattr(endpoint, _NEEDED, None)
 
 
@@ -78,7 +78,7 @@ async def authorise(request: Request) -> Principal:
     """The user behind an allowed request; the dependency of every route. Raises Problem 401 or 403."""
     needed = needed_role(request.scope["endpoint"])
     if needed is None:
-        raise Problem(403, "closed", "This address is open to nobody.")
+        raise Problem(403, "closed", "This address declares no role that may use it.")
     if needed is Role.PUBLIC:
         return Principal("anonymous", Role.PUBLIC)
     authenticator: Authenticator = request.app.state.authenticator

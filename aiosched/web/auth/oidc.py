@@ -140,10 +140,10 @@ class Provider:
             raise Problem(
                 403, "not-invited", f"The identity provider sends no usable name as {claim!r} (web.oidc_name_claim)."
             )
-        told: Any = claims
+        value: Any = claims
         for part in self._settings.oidc_role_claim.split("."):
-            told = told.get(part) if isinstance(told, Mapping) else None
-        values = {told} if isinstance(told, str) else {one for one in told or () if isinstance(one, str)}
+            value = value.get(part) if isinstance(value, Mapping) else None
+        values = {value} if isinstance(value, str) else {one for one in value or () if isinstance(one, str)}
         for role in ROLES:
             if values & self._roles.get(role, frozenset()):
                 return Identity(name, role)
@@ -168,14 +168,14 @@ class Provider:
             try:
                 decoded = jwt.decode(token, await self._keyset(), algorithms=_ALGORITHMS)
             except (JoseError, ValueError):
-                decoded = jwt.decode(token, await self._keyset(anew=True), algorithms=_ALGORITHMS)
+                decoded = jwt.decode(token, await self._keyset(refresh=True), algorithms=_ALGORITHMS)
             registry.validate(decoded.claims)
         except (JoseError, ValueError) as error:
             raise _unbelieved(f"its ID token is not valid ({error})") from None
         claims: Mapping[str, Any] = decoded.claims
         audience = claims["aud"]
         if isinstance(audience, list) and len(audience) > 1 and claims.get("azp") != self._client:
-            raise _unbelieved("its ID token was issued for somebody else")
+            raise _unbelieved("its ID token was issued for another client")
         return claims
 
     async def _described(self) -> dict[str, Any]:
@@ -189,12 +189,12 @@ class Provider:
             self._metadata = time.monotonic() + _KEPT_SECONDS, found
         return self._metadata[1]
 
-    async def _keyset(self, *, anew: bool = False) -> Any:
+    async def _keyset(self, *, refresh: bool = False) -> Any:
         from joserfc.jwk import KeySet
 
         now = time.monotonic()
         fetched = None if self._keys is None else self._keys[0]
-        if self._keys is None or fetched is None or now - fetched > (_AGAIN_SECONDS if anew else _KEPT_SECONDS):
+        if self._keys is None or fetched is None or now - fetched > (_AGAIN_SECONDS if refresh else _KEPT_SECONDS):
             document = await self._ask("GET", str((await self._described())["jwks_uri"]))
             self._keys = now, KeySet.import_key_set(document)  # type: ignore[arg-type]
         return self._keys[1]

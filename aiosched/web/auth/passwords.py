@@ -40,7 +40,7 @@ async def hash_password(password: str) -> str:
 
 async def verify_password(password: str, stored: str | None) -> bool:
     """Whether `password` is the stored one. Takes the same time without one, so that names cannot be probed."""
-    _, cost, block, parallel, salt, digest = (stored or _NOBODY).split("$")
+    _, cost, block, parallel, salt, digest = (stored or _UNKNOWN_USER).split("$")
     found = await asyncio.to_thread(_scrypt, password, base64.b64decode(salt), int(cost), int(block), int(parallel))
     return hmac.compare_digest(found, base64.b64decode(digest)) and stored is not None
 
@@ -50,7 +50,7 @@ def _scrypt(password: str, salt: bytes, cost: int, block: int, parallel: int) ->
     return hashlib.scrypt(secret, salt=salt, n=2**cost, r=block, p=parallel, maxmem=_MEMORY, dklen=32)
 
 
-_NOBODY: Final = f"scrypt${_LOG2_COST}${_BLOCK}${_PARALLEL}${base64.b64encode(bytes(16)).decode()}$AAAA"
+_UNKNOWN_USER: Final = f"scrypt${_LOG2_COST}${_BLOCK}${_PARALLEL}${base64.b64encode(bytes(16)).decode()}$AAAA"
 
 
 def new_token() -> str:

@@ -1,7 +1,7 @@
 """The metrics for Prometheus: those of every scheduler of the fleet, and those of the database.
 
 A scheduler stores its metrics with each heartbeat (every third of `scheduler.lease`), so any web server can answer for
-the whole fleet; the label `scheduler` tells them apart. Base units, prefix `aiosched_`. Source: docs/operations.md,
+the whole fleet; the label `scheduler` distinguishes them. Base units, prefix `aiosched_`. Source: docs/operations.md,
 "Metrics".
 """
 

@@ -109,8 +109,8 @@ def install(app: FastAPI) -> None:
     async def unusable(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
         fields = [Field(where=".".join(map(str, e["loc"])), message=e["msg"]) for e in error.errors()]
-        told = "; ".join(f"{field.where}: {field.message}" for field in fields[:3])
-        return Problem(422, "unusable-request", told, fields=fields).response()
+        detail = "; ".join(f"{field.where}: {field.message}" for field in fields[:3])
+        return Problem(422, "unusable-request", detail, fields=fields).response()
 
     async def plain(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)

@@ -87,7 +87,7 @@ def _schedulers(rows: Sequence[SchedulerRow]) -> HealthPart:
         )
     if dead := sorted(row.name for row in rows if not row.alive):
         return HealthPart(
-            Status.DEGRADED, f"no life sign of {', '.join(dead)}", "the others take over; look at that machine"
+            Status.DEGRADED, f"no heartbeat from {', '.join(dead)}", "the others take over; look at that machine"
         )
     oldest = max(row.lease_age for row in alive)
     return HealthPart(Status.HEALTHY, f"{len(alive)} alive, the oldest lease is {oldest:.1f} s old")

@@ -2,11 +2,11 @@
 browser.
 
 A patch is a JSON object with `kind` and a number. Kinds: `run` (its changed columns), `task` (instances of a run that
-somebody watches), `dag`, `pool`, `asset`, `command`, `scheduler`: something about one of these has changed, read it
+a browser watches), `dag`, `pool`, `asset`, `command`, `scheduler`: something about one of these has changed, read it
 again if it is shown. The last patches are kept, so that a browser that was disconnected for a moment continues after
 its last number; if that is too old, it gets `reset`.
 
-Schedulers publish changes of runs only while somebody watches (db/statements/run_changes.py). A dead scheduler
+Schedulers publish changes of runs only while a browser watches (db/statements/run_changes.py). A dead scheduler
 publishes nothing, so the hub polls the fleet, and sends a patch if a scheduler joined, left, drains or is dead, or if
 partitions moved. Patches are made from rows, so a lost or duplicate message never shows a wrong state.
 """
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 _KEPT: Final = 2_000  # patches that are kept for browsers that reconnect
 _QUEUED: Final = 500  # patches that may queue up for a slow browser
-_FLOCK_SECONDS: Final = 0.4
+_SPREAD_SECONDS: Final = 0.4
 _WATCH_AGAIN: Final = 20.0
 _POLL_INTERVAL: Final = 2.0  # seconds between polls of the fleet
 _HEARTBEAT: Final = 15.0
@@ -48,7 +48,7 @@ _KINDS: Final = {"dags": "dag", "pools": "pool", "assets": "asset"}  # of NOTIFY
 
 
 @dataclass(slots=True)
-class News:
+class NewChanges:
     """Changes that were received and not yet sent."""
 
     runs: set[int] = field(default_factory=set)
@@ -83,8 +83,8 @@ class Hub:
         self._number = 0
         self._kept: deque[tuple[int, int | None, bytes]] = deque(maxlen=_KEPT)  # number, watched run, message
         self._subscribers: set[Subscriber] = set()
-        self._news = News()
-        self._heard = asyncio.Event()
+        self._changes = NewChanges()
+        self._awake = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         self._states: dict[int, dict[tuple[int, int], live_queries.ChangedTask]] = {}
         self._fleet: tuple[object, ...] | None = None  # as last sent
@@ -102,15 +102,15 @@ class Hub:
         subscriber = Subscriber(runs)
         self._subscribers.add(subscriber)
         if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._listen(), name="live news")
+            self._work = asyncio.create_task(self._listen(), name="live changes")
         try:
             yield b"retry: 2000\n\n"
             for message in self._missed(last, runs):
                 yield message
             end = asyncio.get_running_loop().time() + self._longest
             while not self._closed.is_set() and asyncio.get_running_loop().time() < end:
-                if (heard := await self._next(subscriber)) is not None:
-                    yield heard
+                if (found := await self._next(subscriber)) is not None:
+                    yield found
         finally:
             self._subscribers.discard(subscriber)
 
@@ -154,19 +154,19 @@ class Hub:
             except Exception as error:
                 if not is_retryable(error):
                     raise
-                logger.warning("live news: %s", error)
+                logger.warning("live changes: %s", error)
                 await asyncio.sleep(_AGAIN_SECONDS)
                 self._send({"kind": "reset"})
         self._states.clear()
         self._fleet = None
 
     async def _listen_once(self) -> None:
-        conn = await self._db.connect(application_name="aiosched live news")
+        conn = await self._db.connect(application_name="aiosched live changes")
         try:
             await conn.add_listener(run_changes.RUNS_CHANNEL, self._receive_runs)
-            await conn.add_listener(inbox.NOTIFY_CHANNEL, self._receive_news)
+            await conn.add_listener(inbox.NOTIFY_CHANNEL, self._receive_changes)
             await conn.add_listener(request_answers.APPLIED_CHANNEL, self._receive_answers)
-            conn.add_termination_listener(lambda *_: self._heard.set())
+            conn.add_termination_listener(lambda *_: self._awake.set())
             loop = asyncio.get_running_loop()
             watch_at = poll_at = loop.time()
             while self._subscribers:
@@ -179,12 +179,12 @@ class Hub:
                 if loop.time() >= poll_at:
                     await self._publish_fleet(conn)
                     poll_at = loop.time() + _POLL_INTERVAL
-                self._heard.clear()
-                await self._publish_news()
+                self._awake.clear()
+                await self._publish_changes()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_POLL_INTERVAL):
-                        await self._heard.wait()
-                await asyncio.sleep(_FLOCK_SECONDS)
+                        await self._awake.wait()
+                await asyncio.sleep(_SPREAD_SECONDS)
         finally:
             self.listening.clear()
             with contextlib.suppress(OSError):
@@ -193,39 +193,39 @@ class Hub:
     def _receive_runs(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         keys = run_changes.read_runs(payload)
         if keys is None:
-            self._news.any_run = True
+            self._changes.any_run = True
         else:
-            self._news.runs.update(keys)
-        self._heard.set()
+            self._changes.runs.update(keys)
+        self._awake.set()
 
-    def _receive_news(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
+    def _receive_changes(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         if (kind := _KINDS.get(inbox.read_notification(payload)[0])) is not None:
-            self._news.kinds.add(kind)
-            self._heard.set()
+            self._changes.kinds.add(kind)
+            self._awake.set()
 
     def _receive_answers(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
-        self._news.requests.update(request_answers.read_numbers(payload))
-        self._heard.set()
+        self._changes.requests.update(request_answers.read_numbers(payload))
+        self._awake.set()
 
     # -- telling ----------------------------------------------------------------------------
 
-    async def _publish_news(self) -> None:
-        news, self._news = self._news, News()
-        for kind in sorted(news.kinds):
+    async def _publish_changes(self) -> None:
+        changes, self._changes = self._changes, NewChanges()
+        for kind in sorted(changes.kinds):
             self._send({"kind": kind})
-        if news.requests:
-            for request in await live_queries.read_requests(self._db, news.requests):
+        if changes.requests:
+            for request in await live_queries.read_requests(self._db, changes.requests):
                 self._send({"kind": "command", **msgspec.to_builtins(request)})
-        if news.any_run:
+        if changes.any_run:
             self._send({"kind": "reset"})
             self._states.clear()
-        elif news.runs:
-            for run in await live_queries.read_changed_runs(self._db, news.runs):
+        elif changes.runs:
+            for run in await live_queries.read_changed_runs(self._db, changes.runs):
                 self._send({"kind": "run", **msgspec.to_builtins(run)})
         watched = {run for subscriber in self._subscribers for run in subscriber.runs}
         for gone in self._states.keys() - watched:
             del self._states[gone]
-        for run_key in watched & news.runs:
+        for run_key in watched & changes.runs:
             await self._publish_tasks(run_key)
 
     async def _publish_fleet(self, conn: DatabaseConnection) -> None:

@@ -46,10 +46,10 @@ class Renderer:
         if code == 0:
             with contextlib.suppress(msgspec.MsgspecError):
                 return msgspec.json.decode(out, type=dict[str, Any])
-        told = talk.strip().rpartition("\n")[2] or f"It ended with exit code {code}."
+        reason = talk.strip().rpartition("\n")[2] or f"It ended with exit code {code}."
         if code == NotFound.exit_code:
-            raise NotFound(told.removeprefix("error: "))
-        raise Problem(409, "not-rendered", told.removeprefix("error: "))
+            raise NotFound(reason.removeprefix("error: "))
+        raise Problem(409, "not-rendered", reason.removeprefix("error: "))
 
     def _check_file(self, dag: DagListRow) -> None:
         if dag.file is None:

@@ -59,14 +59,14 @@ class FleetRates:
         for row in rows:
             if not row.figures:
                 continue
-            told = _Sample(now - timedelta(seconds=row.lease_age), row.figures)
+            newest = _Sample(now - timedelta(seconds=row.lease_age), row.figures)
             samples = self._samples.setdefault(row.incarnation, deque())
-            if not samples or told.at - samples[-1].at >= _SHORTEST:
-                samples.append(told)
-            while len(samples) > 1 and told.at - samples[1].at >= WINDOW:
+            if not samples or newest.at - samples[-1].at >= _SHORTEST:
+                samples.append(newest)
+            while len(samples) > 1 and newest.at - samples[1].at >= WINDOW:
                 samples.popleft()
-            first = samples[0] if told.at - samples[0].at >= _SHORTEST else _Sample(row.started_at, {})
-            found[row.incarnation] = _rates_between(first, told)
+            first = samples[0] if newest.at - samples[0].at >= _SHORTEST else _Sample(row.started_at, {})
+            found[row.incarnation] = _rates_between(first, newest)
         for gone in self._samples.keys() - {row.incarnation for row in rows}:
             del self._samples[gone]
         return found

@@ -207,8 +207,8 @@ class Stage:
             await asyncio.sleep(0.25)
         self.over.set()
 
-    async def hear_out(self) -> None:
-        """Wait until every member has renewed its lease, and told its figures, and the dead are buried."""
+    async def wait_for_heartbeats(self) -> None:
+        """Wait until every member has renewed its lease and stored its figures, and dead ones are removed."""
         began = await self.postgres.value("SELECT clock_timestamp()")
         fresh = "SELECT pid FROM scheduler WHERE renewed_at > $1"
         living = sorted(service.pid for service in self.services if service.alive)
@@ -324,7 +324,7 @@ async def perform(
             done = await stage.postgres.value(FINISHED)
             stage.troubles.append(f"{done} of {stage.planned_runs} runs had ended after {deadline:.0f} s")
         else:
-            await stage.hear_out()
+            await stage.wait_for_heartbeats()
             await stage.stop_services()
             read = await stage.read()
     if keep is None and not stage.troubles:

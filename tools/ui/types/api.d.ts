@@ -896,7 +896,7 @@ export interface components {
       };
       try_number: number;
     };
-    /** @description Something that happened: a try reached a state, or somebody made a request (`by`, with a reason). */
+    /** @description Something that happened: a try reached a state, or a person made a request (`by`, with a reason). */
     TaskEvent: {
       at: string;
       by?: string | null;

@@ -1,4 +1,4 @@
-"""`/livez`, `/readyz`, `/health` and `/metrics`: open to everybody who reaches the port; the status code tells the
+"""`/livez`, `/readyz`, `/health` and `/metrics`: open to everybody who reaches the port; the status code is the
 result."""
 
 from __future__ import annotations

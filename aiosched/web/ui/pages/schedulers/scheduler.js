@@ -10,7 +10,7 @@ const LOST = {
   takeovers: "takeovers",
   recoveries: "recoveries",
   stale_writes_refused: "stale writes refused",
-  unknown_commits: "commits in doubt",
+  unknown_commits: "commits with unknown outcome",
   differences: "differences found",
 };
 

@@ -18,7 +18,7 @@ from tests.cli.records import add_dag, add_run, add_scheduler, add_task
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "_FLOCK_SECONDS", 0.0)
+    monkeypatch.setattr(live, "_SPREAD_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -246,7 +246,7 @@ async def test_a_lost_connection_is_made_anew_and_pages_begin_again(
     page = await opened(hub)
     conn = await db.connect()
     await conn.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'aiosched live news'"
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'aiosched live changes'"
     )
     await conn.close()
 

@@ -1,4 +1,4 @@
-"""Python's collector is told to look seldom, and only for as long as it was asked."""
+"""Python's garbage collector runs rarely while a scheduler runs, and as before afterwards."""
 
 from __future__ import annotations
 
