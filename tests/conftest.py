@@ -7,7 +7,9 @@ is not durable and lives in a short temporary folder; it ends with the session.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import fcntl
 import itertools
 import logging
 import os
@@ -19,7 +21,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TextIO, TypeVar
 
 import asyncpg
 import pytest
@@ -107,20 +109,43 @@ def short_folder() -> Path:
     """A folder whose sockets have short paths, passable for the system user that runs the server when we are root."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_base()))
     folder.chmod(0o711)
+    lock = _lock_of(folder).open("w")  # held as long as this process lives
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    _locks.append(lock)
     return folder
 
 
+_YOUNG: Final = 60.0  # seconds in which a lock file may not be locked yet
+_locks: list[TextIO] = []
+
+
+def _lock_of(folder: Path) -> Path:
+    """A file beside the folder, which its process holds locked."""
+    return folder.with_name(f"{folder.name}.lock")
+
+
+@atexit.register
+def _remove_locks() -> None:
+    for lock in _locks:
+        Path(lock.name).unlink(missing_ok=True)
+        lock.close()
+
+
 def _end_leftovers() -> None:
-    """End the servers of test sessions that were killed: old ones that no process uses any more."""
-    for folder in _base().glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError, DatabaseError):
-            if time.time() - folder.stat().st_mtime > 1800:
+    """End the servers of test sessions that were killed, and remove their folders; sessions that live keep theirs."""
+    for lock in _base().glob(f"{PREFIX}*.lock"):
+        folder = lock.with_suffix("")
+        with contextlib.suppress(OSError, DatabaseError), lock.open() as held:
+            if time.time() - lock.stat().st_mtime < _YOUNG:
+                continue
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: its process lives
+            if embedded_dsn(folder) is not None:
                 left = EmbeddedPostgres(folder / "pg")
-                if embedded_dsn(folder) is not None:
-                    left.start_blocking()
-                    left.stop_blocking()
-                if embedded_dsn(folder) is None:
-                    shutil.rmtree(folder)
+                left.start_blocking()
+                left.stop_blocking()
+            if embedded_dsn(folder) is None:
+                shutil.rmtree(folder, ignore_errors=True)
+                lock.unlink()
 
 
 @pytest.fixture
