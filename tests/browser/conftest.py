@@ -26,7 +26,7 @@ import pytest
 import pytest_asyncio
 import uvicorn
 from fastapi import FastAPI
-from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright, expect
 
 from aiosched.db.crypto.keyring import new_key
 from tests.conftest import TEMPLATE, Server
@@ -47,6 +47,9 @@ _MEASURED: Final = """(name) => new Promise((done) => new PerformanceObserver((l
     const found = list.getEntriesByName(name).at(-1);
     if (found) done(JSON.stringify({duration: found.duration, detail: found.detail}));
 }).observe({type: "measure", buffered: true}))"""
+
+
+expect.set_options(timeout=30_000)  # ms: on a busy machine a page may take longer than the usual 5 s
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
