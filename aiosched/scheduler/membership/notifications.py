@@ -10,6 +10,7 @@ from aiosched.scheduler.effects.triggers import sweep_triggers
 from aiosched.scheduler.partitions.drift import DriftSweep
 from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.loading import reload_dags
+from aiosched.scheduler.partitions.recounting import RecountSweep
 from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.asset_runs import check_assets
 from aiosched.scheduler.session.period import Period
@@ -21,7 +22,7 @@ from aiosched.scheduler.state.wakeup import run_loop
 async def receive_notifications(session: Session) -> None:
     """Act on NOTIFYs; read the inbox and the DAGs every `safety_poll` seconds in case one was lost."""
     conn = await session.env.db.connect(application_name="aiosched news")
-    drift, asset_cleanup = DriftSweep(), Period()
+    drift, recount, asset_cleanup = DriftSweep(), RecountSweep(), Period()
     try:
         await conn.add_listener(NOTIFY_CHANNEL, lambda *received: _receive(session, str(received[-1])))
         conn.add_termination_listener(lambda *_: session.wakeups.notifications.wake())
@@ -46,6 +47,7 @@ async def receive_notifications(session: Session) -> None:
             if overdue:
                 await check_assets(session, asset_cleanup)
                 await drift.step(session)
+                await recount.step(session)
                 async with session.locks.ownership:
                     await sweep_triggers(session)
                     forget_versions(session.cache)

@@ -71,6 +71,7 @@ class Metrics:
     recoveries: int = 0
     stale_writes_refused: int = 0  # by the fence or by a guard
     differences: int = 0  # between memory and rows: bugs in aiosched
+    recounted: int = 0  # corrections of rows that did not agree: pools, leases, rows without a run
     unknown_commits: int = 0  # connections that were lost between sending a commit and its confirmation
     runs_created: int = 0
 
