@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from aiosched.db.statements import recounts
+from aiosched.db.upkeep import recounts
 from tests.simulation.answers import Answer, answer, changed, handles
 from tests.simulation.store import Strength, Transaction
 

@@ -11,7 +11,7 @@ import logging
 
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.statements.ownership import FleetView
-from aiosched.db.statements.recounts import add_leases
+from aiosched.db.upkeep.recounts import add_leases
 from aiosched.errors import StaleRows
 from aiosched.scheduler.session.session import Session
 

@@ -19,9 +19,9 @@ from typing import Final
 
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import recounts
 from aiosched.db.statements.inbox import notify
-from aiosched.db.statements.recounts import OF_RUNS, Held, Place
+from aiosched.db.upkeep import recounts
+from aiosched.db.upkeep.recounts import OF_RUNS, Held, Place
 from aiosched.scheduler.session.environment import SchedulerEnvironment
 from aiosched.scheduler.session.period import Period
 from aiosched.scheduler.session.session import Session

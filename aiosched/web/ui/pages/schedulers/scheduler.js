@@ -12,6 +12,7 @@ const LOST = {
   stale_writes_refused: "stale writes refused",
   unknown_commits: "commits in doubt",
   differences: "differences found",
+  recounted: "rows corrected",
 };
 
 export const figure = (one, name) => one.figures?.histograms?.[name];
