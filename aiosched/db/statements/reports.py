@@ -33,18 +33,35 @@ async def insert_reports(conn: DatabaseConnection, reports: Sequence[tuple[int, 
     await conn.execute(INSERT_REPORTS, *map(list, zip(*rows, strict=True)), incarnation)
 
 
-# Index: ix_task_report_partition_id.
+PAGE: Final = 500  # reports
+PAGE_BYTES: Final = 2**20  # of their bodies, and one report more
+
+# One page: the first reports, and no more after their bodies have $5 bytes. Index: ix_task_report_partition_id.
 READ_REPORTS: Final = """
-    SELECT id, queued_by, body FROM task_report
-     WHERE partition = ANY($1::smallint[]) AND id <> ALL($2::bigint[])
-     ORDER BY id
+    SELECT id, queued_by, body FROM (
+        SELECT id, queued_by, body, sum(octet_length(body::text)) OVER (ORDER BY id) - octet_length(body::text) AS before
+          FROM (
+            SELECT id, queued_by, body FROM task_report
+             WHERE partition = ANY($1::smallint[]) AND id <> ALL($2::bigint[]) AND run_id <> ALL($3::bigint[])
+             ORDER BY id LIMIT $4
+          ) AS page
+    ) AS sized WHERE before < $5 ORDER BY id
 """
 
 
-async def read_reports(conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[int]) -> list[Report]:
-    """The reports to the owner of `partitions` in the order in which they were sent, except the rows in `but`."""
-    rows = await conn.fetch(READ_REPORTS, sorted(partitions), list(but))
-    return [msgspec.structs.replace(_decode(row["body"]), inbox_id=row["id"], ran_by=row["queued_by"]) for row in rows]
+async def read_reports(
+    conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[int], but_runs: Collection[int] = ()
+) -> tuple[list[Report], bool]:
+    """The first reports to the owner of `partitions` in the order in which they were sent; and whether there are more.
+
+    The rows in `but` and those of `but_runs` are left out.
+    """
+    rows = await conn.fetch(READ_REPORTS, sorted(partitions), list(but), list(but_runs), PAGE, PAGE_BYTES)
+    is_cut = len(rows) >= PAGE or sum(len(row["body"].encode()) for row in rows) >= PAGE_BYTES
+    reports = [
+        msgspec.structs.replace(_decode(row["body"]), inbox_id=row["id"], ran_by=row["queued_by"]) for row in rows
+    ]
+    return reports, is_cut
 
 
 DELETE_REPORTS: Final = "DELETE FROM task_report WHERE id = ANY($1::bigint[])"
@@ -70,6 +87,18 @@ async def wanted_attempts(
     """Those of the attempts, queued by `incarnation`, whose result is still needed."""
     rows = await conn.fetch(WANTED, *map(list, zip(*attempts, strict=True)), incarnation)
     return {AttemptKey(*row) for row in rows}
+
+
+# Index: ix_task_report_partition_id.
+SENDERS: Final = """
+    SELECT DISTINCT queued_by FROM task_report
+     WHERE partition = ANY($1::smallint[]) AND id <> ALL($2::bigint[]) AND queued_by IS NOT NULL
+"""
+
+
+async def senders(conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[int]) -> set[int]:
+    """The incarnations that sent reports to the owner of `partitions`, except the rows in `but`."""
+    return {row["queued_by"] for row in await conn.fetch(SENDERS, sorted(partitions), list(but))}
 
 
 LIVING: Final = "SELECT incarnation FROM scheduler"

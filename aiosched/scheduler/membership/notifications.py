@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Final
 
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import NOTIFY_CHANNEL, read_notification
@@ -17,6 +18,8 @@ from aiosched.scheduler.session.period import Period
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.version_reading import forget_versions
 from aiosched.scheduler.state.wakeup import run_loop
+
+_NEXT_PAGE: Final = 0.02  # seconds until more reports of other schedulers are read, while these are applied
 
 
 async def receive_notifications(session: Session) -> None:
@@ -52,7 +55,7 @@ async def receive_notifications(session: Session) -> None:
                     await sweep_triggers(session)
                     forget_versions(session.cache)
             session.locks.progress.set()
-            return every
+            return _NEXT_PAGE if session.notifications.has_reports else every
 
         await run_loop(step, session.wakeups.notifications)
     finally:

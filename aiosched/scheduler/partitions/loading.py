@@ -58,7 +58,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
     async with session.env.db.acquire() as conn:
         elsewhere = await living(conn) - {session.env.incarnation}
         # only after reading who lives: a scheduler that is gone by then can send nothing more
-        await receive_remote_reports(session, conn, wanted)
+        elsewhere |= await receive_remote_reports(session, conn, wanted)
         unfinished = await load_unfinished_runs(conn, wanted)
         for backfill in await load_backfills(conn, wanted):
             if backfill.dag_id in session.cache.dags:

@@ -74,6 +74,7 @@ class Metrics:
     recounted: int = 0  # corrections of rows that did not agree: pools, leases, rows without a run
     unknown_commits: int = 0  # connections that were lost between sending a commit and its confirmation
     runs_created: int = 0
+    watchers_stopped: int = 0  # asset watchers with more events than could be stored
 
     def claimed(self, ready_at: Iterable[datetime | None], now: datetime) -> None:
         """Task instances that were ready at these instants are handed to the executor."""

@@ -13,6 +13,7 @@ const LOST = {
   unknown_commits: "commits in doubt",
   differences: "differences found",
   recounted: "rows corrected",
+  watchers_stopped: "asset watchers stopped",
 };
 
 export const figure = (one, name) => one.figures?.histograms?.[name];
