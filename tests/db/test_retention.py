@@ -1,4 +1,4 @@
-"""Removing old history: db/statements/retention.py."""
+"""Removing old history: db/upkeep/retention.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import retention
-from aiosched.db.statements.retention import RunName, clean, count_old
+from aiosched.db.upkeep import retention
+from aiosched.db.upkeep.retention import RunName, clean, count_old
 from tests.cli.records import NOON, add_dag, add_run, add_task, insert
 from tests.db.waiting import until_true
 

@@ -12,6 +12,7 @@ from aiosched.core.assets.conditions import AssetRequired, WatcherSpec
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.timetables import AssetTriggeredTimetable
 from aiosched.core.values.messages import Attempt, Outcome, Report
+from aiosched.scheduler.state.running_watchers import MOST_EVENTS
 from tests.scheduler.harness import Running, running, task
 
 DOOR = WatcherSpec("door", "triggers.Door", '{"name": "front"}')
@@ -144,3 +145,42 @@ async def test_two_schedulers_run_it_once(dsn: str, clock: FakeClock) -> None:
         await first.until(look, "every watcher to run in one place")
         everywhere = [*first.executor.triggers.values(), *second.executor.triggers.values()]
         assert sorted(t.run.dag_id for t in everywhere) == sorted(spec.dag_id for spec in specs)
+
+
+async def test_a_watcher_with_more_events_than_can_be_stored_is_stopped_for_a_while(
+    dsn: str, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = WatcherSpec("gate", "triggers.Door", "{}")
+    async with running(dsn, clock, watching("d"), watching("e", other, name="gates")) as it:
+        await it.until(lambda: len(it.executor.triggers) == 2, "both watchers")
+        fast, slow = sorted(it.executor.triggers.values(), key=lambda trigger: trigger.task_id)
+
+        for number in range(3 * MOST_EVENTS):
+            send_event(it, fast, number)
+        send_event(it, slow, "slow")
+        book = it.scheduler._attempts.watchers
+        assert len(book.events) == MOST_EVENTS + 1
+        await it.until(lambda: not book.events, "the events to be stored")
+        await it.settled()
+
+        assert it.executor.forgotten == [fast.key]
+        assert "the watcher door of asset orders has events faster than they can be stored" in caplog.text
+        assert it.scheduler.metrics.watchers_stopped == 1
+        assert list(it.executor.triggers) == [slow.key]
+        assert len(await events(it, MOST_EVENTS + 1)) == MOST_EVENTS + 1
+        await it.advance(31)
+        await it.until(lambda: len(it.executor.triggers) == 2, "the fast watcher to begin again")
+
+
+async def test_long_events_of_a_watcher_are_bounded_in_bytes(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, watching()) as it:
+        trigger = await watcher(it)
+
+        for _ in range(40):
+            send_event(it, trigger, "x" * 500_000)
+        waiting = len(it.scheduler._attempts.watchers.events)
+        await it.settled()
+
+        assert waiting == 9
+        assert len(await events(it, 9)) == 9
+        assert it.executor.forgotten == [trigger.key]

@@ -10,8 +10,10 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS, partition_of
-from aiosched.core.values.messages import Outcome, Report
-from aiosched.db.statements.reports import insert_reports
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
+from aiosched.db.statements import reports as reports_read
+from aiosched.db.statements.reports import insert_reports, read_reports
+from aiosched.scheduler.partitions import handover
 from aiosched.scheduler.partitions.handover import _unapplied, receive_remote_reports
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.scheduler.harness import GUARD, Running, chain, dag, dag_in, running, succeeding, task
@@ -58,6 +60,13 @@ async def all_done(*fleet: Running) -> None:
     for it in fleet:
         assert not it.scheduler._attempts.remote_attempts
         await it.assert_consistent()
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of few reports."""
+    monkeypatch.setattr(reports_read, "PAGE", 3)
+    monkeypatch.setattr(handover, "_MOST_UNAPPLIED", 6)
 
 
 async def test_busy_partitions_are_shared_out_while_their_tasks_run_on(dsn: str, clock: FakeClock) -> None:
@@ -358,3 +367,98 @@ async def test_many_join_at_once_under_load_and_nothing_is_lost_or_done_twice(
             await all_done(first, second, third)
             keys = [attempt.key for it in (first, second, third) for attempt in it.executor.submitted]
             assert len(keys) == len(set(keys)) == 6 * PARTITIONS
+
+
+async def test_many_reports_are_read_in_pages_and_in_order(dsn: str, clock: FakeClock, few: None) -> None:
+    specs = [chain(dag_in(partition), 2) for partition in range(12)]
+    async with running(dsn, clock, *specs) as first:
+        for spec in specs:
+            await first.scheduler.trigger(spec.dag_id, run_id="r")
+        await first.settled()
+        async with running(dsn, clock, settle=False) as second:
+            await _give_everything(first, second)
+            largest = 0
+            async with second.session.locks.ownership:  # it reads nothing until all of them are sent
+                for attempt in list(first.executor.running.values()):
+                    first.executor.start_running(attempt)
+                    first.executor.succeed(attempt)
+                await until(lambda: not first.scheduler._attempts.remote_attempts, "the reports to be sent")
+            session = second.session
+
+            def all_applied() -> bool:
+                nonlocal largest
+                largest = max(largest, len(_unapplied(session)))
+                return len(second.executor.running) == len(specs)
+
+            await until(all_applied, "all of them to be applied")
+            await second.finish_all()
+
+            assert largest <= 8
+            assert second.scheduler.metrics.stale_reports == 0
+            await all_done(second)
+
+
+async def test_a_dead_lender_loses_no_attempt_of_which_it_told_on_a_later_page(
+    dsn: str, clock: FakeClock, few: None
+) -> None:
+    specs = [chain(dag_in(partition), 1) for partition in range(12)]
+    async with running(dsn, clock, *specs) as first:
+        for spec in specs:
+            await first.scheduler.trigger(spec.dag_id, run_id="r")
+        await first.settled()
+        dead = first.incarnation
+        async with running(dsn, clock, settle=False) as second:
+            await _give_everything(first, second)
+            async with second.session.locks.ownership:  # it hears nothing until the other one is gone
+                for attempt in list(first.executor.running.values()):
+                    first.executor.succeed(attempt)
+                await until(lambda: not first.scheduler._attempts.remote_attempts, "the reports to be sent")
+                await second.execute("DELETE FROM partition_lease WHERE incarnation = $1", dead)
+                await second.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
+                second.scheduler._incarnation.poll_now()  # type: ignore[union-attr]
+
+            await until(lambda: not second.session.cache.boards, "the runs to end")
+            assert second.executor.submitted == []
+            assert await second.fetch("SELECT 1 FROM task_try") == []
+
+
+async def test_a_new_owner_loses_no_attempt_whose_report_it_has_not_read_yet(
+    dsn: str, clock: FakeClock, few: None
+) -> None:
+    specs = [chain(dag_in(partition), 1) for partition in range(12)]
+    async with running(dsn, clock, *specs) as it:
+        for spec in specs:
+            await it.scheduler.trigger(spec.dag_id, run_id="r")
+        await it.settled()
+        dead = it.incarnation
+        sent = [
+            (partition_of(a.run.dag_id), Report(key=a.key, outcome=Outcome.SUCCESS, at=clock.now()))
+            for a in it.executor.running.values()
+        ]
+
+        async with it.db.transaction() as conn:  # it is taken for dead, and comes back as another incarnation
+            await insert_reports(conn, sent, incarnation=dead)
+            await conn.execute("UPDATE partition_lease SET incarnation = NULL")
+            await conn.execute("DELETE FROM scheduler")
+        await it.until(lambda: it.scheduler._session and it.incarnation != dead, "the next incarnation")
+        await it.until(lambda: len(owned(it)) == PARTITIONS and not it.session.cache.boards, "the runs to end")
+        await it.settled()
+
+        assert len(it.executor.submitted) == len(specs)
+        assert await it.fetch("SELECT DISTINCT state FROM dag_run") == [("success",)]
+        assert await it.fetch("SELECT 1 FROM task_report") == []
+
+
+async def test_a_page_of_reports_is_bounded_in_bytes(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 1)) as it:
+        key = AttemptKey(1, 0, -1, 1)
+        long = [Report(key=key, outcome=Outcome.FAILED, at=clock.now(), reason="x" * 400_000) for _ in range(6)]
+        async with it.db.acquire() as conn:
+            await insert_reports(conn, [(5, report) for report in long], incarnation=9)
+
+            first, _, is_cut = await read_reports(conn, [5], but=())
+            rest, *_ = await read_reports(conn, [5], but=[r.inbox_id for r in first if r.inbox_id is not None])
+            none, _, ended = await read_reports(conn, [5], but=(), but_runs=[1])
+
+        assert (len(first), len(rest), is_cut) == (3, 3, True)
+        assert (none, ended) == ([], False)

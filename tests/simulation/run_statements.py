@@ -327,8 +327,16 @@ async def _insert_reports(t: Transaction, *columns: Any) -> Answer:
 
 
 @handles(reports.READ_REPORTS)
-async def _read_reports(t: Transaction, partitions: list[int], known: list[int]) -> Answer:
-    rows = [row for n, row in t.rows("task_report") if row["partition"] in partitions and n not in known]
+async def _read_reports(
+    t: Transaction, partitions: list[int], known: list[int], runs_: list[int], most: int, size: int
+) -> Answer:
+    rows = [
+        row
+        for n, row in t.rows("task_report")
+        if row["partition"] in partitions and n not in known and row["run_id"] not in runs_
+    ]
+    assert len(rows) < most
+    assert sum(len(row["body"]) for row in rows) < size
     columns = "id queued_by body partition run_id task_index map_index try_number outcome"
     return answer(columns, [pick(row, columns) for row in rows])
 

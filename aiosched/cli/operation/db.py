@@ -130,7 +130,7 @@ def clean(
     Unfinished runs stay, as do the newest scheduled run and the newest version of each DAG. Removes only logs on this
     machine. Schedulers can continue meanwhile.
     """
-    from aiosched.db.statements import retention
+    from aiosched.db.upkeep import retention
     from aiosched.executors.attempt.log_files import count_logs, remove_logs
 
     logs = load(database__dsn=dsn).settings.logs_folder

@@ -199,6 +199,11 @@ async def write(
             len(runs),
             len(deltas),
         )
+    except (asyncpg.CheckViolationError, asyncpg.NumericValueOutOfRangeError) as error:
+        if isinstance(error, asyncpg.CheckViolationError) and "ck_pool_used" not in str(error):
+            raise
+        await conn.execute("ROLLBACK")
+        raise StaleRows(f"Of {len(deltas)} pools some cannot be in use as much as they say: {error}") from error
     except asyncpg.DivisionByZeroError:
         await conn.execute("ROLLBACK")
         if await conn.fetchval("SELECT 1 FROM scheduler WHERE incarnation = $1", incarnation) is None:

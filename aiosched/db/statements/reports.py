@@ -48,31 +48,42 @@ async def insert_reports(conn: DatabaseConnection, reports: Sequence[tuple[int, 
     await conn.execute(INSERT_REPORTS, *map(list, zip(*rows, strict=True)), incarnation)
 
 
-# Index: ix_task_report_partition_id.
+PAGE: Final = 500  # reports
+PAGE_BYTES: Final = 2**20  # of their bodies, and one report more
+
+# One page: the first reports, and no more after their bodies have $5 bytes. Index: ix_task_report_partition_id.
 READ_REPORTS: Final = """
-    SELECT id, queued_by, body, partition, run_id, task_index, map_index, try_number, outcome FROM task_report
-     WHERE partition = ANY($1::smallint[]) AND id <> ALL($2::bigint[])
-     ORDER BY id
+    SELECT id, queued_by, body, partition, run_id, task_index, map_index, try_number, outcome FROM (
+        SELECT *, sum(octet_length(body::text)) OVER (ORDER BY id) - octet_length(body::text) AS before
+          FROM (
+            SELECT id, queued_by, body, partition, run_id, task_index, map_index, try_number, outcome FROM task_report
+             WHERE partition = ANY($1::smallint[]) AND id <> ALL($2::bigint[]) AND run_id <> ALL($3::bigint[])
+             ORDER BY id LIMIT $4
+          ) AS page
+    ) AS sized WHERE before < $5 ORDER BY id
 """
 
 
 async def read_reports(
-    conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[int]
-) -> tuple[list[Report], list[UnreadableReport]]:
-    """The reports to the owner of `partitions` in the order in which they were sent, and those that cannot be read.
+    conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[int], but_runs: Collection[int] = ()
+) -> tuple[list[Report], list[UnreadableReport], bool]:
+    """The first reports to the owner of `partitions` in the order in which they were sent, those of them that cannot be
+    read, and whether there are more.
 
-    Rows in `but` are not read.
+    The rows in `but` and those of `but_runs` are left out.
     """
+    rows = await conn.fetch(READ_REPORTS, sorted(partitions), list(but), list(but_runs), PAGE, PAGE_BYTES)
+    is_cut = len(rows) >= PAGE or sum(len(row["body"].encode()) for row in rows) >= PAGE_BYTES
     found: list[Report] = []
     unreadable: list[UnreadableReport] = []
-    for row in await conn.fetch(READ_REPORTS, sorted(partitions), list(but)):
+    for row in rows:
         number, ran_by, body, partition, *key, outcome = row
         try:
             found.append(msgspec.structs.replace(_decode(body), inbox_id=number, ran_by=ran_by))
         except Exception as error:  # whatever the error is, others are read
             what = f"{type(error).__name__}: {error}"
             unreadable.append(UnreadableReport(number, partition, AttemptKey(*key), outcome, ran_by, what))
-    return found, unreadable
+    return found, unreadable, is_cut
 
 
 DELETE_REPORTS: Final = "DELETE FROM task_report WHERE id = ANY($1::bigint[])"
@@ -98,6 +109,18 @@ async def wanted_attempts(
     """Those of the attempts, queued by `incarnation`, whose result is still needed."""
     rows = await conn.fetch(WANTED, *map(list, zip(*attempts, strict=True)), incarnation)
     return {AttemptKey(*row) for row in rows}
+
+
+# Index: ix_task_report_partition_id.
+SENDERS: Final = """
+    SELECT DISTINCT queued_by FROM task_report
+     WHERE partition = ANY($1::smallint[]) AND id <> ALL($2::bigint[]) AND queued_by IS NOT NULL
+"""
+
+
+async def senders(conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[int]) -> set[int]:
+    """The incarnations that sent reports to the owner of `partitions`, except the rows in `but`."""
+    return {row["queued_by"] for row in await conn.fetch(SENDERS, sorted(partitions), list(but))}
 
 
 LIVING: Final = "SELECT incarnation FROM scheduler"

@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from aiosched.db.statements.retention import RunName, clean, unfinished_runs
+from aiosched.db.upkeep.retention import RunName, clean, unfinished_runs
 from aiosched.executors.attempt.log_files import old_run_folders, remove_logs, remove_run_folders, run_folder
 from aiosched.scheduler.session.session import Session
 

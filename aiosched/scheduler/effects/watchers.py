@@ -2,7 +2,8 @@
 
 The owner of the first unpaused DAG that is scheduled on the asset hands the trigger to its executor, like
 those of deferred tasks, and stores an asset event for each of its events. It may briefly run twice when
-partitions move, and starts again after a restart, so an event may arrive twice, but aiosched loses none.
+partitions move, and starts again after a restart, so an event may arrive twice, but aiosched loses none. A watcher
+whose events come faster than they can be stored is stopped for a while (state/running_watchers.py).
 
 Source: the semantics reference, section 15.1.
 """
@@ -24,15 +25,19 @@ from aiosched.scheduler.session.session import Session
 logger = logging.getLogger(__name__)
 
 _AGAIN: Final = 30.0  # seconds before a watcher whose trigger has ended is started again
+_EVENTS_PER_TRANSACTION: Final = 500
+_BYTES_PER_TRANSACTION: Final = 2**20  # and one event more
 
 
 async def poll_watchers(session: Session) -> float | None:
     """One pass: store received events, start and stop watchers as the DAGs require; returns how long to rest."""
     book = session.env.attempts.watchers
     book.on_change = session.wakeups.watchers.wake
+    now = session.env.clock.monotonic()
+    if book.too_fast:
+        _stop_for_a_while(session, now)
     if book.events:
         await _store(session)
-    now = session.env.clock.monotonic()
     while book.ended:
         watched, report = book.ended.popleft()
         book.resting[watched] = now + _AGAIN
@@ -67,19 +72,33 @@ def _note_unreadable(session: Session, assets: Mapping[str, str]) -> None:
     book.unreadable = set(assets)
 
 
+def _stop_for_a_while(session: Session, now: float) -> None:
+    """Stop the watchers that had more events than can wait."""
+    book = session.env.attempts.watchers
+    stopped, book.too_fast = book.too_fast, {}
+    session.env.executor.forget(list(stopped))
+    for watched in dict.fromkeys(stopped.values()):
+        book.resting[watched] = now + _AGAIN
+        session.env.metrics.watchers_stopped += 1
+        text = (
+            "the watcher %s of asset %s has events faster than they can be stored: stopped, and started again in %d s; "
+            "its trigger should make one event of many"
+        )
+        logger.warning(text, watched.watcher.name, watched.asset, _AGAIN)
+
+
 async def _store(session: Session) -> None:
-    events = session.env.attempts.watchers.events
-    received = [events[i] for i in range(len(events))]
+    book = session.env.attempts.watchers
+    received = book.next_events(most=_EVENTS_PER_TRANSACTION, size=_BYTES_PER_TRANSACTION)
     async with session.env.command_journal.transaction() as transaction:
         consumers = await store_events(transaction.conn, list(_events(received)))
-    for _ in received:
-        events.popleft()
+    book.stored(len(received))
     asset_conditions_changed(session, consumers)
 
 
 def _events(received: Iterable[tuple[WatchedAsset, Report]]) -> Iterable[NewEvent]:
-    for watched, report in received:
-        extra = json.dumps({"from_asset_watcher": watched.watcher.name, "payload": json.loads(report.event or "null")})
+    for watched, report in received:  # the event is JSON already, and may be long
+        extra = f'{{"from_asset_watcher": {json.dumps(watched.watcher.name)}, "payload": {report.event or "null"}}}'
         yield NewEvent(watched.asset, watched.uri, extra, None, report.at)
 
 

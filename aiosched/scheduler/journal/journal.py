@@ -145,6 +145,7 @@ class Journal:
         self._backend: Backend | None = None
         self._lock = asyncio.Lock()
         self._pools: dict[str, PoolRow | None] = {}  # as of our last commit, while no other scheduler uses them
+        self.was_refused = False  # a batch; set until pools were counted again (partitions/recounting.py)
         self._unsettled: list[Backend] = []  # of connections that were lost in the middle of a transaction
 
     @contextlib.asynccontextmanager
@@ -175,6 +176,7 @@ class Journal:
                         await conn.execute("COMMIT")
             except BaseException as error:
                 self._give_up_connection()
+                self.was_refused |= isinstance(error, StaleRows)
                 if isinstance(error, FencedOut | StaleRows):
                     self._metrics.stale_writes_refused += 1
                 elif transaction.committing and is_connection_failure(error):

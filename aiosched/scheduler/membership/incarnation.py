@@ -32,6 +32,7 @@ from aiosched.scheduler.membership.notifications import receive_notifications
 from aiosched.scheduler.partitions.handover import poll_remote_attempts
 from aiosched.scheduler.partitions.ownership import apply_view
 from aiosched.scheduler.partitions.quarantine import put_into_quarantine
+from aiosched.scheduler.partitions.recounting import recount_refused
 from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.run_creation import create_runs
 from aiosched.scheduler.session.auxiliary import keep_running
@@ -98,6 +99,7 @@ class Incarnation:
             try:
                 await session.env.journal.settle()
                 await session.env.command_journal.settle()
+                await recount_refused(session.env)
                 self._since = time.monotonic()
                 await put_into_quarantine(session, self._failures)
                 self._failures.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Final
 
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import NOTIFY_CHANNEL, read_notification
@@ -11,6 +12,7 @@ from aiosched.scheduler.partitions.drift import DriftSweep
 from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.loading import reload_dags
 from aiosched.scheduler.partitions.quarantine import forget_failures
+from aiosched.scheduler.partitions.recounting import RecountSweep
 from aiosched.scheduler.partitions.unreadable_reports import settle_unreadable
 from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.asset_runs import check_assets
@@ -19,11 +21,13 @@ from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.version_reading import forget_versions
 from aiosched.scheduler.state.wakeup import run_loop
 
+_NEXT_PAGE: Final = 0.02  # seconds until more reports of other schedulers are read, while these are applied
+
 
 async def receive_notifications(session: Session) -> None:
     """Act on NOTIFYs; read the inbox and the DAGs every `safety_poll` seconds in case one was lost."""
     conn = await session.env.db.connect(application_name="aiosched notifications")
-    drift, asset_cleanup = DriftSweep(), Period()
+    drift, recount, asset_cleanup = DriftSweep(), RecountSweep(), Period()
     try:
         await conn.add_listener(NOTIFY_CHANNEL, lambda *received: _receive(session, str(received[-1])))
         conn.add_termination_listener(lambda *_: session.wakeups.notifications.wake())
@@ -49,12 +53,13 @@ async def receive_notifications(session: Session) -> None:
             if overdue:
                 await check_assets(session, asset_cleanup)
                 await drift.step(session)
+                await recount.step(session)
                 async with session.locks.ownership:
                     await sweep_triggers(session)
                     await forget_failures(session)
                     forget_versions(session.cache)
             session.locks.progress.set()
-            return every
+            return _NEXT_PAGE if session.notifications.has_reports else every
 
         await run_loop(step, session.wakeups.notifications)
     finally:

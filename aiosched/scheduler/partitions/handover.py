@@ -24,13 +24,14 @@ from typing import Final
 from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import notify
-from aiosched.db.statements.reports import insert_reports, living, read_reports, wanted_attempts
+from aiosched.db.statements.reports import insert_reports, living, read_reports, senders, wanted_attempts
 from aiosched.scheduler.effects.attempt_control import stop_attempt
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
 _REPORTS_PER_TRANSACTION: Final = 500
+_MOST_UNAPPLIED: Final = 5_000  # reports of other schedulers in memory
 
 
 async def poll_remote_attempts(session: Session) -> float | None:
@@ -64,13 +65,23 @@ async def _send(session: Session) -> None:
         await notify(conn, "reports", {partition for partition, _ in addressed})
 
 
-async def receive_remote_reports(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> None:
-    """Read other schedulers' reports on attempts of `partitions`. Call it with `locks.ownership` held."""
-    reports, unreadable = await read_reports(conn, partitions, but=_unapplied(session))
-    session.env.attempts.reports.extend(reports)
-    session.env.unreadable_reports.add(unreadable, session.env.clock.monotonic(), session.env.metrics)
-    if reports:
-        session.wakeups.evaluation.wake()
+async def receive_remote_reports(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> set[int]:
+    """Read a page of other schedulers' reports on attempts of `partitions`. Call it with `locks.ownership` held.
+
+    If there are more, they are read when these are applied (`notifications.has_reports`); returns who sent them.
+    """
+    partitions, unapplied = list(partitions), _unapplied(session)
+    if len(unapplied) < _MOST_UNAPPLIED:
+        left_alone = session.cache.unreadable.runs
+        reports, unreadable, is_cut = await read_reports(conn, partitions, but=unapplied, but_runs=left_alone)
+        session.env.attempts.reports.extend(reports)
+        session.env.unreadable_reports.add(unreadable, session.env.clock.monotonic(), session.env.metrics)
+        if reports:
+            session.wakeups.evaluation.wake()
+        if not is_cut:
+            return set()
+    session.notifications.has_reports = True
+    return await senders(conn, partitions, but=_unapplied(session))
 
 
 def _unapplied(session: Session) -> set[int]:
@@ -89,7 +100,9 @@ async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
     async with session.env.db.acquire() as conn:
         gone = set(suspects) - await living(conn)
         if gone:
-            await receive_remote_reports(session, conn, cache.partitions)  # everything that they can have sent
+            # everything that they can have sent; who sent more than a page waits for the next view
+            gone -= await receive_remote_reports(session, conn, cache.partitions)
+            session.wakeups.notifications.wake()
     if not gone:
         return
     known, now, lost = session.env.attempts.known(), session.env.clock.now(), 0

@@ -60,7 +60,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
     async with session.env.db.acquire() as conn:
         elsewhere = await living(conn) - {session.env.incarnation}
         # only after reading who lives: a scheduler that is gone by then can send nothing more
-        await receive_remote_reports(session, conn, wanted)
+        elsewhere |= await receive_remote_reports(session, conn, wanted)
         in_quarantine = session.cache.quarantine.dags
         unfinished = await load_unfinished_runs(conn, wanted, but=in_quarantine)
         leave_keys_alone(session, await unfinished_keys(conn, wanted, in_quarantine))

@@ -24,6 +24,7 @@ from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.leftovers import end_orphans
 from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.partitions.handover import lose_attempts_of
+from aiosched.scheduler.partitions.lease_rows import check_leases
 from aiosched.scheduler.partitions.loading import load_partitions
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import check_pools
@@ -65,11 +66,12 @@ async def apply_view(session: Session, view: FleetView) -> bool:
     """
     env, cache, membership = session.env, session.cache, session.membership
     me = env.incarnation
+    changed = await check_leases(session, view)
     plan = make_plan(view, me)
     membership.has_peers = len(view.peers) > 1
     gained = set[int]()
     announced = any(peer.draining for peer in view.peers if peer.incarnation == me)
-    changed = membership.draining and not announced
+    changed |= membership.draining and not announced
     if membership.draining and not announced:
         async with env.db.acquire() as conn:
             await ownership.set_draining(conn, me)
@@ -84,6 +86,7 @@ async def apply_view(session: Session, view: FleetView) -> bool:
         async with env.db.acquire() as conn:
             gained = await ownership.acquire(conn, me, plan.acquire)
             changed |= bool(gained)
+        membership.gained_at = time.monotonic()
     given_back = {p: at for p, at in membership.given_back.items() if view.at <= at and p not in gained}
     membership.given_back = given_back
     shown = {partition for partition, owner in view.leases.items() if owner == me}

@@ -71,8 +71,10 @@ class Metrics:
     recoveries: int = 0
     stale_writes_refused: int = 0  # by the fence or by a guard
     differences: int = 0  # between memory and rows: bugs in aiosched
+    recounted: int = 0  # corrections of rows that did not agree: pools, leases, rows without a run
     unknown_commits: int = 0  # connections that were lost between sending a commit and its confirmation
     runs_created: int = 0
+    watchers_stopped: int = 0  # asset watchers with more events than could be stored
     quarantines: int = 0  # how often a DAG was put into quarantine
     restarted_loops: int = 0  # auxiliary loops that failed and were started again
     unreadable_rows: int = 0  # of other versions of aiosched, or broken: each is left alone and counted once

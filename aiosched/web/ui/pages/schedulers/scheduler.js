@@ -12,6 +12,8 @@ const LOST = {
   stale_writes_refused: "stale writes refused",
   unknown_commits: "commits with unknown outcome",
   differences: "differences found",
+  recounted: "rows corrected",
+  watchers_stopped: "asset watchers stopped",
 };
 
 export const figure = (one, name) => one.figures?.histograms?.[name];
