@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -18,51 +16,15 @@ from aiosched.scheduler.journal import journal
 from aiosched.scheduler.partitions import loading
 from aiosched.scheduler.runs import due_runs, new_runs, run_creation
 from aiosched.scheduler.state.cache import StateCache
+from tests.one_dag import Broken, broken
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
 POLL = 11.0  # seconds, after which the scheduler has read everything that may have changed
 HOUR = timedelta(hours=1)
 
 
-class Broken(Exception):
-    """What nobody foresaw."""
-
-
 def two_tasks(dag_id: str, **options: Any) -> Any:
     return dag(dag_id, task("a"), task("b", after="a"), **options)
-
-
-def is_about(found: Any, dag_id: str, keys: set[int], depth: int = 7) -> bool:
-    """Whether an argument of a function belongs to the DAG, which has runs with these keys (see `number_runs`)."""
-    if isinstance(found, str):
-        return found == dag_id
-    if isinstance(found, int):
-        return found in keys
-    if isinstance(found, Board):
-        return found.run.dag_id == dag_id
-    if depth and isinstance(found, list | tuple | dict | set):
-        members = [*found, *found.values()] if isinstance(found, dict) else list(found)
-        return any(is_about(each, dag_id, keys, depth - 1) for each in members)
-    for name in ("dag_id", "run_id", "key", "run", "spec", "row", "dag"):
-        inner = getattr(found, name, None)
-        if depth and inner is not None and not callable(inner) and is_about(inner, dag_id, keys, depth - 1):
-            return True
-    return False
-
-
-@contextlib.contextmanager
-def broken(owner: Any, name: str, dag_id: str = "bad", keys: Callable[[], set[int]] = set) -> Iterator[None]:
-    """Let a function raise when it is called for one DAG."""
-    original = getattr(owner, name)
-
-    def raising(*args: Any, **options: Any) -> Any:
-        if is_about((args, options), dag_id, keys()):
-            raise Broken(f"{name} does not like {dag_id}")
-        return original(*args, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, name, raising)
-        yield
 
 
 async def quarantined(it: Running) -> dict[str, Any]:

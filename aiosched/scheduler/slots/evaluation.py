@@ -38,8 +38,7 @@ async def evaluate(context: DecisionContext) -> float | None:
 def decide(context: DecisionContext, now: datetime) -> None:
     """Apply reports and due timers, and let each touched board decide."""
     cache = context.cache
-    check_queue(context, now)
-    failures = [*_apply_reports(context, now), *_wake_due(context, now)]
+    failures = [*check_queue(context, now), *_apply_reports(context, now), *_wake_due(context, now)]
     while cache.work.to_evaluate:  # a change in one run may affect the runs after it
         to_evaluate, cache.work.to_evaluate = cache.work.to_evaluate, {}
         for board in to_evaluate:
