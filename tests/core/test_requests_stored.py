@@ -115,4 +115,10 @@ def test_an_unknown_verb_is_refused_and_the_known_ones_are_named() -> None:
         decode("explode", {})
 
     assert refused.value.exit_code == 4
-    assert len(REQUESTS) == 14
+    assert len(REQUESTS) == 15
+
+
+@pytest.mark.parametrize("args", [None, [], "", "run_id", 3, True])
+def test_arguments_that_are_no_json_object_are_refused(args: Any) -> None:
+    with pytest.raises(Refused, match="pause: unusable arguments: a JSON object is needed"):
+        decode("pause", args)

@@ -134,10 +134,9 @@ async def test_the_request_is_stored_in_the_commit_that_ends_the_run(dsn: str, c
         await it.execute("ALTER TABLE callback_outbox ADD CHECK (kind <> 'dag_success')")  # it cannot be stored
         await it.trigger("d", "r")
         it.executor.succeed(await it.attempt("a"))
-        await it.until(lambda: it.scheduler._life is not None and it.scheduler._life.done(), "the scheduler to give up")
+        await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
 
         assert await it.runs("d") == {"r": "running"}
-        it.scheduler._life = None  # what it raised is what this test is about
 
 
 # -- callbacks of tries that no worker could tell -----------------------------------------------

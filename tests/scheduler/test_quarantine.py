@@ -17,7 +17,7 @@ from aiosched.scheduler.partitions import loading
 from aiosched.scheduler.runs import due_runs, new_runs, run_creation
 from aiosched.scheduler.state.cache import StateCache
 from tests.one_dag import Broken, broken
-from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
+from tests.scheduler.harness import NEW_YEAR, Running, dag, keys_of, number_runs, running, task
 
 POLL = 11.0  # seconds, after which the scheduler has read everything that may have changed
 HOUR = timedelta(hours=1)
@@ -29,15 +29,6 @@ def two_tasks(dag_id: str, **options: Any) -> Any:
 
 async def quarantined(it: Running) -> dict[str, Any]:
     return {row["dag_id"]: row for row in await it.fetch("SELECT * FROM dag_quarantine WHERE tried_at IS NULL")}
-
-
-async def number_runs(it: Running) -> None:
-    """Give runs keys that no other number is equal to."""
-    await it.execute("ALTER TABLE dag_run ALTER COLUMN id RESTART WITH 1000000")
-
-
-async def keys_of(it: Running, dag_id: str) -> set[int]:
-    return {row[0] for row in await it.fetch("SELECT id FROM dag_run WHERE dag_id = $1", dag_id)}
 
 
 async def test_a_dag_whose_evaluation_fails_is_left_alone_and_goes_on_later_as_if_nothing_had_been(

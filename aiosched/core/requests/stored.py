@@ -134,14 +134,18 @@ def encode(request: Request) -> tuple[str, dict[str, Any]]:
     return verb, args
 
 
-def decode(verb: str, args: Mapping[str, Any]) -> Request:
-    """The request of this verb and these arguments.
+def decode(verb: str, args: object) -> Request:
+    """The request of this verb and these arguments, which somebody has stored as JSON.
 
     Raises Refused for an unknown verb and, with exit code 2, for an invalid argument.
     """
     kind = REQUESTS.get(verb)
     if kind is None:
         raise Refused(f"There is no request {verb!r}; known are {', '.join(sorted(REQUESTS))}.")
+    if not isinstance(args, Mapping):
+        error = Refused(f"{verb}: unusable arguments: a JSON object is needed, not {str(args)[:80]!r}.")
+        error.exit_code = 2
+        raise error
     given: dict[str, Any] = {}
     for argument in _ARGUMENTS[verb]:
         value = args.get(argument.name)

@@ -8,6 +8,7 @@ and the DAG is left alone (quarantine.py). Source: docs/architecture.md, "Quaran
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
@@ -15,6 +16,8 @@ import asyncpg
 
 from aiosched.db.server.failures import is_about_content, is_retryable
 from aiosched.errors import DagFailure, DatabaseError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -71,6 +74,34 @@ async def for_each_dag(
         if failures and not (len(failures) == len(groups) > 1):  # what fails for every DAG concerns none of them
             raise_failures(failures)
         raise
+
+
+async def spare_others(
+    place: str, items: Sequence[T], group_of: Callable[[T], str], work: Callable[[Sequence[T]], Awaitable[None]]
+) -> list[T]:
+    """As `for_each_dag`, for work on which no decision depends: what fails is logged and returned, to be tried later.
+
+    `work` must change memory only after its transaction.
+    """
+    try:
+        await work(items)
+        return []
+    except Exception as error:
+        if not is_unforeseen(error):
+            raise
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(group_of(item), []).append(item)
+    failed: list[T] = []
+    for name, group in groups.items():
+        try:
+            await work(group)
+        except Exception as error:
+            if not is_unforeseen(error):
+                raise
+            logger.exception("%s of %s failed; all others go on", place, name)
+            failed += group
+    return failed
 
 
 def failures_in(error: BaseException) -> list[DagFailure]:

@@ -7,12 +7,13 @@ alone are found. Only such a failure costs these transactions. Source: docs/arch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
 from aiosched.errors import DagFailure, StaleRows
 from aiosched.scheduler.journal.journal import Journal
-from aiosched.scheduler.session.isolation import failure_of, is_unforeseen
+from aiosched.scheduler.session.isolation import failure_of, is_unforeseen, raise_failures
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.changes import Changes
@@ -36,6 +37,16 @@ _ROWS: Final[Sequence[tuple[str, str, Callable[[Any], int]]]] = (
 
 class _RollBack(Exception):
     """Ends a transaction whose statements were all accepted."""
+
+
+@contextlib.asynccontextmanager
+async def attributing(session: Session) -> AsyncIterator[None]:
+    """Raise an error in a transaction of the journal as failures of the DAGs because of which it cannot be stored."""
+    try:
+        yield
+    except Exception as error:
+        raise_failures(await find_culprits(session, error))
+        raise
 
 
 async def find_culprits(session: Session, error: Exception) -> list[DagFailure]:
