@@ -284,7 +284,9 @@ class Scheduler(Actions):
     async def _live(self) -> None:
         """Run one incarnation after the other until stopped, and the parser beside them."""
         async with kept_running(self._embedded), asyncio.TaskGroup() as group:
-            parsing = group.create_task(keep_running("parsing", self._run_parser, self.metrics)) if self._parse else None
+            parsing = (
+                group.create_task(keep_running("parsing", self._run_parser, self.metrics)) if self._parse else None
+            )
             listing = group.create_task(self._list_runs_anew(), name="listing")
             statsd_task = group.create_task(keep_running("statsd", self._publish_figures, self.metrics))
             try:

@@ -274,3 +274,34 @@ async def test_the_listener_is_told_of_a_quarantine(dsn: str, clock: FakeClock) 
         (event,) = [event for event in it.events if event.kind == "dag_quarantined"]
         assert (event.dag_id, event.state) == ("bad", "quarantined")
         assert "the evaluation failed (Broken: evaluate does not like bad)" in str(event.reason)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(loading, "next_scheduled_run"), (journal.journal, "write")], ids=["loading", "journal"]
+)
+async def test_two_dags_that_fail_together_are_not_all_dags(
+    dsn: str, clock: FakeClock, owner: Any, name: str
+) -> None:
+    async with running(dsn, clock, dag("bad"), dag("worse"), dag("good")) as it:
+        await number_runs(it)
+        for dag_id in ("bad", "worse"):
+            await it.trigger(dag_id, "r")
+        keys = {dag_id: await keys_of(it, dag_id) for dag_id in ("bad", "worse")}
+        with (
+            broken(owner, name, "bad", lambda: keys["bad"]),
+            broken(owner, name, "worse", lambda: keys["worse"]),
+        ):
+            for attempt in list(it.executor.running.values()):
+                it.executor.succeed(attempt)
+            if owner is loading:
+                await it.leave_and_come_back()
+            await it.until(lambda: it.scheduler.metrics.quarantines >= 2, "the quarantine of both")
+            await it.advance(16.0)  # they are tried again together, beside nothing else that has changed
+            await it.until(lambda: it.scheduler.metrics.quarantines >= 4, "the quarantine after that")
+            await it.trigger("good", "r")
+            await it.finish("a", dag_id="good")
+
+        await it.advance(61.0)
+        await it.finish_all()
+        assert [await it.runs(dag_id) for dag_id in ("bad", "worse", "good")] == [{"r": "success"}] * 3
+        await it.assert_consistent()

@@ -49,7 +49,9 @@ class DriftSweep:
                     for text in differences(board, rows[board.run.key])
                 ]
 
-            wrong = await for_each_dag("comparing it with its rows", boards, lambda board: board.run.dag_id, compare)
+            wrong = await for_each_dag(
+                "comparing it with its rows", boards, lambda board: board.run.dag_id, compare, held=cache.dags
+            )
         if wrong:
             session.env.metrics.differences += len(wrong)
             logger.error("%d task instances differ from the rows: %s", len(wrong), "; ".join(wrong[:5]))

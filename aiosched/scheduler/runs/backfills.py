@@ -164,7 +164,9 @@ async def complete_backfills(session: Session, now: datetime) -> None:
         for backfill in some:
             del session.cache.dags[backfill.dag_id].backfills[backfill.id]
 
-    await for_each_dag("the end of a backfill", ended, lambda backfill: backfill.dag_id, complete)
+    await for_each_dag(
+        "the end of a backfill", ended, lambda backfill: backfill.dag_id, complete, held=session.cache.dags
+    )
 
 
 def over_now(cache: StateCache, ending: Iterable[Board]) -> list[Backfill]:

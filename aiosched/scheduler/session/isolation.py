@@ -50,12 +50,17 @@ def raise_failures(failures: Collection[DagFailure]) -> None:
 
 
 async def for_each_dag(
-    place: str, items: Sequence[T], dag_of: Callable[[T], str], work: Callable[[Sequence[T]], Awaitable[R]]
+    place: str,
+    items: Sequence[T],
+    dag_of: Callable[[T], str],
+    work: Callable[[Sequence[T]], Awaitable[R]],
+    *,
+    held: Collection[str],
 ) -> R:
     """The result of `work` on all items.
 
     If it raises an unforeseen error, it is repeated with the items of each DAG alone: those that fail again are raised
-    as DagFailures. What `work` has changed in memory is then void, since the session ends.
+    as DagFailures. `held` are the DAGs that this scheduler holds. What `work` has changed in memory is then void, since the session ends.
     """
     try:
         return await work(items)
@@ -71,9 +76,17 @@ async def for_each_dag(
                 await work(group)
             except Exception as again:
                 failures.append(failure_of(again, dag_id, place))
-        if failures and not (len(failures) == len(groups) > 1):  # what fails for every DAG concerns none of them
+        if failures and not is_about_all(failures, groups, held):
             raise_failures(failures)
         raise
+
+
+def is_about_all(failures: Collection[DagFailure], tried: Collection[str], held: Collection[str]) -> bool:
+    """Whether every DAG failed that was tried, and no other is held: what fails for every DAG concerns none of them.
+
+    Two that fail together, as when they leave quarantine at the same instant, are not all.
+    """
+    return len(failures) == len(tried) > 1 and set(held) <= set(tried)
 
 
 async def spare_others(

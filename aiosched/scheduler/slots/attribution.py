@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aiosched.errors import DagFailure, StaleRows
 from aiosched.scheduler.journal.journal import Journal
-from aiosched.scheduler.session.isolation import failure_of, is_unforeseen, raise_failures
+from aiosched.scheduler.session.isolation import failure_of, is_about_all, is_unforeseen, raise_failures
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.changes import Changes
@@ -59,7 +59,7 @@ async def find_culprits(session: Session, error: Exception) -> list[DagFailure]:
         return []
     parts = parts_of(batch, session.cache)
     found = await _failing(session.env.journal, list(parts.items()))
-    return [] if len(found) == len(parts) > 1 else found  # what fails for every DAG concerns none of them
+    return [] if is_about_all(found, parts, session.cache.dags) else found
 
 
 def parts_of(batch: Changes, cache: StateCache) -> dict[str, Changes]:

@@ -29,6 +29,18 @@ DOCUMENTS: Final = (
     '{"unknown": true}', "-1", '"\\ud800"', '"\\u0000"',
 )  # fmt: skip
 
+# What loading decodes for many DAGs at once: readable, and strange.
+READABLE: Final = (
+    "null",
+    "[]",
+    "{}",
+    '""',
+    "-1",
+    '{"a": 1, "a": 2}',
+    json.dumps({"a": "b" * 100_000}),
+    "[" * 90 + "]" * 90,
+)
+
 
 @dataclass
 class Poisoner:
@@ -63,7 +75,10 @@ _DAG: Final = "with DAG({}, schedule=None{}):\n    @task\n    async def a():\n  
 
 async def file_of_bytes(p: Poisoner) -> None:
     """A file that is no Python."""
-    p.write("bytes", p.dice.choice([p.dice.randbytes(3000), b"\0" * 100, b"def (:\n", b"\xff\xfe" + b"DAG", b"DAG aiosched("]))
+    p.write(
+        "bytes",
+        p.dice.choice([p.dice.randbytes(3000), b"\0" * 100, b"def (:\n", b"\xff\xfe" + b"DAG", b"DAG aiosched("]),
+    )
 
 
 async def file_that_fails(p: Poisoner) -> None:
@@ -115,7 +130,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, tuple[Any, ...]]]] = MappingProxyType(
         },
         "dag_run": {
             "run_type": ("manual", "backfill", "asset_triggered"), "state": ("queued", "running", "success"),
-            "run_after": DATES, "start_date": DATES, "queued_at": DATES, "end_date": DATES, "conf": DOCUMENTS,
+            "run_after": DATES, "start_date": DATES, "queued_at": DATES, "end_date": DATES, "conf": READABLE,
             "clear_number": NUMBERS, "backfill_id": (-1, 2**62), "backfill_order": NUMBERS, "reason": TEXTS,
             "created_by": (-1, 2**62),
         },
@@ -183,11 +198,14 @@ async def new_row(p: Poisoner) -> None:
     at, text = p.dice.choice(DATES), _literal(p.dice.choice(TEXTS))
     part = f"coalesce((SELECT partition FROM dag WHERE dag_id = '{victim}'), 0)"
     key, number = p.dice.choice([0, 1, 999, 2**31 - 1]), p.dice.choice([-1, 0, 1, 2**15 - 1])
+    known = _literal(p.dice.choice(["success", "failed", "lost", "triggered", "skipped"]))
     outcome = _literal(p.dice.choice(["success", "failed", "lost", "triggered", "deferred", "started", "lunar", ""]))
-    body = _literal(p.dice.choice([document, json.dumps({"at": at, "xcoms": [["k", "[" * 50]]})]))
+    xcoms = [[p.dice.choice(TEXTS), document]] * p.dice.randrange(3)
     rows = (
         f"task_report (partition, run_id, task_index, map_index, try_number, outcome, body, queued_by) "
-        f"VALUES ({part}, {run}, {key}, -1, {number}, {outcome}, {body}, {p.dice.choice(['NULL', '1', '-1'])})",
+        f"SELECT {part}, r, {key}, -1, {number}, {outcome}, json_build_object('key', json_build_array(r, {key}, -1, {number}), "
+        f"'outcome', {known}, 'at', '9999-12-31T00:00:00Z', 'xcoms', {_literal(json.dumps(xcoms))}::json), "
+        f"{p.dice.choice(['NULL', '1', '-1'])} FROM (SELECT {run}::bigint) AS run (r)",
         f"task_instance (run_id, task_index, map_index, state) VALUES ({run}, {key}, {number}, 'running')",
         f"xcom (run_id, task_index, map_index, key, value) VALUES ({run}, {key}, {number}, {text}, {_literal(document)})",
         f"deferred_trigger (run_id, task_index, map_index, classpath, kwargs, next_method, timeout_at) "
@@ -200,13 +218,13 @@ async def new_row(p: Poisoner) -> None:
         f"asset_event (asset_id, timestamp, extra, source_run_id) SELECT id, '{at}', {_literal(document)}, {run} FROM asset LIMIT 1",
         f"asset (name, uri, extra) VALUES ({text}, {text}, {_literal(document)}) ON CONFLICT (name) DO NOTHING",
         f"asset_reference (dag_id, role, kind, name, task_id, watchers) "
-        f"VALUES ('{victim}', 'schedule', 'asset', {text}, '', {_literal(document)}) ON CONFLICT DO NOTHING",
+        f"VALUES ('{victim}', 'schedule', 'asset', {text}, '', '[]') ON CONFLICT DO NOTHING",
         f"variable (key, value) VALUES ({text}, {text}) ON CONFLICT DO NOTHING",
         f"connection (conn_id, conn_type, secret) VALUES ({text}, {text}, {text}) ON CONFLICT DO NOTHING",
         f"backfill (dag_id, partition, from_date, to_date, max_active_runs, conf) "
         f"VALUES ('{victim}', {part}, '{at}', '{at}', {number}, {_literal(document)})",
         f"dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after, conf, logical_date) "
-        f"SELECT '{victim}', 'p{p.number}', {part}, max(id), 'manual', {text}, 'queued', '{at}', {_literal(document)}, '{at}' "
+        f"SELECT '{victim}', 'p{p.number}', {part}, max(id), 'manual', {text}, 'queued', '{at}', {_literal(p.dice.choice(READABLE))}, '{at}' "
         f"FROM dag_version",
         f"sla_miss (partition, dag_id, task_id, logical_date, missed_at) VALUES ({part}, '{victim}', {text}, '{at}', '{at}')",
         f"dag (dag_id, partition, version_id) VALUES ({_literal('ghost' + str(key))}, 3, {number}) ON CONFLICT DO NOTHING",
@@ -218,7 +236,7 @@ async def new_row(p: Poisoner) -> None:
 async def pool_of_victims(p: Poisoner) -> None:
     """A pool whose figures are wrong."""
     column, value = p.dice.choice(
-        [("used", 2**31 - 1), ("used", 0), ("slots", -1), ("slots", 2**31 - 1), ("slots", 0), ("demands", p.dice.choice(DOCUMENTS))]
+        [("used", 2**31 - 1), ("used", 0), ("slots", -1), ("slots", 2**31 - 1), ("slots", 0)]
     )  # fmt: skip
     await p.conn.execute(f"UPDATE pool SET {column} = {_literal(value)} WHERE name = '{POOL}'")
 
@@ -231,7 +249,20 @@ VERBS: Final = (
 
 async def request(p: Poisoner) -> None:
     """A request of unknown kind, or with arguments that make no sense."""
-    values: list[Any] = [None, True, -1, 2**70, 1e300, *TEXTS, [], [None], {}, {"a": {}}, "2026-01-01", "9999-12-31T23:59:59Z"]
+    values: list[Any] = [
+        None,
+        True,
+        -1,
+        2**70,
+        1e300,
+        *TEXTS,
+        [],
+        [None],
+        {},
+        {"a": {}},
+        "2026-01-01",
+        "9999-12-31T23:59:59Z",
+    ]
     names = ("run_id", "run_ids", "conf", "logical_date", "run_after", "task_ids", "state", "from", "to", "id", "name",
              "extra", "note", "map_index", "pattern", "max_active_runs", "unknown", "past", "newest_version", "rerun")  # fmt: skip
     args = {name: p.dice.choice(values) for name in p.dice.sample(names, p.dice.randrange(5))}

@@ -77,7 +77,9 @@ with DAG({dag_id!r}, schedule={schedule}, start_date=datetime(2026, 1, 1, tzinfo
 async def play_poison(size: Any, command: str, *, deadline: float | None = None, keep: Path | None = None) -> Result:
     """One round of the campaign with `size.faults` poisons and `size.schedulers` schedulers, judged."""
     folder, began = folder_of(keep), time.monotonic()
-    result = Result("poison", command, size.seed, HEALTHY, minima={"poisons": size.faults // 2, "noticed": size.faults // 20})
+    result = Result(
+        "poison", command, size.seed, HEALTHY, minima={"poisons": size.faults // 2, "noticed": size.faults // 20}
+    )
     postgres = Postgres(folder)
     services = [_service(f"s{n}", folder, n) for n in range(size.schedulers)]
     try:
@@ -129,7 +131,11 @@ def _write(folder: Path) -> None:
     for n in range(VICTIMS):
         schedule = "Asset('news')" if n % 4 == 3 else f"timedelta(seconds={EVERY})"
         text = VICTIM_FILE.format(
-            dag_id=f"victim{n:02}", schedule=schedule, pool=POOL, past=n % 2 == 0, fails="True" if n % 3 == 0 else "False"
+            dag_id=f"victim{n:02}",
+            schedule=schedule,
+            pool=POOL,
+            past=n % 2 == 0,
+            fails="True" if n % 3 == 0 else "False",
         )
         (folder / "dags" / f"victim{n:02}.py").write_text(text)
 
