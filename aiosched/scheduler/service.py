@@ -47,6 +47,7 @@ from aiosched.scheduler.observability.idle import IdleLog, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.services.secret_services import secret_services
 from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
+from aiosched.scheduler.session.auxiliary import keep_running
 from aiosched.scheduler.session.environment import Observers, SchedulerEnvironment
 from aiosched.scheduler.session.events import Listener
 from aiosched.scheduler.session.session import Session
@@ -283,9 +284,11 @@ class Scheduler(Actions):
     async def _live(self) -> None:
         """Run one incarnation after the other until stopped, and the parser beside them."""
         async with kept_running(self._embedded), asyncio.TaskGroup() as group:
-            parsing = group.create_task(self._run_parser(), name="parsing") if self._parse else None
+            parsing = (
+                group.create_task(keep_running("parsing", self._run_parser, self.metrics)) if self._parse else None
+            )
             listing = group.create_task(self._list_runs_anew(), name="listing")
-            statsd_task = group.create_task(self._publish_figures(), name="statsd")
+            statsd_task = group.create_task(keep_running("statsd", self._publish_figures, self.metrics))
             try:
                 while not self._stopping:
                     try:
@@ -394,7 +397,8 @@ class Scheduler(Actions):
             await self._progress()
         if self.parser is None or self.parser.first_pass.done():
             return False
-        await self.parser.first_pass
+        while not self.parser.first_pass.done():  # one that fails is replaced
+            await self._progress()
         return True
 
     def _partitions_moved(self) -> None:

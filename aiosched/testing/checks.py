@@ -26,6 +26,7 @@ from aiosched.core.values.states import (
 from aiosched.db.statements.journal import InstanceChange
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.scheduler.state.changes import Changes
+from aiosched.testing.rows.rows import Rows
 from aiosched.testing.world_memory import MemoryContext
 
 _COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at")
@@ -129,19 +130,28 @@ def _compare(instance: Instance, row: InstanceChange | None) -> None:
 
 def _check_pools(context: MemoryContext, contexts: Sequence[MemoryContext], shrunk: set[str]) -> None:
     used: Counter[str] = Counter()
-    caches = [one.cache for one in contexts]
-    for board in chain.from_iterable((*c.unstored.pending.effects.finished, *c.boards.values()) for c in caches):
-        key = board.run.key
-        for place, row in context.rows.instances[key].items():
+    rows, caches = context.rows, [one.cache for one in contexts]
+    held = chain.from_iterable((*c.unstored.pending.effects.finished, *c.boards.values()) for c in caches)
+    runs = [(board.run.key, board.graph.tasks) for board in held]
+    runs += [
+        (run.key, rows.versions[run.version_id].spec.tasks) for run in rows.unfinished_runs() if _is_left(rows, run)
+    ]
+    for key, tasks in runs:
+        for place, row in rows.instances[key].items():
             state = TaskState.of(row.state)
             if state in HOLDING_SLOT or (state is TaskState.DEFERRED and _keeps_its_slot(context, (key, *place))):
-                task = board.graph.tasks[row.task_index]
+                task = tasks[row.task_index]
                 used[task.pool] += task.pool_slots
-    for name, pool in context.rows.pools.items():
+    for name, pool in rows.pools.items():
         if pool is not None:
             _demand(pool.used == used[name], f"pool {name!r} counts {pool.used}, its tasks hold {used[name]}")
             full = 0 <= pool.slots < pool.used
             _demand(not full or name in shrunk, f"pool {name!r} is oversubscribed: {pool.used} of {pool.slots}")
+
+
+def _is_left(rows: Rows, run: Run) -> bool:
+    """Whether its DAG is in quarantine."""
+    return rows.quarantine.find(run.dag_id) is not None
 
 
 def _keeps_its_slot(context: MemoryContext, place: tuple[int, int, int]) -> bool:

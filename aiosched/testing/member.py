@@ -18,7 +18,7 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements.journal import PoolRow
 from aiosched.errors import DagFailure
-from aiosched.scheduler.session.isolation import failures_in
+from aiosched.scheduler.session.isolation import concerning, failures_in
 from aiosched.scheduler.session.pool_fairness import PoolFairness
 from aiosched.scheduler.session.trigger_queue import triggers_to_run
 from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
@@ -106,7 +106,7 @@ class Member:
         try:
             return self._work(now)
         except (DagFailure, ExceptionGroup) as error:
-            self._put_into_quarantine(error)
+            self.put_into_quarantine(error)
             return True
 
     def _work(self, now: datetime) -> bool:
@@ -221,9 +221,11 @@ class Member:
         if batch.effects.finished:
             self.attempts.stuck_attempts.forget({board.run.key for board in batch.effects.finished})
         for board in batch.effects.finished:
-            cache.release_run(board)
+            with concerning(board.run.dag_id, "the end of a run"):
+                cache.release_run(board)
         for dag_id in committed.paused:
-            cache.pause(dag_id)
+            with concerning(dag_id, "pausing it"):
+                cache.pause(dag_id)
         if len(members) > 1 and (batch.pools.demands or any(delta < 0 for delta in batch.pools.deltas.values())):
             for member in members:
                 member.context.cache.work.room_changed |= member is not self
@@ -231,7 +233,11 @@ class Member:
             self._recheck_at = self.fleet.clock.at + _POOL_RETRY
 
     def _hand_out(self, claimed: Iterable[tuple[Board, Any]]) -> None:
-        attempts = [board.attempt(i) for board, i in claimed if i.state is TaskState.QUEUED]
+        attempts = []
+        for board, instance in claimed:
+            with concerning(board.run.dag_id, "handing out an attempt"):
+                if instance.state is TaskState.QUEUED:
+                    attempts.append(board.attempt(instance))
         now = self.fleet.clock.monotonic()
         for attempt in attempts:
             self.attempts.in_flight[attempt.key] = now
@@ -265,7 +271,7 @@ class Member:
         unsent, self.context.unsent = self.context.unsent, []
         self._hand_out(unsent)
 
-    def _put_into_quarantine(self, error: Exception) -> None:
+    def put_into_quarantine(self, error: Exception) -> None:
         """Go on without the DAGs that an error concerns. Raises it if it concerns no single DAG."""
         self._note_failures(error)
         self.renew(self.context.cache.unstored.storing)

@@ -6,6 +6,7 @@ backfills.py), and is refused like it. Nothing starts before the world's time ad
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -27,7 +28,7 @@ from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.statements.assets import NewEvent
 from aiosched.db.statements.journal import PoolRow
 from aiosched.db.statements.runs import DagRow, StoredVersion
-from aiosched.errors import NotFound, Refused, did_you_mean
+from aiosched.errors import DagError, DagFailure, InternalError, NotFound, Refused, did_you_mean
 from aiosched.scheduler.partitions.loading import plan_next, set_paused
 from aiosched.scheduler.partitions.previous_run import invalidate_past
 from aiosched.scheduler.requests.selection import (
@@ -48,6 +49,7 @@ from aiosched.scheduler.requests.selection import (
 from aiosched.scheduler.runs.backfills import creation_of, dates_of, fates_of, find_backfill, shown
 from aiosched.scheduler.runs.due_runs import requested_run
 from aiosched.scheduler.runs.new_runs import Creation
+from aiosched.scheduler.session.isolation import failure_of
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.testing.attempts.acting import Authored
 from aiosched.testing.attempts.endings import Ending, Play
@@ -55,6 +57,7 @@ from aiosched.testing.checks import check_starts
 from aiosched.testing.decisions import Scripts
 from aiosched.testing.rows.assets import is_mentioned
 from aiosched.testing.view import WorldView
+from aiosched.testing.world_memory import MemoryContext
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
@@ -93,9 +96,8 @@ class People(WorldView):
                 self.rows.schedules.assume(spec.dag_id, last)
             if self.rows.quarantine.find(spec.dag_id) is not None:
                 self.release(spec.dag_id)
-                continue
-            context = self._context_of(spec.dag_id)
-            plan_next(context, context.cache.put_dag(row, version), self.rows.schedule_position(spec))
+            else:
+                self._hold(row, version)
 
     def _version_of(self, spec: DagSpec, row: DagRow | None) -> StoredVersion:
         """The version of a spec: a new one if it differs from the newest."""
@@ -112,8 +114,7 @@ class People(WorldView):
         row = rows.dags[dag_id] = dataclasses.replace(dag.row, is_stale=True)
         rows.assets.unschedule(dag_id)
         self._scripts.learn(dag.version.id)
-        context = self._context_of(dag_id)
-        plan_next(context, context.cache.put_dag(row, dag.version), rows.schedule_position(dag.version.spec))
+        self._hold(row, dag.version)
 
     def script(self, dag_id: str, task_id: str, play: Play | Ending | None = None, **words: Any) -> None:
         """Set how the attempts of a task end: by a function of the attempt, an ending, or keyword arguments.
@@ -140,11 +141,13 @@ class People(WorldView):
 
     def pause(self, dag_id: str) -> None:
         """Pause a DAG: nothing of it starts; running tasks go on."""
-        self._set_paused(self._dag(dag_id), True)
+        with self._applying(dag_id):
+            self._set_paused(self._dag(dag_id), True)
 
     def unpause(self, dag_id: str) -> None:
         """Undo `pause`."""
-        self._set_paused(self._dag(dag_id), False)
+        with self._applying(dag_id):
+            self._set_paused(self._dag(dag_id), False)
 
     def emit(self, asset: str, *, extra: Mapping[str, Any] | None = None) -> None:
         """Make an event of an asset, without a task. Raises NotFound for an asset that no DAG mentions."""
@@ -177,19 +180,20 @@ class People(WorldView):
             conf=dict(conf or {}), run_id=run_id, logical_date=logical_date, run_after=run_after, unpause=unpause
         )
         dag = self._dag(dag_id)
-        check_run_type(dag.version.spec, RunType.MANUAL)
-        if request.unpause:
-            self._set_paused(dag, False)
-        creation = requested_run(
-            dag,
-            self.now,
-            conf=request.conf,
-            run_id=run_id,
-            logical_date=request.logical_date,
-            run_after=request.run_after,
-            triggered_by="test",
-        )
-        (run,) = self._create(dag_id, [creation])
+        with self._applying(dag_id):
+            check_run_type(dag.version.spec, RunType.MANUAL)
+            if request.unpause:
+                self._set_paused(dag, False)
+            creation = requested_run(
+                dag,
+                self.now,
+                conf=request.conf,
+                run_id=run_id,
+                logical_date=request.logical_date,
+                run_after=request.run_after,
+                triggered_by="test",
+            )
+            (run,) = self._create(dag_id, [creation])
         if run is None:
             raise Refused(f"DAG {dag_id!r} has a run {run_id!r}, or one of that logical date, already.")
         return run_id
@@ -197,13 +201,17 @@ class People(WorldView):
     def cancel(self, dag_id: str, run_id: str) -> None:
         """End an unfinished run as failed, as `aiosched runs cancel` does."""
         dag, context, key = self._dag(dag_id), self._context_of(dag_id), self._key(dag_id, run_id)
+        with self._applying(dag_id):
+            self._cancel(dag, context, run_id, key)
+
+    def _cancel(self, dag: OwnedDag, context: MemoryContext, run_id: str, key: int) -> None:
         if any(run.key == key for run in dag.queued):
             self._fail_queued(dag, [key])
             self.rows.skip_rest(key, self.now)
             invalidate_past(context, self.rows.runs[key])  # at the next pass of run creation
             context.cache.plan(dag)
             return
-        board = self._board(dag_id, run_id)
+        board = self._board(dag.row.dag_id, run_id)
         board.cancel(self.now)
         context.apply_effects(board)
         context.cache.work.to_evaluate[board] = None
@@ -288,7 +296,8 @@ class People(WorldView):
         """Set a run to success or failed with all that is unfinished in it, or queue it again."""
         dag, key = self._dag(dag_id), self._key(dag_id, run_id)
         request = MarkRun(run_id=run_id, state=read_argument(MarkRun, "state", state))
-        self._carry_out(dag, [key], marking_run(request.state, run_id, is_running=key in dag.running))
+        with self._applying(dag_id):
+            self._carry_out(dag, [key], marking_run(request.state, run_id, is_running=key in dag.running))
 
     # -- backfills --------------------------------------------------------------------------
 
@@ -305,7 +314,7 @@ class People(WorldView):
         dry_run: bool = False,
     ) -> dict[str, Any]:
         """Create the runs of past dates, both inclusive; returns {id, dates: [{logical_date, fate}]}."""
-        dag, now, rows = self._dag(dag_id), self.now, self.rows
+        dag = self._dag(dag_id)
         request = BackfillCreate(
             first=first,
             final=final,
@@ -315,7 +324,12 @@ class People(WorldView):
             conf=dict(conf or {}),
             dry_run=dry_run,
         )
-        planned = list(dates_of(dag.version.spec, request, now, most=SchedulerSettings().max_backfill_runs))
+        with self._applying(dag_id):
+            return self._backfill(dag, request)
+
+    def _backfill(self, dag: OwnedDag, request: BackfillCreate) -> dict[str, Any]:
+        dag_id, rows = dag.row.dag_id, self.rows
+        planned = list(dates_of(dag.version.spec, request, self.now, most=SchedulerSettings().max_backfill_runs))
         there = {run.logical_date: run for run in self.runs(dag_id) if run.logical_date is not None}
         dates = fates_of(dag.version.spec, request, planned, {date: run.state for date, run in there.items()})
         if request.dry_run:
@@ -354,6 +368,34 @@ class People(WorldView):
 
     # -- helpers ----------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def _applying(self, dag_id: str) -> Iterator[None]:
+        """Apply a request about a DAG.
+
+        An unforeseen error is a bug: everything is read again, since it is not known how far the request got. One that
+        concerns a DAG puts it into quarantine.
+        """
+        owner = self._fleet.owner_of(dag_id)
+        try:
+            yield
+        except (Refused, NotFound, DagError):
+            raise
+        except (DagFailure, ExceptionGroup) as error:
+            owner.put_into_quarantine(error)
+            raise Refused(str(self.rows.quarantine.find(dag_id))) from error
+        except Exception as error:
+            owner.renew(owner.context.cache.unstored.storing)
+            raise InternalError(f"The request hit a bug in the scheduler ({error!r}). Please report it.") from error
+
+    def _hold(self, row: DagRow, version: StoredVersion) -> None:
+        """The owner hears of a DAG's change. An unforeseen error puts the DAG into quarantine."""
+        owner = self._fleet.owner_of(row.dag_id)
+        try:
+            dag = owner.context.cache.put_dag(row, version)
+            plan_next(owner.context, dag, self.rows.schedule_position(version.spec))
+        except Exception as error:
+            owner.put_into_quarantine(failure_of(error, row.dag_id, "loading"))
+
     def _set_paused(self, dag: OwnedDag, is_paused: bool) -> None:
         if dag.row.is_paused != is_paused:
             row = self.rows.dags[dag.row.dag_id] = set_paused(dag, is_paused)
@@ -386,6 +428,10 @@ class People(WorldView):
         return [run for run in self.runs(dag_id) if dates.have(run.logical_date)]
 
     def _change(self, dag: OwnedDag, request: TaskChange, change: ChangeOf) -> list[dict[str, Any]]:
+        with self._applying(dag.row.dag_id):
+            return self._touch(dag, request, change)
+
+    def _touch(self, dag: OwnedDag, request: TaskChange, change: ChangeOf) -> list[dict[str, Any]]:
         runs = self._runs_meant(dag.row.dag_id, request)
         versions = {run.version_id for run in runs} | {dag.version.id}
         known = self._context_of(dag.row.dag_id).cache.versions

@@ -11,8 +11,8 @@ from aiosched.clock import Clock, FakeClock
 from aiosched.core.creation.deadlines import least_runs
 from aiosched.core.graph.new_instances import new_places
 from aiosched.core.run.board import Board, Run
-from aiosched.core.values.ids import partition_of
 from aiosched.db.statements.deadlines import DeadlineRow
+from aiosched.db.statements.runs import StoredVersion
 from aiosched.db.statements.triggers import deferral_of
 from aiosched.errors import DagFailure
 from aiosched.scheduler.effects.deadlines import missed_callback
@@ -53,15 +53,18 @@ class MemoryContext(DecisionContext):
     def load(self) -> None:
         """Read everything from the rows, as a scheduler does at its start (scheduler/partitions/loading.py)."""
         cache, rows = self.cache, self.rows
-        for version in rows.versions.values():
-            cache.graph_of(version)
         self.attempts.reclaim(self.partitions)
         rows.quarantine.take_up(self.clock.now())
         failures: list[DagFailure] = []
+        versions: dict[str, list[StoredVersion]] = {}
+        for version in rows.versions.values():
+            versions.setdefault(version.spec.dag_id, []).append(version)
         for row in [row for row in rows.dags.values() if row.partition in self.partitions]:
             if rows.quarantine.find(row.dag_id) is not None:
                 continue
             try:
+                for version in versions.get(row.dag_id, ()):
+                    cache.graph_of(version)
                 dag = cache.put_dag(row, rows.versions[row.version_id])
                 plan_next(self, dag, rows.schedule_position(dag.version.spec))
             except Exception as error:
@@ -82,7 +85,8 @@ class MemoryContext(DecisionContext):
                 failures.append(failure_of(error, run.dag_id, "loading the runs"))
         raise_failures(failures)
         self._find_previous_runs()
-        left = {run.key: partition_of(run.dag_id) for run in rows.unfinished_runs() if run.dag_id not in cache.dags}
+        unheld = [run for run in rows.unfinished_runs() if run.dag_id not in cache.dags]
+        left = {run.key: rows.dags[run.dag_id].partition for run in unheld}
         self.attempts.hand_over({key: place for key, place in left.items() if place in self.partitions})
 
     def create_runs(self) -> list[Run]:
@@ -93,11 +97,14 @@ class MemoryContext(DecisionContext):
         while asked := questions(cache, due, before):
             before |= {q.run.key: self.rows.run_before(q.run, catchup=q.without_manual) for q in asked}
         for run in choose_starting(cache, due, now, before):
-            begin(cache, run, self.rows.load_instances(run.key), now, self.rows.rehydration(run))
+            with concerning(run.dag_id, "starting runs"):
+                begin(cache, run, self.rows.load_instances(run.key), now, self.rows.rehydration(run))
         dags = due_now(cache, due, now)
         positions = {dag.row.dag_id: self.rows.schedule_position(dag.version.spec) for dag in dags}
         created = self.create(choose_due(dags, positions, now))
-        plan_again(cache, dags)
+        for dag in dags:
+            with concerning(dag.row.dag_id, "the creation of runs"):
+                plan_again(cache, [dag])
         created += self._create_by_assets()
         self._find_previous_runs()
         self._complete_backfills()
@@ -108,10 +115,12 @@ class MemoryContext(DecisionContext):
         cache.work.assets = set()
         created: list[Run | None] = []
         for dag_id in [dag_id for dag_id in assets.waiting if dag_id in cache.dags]:
-            creation = assets.ready(cache.dags[dag_id], len(self.rows.runs) + 1)
+            with concerning(dag_id, "the asset condition"):
+                creation = assets.ready(cache.dags[dag_id], len(self.rows.runs) + 1)
             if creation is not None:
                 created += (made := self.create([creation]))
-                assets.consume(creation.dag, None if made[0] is None else made[0].key, creation.planned.run_after)
+                with concerning(dag_id, "the creation of runs by assets"):
+                    assets.consume(creation.dag, None if made[0] is None else made[0].key, creation.planned.run_after)
         return created
 
     def create(self, creations: Sequence[Creation]) -> list[Run | None]:
@@ -124,7 +133,10 @@ class MemoryContext(DecisionContext):
                 keys.append(key := self.rows.insert_run(new_run(self, creation, now), places))
                 if key is not None and creation.dag.version.spec.deadlines:
                     self._plan_deadlines(key, creation, now)
-        created = hold(self, creations, keys, now)
+        created: list[Run | None] = []
+        for creation, key in zip(creations, keys, strict=True):
+            with concerning(creation.dag.row.dag_id, "the creation of runs"):
+                created += hold(self, [creation], [key], now)
         self._find_previous_runs()
         return created
 
@@ -188,11 +200,12 @@ class MemoryContext(DecisionContext):
             return
         held = {board.run.key: board for board in (*cache.unstored.pending.effects.finished, *cache.boards.values())}
         for dag_id in dag_ids:
-            for board in cache.dags[dag_id].running.values():
-                if board.graph.lookback is not None and board.past is None:
-                    past, before = self.rows.past(board.run, held, catchup=board.graph.spec.catchup)
-                    cache.previous_run_index.add(board, past, before)
-                    cache.work.to_evaluate[board] = None
+            with concerning(dag_id, "finding the previous run"):
+                for board in cache.dags[dag_id].running.values():
+                    if board.graph.lookback is not None and board.past is None:
+                        past, before = self.rows.past(board.run, held, catchup=board.graph.spec.catchup)
+                        cache.previous_run_index.add(board, past, before)
+                        cache.work.to_evaluate[board] = None
 
     def put_back(self, lost: Changes | None) -> None:
         """Put back the reports whose effects were not committed: the next memory applies them again."""

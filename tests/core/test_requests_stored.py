@@ -124,7 +124,7 @@ def test_an_unknown_argument_is_refused_because_without_it_this_would_be_another
 
 
 def test_arguments_that_are_no_object_are_refused() -> None:
-    with pytest.raises(Refused, match="pause: unusable arguments: they are not a JSON object"):
+    with pytest.raises(Refused, match="pause: unusable arguments: a JSON object is needed"):
         decode("pause", [1])
 
 
@@ -134,3 +134,9 @@ def test_an_unknown_verb_is_refused_and_the_known_ones_are_named() -> None:
 
     assert refused.value.exit_code == 4
     assert len(REQUESTS) == 15
+
+
+@pytest.mark.parametrize("args", [None, [], "", "run_id", 3, True])
+def test_arguments_that_are_no_json_object_are_refused(args: Any) -> None:
+    with pytest.raises(Refused, match="pause: unusable arguments: a JSON object is needed"):
+        decode("pause", args)

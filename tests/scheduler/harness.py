@@ -45,6 +45,8 @@ __all__ = [
     "chain",
     "dag",
     "dag_in",
+    "keys_of",
+    "number_runs",
     "register",
     "running",
     "settings_for_tests",
@@ -308,6 +310,15 @@ class Running:
         await self.settled()
         await assert_consistent(self.db)
         await assert_memory_is_a_copy(self.session, self.db)
+
+
+async def number_runs(it: Running) -> None:
+    """Give runs keys that no other number is equal to."""
+    await it.execute("ALTER TABLE dag_run ALTER COLUMN id RESTART WITH 1000000")
+
+
+async def keys_of(it: Running, dag_id: str) -> set[int]:
+    return {row[0] for row in await it.fetch("SELECT id FROM dag_run WHERE dag_id = $1", dag_id)}
 
 
 @contextlib.asynccontextmanager

@@ -153,3 +153,20 @@ async def test_a_request_that_is_withdrawn_while_it_is_applied_has_no_effect(
         (row,) = await it.fetch("SELECT note FROM dag_run")
         assert row["note"] is None
         await it.assert_consistent()
+
+
+@pytest.mark.parametrize(
+    "document", ["1e400", "[" * 2000 + "]" * 2000, "null", '"text"', '{"run_id": 1e999}', '"\\ud800"']
+)
+async def test_arguments_that_cannot_be_read_are_refused_and_hold_up_nothing(
+    dsn: str, clock: FakeClock, db: Database, document: str
+) -> None:
+    broken, behind = await leave(db, "cancel_run", "a"), await leave(db, "pause", "a")
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE command SET args = $1::text::json WHERE id = $2", document, broken)
+
+    async with running(dsn, clock, dag("a")) as it:
+        assert (await answer_of(db, behind)).state == "applied"
+        assert "cancel_run: unusable arguments" in str((await answer_of(db, broken)).error)
+        assert it.scheduler.is_running
+        assert it.scheduler.metrics.recoveries == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -18,64 +16,19 @@ from aiosched.scheduler.journal import journal
 from aiosched.scheduler.partitions import loading, unreadable_runs
 from aiosched.scheduler.runs import due_runs, new_runs, run_creation
 from aiosched.scheduler.state.cache import StateCache
-from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
+from tests.one_dag import Broken, broken
+from tests.scheduler.harness import NEW_YEAR, Running, dag, keys_of, number_runs, running, task
 
 POLL = 11.0  # seconds, after which the scheduler has read everything that may have changed
 HOUR = timedelta(hours=1)
-
-
-class Broken(Exception):
-    """What nobody foresaw."""
 
 
 def two_tasks(dag_id: str, **options: Any) -> Any:
     return dag(dag_id, task("a"), task("b", after="a"), **options)
 
 
-def is_about(found: Any, dag_id: str, keys: set[int], depth: int = 7) -> bool:
-    """Whether an argument of a function belongs to the DAG, which has runs with these keys (see `number_runs`)."""
-    if isinstance(found, str):
-        return found == dag_id
-    if isinstance(found, int):
-        return found in keys
-    if isinstance(found, Board):
-        return found.run.dag_id == dag_id
-    if depth and isinstance(found, list | tuple | dict | set):
-        members = [*found, *found.values()] if isinstance(found, dict) else list(found)
-        return any(is_about(each, dag_id, keys, depth - 1) for each in members)
-    for name in ("dag_id", "run_id", "key", "run", "spec", "row", "dag"):
-        inner = getattr(found, name, None)
-        if depth and inner is not None and not callable(inner) and is_about(inner, dag_id, keys, depth - 1):
-            return True
-    return False
-
-
-@contextlib.contextmanager
-def broken(owner: Any, name: str, dag_id: str = "bad", keys: Callable[[], set[int]] = set) -> Iterator[None]:
-    """Let a function raise when it is called for one DAG."""
-    original = getattr(owner, name)
-
-    def raising(*args: Any, **options: Any) -> Any:
-        if is_about((args, options), dag_id, keys()):
-            raise Broken(f"{name} does not like {dag_id}")
-        return original(*args, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, name, raising)
-        yield
-
-
 async def quarantined(it: Running) -> dict[str, Any]:
     return {row["dag_id"]: row for row in await it.fetch("SELECT * FROM dag_quarantine WHERE tried_at IS NULL")}
-
-
-async def number_runs(it: Running) -> None:
-    """Give runs keys that no other number is equal to."""
-    await it.execute("ALTER TABLE dag_run ALTER COLUMN id RESTART WITH 1000000")
-
-
-async def keys_of(it: Running, dag_id: str) -> set[int]:
-    return {row[0] for row in await it.fetch("SELECT id FROM dag_run WHERE dag_id = $1", dag_id)}
 
 
 async def test_a_dag_whose_evaluation_fails_is_left_alone_and_goes_on_later_as_if_nothing_had_been(
@@ -346,3 +299,32 @@ async def test_the_listener_is_told_of_a_quarantine(dsn: str, clock: FakeClock) 
         (event,) = [event for event in it.events if event.kind == "dag_quarantined"]
         assert (event.dag_id, event.state) == ("bad", "quarantined")
         assert "the evaluation failed (Broken: evaluate does not like bad)" in str(event.reason)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(loading, "next_scheduled_run"), (journal.journal, "write")], ids=["loading", "journal"]
+)
+async def test_two_dags_that_fail_together_are_not_all_dags(dsn: str, clock: FakeClock, owner: Any, name: str) -> None:
+    async with running(dsn, clock, dag("bad"), dag("worse"), dag("good")) as it:
+        await number_runs(it)
+        for dag_id in ("bad", "worse"):
+            await it.trigger(dag_id, "r")
+        keys = {dag_id: await keys_of(it, dag_id) for dag_id in ("bad", "worse")}
+        with (
+            broken(owner, name, "bad", lambda: keys["bad"]),
+            broken(owner, name, "worse", lambda: keys["worse"]),
+        ):
+            for attempt in list(it.executor.running.values()):
+                it.executor.succeed(attempt)
+            if owner is loading:
+                await it.leave_and_come_back()
+            await it.until(lambda: it.scheduler.metrics.quarantines >= 2, "the quarantine of both")
+            await it.advance(16.0)  # they are tried again together, beside nothing else that has changed
+            await it.until(lambda: it.scheduler.metrics.quarantines >= 4, "the quarantine after that")
+            await it.trigger("good", "r")
+            await it.finish("a", dag_id="good")
+
+        await it.advance(61.0)
+        await it.finish_all()
+        assert [await it.runs(dag_id) for dag_id in ("bad", "worse", "good")] == [{"r": "success"}] * 3
+        await it.assert_consistent()

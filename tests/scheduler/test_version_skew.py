@@ -319,7 +319,7 @@ async def test_a_version_whose_sources_cannot_be_read_is_unreadable(
 
 async def test_a_request_with_arguments_that_are_no_object_is_refused(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
-        with pytest.raises(Refused, match="they are not a JSON object"):
+        with pytest.raises(Refused, match="a JSON object is needed"):
             await it.request("pause", "d", [1])  # type: ignore[arg-type]
         assert it.scheduler.metrics.recoveries == 0
 

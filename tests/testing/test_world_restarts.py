@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from world_builders import NEW_YEAR, dag, task
+from world_builders import NEW_YEAR, dag, history, task
 
 from aiosched import Asset
 from aiosched.core.graph.spec import DagSpec
@@ -170,21 +170,6 @@ async def play(scenario: Scenario, restarts: frozenset[int] = frozenset(), *, al
     return world
 
 
-def history(world: World) -> list[tuple[Any, ...]]:
-    """All runs with their instants and their tasks, as they stand in the rows."""
-    found = []
-    for run in world.runs("d"):
-        name = run.run_id if run.logical_date is not None else run.run_id.partition("__")[0]  # else it ends by chance
-        dates = (run.logical_date, run.interval_start, run.interval_end, run.run_after, run.start_date, run.end_date)
-        tasks = sorted((place, row.state, row.try_number) for place, row in world.rows.instances[run.key].items())
-        found.append((name, run.state.value, run.reason, *map(shown, dates), *tasks))
-    return sorted(found)
-
-
-def shown(instant: datetime | None) -> str:
-    return "" if instant is None else instant.isoformat()
-
-
 @given(scenarios(), st.one_of(st.none(), st.frozensets(st.integers(1, 150), min_size=1)))
 async def test_a_restart_changes_no_run(scenario: Scenario, restarts: frozenset[int] | None) -> None:
     undisturbed = await play(scenario)
@@ -192,3 +177,19 @@ async def test_a_restart_changes_no_run(scenario: Scenario, restarts: frozenset[
     restarted = await play(scenario, restarts or frozenset(), always=restarts is None)
 
     assert history(restarted) == history(undisturbed)
+
+
+async def test_a_restart_does_not_delay_the_next_call_of_a_task_that_is_called_again() -> None:
+    begun = []
+    for restarts in (False, True):
+        world = World(now=NEW_YEAR, takes=timedelta(minutes=1))
+        world.add(dag("d", task("a"), task("b", after="a")))
+        world.script("d", "a", waits=timedelta(minutes=3), every=timedelta(minutes=5))
+        world.trigger("d", run_id="r")
+        await world.run_for(timedelta(minutes=2))
+        if restarts:
+            await world.restart()
+        await world.run_until_idle()
+        begun.append(world.task("d", "r", "b").start_date)
+
+    assert begun[0] == begun[1]

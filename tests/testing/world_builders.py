@@ -8,6 +8,7 @@ from typing import Any
 
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
+from aiosched.testing import World
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -31,3 +32,18 @@ def dag(dag_id: str, *tasks: TaskSpec, schedule: object = None, **options: Any) 
     """A DAG of `tasks` (one task `a`, when none is given)."""
     timetable = parse_schedule(schedule, start_date=options.get("start_date"))
     return DagSpec(dag_id=dag_id, timetable=timetable, tasks=tasks or (task("a"),), **options)
+
+
+def history(world: World, dag_id: str = "d") -> list[tuple[Any, ...]]:
+    """All runs of a DAG with their instants and their tasks, as they stand in the rows."""
+    found = []
+    for run in world.runs(dag_id):
+        name = run.run_id if run.logical_date is not None else run.run_id.partition("__")[0]  # else it ends by chance
+        dates = (run.logical_date, run.interval_start, run.interval_end, run.run_after, run.start_date, run.end_date)
+        tasks = sorted((place, row.state, row.try_number) for place, row in world.rows.instances[run.key].items())
+        found.append((name, run.state.value, run.reason, *map(shown, dates), *tasks))
+    return sorted(found)
+
+
+def shown(instant: datetime | None) -> str:
+    return "" if instant is None else instant.isoformat()

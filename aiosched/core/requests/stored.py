@@ -140,8 +140,8 @@ def encode(request: Request) -> tuple[str, dict[str, Any]]:
     return verb, args
 
 
-def decode(verb: str, args: Any) -> Request:
-    """The request of this verb and these arguments, both as stored.
+def decode(verb: str, args: object) -> Request:
+    """The request of this verb and these arguments, which somebody has stored as JSON.
 
     Raises Refused for an unknown verb or argument and, with exit code 2, for an invalid argument.
     """
@@ -149,7 +149,7 @@ def decode(verb: str, args: Any) -> Request:
     if kind is None:
         raise Refused(f"There is no request {verb!r}; known are {', '.join(sorted(REQUESTS))}. {_NEWER}")
     if not isinstance(args, Mapping):
-        error = Refused(f"{verb}: unusable arguments: they are not a JSON object.")
+        error = Refused(f"{verb}: unusable arguments: a JSON object is needed, not {str(args)[:80]!r}.")
         error.exit_code = 2
         raise error
     known = {argument.name for argument in _ARGUMENTS[verb]}

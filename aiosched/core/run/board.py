@@ -76,7 +76,8 @@ class Board(ManualChanges, Expansion):
             if instance.state is TaskState.SCHEDULED:
                 self.effects.ready.append(instance)
             elif instance.next_at is not None and instance.state in SCHEDULABLE:
-                self.effects.timers.append((instance.next_at + TICK, instance))
+                at = instance.next_at + TICK if instance.state is TaskState.UP_FOR_RETRY else instance.next_at
+                self.effects.timers.append((at, instance))
             elif instance.state is TaskState.DEFERRED and not self.deferrals.wait(self.effects, instance):
                 self._resume(instance, instance.scheduled_at)
         self._evaluate_all_later()

@@ -22,11 +22,13 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from itertools import count
+from types import TracebackType
 from typing import Final
 
 from aiosched.core.slots.allocation import Candidate, DagRoom, Grant, Rank, Room, occupy
 from aiosched.core.slots.competing_demands import Demand, DemandPlace, merged
 from aiosched.core.values.messages import AttemptKey
+from aiosched.errors import DagFailure
 
 _SLACK: Final = 64  # stale heap entries that are tolerated before a heap is rebuilt
 
@@ -43,6 +45,22 @@ class _Lane:
         self.posted: _Post | None = None  # this lane's valid entry in its bucket
         self.reason: str | None = None  # why it is parked; None: it is not
         self.since: float | None = None  # since when it has waited unserved; None: set by the next pass
+
+
+class _Concerning:
+    """Raises an error in the block as one that concerns the lane's DAG: a pass is about many DAGs."""
+
+    __slots__ = ("lane",)
+
+    def __init__(self, lane: _Lane) -> None:
+        self.lane = lane
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        if isinstance(error, Exception) and not isinstance(error, DagFailure):
+            raise DagFailure(self.lane.dag.dag_id, "the choice of tasks for slots") from error
 
 
 class _Bucket:
@@ -173,11 +191,12 @@ class WaitingQueue:
                 refused.append((candidate, bucket.reason))
                 heapq.heappop(heads)
                 continue
-            if self._is_at_its_limits(lane, candidate):
-                refused.append((candidate, str(lane.reason)))
-            else:
-                self._take_first(lane, room, now)
-                taken.append(candidate)
+            with _Concerning(lane):
+                if self._is_at_its_limits(lane, candidate):
+                    refused.append((candidate, str(lane.reason)))
+                else:
+                    self._take_first(lane, room, now)
+                    taken.append(candidate)
             if (rank := self._peek(bucket)) is not None:
                 heapq.heapreplace(heads, (rank, bucket))
             else:
@@ -251,15 +270,16 @@ class WaitingQueue:
             lane = bucket.unserved[0][1]
             if (pool := room.pools.get(bucket.pool)) is not None:
                 pool.make_way(DemandPlace(True, 0, since))
-            self._head(lane)
-            candidate = lane.entries[0][2]
-            if not self._is_at_its_limits(lane, candidate):
-                if room.refusal(*bucket.needs, defers=bucket.defers) is not None:
-                    if pool is not None and room.lacks_only_slots(*bucket.needs):
-                        pool.keep(max(pool.open, 0))
-                    continue
-                self._take_first(lane, room, now)
-                taken.append(candidate)
+            with _Concerning(lane):
+                self._head(lane)
+                candidate = lane.entries[0][2]
+                if not self._is_at_its_limits(lane, candidate):
+                    if room.refusal(*bucket.needs, defers=bucket.defers) is not None:
+                        if pool is not None and room.lacks_only_slots(*bucket.needs):
+                            pool.keep(max(pool.open, 0))
+                        continue
+                    self._take_first(lane, room, now)
+                    taken.append(candidate)
             if (again := self._overdue(bucket, now)) is not None:
                 heapq.heappush(line, (again, number, bucket))
 
@@ -277,8 +297,9 @@ class WaitingQueue:
         """The bucket's first candidate that can start under its DAG's limits."""
         while self._peek(bucket) is not None:
             lane = bucket.entries[0][2]
-            if not self._is_at_its_limits(lane, first := lane.entries[0][2]):
-                return first
+            with _Concerning(lane):
+                if not self._is_at_its_limits(lane, first := lane.entries[0][2]):
+                    return first
         return None
 
     def _take_first(self, lane: _Lane, room: Room, now: float) -> None:
@@ -333,7 +354,8 @@ class WaitingQueue:
             if lane.posted is not post:
                 heapq.heappop(entries)
                 continue
-            rank = self._head(lane)
+            with _Concerning(lane):
+                rank = self._head(lane)
             if rank is post[0]:
                 return rank
             lane.posted = (rank, next(self._numbers), lane)  # its first candidate has left: it moves back

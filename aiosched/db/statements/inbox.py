@@ -46,7 +46,7 @@ class Command:
     id: int
     dag_id: str | None
     verb: str
-    args: Any
+    args: Any  # a JSON object, else it is refused; None: it cannot be read
     requested_by: str
     attempts: int
 
@@ -163,12 +163,20 @@ async def waiting_commands(conn: DatabaseConnection, partitions: Sequence[int], 
             row["id"],
             row["dag_id"],
             row["verb"],
-            msgspec.json.decode(row["args"]),
+            _arguments(row["args"]),
             row["requested_by"],
             row["attempts"],
         )
         for row in rows
     ]
+
+
+def _arguments(document: str) -> Any:
+    """The arguments of a request; None if they cannot be read: then it is refused."""
+    try:
+        return msgspec.json.decode(document)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None
 
 
 # Guard: still waiting.

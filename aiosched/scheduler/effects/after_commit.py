@@ -17,7 +17,7 @@ from aiosched.scheduler.effects.attempt_control import is_held, stop_attempt
 from aiosched.scheduler.effects.deadlines import watch_deadlines
 from aiosched.scheduler.effects.notify import announce_answers, asset_conditions_changed, notify_schedulers
 from aiosched.scheduler.session.events import SchedulerEvent
-from aiosched.scheduler.session.isolation import failure_of, raise_failures
+from aiosched.scheduler.session.isolation import concerning, failure_of, raise_failures
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.changes import Committed
 
@@ -121,7 +121,8 @@ def watch_moved_deadlines(session: Session, committed: Committed) -> None:
 def pause_failing_dags(session: Session, committed: Committed) -> None:
     """Pause in memory the DAGs that the transaction paused because their newest runs failed."""
     for dag_id in committed.paused:
-        session.cache.pause(dag_id)
+        with concerning(dag_id, "pausing it"):
+            session.cache.pause(dag_id)
         logger.warning(
             "paused: its newest %d runs failed", committed.changes.runs.failing[dag_id], extra={"dag_id": dag_id}
         )  # fmt: skip
@@ -184,7 +185,8 @@ def release_finished_runs(session: Session, committed: Committed) -> None:
         return
     session.env.attempts.stuck_attempts.forget({board.run.key for board in finished})
     for board in finished:
-        session.cache.release_run(board)
+        with concerning(board.run.dag_id, "the end of a run"):
+            session.cache.release_run(board)
         _call_listener(session, "run_finished", board)
         session.context.on_run_end(board.run)
     session.wakeups.creation.wake()

@@ -20,9 +20,11 @@ from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.deadlines import DeadlineRow, average_runtime, load_pending, mark_missed, store_deadlines
 from aiosched.db.statements.outbox import NewCallback, insert_callbacks
+from aiosched.scheduler.session.isolation import spare_others
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.deadline_rows import deadlines_of
 
+AGAIN: Final = timedelta(minutes=1)  # until what could not be stored for an unforeseen reason is tried again
 _TICK: Final = timedelta(microseconds=1)
 
 
@@ -71,16 +73,21 @@ async def fire_deadlines(session: Session) -> float | None:
 async def _fire(session: Session) -> None:
     now, ends = session.env.clock.now(), _successes_not_stored(session)
     due = [
-        (row.run_id, row.deadline_index)
+        row
         for row in session.outbox.deadlines.due(now)
         if row.partition in session.cache.partitions and not _is_kept(row, ends.get(row.run_id))
     ]
-    if due:
+
+    async def miss(rows: Sequence[DeadlineRow]) -> None:
         async with session.env.command_journal.transaction() as transaction:
-            missed = await mark_missed(transaction.conn, due, now)
+            missed = await mark_missed(transaction.conn, [(row.run_id, row.deadline_index) for row in rows], now)
             requests = [missed_callback(partition, dag_id, run, index) for run, index, partition, dag_id in missed]
             stored = await insert_callbacks(transaction.conn, requests) if requests else {}
         session.outbox.waiting.update(stored)
+
+    if due:
+        for row in await spare_others("a missed deadline", due, lambda row: f"run {row.run_id}", miss):
+            session.outbox.deadlines.add(now + AGAIN, row)
 
 
 def missed_callback(partition: int, dag_id: str, run: int, index: int) -> NewCallback:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from aiosched.core.run.board import Run
@@ -29,6 +29,7 @@ from aiosched.db.statements.outbox import Delivery
 from aiosched.db.statements.runs import load_readable_runs
 from aiosched.scheduler.effects.deadlines import fire_deadlines
 from aiosched.scheduler.effects.slas import record_missed_slas
+from aiosched.scheduler.session.isolation import spare_others
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.version_reading import readable_versions
 from aiosched.scheduler.state.versions import run_info
@@ -79,17 +80,23 @@ async def _deliver(session: Session) -> None:
     reports, chosen = list(attempts.callback_reports), _chosen(session)
     async with session.env.command_journal.transaction() as transaction:
         again = await _settle(transaction.conn, reports)
-        ready = await _prepare(session, transaction.conn, chosen)
     for report in reports:
         attempts.callback_reports.popleft()
         partition = attempts.callbacks.pop(report.key.try_number, None)
         if partition is not None and report.key.try_number in again:
             session.outbox.waiting[report.key.try_number] = partition
-    for callback, partition in chosen.items():
-        session.outbox.waiting.pop(callback, None)
-        if callback in ready:
-            attempts.callbacks[callback] = partition
-    session.env.executor.submit(list(ready.values()))
+
+    async def begin(callbacks: Sequence[int]) -> None:
+        async with session.env.command_journal.transaction() as transaction:
+            ready = await _prepare(session, transaction.conn, callbacks)
+        for callback in callbacks:
+            session.outbox.waiting.pop(callback, None)
+        attempts.callbacks.update((callback, chosen[callback]) for callback in ready)
+        session.env.executor.submit(list(ready.values()))
+
+    if chosen:
+        for callback in await spare_others("the delivery", list(chosen), lambda number: f"callback {number}", begin):
+            session.outbox.waiting.pop(callback, None)  # its row stays; the next session tries it again
 
 
 async def _settle(conn: DatabaseConnection, reports: Collection[Report]) -> set[int]:

@@ -14,11 +14,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiosched.core.creation.slas import missed_dates, next_check, slas_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.slas import DatedRun, Miss, done_tasks, newest_misses, newest_runs, record_misses
+from aiosched.scheduler.effects.deadlines import AGAIN
+from aiosched.scheduler.session.isolation import spare_others
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.version_reading import readable_versions
 
@@ -49,12 +52,14 @@ async def record_missed_slas(session: Session) -> float | None:
     due = watch.due(now)
     for first in range(0, len(due), _DAGS_AT_ONCE):
         async with session.locks.ownership:  # a partition must not leave before its callback requests are in memory
-            await _check(session, due[first : first + _DAGS_AT_ONCE], now)
+            some = due[first : first + _DAGS_AT_ONCE]
+            for dag_id in await spare_others("the check of the SLAs", some, str, partial(_check, session, now=now)):
+                watch.check_at(dag_id, now + AGAIN)
     earliest = watch.earliest
     return None if earliest is None else max((earliest - session.env.clock.now()).total_seconds(), 0.001)
 
 
-async def _check(session: Session, dag_ids: Sequence[str], now: datetime) -> None:
+async def _check(session: Session, dag_ids: Sequence[str], *, now: datetime) -> None:
     cache = session.cache
     held = [dag for dag_id in dag_ids if (dag := cache.dags.get(dag_id)) is not None]
     dags = [dag for dag in held if dag.row.partition in cache.partitions]

@@ -17,6 +17,7 @@ from typing import Final
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements.triggers import delete_orphans, waiting_triggers
 from aiosched.scheduler.effects.attempt_control import stop_attempt
+from aiosched.scheduler.session.isolation import concerning
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,8 @@ async def sweep_triggers(session: Session) -> None:
             stop_attempt(session, key)
         elif found[1].stored_state is TaskState.DEFERRED and found[0] not in cache.unstored.dirty:
             board, instance = found
-            board.lose_trigger(instance, session.env.clock.now())
-            cache.work.to_evaluate[board] = None
-            session.context.apply_effects(board)
+            with concerning(board.run.dag_id, "the end of a trigger"):
+                board.lose_trigger(instance, session.env.clock.now())
+                cache.work.to_evaluate[board] = None
+                session.context.apply_effects(board)
             session.wakeups.evaluation.wake()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Report, RunInfo
@@ -20,6 +20,7 @@ from aiosched.db.statements.assets import NewEvent
 from aiosched.db.statements.watchers import WatchedAsset, load_watchers
 from aiosched.scheduler.effects.notify import asset_conditions_changed
 from aiosched.scheduler.journal.asset_events import store_events
+from aiosched.scheduler.session.isolation import spare_others
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -57,9 +58,14 @@ async def poll_watchers(session: Session) -> float | None:
             del book.running[key]
         session.env.executor.forget(unwanted)
         begun = wanted - set(book.running.values()) - book.resting.keys()
-        session.env.executor.submit(
-            [_attempt(book.begin(watched), watched, session) for watched in sorted(begun, key=repr)]
-        )
+        attempts = []
+        for watched in sorted(begun, key=repr):
+            try:
+                attempts.append(_attempt(book.begin(watched), watched, session))
+            except Exception:
+                logger.exception("the watcher %s of asset %s cannot start", watched.watcher.name, watched.asset)
+                book.resting[watched] = now + _AGAIN
+        session.env.executor.submit(attempts)
     return 0.0 if book.events or book.ended else session.env.settings.scheduler.safety_poll
 
 
@@ -90,10 +96,15 @@ def _stop_for_a_while(session: Session, now: float) -> None:
 async def _store(session: Session) -> None:
     book = session.env.attempts.watchers
     received = book.next_events(most=_EVENTS_PER_TRANSACTION, size=_BYTES_PER_TRANSACTION)
-    async with session.env.command_journal.transaction() as transaction:
-        consumers = await store_events(transaction.conn, list(_events(received)))
+
+    async def store(some: Sequence[tuple[WatchedAsset, Report]]) -> None:
+        async with session.env.command_journal.transaction() as transaction:
+            consumers = await store_events(transaction.conn, list(_events(some)))
+        asset_conditions_changed(session, consumers)
+
+    for watched, report in await spare_others("an event", received, lambda event: f"asset {event[0].asset}", store):
+        logger.error("an event of asset %s is dropped: %.2000s", watched.asset, report.event)
     book.stored(len(received))
-    asset_conditions_changed(session, consumers)
 
 
 def _events(received: Iterable[tuple[WatchedAsset, Report]]) -> Iterable[NewEvent]:

@@ -15,6 +15,7 @@ from aiosched.core.graph.instances import Instance
 from aiosched.core.run.board import Board
 from aiosched.db.statements.runs import load_instances
 from aiosched.errors import StaleRows
+from aiosched.scheduler.session.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -38,13 +39,19 @@ class DriftSweep:
             if cache.unstored.storing is not None:  # a batch was refused: the session is about to end
                 return
             boards = self._next(list(cache.boards.values()))
-            rows = await load_instances(conn, [board.run.key for board in boards])
-            wrong = [
-                text
-                for board in boards
-                if board not in cache.unstored.dirty and cache.boards.get(board.run.key) is board
-                for text in differences(board, rows[board.run.key])
-            ]
+
+            async def compare(some: Sequence[Board]) -> list[str]:
+                rows = await load_instances(conn, [board.run.key for board in some])
+                return [
+                    text
+                    for board in some
+                    if board not in cache.unstored.dirty and cache.boards.get(board.run.key) is board
+                    for text in differences(board, rows[board.run.key])
+                ]
+
+            wrong = await for_each_dag(
+                "comparing it with its rows", boards, lambda board: board.run.dag_id, compare, held=cache.dags
+            )
         if wrong:
             session.env.metrics.differences += len(wrong)
             logger.error("%d task instances differ from the rows: %s", len(wrong), "; ".join(wrong[:5]))

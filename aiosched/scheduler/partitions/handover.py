@@ -26,6 +26,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import notify
 from aiosched.db.statements.reports import insert_reports, living, read_reports, senders, wanted_attempts
 from aiosched.scheduler.effects.attempt_control import stop_attempt
+from aiosched.scheduler.session.isolation import concerning
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -107,11 +108,12 @@ async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
         return
     known, now, lost = session.env.attempts.known(), session.env.clock.now(), 0
     for board in list(cache.boards.values()):
-        for instance in board:
-            if instance.state in HOLDING_SLOT and instance.queued_by in gone and board.key(instance) not in known:
-                board.lose(instance, now, "its scheduler ended while it ran")
-                cache.work.to_evaluate[board] = None
-                lost += 1
+        with concerning(board.run.dag_id, "losing the attempts of a scheduler that is gone"):
+            for instance in board:
+                if instance.state in HOLDING_SLOT and instance.queued_by in gone and board.key(instance) not in known:
+                    board.lose(instance, now, "its scheduler ended while it ran")
+                    cache.work.to_evaluate[board] = None
+                    lost += 1
     cache.elsewhere -= gone
     session.env.metrics.lost_attempts += lost
     session.wakeups.evaluation.wake()

@@ -79,7 +79,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
 
         for first in range(0, len(running), _RUNS_PER_LOAD):
             chunk = running[first : first + _RUNS_PER_LOAD]
-            await for_each_dag("loading the runs", chunk, lambda run: run.dag_id, resume_runs)
+            await for_each_dag("loading the runs", chunk, lambda run: run.dag_id, resume_runs, held=session.cache.dags)
         await load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
     await find_previous_runs(session)
@@ -129,7 +129,7 @@ async def _load_dags(session: Session, partitions: set[int]) -> None:
             if dags:
                 await set_next_runs(conn, [(row.dag_id, cache.dags[row.dag_id].next_run) for row in dags])
 
-        await for_each_dag("loading", changed, lambda row: row.dag_id, hold)
+        await for_each_dag("loading", changed, lambda row: row.dag_id, hold, held=set(cache.dags))
     watch_slas(session, [cache.dags[row.dag_id] for row in changed])
     there = {row.dag_id for row in rows}
     for dag_id in [i for i, dag in cache.dags.items() if dag.row.partition in partitions and i not in there]:

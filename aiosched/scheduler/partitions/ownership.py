@@ -27,6 +27,7 @@ from aiosched.scheduler.partitions.handover import lose_attempts_of
 from aiosched.scheduler.partitions.lease_rows import check_leases
 from aiosched.scheduler.partitions.loading import load_partitions
 from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.slots.attribution import attributing
 from aiosched.scheduler.slots.enqueueing import check_pools
 
 logger = logging.getLogger(__name__)
@@ -121,7 +122,7 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
     complete state. Nothing of these partitions is held once that batch is collected.
     """
     cache = session.cache
-    async with session.env.journal.transaction() as transaction:
+    async with attributing(session), session.env.journal.transaction() as transaction:
         keeping, _ = await check_pools(session, transaction, claims=False)
         leaving = _choose(session, count, busy_ones=busy_ones)
         dags = [dag for dag in cache.dags.values() if dag.row.partition in leaving]

@@ -46,7 +46,7 @@ async def find_previous_runs(session: Session) -> None:
                     past = dataclasses.replace(past, previous=cache.boards[before])
                 cache.previous_run_index.add(board, past, before)
 
-    await for_each_dag("finding the previous run", waiting, lambda board: board.run.dag_id, find)
+    await for_each_dag("finding the previous run", waiting, lambda board: board.run.dag_id, find, held=cache.dags)
     for board in waiting:
         if board.run.key in cache.boards:
             cache.work.to_evaluate[board] = None

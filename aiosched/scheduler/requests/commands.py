@@ -36,7 +36,16 @@ from aiosched.db.statements import inbox, runs
 from aiosched.db.statements.dags import import_error
 from aiosched.db.statements.inbox import Command, CommandResult
 from aiosched.db.statements.schedules import schedule_positions
-from aiosched.errors import AioschedError, DagError, InternalError, NotFound, Refused, StaleRows
+from aiosched.errors import (
+    AioschedError,
+    DagError,
+    DagFailure,
+    DatabaseError,
+    InternalError,
+    NotFound,
+    Refused,
+    StaleRows,
+)
 from aiosched.scheduler.partitions.loading import plan_next, set_paused
 from aiosched.scheduler.partitions.previous_run import invalidate_past
 from aiosched.scheduler.partitions.quarantine import release
@@ -138,7 +147,7 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
     except (OverflowError, asyncpg.DataError) as error:  # a number or a text that PostgreSQL cannot store
         return CommandResult("refused", {"error": f"{command.verb}: unusable arguments ({error!r})", "exit_code": 2})
     except Exception as error:
-        if isinstance(error, AioschedError) or is_retryable(error):
+        if isinstance(error, DagFailure | DatabaseError | ExceptionGroup) or is_retryable(error):
             raise
         logger.exception("the request %s by %s hit a bug", command.verb, command.requested_by)
         message = f"{command.verb} hit a bug in the scheduler ({error!r}); its log has the details. Please report it."

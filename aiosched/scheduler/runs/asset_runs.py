@@ -64,7 +64,7 @@ async def create_asset_runs(session: Session, now: datetime) -> None:
 
     for chunk in chunks(planned, session.env.settings.scheduler.max_dagruns_to_create_per_loop):
         ready = [creation.dag for creation in chunk]
-        await for_each_dag("the creation of runs by assets", ready, lambda dag: dag.row.dag_id, create)
+        await for_each_dag("the creation of runs by assets", ready, lambda dag: dag.row.dag_id, create, held=cache.dags)
 
 
 async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -> None:

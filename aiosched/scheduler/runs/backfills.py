@@ -32,6 +32,7 @@ from aiosched.db.statements.backfills import Backfill, ExistingRun
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.runs.new_runs import Creation, hold, store
 from aiosched.scheduler.runs.stored_runs import clear_whole_runs, settle
+from aiosched.scheduler.session.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.session.slices import in_slices
 from aiosched.scheduler.state.cache import OwnedDag, StateCache
@@ -155,11 +156,17 @@ async def complete_backfills(session: Session, now: datetime) -> None:
     ended = over_now(session.cache, session.cache.unstored.runs_that_end())
     if not ended:
         return
-    async with session.env.command_journal.transaction() as transaction:
-        for backfill in ended:
-            await backfills.complete_backfill(transaction.conn, backfill.id, now)
-    for backfill in ended:
-        del session.cache.dags[backfill.dag_id].backfills[backfill.id]
+
+    async def complete(some: Sequence[Backfill]) -> None:
+        async with session.env.command_journal.transaction() as transaction:
+            for backfill in some:
+                await backfills.complete_backfill(transaction.conn, backfill.id, now)
+        for backfill in some:
+            del session.cache.dags[backfill.dag_id].backfills[backfill.id]
+
+    await for_each_dag(
+        "the end of a backfill", ended, lambda backfill: backfill.dag_id, complete, held=session.cache.dags
+    )
 
 
 def over_now(cache: StateCache, ending: Iterable[Board]) -> list[Backfill]:

@@ -60,7 +60,8 @@ async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> 
         await _start(session, runs, now)
 
     for first in range(0, len(starting), _RUNS_PER_LOAD):
-        await for_each_dag("starting runs", starting[first : first + _RUNS_PER_LOAD], lambda run: run.dag_id, start)
+        some = starting[first : first + _RUNS_PER_LOAD]
+        await for_each_dag("starting runs", some, lambda run: run.dag_id, start, held=session.cache.dags)
 
 
 async def _start(session: Session, starting: Sequence[Run], now: datetime) -> None:
@@ -85,7 +86,11 @@ async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bo
         if not dags:
             continue
         any_created |= await for_each_dag(
-            "the creation of runs", dags, lambda dag: dag.row.dag_id, partial(_create_due_of, session, now=now)
+            "the creation of runs",
+            dags,
+            lambda dag: dag.row.dag_id,
+            partial(_create_due_of, session, now=now),
+            held=session.cache.dags,
         )
     return any_created
 

@@ -8,6 +8,7 @@ and the DAG is left alone (quarantine.py). Source: docs/architecture.md, "Quaran
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
@@ -15,6 +16,8 @@ import asyncpg
 
 from aiosched.db.server.failures import is_about_content, is_retryable
 from aiosched.errors import DagFailure, DatabaseError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,12 +50,18 @@ def raise_failures(failures: Collection[DagFailure]) -> None:
 
 
 async def for_each_dag(
-    place: str, items: Sequence[T], dag_of: Callable[[T], str], work: Callable[[Sequence[T]], Awaitable[R]]
+    place: str,
+    items: Sequence[T],
+    dag_of: Callable[[T], str],
+    work: Callable[[Sequence[T]], Awaitable[R]],
+    *,
+    held: Collection[str],
 ) -> R:
     """The result of `work` on all items.
 
     If it raises an unforeseen error, it is repeated with the items of each DAG alone: those that fail again are raised
-    as DagFailures. What `work` has changed in memory is then void, since the session ends.
+    as DagFailures. `held` are the DAGs that this scheduler holds. What `work` has changed in memory is then void, since
+    the session ends.
     """
     try:
         return await work(items)
@@ -68,9 +77,45 @@ async def for_each_dag(
                 await work(group)
             except Exception as again:
                 failures.append(failure_of(again, dag_id, place))
-        if failures and not (len(failures) == len(groups) > 1):  # what fails for every DAG concerns none of them
+        if failures and not is_about_all(failures, groups, held):
             raise_failures(failures)
         raise
+
+
+def is_about_all(failures: Collection[DagFailure], tried: Collection[str], held: Collection[str]) -> bool:
+    """Whether every DAG failed that was tried, and no other is held: what fails for every DAG concerns none of them.
+
+    Two that fail together, as when they leave quarantine at the same instant, are not all.
+    """
+    return len(failures) == len(tried) > 1 and set(held) <= set(tried)
+
+
+async def spare_others(
+    place: str, items: Sequence[T], group_of: Callable[[T], str], work: Callable[[Sequence[T]], Awaitable[None]]
+) -> list[T]:
+    """As `for_each_dag`, for work on which no decision depends: what fails is logged and returned, to be tried later.
+
+    `work` must change memory only after its transaction.
+    """
+    try:
+        await work(items)
+        return []
+    except Exception as error:
+        if not is_unforeseen(error):
+            raise
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(group_of(item), []).append(item)
+    failed: list[T] = []
+    for name, group in groups.items():
+        try:
+            await work(group)
+        except Exception as error:
+            if not is_unforeseen(error):
+                raise
+            logger.exception("%s of %s failed; all others go on", place, name)
+            failed += group
+    return failed
 
 
 def failures_in(error: BaseException) -> list[DagFailure]:

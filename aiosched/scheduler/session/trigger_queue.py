@@ -10,6 +10,7 @@ from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.deferral import trigger_key
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
 from aiosched.core.values.states import TaskState
+from aiosched.scheduler.session.isolation import concerning
 from aiosched.scheduler.session.period import Period
 from aiosched.scheduler.state.attempts import Attempts
 
@@ -49,23 +50,28 @@ def triggers_to_run(waiting: Iterable[tuple[Board, Instance]], attempts: Attempt
     ended = {report.key for report in attempts.reports if report.outcome is not Outcome.STARTED}
     found: dict[object, Attempt] = {}
     for board, instance in waiting:
-        waited = board.deferrals.get(instance)
-        if waited is None or waited.resume is not None:
-            continue
-        if not instance.state is instance.stored_state is TaskState.DEFERRED:  # it resumes, or has another trigger
-            continue
-        key = trigger_key(board.key(instance))
-        if key in attempts.triggers or key in ended:
-            continue
-        task = board.graph.tasks[instance.task]
-        found[key] = Attempt(
-            key=key,
-            run=board.info,
-            task_id=task.task_id,
-            is_async=True,
-            max_tries=instance.max_tries,
-            priority_weight=board.graph.weights[instance.task],
-            executor=task.executor,
-            trigger=waited.deferral,
-        )
+        with concerning(board.run.dag_id, "handing out a trigger"):
+            attempt = _attempt_of(board, instance)
+            if attempt is not None and attempt.key not in attempts.triggers and attempt.key not in ended:
+                found[attempt.key] = attempt
     return list(found.values())
+
+
+def _attempt_of(board: Board, instance: Instance) -> Attempt | None:
+    """The attempt that runs the trigger of an instance; None if it resumes, or has another trigger by now."""
+    waited = board.deferrals.get(instance)
+    if waited is None or waited.resume is not None:
+        return None
+    if not instance.state is instance.stored_state is TaskState.DEFERRED:
+        return None
+    task = board.graph.tasks[instance.task]
+    return Attempt(
+        key=trigger_key(board.key(instance)),
+        run=board.info,
+        task_id=task.task_id,
+        is_async=True,
+        max_tries=instance.max_tries,
+        priority_weight=board.graph.weights[instance.task],
+        executor=task.executor,
+        trigger=waited.deferral,
+    )

@@ -7,12 +7,13 @@ alone are found. Only such a failure costs these transactions. Source: docs/arch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
 from aiosched.errors import DagFailure, StaleRows
 from aiosched.scheduler.journal.journal import Journal
-from aiosched.scheduler.session.isolation import failure_of, is_unforeseen
+from aiosched.scheduler.session.isolation import failure_of, is_about_all, is_unforeseen, raise_failures
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.changes import Changes
@@ -38,6 +39,16 @@ class _RollBack(Exception):
     """Ends a transaction whose statements were all accepted."""
 
 
+@contextlib.asynccontextmanager
+async def attributing(session: Session) -> AsyncIterator[None]:
+    """Raise an error in a transaction of the journal as failures of the DAGs because of which it cannot be stored."""
+    try:
+        yield
+    except Exception as error:
+        raise_failures(await find_culprits(session, error))
+        raise
+
+
 async def find_culprits(session: Session, error: Exception) -> list[DagFailure]:
     """The DAGs because of which the batch that was sent last could not be stored; `error` is what it failed with.
 
@@ -48,7 +59,7 @@ async def find_culprits(session: Session, error: Exception) -> list[DagFailure]:
         return []
     parts = parts_of(batch, session.cache)
     found = await _failing(session.env.journal, list(parts.items()))
-    return [] if len(found) == len(parts) > 1 else found  # what fails for every DAG concerns none of them
+    return [] if is_about_all(found, parts, session.cache.dags) else found
 
 
 def parts_of(batch: Changes, cache: StateCache) -> dict[str, Changes]:

@@ -58,15 +58,15 @@ def claim(
     claimed = []
     if len(cache.waiting):  # even if nothing is open: waiting tasks get their reasons
         for candidate in cache.waiting.take(room, now.timestamp()).taken:
-            board, instance = cache.get(candidate.key)
             try:
+                board, instance = cache.get(candidate.key)
                 if candidate.defers:
                     board.defer(instance, now)
                     cache.apply_effects(board)
                     continue
                 board.grant(instance, now, incarnation)
             except Exception as error:
-                raise failure_of(error, board.run.dag_id, "a claim") from error
+                raise failure_of(error, candidate.dag.dag_id, "a claim") from error
             cache.unstored.dirty[board] = None
             claimed.append((board, instance))
     batch = cache.collect(include_deferred)

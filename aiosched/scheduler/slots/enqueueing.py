@@ -12,9 +12,8 @@ from typing import Final
 
 from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.journal.journal import Transaction
-from aiosched.scheduler.session.isolation import raise_failures
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.slots.attribution import find_culprits
+from aiosched.scheduler.slots.attribution import attributing
 from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
 from aiosched.scheduler.state.changes import Changes
 
@@ -28,13 +27,9 @@ async def enqueue(session: Session) -> float | None:
         return None
     started = time.perf_counter()
     cache.work.room_changed = False
-    try:
-        async with session.env.journal.batch(shared=session.membership.has_peers) as transaction:
-            batch = await _decide(session, transaction)
-            committed = await transaction.write(batch)
-    except Exception as error:
-        raise_failures(await find_culprits(session, error))
-        raise
+    async with attributing(session), session.env.journal.batch(shared=session.membership.has_peers) as transaction:
+        batch = await _decide(session, transaction)
+        committed = await transaction.write(batch)
     session.env.metrics.critical_section.observe(time.perf_counter() - started)
     session.env.metrics.journal_batch.observe(len(batch.tasks.instances))
     after_commit(session, committed)
@@ -43,7 +38,7 @@ async def enqueue(session: Session) -> float | None:
 
 async def store(session: Session) -> None:
     """Store what was decided and claim nothing: for callers that need it while the loops wait for loading."""
-    async with session.env.journal.batch(shared=session.membership.has_peers) as transaction:
+    async with attributing(session), session.env.journal.batch(shared=session.membership.has_peers) as transaction:
         keeping, _ = await check_pools(session, transaction, claims=False)
         committed = await transaction.write(session.cache.collect(keeping))
     after_commit(session, committed)

@@ -40,8 +40,7 @@ async def evaluate(context: DecisionContext) -> float | None:
 def decide(context: DecisionContext, now: datetime) -> None:
     """Apply reports and due timers, and let each touched board decide; very large ones go on in the next pass."""
     cache = context.cache
-    check_queue(context, now)
-    failures = [*_apply_reports(context, now), *_wake_due(context, now)]
+    failures = [*check_queue(context, now), *_apply_reports(context, now), *_wake_due(context, now)]
     unfinished: list[Board] = []
     while cache.work.to_evaluate:  # a change in one run may affect the runs after it
         to_evaluate, cache.work.to_evaluate = cache.work.to_evaluate, {}

@@ -8,28 +8,40 @@ from datetime import datetime
 from aiosched.core.values.instants import later
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.core.values.states import TaskState
+from aiosched.errors import DagFailure
+from aiosched.scheduler.session.isolation import failure_of
 from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.stuck_attempts import PATIENCE, TICK
 
 logger = logging.getLogger(__name__)
 
 
-def check_queue(context: DecisionContext, now: datetime) -> None:
-    """If the oldest queued attempt may be overdue, revoke attempts that did not start in time (strictly)."""
+def check_queue(context: DecisionContext, now: datetime) -> list[DagFailure]:
+    """If the oldest queued attempt may be overdue, revoke attempts that did not start in time (strictly).
+
+    Returns the failures of DAGs.
+    """
     attempts = context.attempts
     watch = attempts.stuck_attempts
     if watch.check_at is None or watch.check_at > now:
-        return
-    dues = []
+        return []
+    dues, failures = [], list[DagFailure]()
     for key in list(attempts.in_flight):
         since = watch.revoked.get(key)
-        due = _revoke(context, key, now) if since is None else later(since, watch.cleanup + PATIENCE)
+        try:
+            due = _revoke(context, key, now) if since is None else later(since, watch.cleanup + PATIENCE)
+        except Exception as error:
+            if (board := context.cache.boards.get(key.run)) is None:
+                raise
+            failures.append(failure_of(error, board.run.dag_id, "an attempt that does not start"))
+            continue
         if due is not None and due < now:
             logger.warning("attempt %s was revoked, but its executor has not reported its end", tuple(key))
             attempts.receive(Report(key=key, outcome=Outcome.LOST, at=now))
         elif due is not None:
             dues.append(due + TICK)
     watch.check_at = min(dues, default=None)
+    return failures
 
 
 def _revoke(context: DecisionContext, key: AttemptKey, now: datetime) -> datetime | None:

@@ -230,10 +230,13 @@ class StateCache:
         """
         freed: dict[str, int] = {}
         for board in self.unstored.dirty:
-            for instance in board.effects.changed:
-                pool = board.graph.tasks[instance.task].pool
-                if held_pool(instance) and not holds_pool(instance, pool, include_deferred):
-                    freed[pool] = freed.get(pool, 0) + board.graph.tasks[instance.task].pool_slots
+            try:
+                for instance in board.effects.changed:
+                    pool = board.graph.tasks[instance.task].pool
+                    if held_pool(instance) and not holds_pool(instance, pool, include_deferred):
+                        freed[pool] = freed.get(pool, 0) + board.graph.tasks[instance.task].pool_slots
+            except Exception as error:
+                raise DagFailure(board.run.dag_id, "counting the slots that it gives back") from error
         return freed
 
     def collect(self, include_deferred: Collection[str] = ()) -> Changes:

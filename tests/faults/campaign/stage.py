@@ -308,7 +308,7 @@ async def perform(
 
     The history is None when the work did not end within `deadline` seconds. `keep`: the folder of logs and records.
     """
-    folder = _folder(keep)
+    folder = folder_of(keep)
     stage = Stage(setting, workload, folder)
     began = time.monotonic()
     read: Read | None = None
@@ -332,7 +332,8 @@ async def perform(
     return stage, read, time.monotonic() - began
 
 
-def _folder(keep: Path | None) -> Path:
+def folder_of(keep: Path | None) -> Path:
+    """The folder of a round: `keep`, or a new one that PostgreSQL can use."""
     base = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
     folder = keep or Path(tempfile.mkdtemp(prefix="aiosched-faults-", dir=base))
     folder.mkdir(parents=True, exist_ok=True)
