@@ -106,9 +106,8 @@ class Scheduler(Actions):
         self.metrics = Metrics()
         registered = {dag.dag_id: dag for dag in dags}
         self.executor: Executor = choose_executor(executor or "inline", self.settings, registered)
-        self.on_stuck: Callable[[str], None] | None = (
-            None  # called from a thread when the event loop does not come back
-        )
+        # called from a thread when the event loop does not come back
+        self.on_stuck: Callable[[str], None] | None = None
         self.parser: Parser | None = None
         self.database_summary = ""
         self._dags = tuple(dags)
@@ -381,13 +380,9 @@ class Scheduler(Actions):
 
     async def _run_parser(self) -> None:
         await self._ready.wait()
+        executors = members_of(self.executor).keys()
         self.parser = Parser(
-            self.settings,
-            self.db,
-            clock=self.clock,
-            owns=self._owns,
-            on_change=self._dags_changed,
-            executors=members_of(self.executor).keys(),
+            self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self._dags_changed, executors=executors
         )
         await self.parser.run()
 

@@ -7,6 +7,7 @@ own, whenever it is about that DAG: by its arguments, or by those of the functio
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import logging
 import os
@@ -230,6 +231,14 @@ def functions() -> dict[types.CodeType, tuple[str, types.FunctionType]]:
     return found
 
 
+@functools.cache
+def memoized() -> frozenset[types.CodeType]:
+    """Functions that are called only for arguments that they were not called with before."""
+    modules = [importlib.import_module(m.name) for m in pkgutil.walk_packages(aiosched.core.__path__, "aiosched.core.")]
+    found = (value for module in modules for value in vars(module).values() if hasattr(value, "cache_clear"))
+    return frozenset(value.__wrapped__.__code__ for value in found)
+
+
 @contextlib.contextmanager
 def watched(world: World, dag_id: str, called: dict[types.CodeType, bool]) -> Iterator[None]:
     """Note the functions of `core` that are called, and whether that is ever about the DAG, in a decision."""
@@ -263,7 +272,7 @@ async def find() -> Found:
         await play(shape, lambda world, dag_id, called=called: watched(world, dag_id, called))
         for code, is_about in called.items():
             name, function = functions()[code]
-            if is_about:
+            if is_about and code not in memoized():
                 about.setdefault(name, (function, shape))
             else:
                 others.add(name)
