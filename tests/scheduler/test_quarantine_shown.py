@@ -52,7 +52,7 @@ async def test_why_names_the_quarantine_of_a_dag_its_run_and_its_tasks(dsn: str,
             assert gate.verdict == "wait"
             assert gate.detail == (
                 "since 2026-01-01 00:00:00 UTC: the evaluation failed (Broken: evaluate does not like bad); "
-                "the DAG is tried again at 2026-01-01 00:00:15 UTC",
+                "the DAG is tried again at 2026-01-01 00:00:15 UTC"
             )
             assert said.commands[0] == "aiosched dags release bad"
         assert gate_of(await it.scheduler.why("good")) is None

@@ -41,7 +41,12 @@ async def exposition(db: Database) -> bytes:
     parsing = await parsing_summary(db)
     quarantined = await count_quarantined(db)
     registry = CollectorRegistry(auto_describe=False)
-    found = [*_of_schedulers(schedulers), *_of_pools(pools, schedulers), *_of_parsing(parsing), _of_quarantine(quarantined)]
+    found = [
+        *_of_schedulers(schedulers),
+        *_of_pools(pools, schedulers),
+        *_of_parsing(parsing),
+        _of_quarantine(quarantined),
+    ]
     registry.register(_Found(found))
     return generate_latest(registry)
 
