@@ -16,12 +16,12 @@ from aiosched.core.creation.run_creation import DagStatus
 from aiosched.core.values.states import RunState
 from aiosched.core.why.dag import DagFacts, explain_dag
 from aiosched.core.why.explanation import Explanation, Gate, Owner, Verdict
-from aiosched.core.why.quarantine import Quarantine, explain_quarantine, quarantine_gates
+from aiosched.core.why.quarantine import QuarantineFacts, explain_quarantine, quarantine_gates
 from aiosched.core.why.run import RunFacts, explain_run
 from aiosched.core.why.task import TaskFacts, explain_task
 
 ALIVE = Owner(name="one", is_alive=True)
-HELD = Quarantine(
+HELD = QuarantineFacts(
     since=NOW,
     retry_at=NOW + timedelta(seconds=15),
     failures=1,
@@ -100,7 +100,7 @@ def test_a_waiting_task_of_it_waits_and_one_with_a_slot_goes_on() -> None:
     ],
     ids=["in-a-row", "due", "lines", "long"],
 )
-def test_the_words_of_the_gate(quarantine: Quarantine, words: str) -> None:
+def test_the_words_of_the_gate(quarantine: QuarantineFacts, words: str) -> None:
     (gate,) = quarantine_gates("sales", quarantine, NOW)
 
     assert words in gate.detail

@@ -261,9 +261,7 @@ async def test_a_dag_that_goes_into_quarantine_or_is_tried_again_is_told(
         await add_dag(db, name)
     await quarantine(db, "held")
     page = await opened(hub)
-    async with db.acquire() as conn:
-        await inbox.notify(conn, "pools", ())
-    await page.until("pool")  # the first look is over
+    assert await page.until("dag") == {"kind": "dag", "dag_id": "held"}  # the page may be older than its stream
 
     await quarantine(db, "bad")
     into = await page.until("dag")

@@ -29,7 +29,7 @@ from aiosched.core.why.explanation import (
     seconds_since,
     staged,
 )
-from aiosched.core.why.quarantine import Quarantine, quarantine_gates
+from aiosched.core.why.quarantine import QuarantineFacts, quarantine_gates
 
 _NONE: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
 
@@ -46,7 +46,7 @@ class DagFacts:
     now: datetime
     owner: Owner
     status: DagStatus
-    quarantine: Quarantine | None = None
+    quarantine: QuarantineFacts | None = None
     schedule: str | None = None
     is_timed: bool = True
     condition: AssetExpression | None = None

@@ -17,7 +17,7 @@ _LONGEST_ERROR: Final = 300  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quarantine:
+class QuarantineFacts:
     """Why nothing of a DAG is decided: `place`, in words, failed with `error`, `failures` times in a row."""
 
     since: datetime
@@ -27,7 +27,9 @@ class Quarantine:
     error: str
 
 
-def quarantine_gates(dag_id: str, found: Quarantine | None, now: datetime, *, has_slot: bool = False) -> list[Gate]:
+def quarantine_gates(
+    dag_id: str, found: QuarantineFacts | None, now: datetime, *, has_slot: bool = False
+) -> list[Gate]:
     """The gate of a DAG in quarantine; none if it is not. `has_slot`: of a task that is queued or running already."""
     if found is None:
         return []
@@ -42,7 +44,7 @@ def quarantine_gates(dag_id: str, found: Quarantine | None, now: datetime, *, ha
 
 
 def explain_quarantine(
-    subject: str, state: str, dag_id: str, found: Quarantine, now: datetime, cause: Exception
+    subject: str, state: str, dag_id: str, found: QuarantineFacts, now: datetime, cause: Exception
 ) -> Explanation:
     """What can be said of something in a DAG in quarantine if explaining it fails, too, with `cause`."""
     gates = tuple(quarantine_gates(dag_id, found, now))

@@ -32,7 +32,7 @@ from aiosched.core.why.explanation import (
     seconds_since,
     staged,
 )
-from aiosched.core.why.quarantine import Quarantine, quarantine_gates
+from aiosched.core.why.quarantine import QuarantineFacts, quarantine_gates
 
 Usual = Callable[[str], float | None]  # task id -> seconds that its successes usually take
 
@@ -61,7 +61,7 @@ class RunFacts:
     now: datetime
     owner: Owner
     run: Run
-    quarantine: Quarantine | None = None
+    quarantine: QuarantineFacts | None = None
     is_paused: bool = False
     limit: int = 16
     running: int = 0

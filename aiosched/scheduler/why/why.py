@@ -24,7 +24,7 @@ from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, FAILURES, FINISH
 from aiosched.core.why.dag import DagFacts, explain_dag
 from aiosched.core.why.ends import dependencies_of
 from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Holder, Owner, ago, run_label, seconds_since
-from aiosched.core.why.quarantine import Quarantine, explain_quarantine
+from aiosched.core.why.quarantine import QuarantineFacts, explain_quarantine
 from aiosched.core.why.run import RunFacts, explain_run
 from aiosched.core.why.task import BlockedLoop, TaskFacts, explain_task
 from aiosched.db.queries import queries
@@ -67,7 +67,7 @@ async def why(
     await queries.get_dag(db, dag_id)
     found = None if run is None else await queries.find_run(db, dag_id, run)
     schedulers = await list_schedulers(db)
-    quarantine: Quarantine | None = None
+    quarantine: QuarantineFacts | None = None
     try:
         async with db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
             quarantine = await _quarantine(conn, dag_id)
@@ -130,11 +130,13 @@ def _most_informative(instance: Instance) -> tuple[int, int]:
     return (0 if waits else 1 if failed else 2 if holds else 3), instance.map_index
 
 
-async def _quarantine(conn: DatabaseConnection, dag_id: str) -> Quarantine | None:
+async def _quarantine(conn: DatabaseConnection, dag_id: str) -> QuarantineFacts | None:
     row = await quarantine_of(conn, dag_id)
     if row is None:
         return None
-    return Quarantine(since=row.since, retry_at=row.retry_at, failures=row.failures, place=row.place, error=row.error)
+    return QuarantineFacts(
+        since=row.since, retry_at=row.retry_at, failures=row.failures, place=row.place, error=row.error
+    )
 
 
 @dataclass(slots=True)
@@ -148,7 +150,7 @@ class _Reader:
     figures: dict[str, Any] | None
     blocked: list[dict[str, Any]]  # blocked event loops of workers, in the whole fleet (metrics_snapshot.py)
     names: dict[int, str]  # of schedulers, by incarnation
-    quarantine: Quarantine | None = None
+    quarantine: QuarantineFacts | None = None
     cache: StateCache = field(default_factory=StateCache)
     dag: OwnedDag | None = None
     unfinished: list[Run] = field(default_factory=list)
@@ -161,7 +163,7 @@ class _Reader:
         dag_id: str,
         schedulers: list[SchedulerRow],
         now: datetime,
-        quarantine: Quarantine | None,
+        quarantine: QuarantineFacts | None,
     ) -> _Reader:
         row = await why_rows.get_dag_row(conn, dag_id)
         incarnation = None if row is None else await why_rows.owner_of(conn, row.partition)

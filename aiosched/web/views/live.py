@@ -90,7 +90,7 @@ class Hub:
         self._work: asyncio.Task[None] | None = None
         self._states: dict[int, dict[tuple[int, int], live_queries.ChangedTask]] = {}
         self._fleet: tuple[object, ...] | None = None  # as last sent
-        self._quarantine: list[QuarantineRow] | None = None  # as last sent
+        self._quarantine: list[QuarantineRow] = []  # as last sent
         self._closed = asyncio.Event()
         self.listening = asyncio.Event()  # while listening to the database
 
@@ -161,7 +161,8 @@ class Hub:
                 await asyncio.sleep(_AGAIN_SECONDS)
                 self._send({"kind": "reset"})
         self._states.clear()
-        self._fleet = self._quarantine = None
+        self._fleet = None
+        self._quarantine = []
 
     async def _listen_once(self) -> None:
         conn = await self._db.connect(application_name="aiosched live news")
@@ -240,11 +241,13 @@ class Hub:
             self._send({"kind": "scheduler"})
 
     async def _publish_quarantine(self, conn: DatabaseConnection) -> None:
-        """Send a patch for each DAG whose quarantine has changed since the last poll."""
+        """Send a patch for each DAG whose quarantine has changed since the last poll.
+
+        The first poll sends one for each DAG in quarantine, since the page may have been read before.
+        """
         before, self._quarantine = self._quarantine, await quarantined(conn)
-        if before is not None:
-            for dag_id in sorted({row.dag_id for row in {*before} ^ {*self._quarantine}}):
-                self._send({"kind": "dag", "dag_id": dag_id})
+        for dag_id in sorted({row.dag_id for row in {*before} ^ {*self._quarantine}}):
+            self._send({"kind": "dag", "dag_id": dag_id})
 
     async def _publish_tasks(self, run: int) -> None:
         """Send the instances of watched runs that have changed since the last patch.
