@@ -16,8 +16,10 @@ from aiosched.errors import InQuarantine
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.runs import due_runs
 from aiosched.scheduler.why import why
-from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, running, succeeding, task
+from tests.cli.records import quarantine
+from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, register, running, succeeding, task
 from tests.scheduler.scripted_executor import ScriptedExecutor
+from tests.scheduler.test_idle import pair
 from tests.scheduler.test_quarantine import POLL, Broken, broken, two_tasks
 
 HOUR = timedelta(hours=1)
@@ -181,6 +183,18 @@ async def test_a_dag_that_fails_before_it_has_any_run_is_not_idle(dsn: str, cloc
 
             assert await it.runs("bad") == {}
             assert "DAG 'bad' is in quarantine" in (await it.scheduler._what_is_left() or "")
+
+
+async def test_what_a_peer_leaves_alone_is_not_waited_for_as_work(dsn: str, clock: FakeClock) -> None:
+    async with pair(dsn, clock) as (mine, other, make):
+        spec = make(schedule=HOUR, start_date=NEW_YEAR - 2 * HOUR, catchup=False)
+        async with other.session.locks.ownership:  # it makes no runs meanwhile
+            await register(mine.db, spec)
+            await until_told(mine, f"a run of {spec.dag_id} is due")
+
+            await quarantine(mine.db, spec.dag_id, retry_at=NEW_YEAR + HOUR)
+
+            await until_told(mine, f"DAG {spec.dag_id!r} is in quarantine")
 
 
 # ---- figures ----
