@@ -28,6 +28,7 @@ AioschedError
 ├── InvalidTransition        a bug in aiosched
 ├── InternalError            a request failed because of a bug in aiosched
 ├── DagFailure               an unforeseen error that concerns one DAG: it goes into quarantine
+├── InQuarantine             DAGs failed again and again, so what is left of them is not waited for
 └── TaskSignal               raised by a task to set its outcome
     ├── SkipTask             skipped, no retry
     ├── FailTask             failed, even if retries are left
@@ -143,6 +144,14 @@ class DagFailure(AioschedError):
     def __init__(self, dag_id: str, place: str) -> None:
         super().__init__(f"{place} of DAG {dag_id!r} failed")
         self.dag_id, self.place = dag_id, place
+
+
+class InQuarantine(AioschedError):
+    """DAGs in quarantine (`dag_ids`) have failed again and again: what is left to do of them is not waited for."""
+
+    def __init__(self, message: str, dag_ids: Iterable[str]) -> None:
+        super().__init__(message)
+        self.dag_ids = tuple(dag_ids)
 
 
 class NotFound(AioschedError):

@@ -17,7 +17,7 @@ from aiosched.errors import AioschedError, NotFound, Refused
 from aiosched.web.api.actions import ClearAnswer, Noted
 from aiosched.web.api.assets import Asset, AssetEvent, Emitted
 from aiosched.web.api.backfills import Backfill, BackfillAnswer
-from aiosched.web.api.dags import Dag
+from aiosched.web.api.dags import Dag, DagDetails
 from aiosched.web.api.operation.pools import Pool
 from aiosched.web.api.operation.probes import HealthReport
 from aiosched.web.api.operation.system import Command, ImportProblem, Scheduler, Schedulers
@@ -94,9 +94,9 @@ class Client:
         """DAGs by id; `pattern` is a glob."""
         return self._pages(Dag, "dags", {"pattern": pattern, "stale": stale})
 
-    async def dag(self, dag_id: str) -> Dag:
+    async def dag(self, dag_id: str) -> DagDetails:
         """One DAG."""
-        return await self._get(Dag, _path("dags", dag_id))
+        return await self._get(DagDetails, _path("dags", dag_id))
 
     async def pause(self, dag_id: str, *, reason: str | None = None) -> Dag:
         """Pause a DAG: no new runs, no new tasks; what is running continues."""

@@ -438,7 +438,7 @@ class Scheduler(Actions):
     # -- progress ---------------------------------------------------------------------------
 
     async def wait_idle(self) -> None:
-        """Return once nothing is left to do in the whole fleet, except runs of paused DAGs (observability/idle.py)."""
+        """Return once nothing is left in the whole fleet (observability/idle.py); InQuarantine: that cannot be."""
         idle_log = IdleLog()
         while (left := await self._what_is_left()) is not None:
             idle_log.note(left, self.clock.monotonic())

@@ -64,6 +64,22 @@ async def add_file(db: Database, file: str, **columns: Any) -> None:
         await insert(conn, "dag_file", {"file": file, "partition": partition_of(file), "parsed_at": NOON} | columns)
 
 
+async def quarantine(db: Database, dag_id: str, **columns: Any) -> None:
+    """Put a DAG into quarantine at noon, for 15 seconds."""
+    row = {
+        "dag_id": dag_id,
+        "failures": 1,
+        "since": NOON,
+        "retry_at": NOON + timedelta(seconds=15),
+        "place": "the evaluation",
+        "error": "KeyError: 7",
+        "traceback": "Traceback (most recent call last):\n  in evaluate\nKeyError: 7\n",
+        "version": "1",
+    }
+    async with db.acquire() as conn:
+        await insert(conn, "dag_quarantine", row | columns)
+
+
 async def add_scheduler(db: Database, name: str, *, lease: float = 15.0, locked: Any = None) -> int:
     """A scheduler's row; alive while the connection `locked` lives, if one is given."""
     from aiosched.db.statements.ownership import register

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import signal
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from aiosched import __version__
+from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
+from tests.cli.records import quarantine
 from tests.cli.serving import serve, wait_for
 
 ONCE = """
@@ -127,3 +131,29 @@ def test_runs_of_paused_dags_and_files_with_errors_are_not_waited_for(tmp_path: 
     assert cli.json("runs", "show", "paused")["state"] == "running"
     assert cli.json("runs", "show", "once")["state"] == "success"
     assert [error["file"] for error in cli.json("dags", "errors")] == ["broken.py"]
+
+
+def test_a_dag_that_stays_in_quarantine_ends_it_with_an_error_that_names_it(tmp_path: Path, dsn: str) -> None:
+    put_dag(tmp_path, name="held")
+    until_idle(tmp_path, dsn)
+    cli = Cli(dsn)
+    cli.work(hold)
+    put_dag(tmp_path, name="fine")
+
+    with serve(tmp_path, dsn, "--until-idle") as process:
+        _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 1, said
+    assert "DAG 'held' is in quarantine since" in said
+    assert "3 times in a row" in said
+    assert "`aiosched dags release held`" in said
+    assert "Traceback" not in said
+    assert cli.json("runs", "show", "fine")["state"] == "success"
+
+
+async def hold(db: Database) -> None:
+    """Put the DAG `held` into quarantine for an hour, as if it had failed three times in a row."""
+    async with db.acquire() as conn:
+        version = await conn.fetchval("SELECT version_id FROM dag WHERE dag_id = 'held'")
+    hour = datetime.now(UTC) + timedelta(hours=1)
+    await quarantine(db, "held", failures=3, retry_at=hour, version=__version__, dag_version_id=version)

@@ -26,11 +26,12 @@ def figures(commits: int = 0) -> dict[str, Any]:
         "tasks": {"queued": 1, "running": 2, "scheduled": 7, "deferred": 4},
         "executor": {"local": {"open": 5, "blocked": [{}, {}], "times_blocked": commits}, "other": {"open": 1}},
         "runs": 9,
+        "dags_in_quarantine": 3,
         "waiting": {"etl jobs": 6, "default_pool": 1},
         "pools": {"etl jobs": {"queued": 1, "running": 1}},
         "parsing": {"dags": 3, "errors": 1, "seconds": 0.25},
         "finished": {"success": commits, "failed": 0},
-        "counters": {"lost_attempts": 2},
+        "counters": {"lost_attempts": 2, "quarantines": 4, "restarted_loops": 1},
         "histograms": {"critical_section": {"bounds": [0.1, 0.2], "buckets": [commits, 0, 0]}},
     }
 
@@ -49,6 +50,9 @@ def test_figures_have_airflows_names() -> None:
         "executor.running_tasks:2|g",
         "triggers.running:4|g",
         "dagrun.running:9|g",
+        "scheduler.dags_in_quarantine:3|g",
+        "scheduler.quarantines:4|c",
+        "scheduler.restarted_loops:1|c",
         "scheduler.tasks.executable:7|g",
         "scheduler.tasks.starving:12|g",
         "pool.open_slots.default_pool:5|g",

@@ -13,7 +13,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox, run_changes
 from aiosched.web.views import live
 from aiosched.web.views.live import Hub
-from tests.cli.records import add_dag, add_run, add_scheduler, add_task
+from tests.cli.records import add_dag, add_run, add_scheduler, add_task, quarantine
 
 
 @pytest.fixture(autouse=True)
@@ -251,3 +251,22 @@ async def test_a_lost_connection_is_made_anew_and_pages_begin_again(
     await conn.close()
 
     assert (await page.until("reset")) == {"kind": "reset"}
+
+
+async def test_a_dag_that_goes_into_quarantine_or_is_tried_again_is_told(
+    db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_POLL_INTERVAL", 0.01)
+    for name in ("bad", "held"):
+        await add_dag(db, name)
+    await quarantine(db, "held")
+    page = await opened(hub)
+    assert await page.until("dag") == {"kind": "dag", "dag_id": "held"}  # the page may be older than its stream
+
+    await quarantine(db, "bad")
+    into = await page.until("dag")
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE dag_quarantine SET tried_at = now() WHERE dag_id = 'bad'")
+    out = await page.until("dag")
+
+    assert into == out == {"kind": "dag", "dag_id": "bad"}

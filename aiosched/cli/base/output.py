@@ -40,6 +40,7 @@ STYLES: Final = {
     "failed": "red",
     "upstream_failed": "red",
     "error": "red",
+    "quarantine": "red",
     "dead": "red",
     "running": "cyan",
     "queued": "yellow",

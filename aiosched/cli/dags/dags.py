@@ -90,15 +90,17 @@ def list_(
 @app.command()
 def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
     """Show a DAG: its settings, its tasks and their dependencies."""
+    from aiosched.db.queries.quarantine_queries import quarantine_traceback
     from aiosched.db.queries.queries import get_dag, get_spec
     from aiosched.db.statements.slas import RecordedMiss, latest_misses
 
-    async def read(db: Database) -> tuple[DagListRow, Any, list[RecordedMiss]]:
+    async def read(db: Database) -> tuple[DagListRow, Any, list[RecordedMiss], str | None]:
         row, spec = await get_dag(db, dag_id), await get_spec(db, dag_id)
+        failed = None if row.quarantine is None else await quarantine_traceback(db, dag_id)
         async with db.acquire() as conn:
-            return row, spec, await latest_misses(conn, dag_id)
+            return row, spec, await latest_misses(conn, dag_id), failed
 
-    row, spec, missed = with_database(dsn, read)
+    row, spec, missed, failed = with_database(dsn, read)
     tasks = [
         {"task_id": t.task_id, "operator": t.operator, "upstream": list(t.upstream), "trigger_rule": t.trigger_rule}
         for t in spec.tasks
@@ -106,6 +108,7 @@ def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
     fields = {
         "dag": row.dag_id,
         "status": row.status,
+        **_quarantine_fields(row),
         "schedule": row.schedule,
         "time zone": spec.timezone,
         "catchup": spec.catchup,
@@ -120,7 +123,11 @@ def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
         "tags": row.tags,
         "description": row.description,
     }
-    show_one(fields, output, data=asdict(row) | {"tasks": tasks, "missed_slas": [m._asdict() for m in missed]})
+    held = None if row.quarantine is None else asdict(row.quarantine) | {"traceback": failed}
+    more = {"quarantine": held, "tasks": tasks, "missed_slas": [m._asdict() for m in missed]}
+    show_one(fields, output, data=asdict(row) | more)
+    if failed and chosen(output) is Format.TABLE:
+        write("".join(f"    {line}\n" for line in failed.rstrip().splitlines()))
     if chosen(output) in (Format.TABLE, Format.PLAIN):
         columns: Columns[dict[str, Any]] = {
             "TASK": lambda t: t["task_id"],
@@ -129,6 +136,19 @@ def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
             "TRIGGER RULE": lambda t: t["trigger_rule"],
         }
         show_list(tasks, columns, output, empty="it has no tasks")
+
+
+def _quarantine_fields(row: DagListRow) -> dict[str, Any]:
+    """What `show` says of a DAG in quarantine."""
+    if (held := row.quarantine) is None:
+        return {}
+    return {
+        "in quarantine since": held.since,
+        "failed": f"{held.place}, {held.failures} in a row",
+        "error": held.error,
+        "tried again at": held.retry_at,
+        "try it now": held.release,
+    }
 
 
 @app.command("runs")

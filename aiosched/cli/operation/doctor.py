@@ -78,6 +78,7 @@ def _dags_folder(settings: Settings) -> Finding:
 
 
 async def _examine_database(db: Database) -> AsyncIterator[Finding]:
+    from aiosched.db.queries.quarantine_queries import list_quarantined
     from aiosched.db.server import admin
     from aiosched.db.server.schema_version import check_schema
 
@@ -90,6 +91,8 @@ async def _examine_database(db: Database) -> AsyncIterator[Finding]:
         return
     yield Finding("schema", "ok", f"{found.revision} is current")
     yield await _schedulers(db)
+    for held in await list_quarantined(db):
+        yield Finding("quarantine", "error", f"{held}; tried again at {instant(held.retry_at)}", held.release)
     async for finding in _parsing(db):
         yield finding
 
@@ -109,7 +112,10 @@ async def _schedulers(db: Database) -> Finding:
             "schedulers", "error", f"no heartbeat from {', '.join(dead)}", "the others take over; look there"
         )
     oldest = max(row.lease_age for row in alive)
-    return Finding("schedulers", "ok", f"{len(alive)} alive, the oldest lease {oldest:.1f} s old")
+    text = f"{len(alive)} alive, the oldest lease {oldest:.1f} s old"
+    if restarted := sum((row.figures or {}).get("counters", {}).get("restarted_loops", 0) for row in alive):
+        text += f"; auxiliary loops failed and were started again {counted(restarted, 'time')}, see their logs"
+    return Finding("schedulers", "ok", text)
 
 
 async def _parsing(db: Database) -> AsyncIterator[Finding]:

@@ -1,4 +1,7 @@
-"""The output of `serve`: the banner, and a line for each start and end of a run; or the same as JSON lines."""
+"""The output of `serve`: the banner, and a line for each start and end of a run and each quarantine.
+
+Or the same as JSON lines.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ class Screen:
             self.run(event)
 
     def run(self, event: SchedulerEvent) -> None:
-        """A run started or ended."""
+        """A run started or ended, or a DAG went into quarantine."""
         if self._held is not None:
             self._held.append(event)
             return
@@ -67,6 +70,11 @@ class Screen:
             self._object(event.kind, event.at, data)
             return
         self._width = min(max(self._width, len(event.dag_id)), 40)
+        if event.kind == "dag_quarantined":
+            about = f"{event.at.astimezone():%H:%M:%S} {event.dag_id:<{self._width}}  "
+            said = " ".join((event.reason or "").split()).removeprefix(f"DAG {event.dag_id!r} is in quarantine ")
+            self._line(about, "quarantine", f" {said}")
+            return
         about = f"{event.at.astimezone():%H:%M:%S} {event.dag_id:<{self._width}}  run {short_run(event.run_id)} "
         self._line(about, event.state, _ending(event))
 

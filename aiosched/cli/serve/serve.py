@@ -18,7 +18,7 @@ from aiosched.cli.serve.disk import logs_summary
 from aiosched.cli.serve.screen import Screen
 from aiosched.cli.serve.stopping import StopRequests, end
 from aiosched.cli.serve.supervisor import end_process, supervised
-from aiosched.errors import ConfigError, TimedOut, did_you_mean
+from aiosched.errors import ConfigError, InQuarantine, TimedOut, did_you_mean
 
 if TYPE_CHECKING:
     from aiosched.config import Loaded, Settings
@@ -53,7 +53,10 @@ def serve(
         str | None, typer.Option("--role", metavar="ROLES", help="Some of scheduler,web,parser; default: all.")
     ] = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Exit 0 once no run of the fleet is unfinished or due.")
+        bool,
+        typer.Option(
+            "--until-idle", help="Exit 0 once no run of the fleet is unfinished or due; 1 if a DAG stays in quarantine."
+        ),
     ] = False,
     run_duration: Annotated[
         float | None, typer.Option("--run-duration", metavar="SECONDS", help="Stop after this many seconds.")
@@ -288,14 +291,17 @@ class _Service:
             if scheduler.failed.done():
                 await scheduler.failed  # raises the error that stopped it
             reached = idle.done() and not asked.done()
-            if reached:
-                await idle
+            given_up = idle.exception() if reached else None
+            if given_up is not None and not isinstance(given_up, InQuarantine):
+                raise given_up
             late = self.until_idle and timer.done() and not reached and not asked.done()
         finally:
             for task in (idle, timer, asked):
                 task.cancel()
             await asyncio.gather(idle, timer, asked, return_exceptions=True)
         finished = await end(scheduler, self.requests, grace=self.settings.scheduler.grace)
+        if given_up is not None:
+            raise given_up
         if late:
             raise TimedOut(f"Runs were still unfinished after {duration(self.run_duration)} (--run-duration).")
         return 130 if self.requests.insisted.is_set() and not finished else 0

@@ -29,6 +29,7 @@ from aiosched.core.why.explanation import (
     seconds_since,
     staged,
 )
+from aiosched.core.why.quarantine import QuarantineFacts, quarantine_gates
 
 _NONE: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
 
@@ -45,6 +46,7 @@ class DagFacts:
     now: datetime
     owner: Owner
     status: DagStatus
+    quarantine: QuarantineFacts | None = None
     schedule: str | None = None
     is_timed: bool = True
     condition: AssetExpression | None = None
@@ -65,13 +67,17 @@ def explain_dag(facts: DagFacts) -> Explanation:
             gate("file", reasons["file"], "its file exists"),
             gate("import", reasons["import"], "its file can be imported", commands=("aiosched dags errors",)),
         ],
-        [scheduler_gate(facts.owner), paused_gate(status.dag_id, is_paused=reasons["paused"] is not None)],
+        [
+            scheduler_gate(facts.owner),
+            *quarantine_gates(status.dag_id, facts.quarantine, now),
+            paused_gate(status.dag_id, is_paused=reasons["paused"] is not None),
+        ],
         _schedule_gates(facts, reasons["schedule"]),
         [_limit_gate(facts, reasons["max_active_runs"])],
     ]
     gates = staged(stages)
     closed = [each for each in gates if each.closed]
-    because = closed[0].detail if closed else "nothing is in the way, it gets a run next"
+    because = _because(closed[0]) if closed else "nothing is in the way, it gets a run next"
     at_work = ", ".join(
         words
         for number, words in (
@@ -95,6 +101,10 @@ def explain_dag(facts: DagFacts) -> Explanation:
         earliest_start=earliest(gates),
         commands=commands_of(gates),
     )
+
+
+def _because(gate: Gate) -> str:
+    return f"in quarantine {gate.detail}" if gate.name == "quarantine" else gate.detail
 
 
 def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:

@@ -7,6 +7,7 @@ of missing resources. Pure: the facts are arguments (scheduler/why/why.py reads 
     why.py        gates, holders, explanations; the scheduler's gate; when something may be free
     dag.py    a DAG              run.py    a run
     task.py   a task instance    ends.py   how task instances ended, and the roots of failures
+    quarantine.py                the gate of a DAG in quarantine
 
 Source: docs/why.md.
 """

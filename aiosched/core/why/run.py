@@ -32,6 +32,7 @@ from aiosched.core.why.explanation import (
     seconds_since,
     staged,
 )
+from aiosched.core.why.quarantine import QuarantineFacts, quarantine_gates
 
 Usual = Callable[[str], float | None]  # task id -> seconds that its successes usually take
 
@@ -60,6 +61,7 @@ class RunFacts:
     now: datetime
     owner: Owner
     run: Run
+    quarantine: QuarantineFacts | None = None
     is_paused: bool = False
     limit: int = 16
     running: int = 0
@@ -126,7 +128,14 @@ def explain_run(facts: RunFacts, board: Board, usual: Usual = unknown_duration) 
     subject = f"{run.dag_id} · {run_label(run.run_id, run.logical_date)}"
     if run.state in RUN_FINISHED:
         return _explain_end(facts, board, subject)
-    stages = [[scheduler_gate(facts.owner), paused_gate(run.dag_id, is_paused=facts.is_paused)], run_gates(facts)]
+    stages = [
+        [
+            scheduler_gate(facts.owner),
+            *quarantine_gates(run.dag_id, facts.quarantine, now),
+            paused_gate(run.dag_id, is_paused=facts.is_paused),
+        ],
+        run_gates(facts),
+    ]
     if run.state is RunState.QUEUED:
         gates = staged(stages)
         since, seconds = run.queued_at, seconds_since(run.queued_at, now)

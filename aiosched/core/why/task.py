@@ -34,6 +34,7 @@ from aiosched.core.why.explanation import (
     seconds_since,
     staged,
 )
+from aiosched.core.why.quarantine import quarantine_gates
 from aiosched.core.why.run import RunFacts, Usual, run_gates, unknown_duration
 
 
@@ -85,6 +86,7 @@ def explain_task(facts: TaskFacts) -> Explanation:
     stages = [
         [
             scheduler_gate(facts.run.owner),
+            *quarantine_gates(run.dag_id, facts.run.quarantine, now, has_slot=state in HOLDING_SLOT),
             paused_gate(run.dag_id, is_paused=facts.run.is_paused and state not in HOLDING_SLOT),
             *run_gates(facts.run),
         ],

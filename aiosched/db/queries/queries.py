@@ -7,7 +7,7 @@ scheduler uses none of these. The state of parsing and of the schedulers is in s
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -16,6 +16,8 @@ from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true,
 from aiosched.core.graph.documents import read_document
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.values.states import RunState, TaskState
+from aiosched.db.queries.quarantine_queries import QuarantineRow
+from aiosched.db.schema.quarantine_schema import dag_quarantine
 from aiosched.db.schema.schema import dag, dag_run, dag_version, task_instance, task_note
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
@@ -45,15 +47,23 @@ class DagListRow:
     last_run_id: str | None
     last_run_state: str | None
     active_runs: int
+    quarantine: QuarantineRow | None
 
     @property
     def status(self) -> str:
-        """One word for people: error, stale, paused or active."""
+        """One word for people: quarantine, error, stale, paused or active."""
+        if self.quarantine is not None:
+            return "quarantine"
         if self.has_import_errors:
             return "error"
         if self.is_stale:
             return "stale"
         return "paused" if self.is_paused else "active"
+
+
+_QUARANTINE: Final = tuple(
+    dag_quarantine.c[each.name].label(f"quarantine_{each.name}") for each in fields(QuarantineRow)
+)
 
 
 def _select_dags() -> Select[Any]:
@@ -92,8 +102,11 @@ def _select_dags() -> Select[Any]:
         newest.c.run_id.label("last_run_id"),
         newest.c.state.label("last_run_state"),
         active.label("active_runs"),
+        *_QUARANTINE,
     ).select_from(
-        dag.outerjoin(dag_version, dag_version.c.id == dag.c.version_id).outerjoin(newest, true()),
+        dag.outerjoin(dag_version, dag_version.c.id == dag.c.version_id)
+        .outerjoin(newest, true())
+        .outerjoin(dag_quarantine, and_(dag_quarantine.c.dag_id == dag.c.dag_id, dag_quarantine.c.tried_at.is_(None))),
     )
 
 
@@ -134,7 +147,7 @@ async def list_dags(
         query = query.where(or_(dag.c.dag_id.ilike(words, escape="\\"), dag.c.description.ilike(words, escape="\\")))
     if pattern is not None:
         query = query.where(dag.c.dag_id.like(like(pattern), escape="\\"))
-    if not stale and status != "stale":
+    if not stale and status not in ("stale", "quarantine"):
         query = query.where(~dag.c.is_stale)
     if tags:
         query = query.where(dag.c.tags.contains(sorted(tags)))
@@ -145,11 +158,13 @@ async def list_dags(
     return [_dag_row(row) for row in await fetch(db, query)]
 
 
+_IS_DECIDED: Final = dag_quarantine.c.dag_id.is_(None)
 _STATUS_FILTERS: Final = {
-    "error": dag.c.has_import_errors,
-    "stale": and_(~dag.c.has_import_errors, dag.c.is_stale),
-    "paused": and_(~dag.c.has_import_errors, ~dag.c.is_stale, dag.c.is_paused),
-    "active": and_(~dag.c.has_import_errors, ~dag.c.is_stale, ~dag.c.is_paused),
+    "quarantine": ~_IS_DECIDED,
+    "error": and_(_IS_DECIDED, dag.c.has_import_errors),
+    "stale": and_(_IS_DECIDED, ~dag.c.has_import_errors, dag.c.is_stale),
+    "paused": and_(_IS_DECIDED, ~dag.c.has_import_errors, ~dag.c.is_stale, dag.c.is_paused),
+    "active": and_(_IS_DECIDED, ~dag.c.has_import_errors, ~dag.c.is_stale, ~dag.c.is_paused),
 }  # as DagRow.status
 
 
@@ -206,7 +221,10 @@ async def _near_dag(db: Database, dag_id: str) -> str:
 
 
 def _dag_row(row: Any) -> DagListRow:
-    return DagListRow(**{**row._mapping, "tags": tuple(row.tags)})
+    columns = dict(row._mapping)
+    held = QuarantineRow(*(columns.pop(each.name) for each in _QUARANTINE))
+    quarantine = None if row.quarantine_dag_id is None else held
+    return DagListRow(**{**columns, "tags": tuple(row.tags)}, quarantine=quarantine)
 
 
 def like(pattern: str) -> str:

@@ -4,6 +4,9 @@ Idleness is a property of the fleet: every partition has a living owner; every f
 since this scheduler started, by it or by its peers; no request, report or callback waits; no run is unfinished, and
 none is due. Runs of a paused DAG do not count, except for their queued or running attempts.
 
+A DAG in quarantine is not idle: what it would do is not known, and it is tried again by itself. When nothing else is
+left, and every DAG in quarantine has failed three times in a row, waiting ends with an error that names them.
+
 What is owned here is read from memory, everything else from the rows, in one snapshot of the database.
 """
 
@@ -20,20 +23,23 @@ from aiosched.core.creation.next_run import next_scheduled_run
 from aiosched.core.creation.run_creation import active_runs_limit
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.values.ids import PARTITIONS
+from aiosched.core.values.instants import stamp
 from aiosched.db.queries import idle
+from aiosched.db.queries.quarantine_queries import QuarantineRow, quarantined
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import assets, ownership
 from aiosched.db.statements.ownership import FleetView
 from aiosched.db.statements.runs import DagRow, StoredVersion, load_dags, load_versions
 from aiosched.db.statements.schedules import schedule_positions
-from aiosched.errors import DagError
+from aiosched.errors import DagError, InQuarantine
 from aiosched.parsing import Parser
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
 _ALL: Final = frozenset(range(PARTITIONS))
+_ENOUGH_FAILURES: Final = 3  # in a row, after which a DAG in quarantine is not waited for
 _LOG_AFTER: Final = 10.0  # seconds for which the same thing must be left to do before it is logged
 
 
@@ -70,7 +76,8 @@ def left_here(session: Session, now: datetime) -> str | None:
 async def left_anywhere(session: Session, parser: Parser | None, now: datetime) -> str | None:
     """Something that any scheduler or parser of the fleet still has to do or to read; None when there is nothing.
 
-    `parser`: the one that reads the DAGs folder in this process; None if other processes do.
+    `parser`: the one that reads the DAGs folder in this process; None if other processes do. Raises InQuarantine if
+    nothing is left but DAGs in quarantine that have failed again and again.
     """
     if (left := left_here(session, now)) is not None:
         return left
@@ -92,11 +99,28 @@ async def _left_in_rows(session: Session, conn: DatabaseConnection, parser: Pars
         return left
     if (left := await idle.unfinished_work(conn)) is not None:
         return left
+    held = await quarantined(conn)
     others = _ALL - session.cache.partitions
-    if not others:
+    if others:
+        every = session.env.settings.scheduler.safety_poll
+        in_quarantine = {row.dag_id for row in held}
+        if (left := await _due_elsewhere(conn, others, now, in_quarantine, noticed_within=2 * every)) is not None:
+            return left
+    return _waits_for_quarantine(held)
+
+
+def _waits_for_quarantine(held: Collection[QuarantineRow]) -> str | None:
+    """What is waited for when nothing is left but DAGs in quarantine. Raises InQuarantine if that is pointless."""
+    if not held:
         return None
-    every = session.env.settings.scheduler.safety_poll
-    return await _due_elsewhere(conn, others, now, noticed_within=2 * every)
+    if all(row.failures >= _ENOUGH_FAILURES for row in held):
+        told = " ".join(f"{row}, {row.failures} times in a row." for row in held)
+        commands = ", ".join(f"`{row.release}`" for row in held)
+        raise InQuarantine(
+            f"Nothing else is left to do. {told} When the cause is removed, try again: {commands}.",
+            [row.dag_id for row in held],
+        )
+    return "; ".join(f"{row}; it is tried again at {stamp(row.retry_at)}, or now by `{row.release}`" for row in held)
 
 
 def _unowned(view: FleetView, session: Session) -> str | None:
@@ -109,12 +133,18 @@ def _unowned(view: FleetView, session: Session) -> str | None:
 
 
 async def _due_elsewhere(
-    conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, noticed_within: float
+    conn: DatabaseConnection,
+    partitions: Collection[int],
+    now: datetime,
+    left_alone: Collection[str],
+    *,
+    noticed_within: float,
 ) -> str | None:
     """A run that a peer has to create now, by the schedule of its DAG or by asset events."""
     dags = await idle.perhaps_due(conn, partitions, now, noticed_within=noticed_within)
     queue = await assets.read_queue(conn, partitions)
     queued = [row for row in await load_dags(conn, partitions) if row.dag_id in queue] if queue else []
+    queued = [row for row in queued if row.dag_id not in left_alone]
     if not dags and not queued:
         return None
     versions, _ = await load_versions(conn, {row.version_id for row in (*dags, *queued)})

@@ -3,7 +3,7 @@
     {"counters": {name: number}, "histograms": {name: {count, sum, bounds, buckets}}, "tasks": {state: number},
      "finished": {outcome: number}, "executor": {name: {open, open_async, blocked, times_blocked}},
      "parallelism": n, "in_flight": n,
-     "oldest_queued_seconds": n or null, "runs": n, "waiting": {pool: n},
+     "oldest_queued_seconds": n or null, "runs": n, "dags_in_quarantine": n, "waiting": {pool: n},
      "pools": {pool: {queued: slots, running: slots}},
      "parsing": {files, dags, errors, seconds} or null}
 
@@ -66,6 +66,7 @@ def _of_session(session: Session) -> dict[str, Any]:
         "parallelism": session.env.settings.core.parallelism,
         "in_flight": len(attempts.in_flight),
         "runs": len(cache.boards),
+        "dags_in_quarantine": len(cache.quarantine.dags),
         "waiting": cache.waiting.by_pool(),
     }
 

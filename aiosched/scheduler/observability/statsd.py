@@ -3,7 +3,8 @@
 Lives here: the names, and sending by UDP, which never waits for the receiver. metrics_snapshot.py collects the
 figures. Counters are sent as the increase since the last time, timers as the median and the 99th percentile.
 Pool figures cover the whole fleet, all others this scheduler only. Names that Airflow does not have:
-`pool.used_slots`, `task.lag`, `scheduler.commit_duration`, `scheduler.loop_lag`. Source: docs/operations.md, "StatsD".
+`pool.used_slots`, `task.lag`, `scheduler.commit_duration`, `scheduler.loop_lag`, `scheduler.dags_in_quarantine`,
+`scheduler.quarantines`, `scheduler.restarted_loops`. Source: docs/operations.md, "StatsD".
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ Figures = Mapping[str, Any]
 logger = logging.getLogger(__name__)
 
 _LARGEST: Final = 1_400  # bytes of a datagram: fits into one packet everywhere
-_COUNTERS: Final = {"lost_attempts": "scheduler.orphaned_tasks.cleared"}
+_COUNTERS: Final = {
+    "lost_attempts": "scheduler.orphaned_tasks.cleared",
+    "quarantines": "scheduler.quarantines",
+    "restarted_loops": "scheduler.restarted_loops",
+}
 _OUTCOMES: Final = {"success": "ti_successes", "failed": "ti_failures"}
 _TIMERS: Final = {
     "critical_section": "scheduler.critical_section_duration",
@@ -73,6 +78,7 @@ def _of_scheduler(now: Figures, before: Figures) -> Iterator[tuple[str, str]]:
     yield "executor.running_tasks", _gauge(tasks.get("running", 0))
     yield "triggers.running", _gauge(tasks.get("deferred", 0))
     yield "dagrun.running", _gauge(now.get("runs", 0))
+    yield "scheduler.dags_in_quarantine", _gauge(now.get("dags_in_quarantine", 0))
     yield "scheduler.tasks.executable", _gauge(tasks.get("scheduled", 0))
     if (parsing := now.get("parsing")) is not None:
         yield "dagbag_size", _gauge(parsing["dags"])

@@ -24,18 +24,21 @@ from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, FAILURES, FINISH
 from aiosched.core.why.dag import DagFacts, explain_dag
 from aiosched.core.why.ends import dependencies_of
 from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Holder, Owner, ago, run_label, seconds_since
+from aiosched.core.why.quarantine import QuarantineFacts, explain_quarantine
 from aiosched.core.why.run import RunFacts, explain_run
 from aiosched.core.why.task import BlockedLoop, TaskFacts, explain_task
 from aiosched.db.queries import queries
 from aiosched.db.queries import why as why_rows
+from aiosched.db.queries.quarantine_queries import quarantine_of
 from aiosched.db.queries.queries import RunRow
 from aiosched.db.queries.status import SchedulerRow, list_schedulers
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import assets, runs
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.schedules import schedule_positions
-from aiosched.errors import DagError, NotFound, did_you_mean
+from aiosched.errors import DagError, DatabaseError, NotFound, did_you_mean
 from aiosched.scheduler.partitions.previous_run import read_past
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
 from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awaited_in
@@ -64,15 +67,26 @@ async def why(
     await queries.get_dag(db, dag_id)
     found = None if run is None else await queries.find_run(db, dag_id, run)
     schedulers = await list_schedulers(db)
-    async with db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
-        reader = await _Reader.open(conn, dag_id, schedulers, now)
-        if found is None:
-            explanation = explain_dag(await reader.of_dag())
-        elif reader.dag is None:
-            raise NotFound(f"DAG {dag_id!r} has no version: its file was never read.")
-        else:
-            explanation = await _explain(reader, reader.dag, found, task_id, map_index)
-        return replace(explanation, notes=tuple(reader.notes))
+    quarantine: QuarantineFacts | None = None
+    try:
+        async with db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
+            quarantine = await _quarantine(conn, dag_id)
+            reader = await _Reader.open(conn, dag_id, schedulers, now, quarantine)
+            if found is None:
+                explanation = explain_dag(await reader.of_dag())
+            elif reader.dag is None:
+                raise NotFound(f"DAG {dag_id!r} has no version: its file was never read.")
+            else:
+                explanation = await _explain(reader, reader.dag, found, task_id, map_index)
+            return replace(explanation, notes=tuple(reader.notes))
+    except Exception as error:
+        if quarantine is None or isinstance(error, NotFound | DatabaseError) or is_retryable(error):
+            raise
+        # What its scheduler cannot decide, these functions, which are the same, may not be able to explain.
+        labels = [] if found is None else [run_label(found.run_id, found.logical_date)]
+        subject = " · ".join([dag_id, *labels, *([task_id] if task_id else [])])
+        state = "idle" if found is None else found.state
+        return explain_quarantine(subject, state, dag_id, quarantine, now, error)
 
 
 async def _explain(
@@ -116,6 +130,15 @@ def _most_informative(instance: Instance) -> tuple[int, int]:
     return (0 if waits else 1 if failed else 2 if holds else 3), instance.map_index
 
 
+async def _quarantine(conn: DatabaseConnection, dag_id: str) -> QuarantineFacts | None:
+    row = await quarantine_of(conn, dag_id)
+    if row is None:
+        return None
+    return QuarantineFacts(
+        since=row.since, retry_at=row.retry_at, failures=row.failures, place=row.place, error=row.error
+    )
+
+
 @dataclass(slots=True)
 class _Reader:
     """One DAG as a scheduler holds it, from rows. `dag` is None if the DAG file was never parsed."""
@@ -127,6 +150,7 @@ class _Reader:
     figures: dict[str, Any] | None
     blocked: list[dict[str, Any]]  # blocked event loops of workers, in the whole fleet (metrics_snapshot.py)
     names: dict[int, str]  # of schedulers, by incarnation
+    quarantine: QuarantineFacts | None = None
     cache: StateCache = field(default_factory=StateCache)
     dag: OwnedDag | None = None
     unfinished: list[Run] = field(default_factory=list)
@@ -134,7 +158,12 @@ class _Reader:
 
     @classmethod
     async def open(
-        cls, conn: DatabaseConnection, dag_id: str, schedulers: list[SchedulerRow], now: datetime
+        cls,
+        conn: DatabaseConnection,
+        dag_id: str,
+        schedulers: list[SchedulerRow],
+        now: datetime,
+        quarantine: QuarantineFacts | None,
     ) -> _Reader:
         row = await why_rows.get_dag_row(conn, dag_id)
         incarnation = None if row is None else await why_rows.owner_of(conn, row.partition)
@@ -150,7 +179,7 @@ class _Reader:
         rooms = [room for each in published for room in each.get("executor", {}).values()]
         blocked = [loop for room in rooms for loop in room.get("blocked", ())]
         names = {each.incarnation: each.name or each.hostname for each in schedulers}
-        reader = cls(conn, dag_id, now, owner, figures, blocked, names)
+        reader = cls(conn, dag_id, now, owner, figures, blocked, names, quarantine)
         if row is not None:
             await ensure_versions(reader.cache, conn, {row.version_id})
             reader.dag = reader.cache.put_dag(row, reader.cache.versions[row.version_id][0])
@@ -170,7 +199,9 @@ class _Reader:
             last = f"{run_label(latest.run_id, latest.logical_date)} ({words})"
         if self.dag is None:
             status = DagStatus(self.dag_id, None, 0, 0, has_import_errors=True)
-            return DagFacts(now=self.now, owner=self.owner, status=status, is_timed=False, last=last)
+            return DagFacts(
+                now=self.now, owner=self.owner, status=status, quarantine=self.quarantine, is_timed=False, last=last
+            )
         row, spec, condition = self.dag.row, self.dag.version.spec, self.dag.asset_condition
         is_timed = isinstance(spec.timetable, AssetOrTimeSchedule) or (
             condition is None and spec.timetable.can_be_scheduled
@@ -202,6 +233,7 @@ class _Reader:
             now=self.now,
             owner=self.owner,
             status=status,
+            quarantine=self.quarantine,
             schedule=spec.timetable.summary,
             is_timed=is_timed,
             condition=condition,
@@ -253,6 +285,7 @@ class _Reader:
             now=self.now,
             owner=self.owner,
             run=run,
+            quarantine=self.quarantine,
             is_paused=dag.row.is_paused,
             limit=limit,
             running=running[group],

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import StringConstraints
 
 from aiosched.db.queries import queries
+from aiosched.db.queries.quarantine_queries import quarantine_traceback
 from aiosched.db.queries.queries import DagOrder
 from aiosched.web.api.base.models import Instant, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
@@ -21,8 +22,26 @@ router = APIRouter(tags=["DAGs"])
 _Word = Annotated[str, StringConstraints(max_length=250, pattern=r"^[^\x00]*$")]
 
 
+class Quarantine(Resource):
+    """An unforeseen error concerned the DAG: nothing of it is decided until it is tried again at `retry_at`, or now on
+    request. `place` failed, in words, with `error`: the last of `failures` in a row, of which the first was at
+    `since`."""
+
+    since: Instant
+    retry_at: Instant
+    failures: int
+    place: str
+    error: str
+
+
+class QuarantineDetails(Quarantine):
+    """The same with the traceback of the last failure."""
+
+    traceback: str | None
+
+
 class Dag(Resource):
-    """A DAG and its newest version."""
+    """A DAG and its newest version. `quarantine` is null unless it is in quarantine."""
 
     dag_id: str
     schedule: str | None
@@ -43,6 +62,13 @@ class Dag(Resource):
     last_run_id: str | None
     last_run_state: str | None
     active_runs: int
+    quarantine: Quarantine | None
+
+
+class DagDetails(Dag):
+    """The same with the traceback of the error because of which the DAG is in quarantine."""
+
+    quarantine: QuarantineDetails | None
 
 
 @router.get("/dags")
@@ -53,7 +79,7 @@ async def list_dags(
     search: Annotated[_Word | None, Query(description="part of the id or description, ignoring case")] = None,
     stale: Annotated[bool, Query(description="include DAGs whose file is gone")] = False,
     tag: Annotated[list[_Word] | None, Query(max_length=20, description="has all of these tags")] = None,
-    status: Literal["active", "paused", "stale", "error"] | None = None,
+    status: Literal["active", "paused", "stale", "error", "quarantine"] | None = None,
     owner: Annotated[_Word | None, Query()] = None,
     order: Annotated[
         DagOrder,
@@ -81,9 +107,12 @@ async def list_dags(
 
 @router.get("/dags/{dag_id}", dependencies=[RARELY])
 @allow(Role.VIEWER)
-async def get_dag(request_client: TheRequestClient, dag_id: Name) -> Dag:
+async def get_dag(request_client: TheRequestClient, dag_id: Name) -> DagDetails:
     """One DAG."""
-    return Dag.model_validate(await queries.get_dag(request_client.db, dag_id))
+    found = Dag.model_validate(await queries.get_dag(request_client.db, dag_id)).model_dump()
+    if found["quarantine"] is not None:
+        found["quarantine"]["traceback"] = await quarantine_traceback(request_client.db, dag_id)
+    return DagDetails.model_validate(found)
 
 
 class Tag(Resource):

@@ -13,6 +13,7 @@ from aiosched.core.values.states import RunState, RunType
 from aiosched.db.people.pools import list_pools
 from aiosched.db.queries import home_queries
 from aiosched.db.queries.home_queries import Concern
+from aiosched.db.queries.quarantine_queries import list_quarantined
 from aiosched.db.queries.status import SchedulerRow, list_import_errors
 from aiosched.web.api.base.models import Instant, PartStatus, Resource
 from aiosched.web.auth.access import Role, allow
@@ -25,7 +26,7 @@ router = APIRouter(tags=["Home"])
 _MOST: Final = 20  # entries of one kind
 _LATE: Final = timedelta(seconds=60)
 
-Kind = Literal["scheduler", "import_error", "failed", "paused", "late", "pool", "callback"]
+Kind = Literal["scheduler", "quarantine", "import_error", "failed", "paused", "late", "pool", "callback"]
 
 
 class Counts(BaseModel):
@@ -129,6 +130,10 @@ async def _attention(
 ) -> list[Attention]:
     db = request_client.db
     found = [
+        Attention(kind="quarantine", words=str(row), dag_id=row.dag_id, since=row.since)
+        for row in await list_quarantined(db, limit=_MOST)
+    ]
+    found += [
         Attention(kind="import_error", words=f"{row.file}: {row.error}", since=row.parsed_at)
         for row in await list_import_errors(db, limit=_MOST)
     ]

@@ -18,6 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from aiosched.db.people.pools import Pool, list_pools
+from aiosched.db.queries.quarantine_queries import count_quarantined
 from aiosched.db.queries.status import ParsingSummary, SchedulerRow, list_schedulers, parsing_summary
 from aiosched.db.server.engine import Database
 
@@ -38,8 +39,15 @@ async def exposition(db: Database) -> bytes:
     schedulers = await list_schedulers(db)
     pools = await list_pools(db)
     parsing = await parsing_summary(db)
+    quarantined = await count_quarantined(db)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Found([*_of_schedulers(schedulers), *_of_pools(pools, schedulers), *_of_parsing(parsing)]))
+    found = [
+        *_of_schedulers(schedulers),
+        *_of_pools(pools, schedulers),
+        *_of_parsing(parsing),
+        _of_quarantine(quarantined),
+    ]
+    registry.register(_Found(found))
     return generate_latest(registry)
 
 
@@ -140,3 +148,9 @@ def _of_parsing(summary: ParsingSummary) -> Iterator[Metric]:
         family = _gauge(name, words)
         family.add_metric([], value)
         yield family
+
+
+def _of_quarantine(number: int) -> Metric:
+    family = _gauge("dags_in_quarantine", "DAGs of the whole fleet of which nothing is decided for now")
+    family.add_metric([], number)
+    return family

@@ -8,7 +8,8 @@ its last number; if that is too old, it gets `reset`.
 
 Schedulers publish changes of runs only while a browser watches (db/statements/run_changes.py). A dead scheduler
 publishes nothing, so the hub polls the fleet, and sends a patch if a scheduler joined, left, drains or is dead, or if
-partitions moved. Patches are made from rows, so a lost or duplicate message never shows a wrong state.
+partitions moved; and `dag`, if one went into quarantine or is tried again. Patches are made from rows, so a lost or
+duplicate message never shows a wrong state.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import msgspec
 
 from aiosched.core.values.states import TaskState
 from aiosched.db.queries import live_queries
+from aiosched.db.queries.quarantine_queries import QuarantineRow, quarantined
 from aiosched.db.server import request_answers
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -88,6 +90,7 @@ class Hub:
         self._work: asyncio.Task[None] | None = None
         self._states: dict[int, dict[tuple[int, int], live_queries.ChangedTask]] = {}
         self._fleet: tuple[object, ...] | None = None  # as last sent
+        self._quarantine: list[QuarantineRow] = []  # as last sent
         self._closed = asyncio.Event()
         self.listening = asyncio.Event()  # while listening to the database
 
@@ -159,6 +162,7 @@ class Hub:
                 self._send({"kind": "reset"})
         self._states.clear()
         self._fleet = None
+        self._quarantine = []
 
     async def _listen_once(self) -> None:
         conn = await self._db.connect(application_name="aiosched live changes")
@@ -178,6 +182,7 @@ class Hub:
                     self.listening.set()
                 if loop.time() >= poll_at:
                     await self._publish_fleet(conn)
+                    await self._publish_quarantine(conn)
                     poll_at = loop.time() + _POLL_INTERVAL
                 self._awake.clear()
                 await self._publish_changes()
@@ -234,6 +239,15 @@ class Hub:
         before, self._fleet = self._fleet, (view.peers, view.leases)
         if before is not None and before != self._fleet:
             self._send({"kind": "scheduler"})
+
+    async def _publish_quarantine(self, conn: DatabaseConnection) -> None:
+        """Send a patch for each DAG whose quarantine has changed since the last poll.
+
+        The first poll sends one for each DAG in quarantine, since the page may have been read before.
+        """
+        before, self._quarantine = self._quarantine, await quarantined(conn)
+        for dag_id in sorted({row.dag_id for row in {*before} ^ {*self._quarantine}}):
+            self._send({"kind": "dag", "dag_id": dag_id})
 
     async def _publish_tasks(self, run: int) -> None:
         """Send the instances of watched runs that have changed since the last patch.

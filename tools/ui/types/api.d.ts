@@ -32,7 +32,7 @@ export interface components {
     Attention: {
       dag_id?: string | null;
       /** @enum {string} */
-      kind: "scheduler" | "import_error" | "failed" | "paused" | "late" | "pool" | "callback";
+      kind: "scheduler" | "quarantine" | "import_error" | "failed" | "paused" | "late" | "pool" | "callback";
       run_id?: string | null;
       since?: string | null;
       words: string;
@@ -177,7 +177,7 @@ export interface components {
       name: string;
       password: string;
     };
-    /** @description A DAG and its newest version. */
+    /** @description A DAG and its newest version. `quarantine` is null unless it is in quarantine. */
     Dag: {
       active_runs: number;
       dag_id: string;
@@ -194,6 +194,7 @@ export interface components {
       next_logical_date: string | null;
       next_run_after: string | null;
       owner: string | null;
+      quarantine: components["schemas"]["Quarantine"] | null;
       schedule: string | null;
       status: string;
       tags: string[];
@@ -204,6 +205,29 @@ export interface components {
       is_paused: boolean;
       /** @description the reason, for the audit log */
       reason?: string | null;
+    };
+    /** @description The same with the traceback of the error because of which the DAG is in quarantine. */
+    DagDetails: {
+      active_runs: number;
+      dag_id: string;
+      description: string | null;
+      file: string | null;
+      has_import_errors: boolean;
+      is_paused: boolean;
+      is_stale: boolean;
+      last_parsed_at: string | null;
+      last_run_id: string | null;
+      last_run_state: string | null;
+      max_active_runs: number;
+      max_active_tasks: number;
+      next_logical_date: string | null;
+      next_run_after: string | null;
+      owner: string | null;
+      quarantine: components["schemas"]["QuarantineDetails"] | null;
+      schedule: string | null;
+      status: string;
+      tags: string[];
+      version: number | null;
     };
     /** @description A DAG file and its last parse: the duration in seconds, and whether it failed (see `/import-errors`). */
     DagFile: {
@@ -606,6 +630,27 @@ export interface components {
       title: string;
       /** @default about:blank */
       type: string;
+    };
+    /**
+     * @description An unforeseen error concerned the DAG: nothing of it is decided until it is tried again at `retry_at`, or now on
+     *     request. `place` failed, in words, with `error`: the last of `failures` in a row, of which the first was at
+     *     `since`.
+     */
+    Quarantine: {
+      error: string;
+      failures: number;
+      place: string;
+      retry_at: string;
+      since: string;
+    };
+    /** @description The same with the traceback of the last failure. */
+    QuarantineDetails: {
+      error: string;
+      failures: number;
+      place: string;
+      retry_at: string;
+      since: string;
+      traceback: string | null;
     };
     /**
      * @description The tasks that hold slots (longest first, at most 200), and those that wait (in the order of service).

@@ -11,6 +11,7 @@ import { Failure, Link, Loading, Notice, Page, Tabs, Tag } from "../parts/basics
 import { CalendarTab } from "../parts/dag/calendar.js";
 import { CodeTab } from "../parts/dag/code.js";
 import { DetailsTab } from "../parts/dag/details.js";
+import { QuarantineBanner } from "../parts/dag/quarantine.js";
 import { RunsTab } from "../parts/dag/runs.js";
 import { GanttTab } from "../parts/gantt/tab.js";
 import { GraphTab } from "../parts/graph/tab.js";
@@ -66,7 +67,7 @@ function addressOf(tab) {
   return `${here.value.path}?${new URLSearchParams([["tab", tab], ...kept])}`;
 }
 
-/** @param {Props<{ dag: Api["Dag"] }>} props */
+/** @param {Props<{ dag: Api["DagDetails"] }>} props */
 function Dag({ dag, reload }) {
   const dagId = dag.dag_id;
   const triggering = query.value.trigger === "1" && may("operator");
@@ -87,6 +88,7 @@ function Dag({ dag, reload }) {
   `;
   return html`
     <${Page} title=${dagId} crumbs=${[["DAGs", "/dags"]]} actions=${actions} lead=${html`<${Lead} dag=${dag} />`}>
+      ${dag.quarantine && html`<${QuarantineBanner} dagId=${dagId} quarantine=${dag.quarantine} onDone=${reload} />`}
       <${Warnings} dag=${dag} />
       <${Tabs} tabs=${TABS} keep=${["run", "fold"]} />
       <${View} key=${query.value.tab ?? "grid"} dagId=${dagId} dag=${dag} />

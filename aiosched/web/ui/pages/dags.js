@@ -16,6 +16,7 @@ const BATCH = 50; // DAGs per statistics request
 const STATUSES = [
   ["active", "active"],
   ["paused", "paused"],
+  ["quarantine", "in quarantine"],
   ["error", "with import errors"],
   ["stale", "with missing file"],
 ];

@@ -6,10 +6,20 @@ import { relative } from "../lib/time.js";
 import { Card, Failure, Link, Loading, Page, When } from "../parts/basics.js";
 import { Timeline } from "../parts/timeline.js";
 
-const WORST_FIRST = { scheduler: 0, import_error: 1, failed: 2, paused: 3, late: 4, pool: 5, callback: 6 };
+const WORST_FIRST = {
+  scheduler: 0,
+  quarantine: 1,
+  import_error: 2,
+  failed: 3,
+  paused: 4,
+  late: 5,
+  pool: 6,
+  callback: 7,
+};
 
 const KINDS = {
   scheduler: ["✕", "danger"],
+  quarantine: ["✕", "danger"],
   import_error: ["✕", "danger"],
   failed: ["✕", "danger"],
   paused: ["‖", "warn"],
@@ -167,7 +177,7 @@ function Attention({ items }) {
         <span class="home-quiet good">
           <i aria-hidden="true">✓</i>
           <span>
-            <b>All clear.</b> No failed, late or stuck DAGs and no import errors.
+            <b>All clear.</b> No failed, late or stuck DAGs, none in quarantine, and no import errors.
           </span>
         </span>
       </section>

@@ -64,6 +64,11 @@ const Name = ({ dag }) => html`
       <${Link} class="name" to=${path("dags", dag.dag_id)}>
         ${dag.dag_id}
       <//>
+      ${dag.quarantine && html`
+        <span title=${`${dag.quarantine.place} failed: ${dag.quarantine.error}`}>
+          <${Tag} kind="danger">quarantine<//>
+        </span>
+      `}
       ${dag.has_import_errors && html`<${Tag} kind="danger">import error<//>`}
       ${dag.is_stale && html`<${Tag} kind="warn">file missing<//>`}
       ${dag.is_paused && dag.active_runs > 0 && html`
