@@ -39,7 +39,8 @@ PAGE_BYTES: Final = 2**20  # of their bodies, and one report more
 # One page: the first reports, and no more after their bodies have $5 bytes. Index: ix_task_report_partition_id.
 READ_REPORTS: Final = """
     SELECT id, queued_by, body FROM (
-        SELECT id, queued_by, body, sum(octet_length(body::text)) OVER (ORDER BY id) - octet_length(body::text) AS before
+        SELECT id, queued_by, body,
+               sum(octet_length(body::text)) OVER (ORDER BY id) - octet_length(body::text) AS before
           FROM (
             SELECT id, queued_by, body FROM task_report
              WHERE partition = ANY($1::smallint[]) AND id <> ALL($2::bigint[]) AND run_id <> ALL($3::bigint[])
