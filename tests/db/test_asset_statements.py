@@ -252,7 +252,7 @@ async def test_older_servers_understand_the_statements(older_db: Database) -> No
     async with older_db.transaction() as conn:
         assert await run_if_queued(conn, "d", 1)
         assert await assets.sweep(conn) == {}
-        assert [e.name for e in await asset_queries.events_of_run(conn, 1)] == ["a", "x"]
+        assert [e.name for e in (await asset_queries.events_of_run(conn, 1))[0]] == ["a", "x"]
         assert await asset_queries.names_at(conn, ["a", "b"]) == {"a": "a"}
 
     assert await listed(older_db, "d") == {1: [1, 2]}

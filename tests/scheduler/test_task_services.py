@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any, cast
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -16,8 +17,10 @@ from harness import NEW_YEAR, Running, dag, running, task
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import GroupSpec
 from aiosched.core.values.messages import XComRef
+from aiosched.db.queries import asset_queries
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.statements import runs
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.services import task_services
 from aiosched.scheduler.services.task_services import DatabaseServices
@@ -222,14 +225,62 @@ async def test_the_tasks_of_few_versions_are_remembered(
 ) -> None:
     monkeypatch.setattr(task_services, "_MOST_VERSIONS", 1)
     async with running(dsn, clock, dag("d", task("a")), dag("e", task("b"), task("a"))) as it:
-        runs = [(await it.trigger(dag_id, "r")).key for dag_id in "de"]
+        keys = [(await it.trigger(dag_id, "r")).key for dag_id in "de"]
         for value in (1, 2):
             it.executor.succeed(await it.attempt("a"), value=value)
             await it.settled()
         services = DatabaseServices(it.db)
 
-        answers = [await services.get_xcoms(run, [VALUE]) for run in runs * 2]
+        answers = [await services.get_xcoms(run, [VALUE]) for run in keys * 2]
 
         assert sorted(answers[:2]) == [[[(-1, "1")]], [[(-1, "2")]]]
         assert answers[2:] == answers[:2]
         assert len(services._indexes) == 1
+
+
+async def test_one_task_cannot_pull_more_than_fits_into_an_answer_and_disturbs_nobody(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "MOST_PULLED", 1_000_000)
+    large = XComRef("b")
+    async with running(dsn, clock, dag("d", task("a"), task("b"))) as it:
+        run = (await it.trigger("d", "r")).key
+        it.executor.succeed(await it.attempt("a"), value="x" * 900_000)
+        await it.settled()
+        await it.execute(
+            """INSERT INTO xcom (run_id, task_index, map_index, key, value)
+               SELECT $1, 1, n, 'return_value', to_json(repeat('y', 100000)) FROM generate_series(0, 99) AS n""",
+            run,
+        )
+        services = DatabaseServices(it.db)
+
+        answers = await asyncio.gather(
+            services.get_xcoms(run, [large]),
+            services.get_xcoms(run, [VALUE]),
+            services.get_xcoms(run, [XComRef("b", map_index=7), XComRef("b", map_index=8)]),
+            return_exceptions=True,
+        )
+
+        assert isinstance(answers[0], Refused)
+        assert "more than 0 MiB" in str(answers[0])
+        assert "map_indexes" in str(answers[0])
+        assert answers[1:] == [[[(-1, f'"{"x" * 900_000}"')]], [[(7, ANY)], [(8, ANY)]]]
+
+
+async def test_of_very_many_events_that_made_a_run_its_tasks_see_the_newest(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(asset_queries, "MOST_EVENTS", 3)
+    async with running(dsn, clock, dag("d")) as it:
+        run = (await it.trigger("d", "r")).key
+        await it.execute("INSERT INTO asset (name, uri) VALUES ('x', 'x')")
+        await it.execute(
+            """INSERT INTO asset_event (asset_id, timestamp, extra)
+               SELECT a.id, now() + make_interval(secs => n), to_json(n) FROM asset AS a, generate_series(1, 5) AS n"""
+        )
+        await it.execute("INSERT INTO asset_consumption SELECT 'd', id, $1 FROM asset_event", run)
+
+        seen = await ask(it, "triggering_asset_events", run=run)
+
+        assert [event["extra"] for event in seen] == [3, 4, 5]
+        assert "only the newest 3 events" in caplog.text

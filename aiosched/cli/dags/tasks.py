@@ -162,20 +162,22 @@ async def _show_log(
     if number is not None and number > max(task.try_number, *tries, 0):
         raise NotFound(f"{task.name} has no try {number}; the newest is {task.try_number}.")
     shown = number or max(task.try_number, 1)
-    offset = 0
+    offset, parts = 0, list[str]()
     while True:
         (task,) = (await _instances(db, dag_id, found.run_id, task_id, task.map_index))[1]
-        text, offset = read_log(
-            folder, shown, offset=offset
-        )  # after the state, so that nothing is written after the end
-        if output not in STRUCTURED:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+        # after the state, so that nothing is written after the end
+        while (part := read_log(folder, shown, offset=offset))[0]:
+            text, offset = part
+            if output in STRUCTURED:
+                parts.append(text)
+            else:
+                sys.stdout.write(text)
+                sys.stdout.flush()
         if not follow or task.state in FINISHED or task.try_number > shown:
             break
         await asyncio.sleep(_LOOK_SECONDS)
     which = {"dag_id": dag_id, "run_id": found.run_id, "task_id": task_id, "map_index": task.map_index}
-    report(which | {"try_number": shown, "log": text}, output)
+    report(which | {"try_number": shown, "log": "".join(parts)}, output)
     if not offset:
         talk(f"try {shown} of {task.name} wrote nothing here ({task.state}); looked in {folder}")
 

@@ -127,17 +127,22 @@ async def events_of(
     return [_event(row) for row in await conn.fetch(EVENTS_OF, name, uri, alias, limit, *(before or (None, None)))]
 
 
+MOST_EVENTS: Final = 10_000  # of one run
+
 # Index: ix_asset_consumption_run_id.
 EVENTS_OF_RUN: Final = f"""
-    {_EVENT}
-      JOIN asset_consumption AS c ON c.event_id = e.id
-     WHERE c.run_id = $1 ORDER BY e.timestamp, e.id
+    SELECT * FROM (
+        {_EVENT}
+          JOIN asset_consumption AS c ON c.event_id = e.id
+         WHERE c.run_id = $1 ORDER BY e.timestamp DESC, e.id DESC LIMIT $2
+    ) AS newest ORDER BY timestamp, id
 """
 
 
-async def events_of_run(conn: DatabaseConnection, run: int) -> list[EventRow]:
-    """The events that made an asset-triggered run, oldest first; none for other runs."""
-    return [_event(row) for row in await conn.fetch(EVENTS_OF_RUN, run)]
+async def events_of_run(conn: DatabaseConnection, run: int) -> tuple[list[EventRow], bool]:
+    """The newest `MOST_EVENTS` events that made an asset-triggered run, oldest first; and whether there are more."""
+    rows = await conn.fetch(EVENTS_OF_RUN, run, MOST_EVENTS + 1)
+    return [_event(row) for row in rows[-MOST_EVENTS:]], len(rows) > MOST_EVENTS
 
 
 def _event(row: Any) -> EventRow:

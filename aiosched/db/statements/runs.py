@@ -397,24 +397,37 @@ async def version_of_run(conn: DatabaseConnection, run: int) -> int | None:
     return version
 
 
-# Index: primary key, once for each reference.
+MOST_PULLED: Final = 32 * 2**20  # bytes of XComs in one answer, and one value more
+
+# Values beyond $5 bytes are NULL (a stored value never is). Index: primary key, once for each reference.
 GET_XCOMS: Final = """
-    SELECT ref.position, x.map_index, x.value
-      FROM unnest($2::int[], $3::text[], $4::int[]) WITH ORDINALITY AS ref (task_index, key, map_index, position)
-      JOIN xcom AS x ON x.run_id = $1 AND x.task_index = ref.task_index AND x.key = ref.key
-                    AND (ref.map_index IS NULL OR x.map_index = ref.map_index)
-     ORDER BY ref.position, x.map_index
+    SELECT position, map_index, CASE WHEN before < $5 THEN value END AS value FROM (
+        SELECT ref.position, x.map_index, x.value,
+               sum(octet_length(x.value::text)) OVER (ORDER BY ref.position, x.map_index)
+                   - octet_length(x.value::text) AS before
+          FROM unnest($2::int[], $3::text[], $4::int[]) WITH ORDINALITY AS ref (task_index, key, map_index, position)
+          JOIN xcom AS x ON x.run_id = $1 AND x.task_index = ref.task_index AND x.key = ref.key
+                        AND (ref.map_index IS NULL OR x.map_index = ref.map_index)
+    ) AS sized ORDER BY position, map_index
 """
 
 
 async def get_xcoms(
     conn: DatabaseConnection, run: int, refs: Sequence[tuple[int, XComRef]]
-) -> list[list[tuple[int, str]]]:
-    """For each (task index, reference) the stored (map index, JSON text) pairs, in index order."""
-    found: list[list[tuple[int, str]]] = [[] for _ in refs]
+) -> list[list[tuple[int, str]] | None]:
+    """For each (task index, reference) the stored (map index, JSON text) pairs, in index order.
+
+    None for each reference with values beyond the first `MOST_PULLED` bytes of all.
+    """
+    found: list[list[tuple[int, str]] | None] = [[] for _ in refs]
     indexes, keys = [index for index, _ in refs], [ref.key for _, ref in refs]
-    for row in await conn.fetch(GET_XCOMS, run, indexes, keys, [ref.map_index for _, ref in refs]):
-        found[row["position"] - 1].append((row["map_index"], row["value"]))
+    map_indexes = [ref.map_index for _, ref in refs]
+    for position, map_index, value in await conn.fetch(GET_XCOMS, run, indexes, keys, map_indexes, MOST_PULLED):
+        pairs = found[position - 1]
+        if value is None:
+            found[position - 1] = None
+        elif pairs is not None:
+            pairs.append((map_index, value))
     return found
 
 

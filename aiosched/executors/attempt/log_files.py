@@ -12,13 +12,14 @@ import contextlib
 import hashlib
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from aiosched.core.values.messages import Attempt
 
 _LONGEST_NAME: Final = 255  # bytes in one path component, on common file systems
+LOG_PART: Final = 2**20  # bytes of a log that are read at once
 _ATTEMPT: Final = re.compile(r"^attempt=([0-9]+)\.log$")
 
 
@@ -46,18 +47,19 @@ def list_tries(folder: Path) -> list[int]:
 
 
 def read_log(folder: Path, try_number: int, *, offset: int = 0) -> tuple[str, int]:
-    """The log of a try from byte `offset`, and the next offset.
+    """The next part of the log of a try from byte `offset`, about 1 MiB at most, and the next offset.
 
     Returns ("", offset) if there is nothing new or no file. Only whole lines are returned, so that following a log
-    never splits a character; the last line of a log is always terminated.
+    never splits a character (but for a line that is longer than a part); the last line of a log is always terminated.
     """
     try:
         with (folder / f"attempt={try_number}.log").open("rb") as file:
             file.seek(offset)
-            fresh = file.read()
+            fresh = file.read(LOG_PART)
     except FileNotFoundError:
         return "", offset
-    whole = fresh[: fresh.rfind(b"\n") + 1]
+    end = fresh.rfind(b"\n") + 1
+    whole = fresh[: end or (len(fresh) if len(fresh) == LOG_PART else 0)]
     return whole.decode("utf-8", "replace"), offset + len(whole)
 
 
@@ -73,9 +75,9 @@ def remove_logs(logs: Path, *, dag_id: str, run_id: str) -> int:
     return number - count_logs(logs, dag_id=dag_id, run_id=run_id) if number else 0
 
 
-def old_run_folders(logs: Path, before: float) -> list[Path]:
-    """The folders of runs without writes since `before` (seconds since 1970, as in file timestamps)."""
-    return [folder for folder in logs.glob("dag_id=*/run_id=*") if _last_written(folder, before) < before]
+def old_run_folders(logs: Path, before: float) -> Iterator[Path]:
+    """The folders of runs without writes since `before` (seconds since 1970, as in file timestamps), one by one."""
+    return (folder for folder in logs.glob("dag_id=*/run_id=*") if _last_written(folder, before) < before)
 
 
 def remove_run_folders(folders: Iterable[Path]) -> int:

@@ -7,6 +7,7 @@ goes by their age in the file system and also covers runs that other schedulers 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from aiosched.scheduler.session.session import Session
 logger = logging.getLogger(__name__)
 
 _BATCHES_PER_PASS: Final = 10
+_FOLDERS_PER_STEP: Final = 1_000
 _PAUSE: Final = 5.0  # seconds until the next pass while there is more to remove
 _REST: Final = 3600.0  # seconds until the next pass otherwise
 
@@ -54,13 +56,12 @@ async def _remove_history(session: Session, days: float) -> bool:
 
 async def _remove_old_logs(session: Session, logs: Path, days: float) -> None:
     """Remove the logs of finished runs that wrote nothing for so many days, by the clock of the file system."""
-    old = await asyncio.to_thread(old_run_folders, logs, time.time() - days * 86_400)
-    if not old:
-        return
-    async with session.env.db.acquire() as conn:
-        unfinished = await unfinished_runs(conn)
-    kept = {run_folder(logs, dag_id=run.dag_id, run_id=run.run_id) for run in unfinished}
-    number = await asyncio.to_thread(remove_run_folders, [folder for folder in old if folder not in kept])
+    number, folders = 0, old_run_folders(logs, time.time() - days * 86_400)
+    while old := await asyncio.to_thread(list, itertools.islice(folders, _FOLDERS_PER_STEP)):
+        async with session.env.db.acquire() as conn:
+            unfinished = await unfinished_runs(conn)
+        kept = {run_folder(logs, dag_id=run.dag_id, run_id=run.run_id) for run in unfinished}
+        number += await asyncio.to_thread(remove_run_folders, [folder for folder in old if folder not in kept])
     if number:
         logger.info("removed the logs of %d runs that have been over for %g days (logs.retention_days)", number, days)
 

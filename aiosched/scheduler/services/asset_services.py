@@ -11,6 +11,7 @@ Source: the semantics reference, sections 15.1 and 15.4.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +20,8 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements.assets import inactive_assets
 from aiosched.errors import Refused
 from aiosched.scheduler.services.questions import Question
+
+logger = logging.getLogger(__name__)
 
 
 async def check_assets(db: Database, question: Question) -> dict[str, str]:
@@ -48,9 +51,13 @@ async def asset_events(db: Database, question: Question) -> list[dict[str, Any]]
 
 
 async def triggering_asset_events(db: Database, question: Question) -> list[dict[str, Any]]:
-    """The events that made the run of the task."""
+    """The events that made the run of the task; of very many the newest."""
     async with db.acquire() as conn:
-        return _shown(await asset_queries.events_of_run(conn, question.run))
+        events, are_cut = await asset_queries.events_of_run(conn, question.run)
+    if are_cut:
+        text = "run %d was made by very many events: its tasks see only the newest %d events"
+        logger.warning(text, question.run, len(events))
+    return _shown(events)
 
 
 def _shown(events: Iterable[asset_queries.EventRow]) -> list[dict[str, Any]]:

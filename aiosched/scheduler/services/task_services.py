@@ -44,7 +44,8 @@ _MOST_VERSIONS: Final = 500  # whose task indexes are cached
 Service = Callable[[Database, Question], Awaitable[Any]]  # -> JSON values
 
 
-XComs = dict[XComRef, list[tuple[int, str]]]
+Pairs = list[tuple[int, str]]  # map index, JSON text
+XComs = dict[XComRef, Pairs | None]  # None: too many bytes for one answer
 
 
 class DatabaseServices:
@@ -52,7 +53,8 @@ class DatabaseServices:
 
     While the database fails, a question is asked again as long as the scheduler's `lease` at that time holds; without
     a lease everything is asked once. Attempts of one run that ask for XComs at the same time share one read from
-    the database: the many instances of a mapped task all need the list that they are mapped over.
+    the database: the many instances of a mapped task all need the list that they are mapped over. One answer has a
+    limit in bytes; what does not fit into a shared read is read alone.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class DatabaseServices:
         self._retry = QuestionRetry(lease)
         self._services = SERVICES if task_services is None else task_services
         self._indexes: dict[int, dict[str, int]] = {}  # by DAG version
+        self._alone = asyncio.Lock()  # large values are read for one attempt after the other
         self._asked: dict[int, tuple[dict[XComRef, None], asyncio.Task[XComs]]] = {}  # by run, not read yet
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
@@ -81,32 +84,37 @@ class DatabaseServices:
         wanted, reading = self._asked[run]
         wanted.update(dict.fromkeys(refs))
         found = await asyncio.shield(reading)
-        return [found[ref] for ref in refs]
+        if any(found[ref] is None for ref in refs):
+            async with self._alone, self._db.acquire() as conn:
+                found = await self._read(conn, run, list(dict.fromkeys(refs)))
+        return [_fitting(found[ref]) for ref in refs]
 
     async def _read_xcoms(self, run: int, wanted: Collection[XComRef]) -> XComs:
         """Read what is `wanted` by the time there is a connection; later callers get a read of their own."""
         try:
             async with self._db.acquire() as conn:
                 del self._asked[run]
-                refs = list(wanted)
-                version = await runs.version_of_run(conn, run)
-                if version is None:
-                    return {ref: [] for ref in refs}
-                if version not in self._indexes:
-                    versions, unreadable = await runs.load_versions(conn, [version])
-                    if unreadable:
-                        raise Refused(str(unreadable[0]))
-                    tasks = versions[version].spec.tasks
-                    if len(self._indexes) >= _MOST_VERSIONS:
-                        del self._indexes[next(iter(self._indexes))]
-                    self._indexes[version] = {task.task_id: index for index, task in enumerate(tasks)}
-                indexes = self._indexes[version]
-                known = [(indexes.get(ref.task_id, -1), ref) for ref in refs]
-                return dict(zip(refs, await runs.get_xcoms(conn, run, known), strict=True))
+                return await self._read(conn, run, list(wanted))
         except BaseException:
             if run in self._asked and self._asked[run][0] is wanted:
                 del self._asked[run]
             raise
+
+    async def _read(self, conn: DatabaseConnection, run: int, refs: Sequence[XComRef]) -> XComs:
+        version = await runs.version_of_run(conn, run)
+        if version is None:
+            return {ref: [] for ref in refs}
+        if version not in self._indexes:
+            versions, unreadable = await runs.load_versions(conn, [version])
+            if unreadable:
+                raise Refused(str(unreadable[0]))
+            tasks = versions[version].spec.tasks
+            if len(self._indexes) >= _MOST_VERSIONS:
+                del self._indexes[next(iter(self._indexes))]
+            self._indexes[version] = {task.task_id: index for index, task in enumerate(tasks)}
+        indexes = self._indexes[version]
+        known = [(indexes.get(ref.task_id, -1), ref) for ref in refs]
+        return dict(zip(refs, await runs.get_xcoms(conn, run, known), strict=True))
 
     async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
         """As `get_xcoms`, from the newest earlier run of the DAG that has the value."""
@@ -118,7 +126,7 @@ class DatabaseServices:
             if found is None:
                 return []
             earlier, task_index = found
-            return (await runs.get_xcoms(conn, earlier, [(task_index, ref)]))[0]
+            return _fitting((await runs.get_xcoms(conn, earlier, [(task_index, ref)]))[0])
 
     async def call(self, run: int, name: str, args: str) -> str:
         """Answer one question by name; raises NotFound or Refused."""
@@ -128,6 +136,16 @@ class DatabaseServices:
         question = Question(run, msgspec.json.decode(args), uuid4())
         answer = await self._retry.ask(f"the service {name!r}", lambda: service(self._db, question))
         return msgspec.json.encode(answer).decode()
+
+
+def _fitting(pairs: Pairs | None) -> Pairs:
+    """The values of a reference. Raises Refused if there are too many for one answer."""
+    if pairs is None:
+        raise Refused(
+            f"The XComs that are pulled at once have more than {runs.MOST_PULLED // 2**20} MiB. Pull fewer at a time "
+            "(map_indexes=[...]), or push where values are stored instead of the values."
+        )
+    return pairs
 
 
 async def _previous_success(db: Database, question: Question) -> dict[str, Any] | None:
