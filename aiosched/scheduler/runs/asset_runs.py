@@ -37,8 +37,6 @@ from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
 
-Aliases = Mapping[str, Collection[str]]
-
 
 async def create_asset_runs(session: Session, now: datetime) -> None:
     """Create the runs whose conditions are met in the partitions with new events. Call with `locks.ownership` held."""
