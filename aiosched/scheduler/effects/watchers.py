@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Report, RunInfo
-from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.db.statements.watchers import WatchedAsset, load_watchers
 from aiosched.scheduler.effects.notify import asset_conditions_changed
 from aiosched.scheduler.journal.asset_events import store_events
@@ -66,10 +66,10 @@ async def _store(session: Session) -> None:
     asset_conditions_changed(session, consumers)
 
 
-def _events(received: Iterable[tuple[WatchedAsset, Report]]) -> Iterable[NewEvent]:
+def _events(received: Iterable[tuple[WatchedAsset, Report]]) -> Iterable[NewAssetEvent]:
     for watched, report in received:
         extra = json.dumps({"from_asset_watcher": watched.watcher.name, "payload": json.loads(report.event or "null")})
-        yield NewEvent(watched.asset, watched.uri, extra, None, report.at)
+        yield NewAssetEvent(watched.asset, watched.uri, extra, None, report.at)
 
 
 def _attempt(key: AttemptKey, watched: WatchedAsset, session: Session) -> Attempt:

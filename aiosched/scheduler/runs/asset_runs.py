@@ -151,7 +151,7 @@ async def emit_event(session: Session, request: EmitAsset, number: int) -> Comma
     """Apply a request to emit an asset event; None if it is applied and answered."""
     name = request.name
     extra = msgspec.json.encode(request.extra).decode()
-    event = assets.NewEvent(name, "", extra, None, session.env.clock.now())
+    event = assets.NewAssetEvent(name, "", extra, None, session.env.clock.now())
     async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         known = await assets.asset_states(conn)
