@@ -2,7 +2,7 @@
 
 `api-1m` asks each list over and over, one request at a time, of an application in this process on a database with a
 history. `api-load` measures the lag of open-loop arrivals twice, at first alone, then while a web server in a process
-of its own serves so many browsers: each holds a stream of news and reads a list every two seconds.
+of its own serves so many browsers: each holds a stream of changes and reads a list every two seconds.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ async def api_load(browsers: int, seconds: float) -> Finding:
     ratio = _lags(together)[0].value / _lags(alone)[0].value
     figures.append(Figure("lag p50, with browsers to alone", ratio, "", most=1.2))
     figures.append(Figure("lists read a second", counts.get("lists", 0) / seconds, ""))
-    figures.append(Figure("news heard", counts.get("news", 0), ""))
+    figures.append(Figure("changes received", counts.get("changes", 0), ""))
     problems = [*alone.problems, *together.problems]
     if counts.get("failed"):
         problems.append(f"{counts['failed']} requests failed")
@@ -148,7 +148,7 @@ async def _web_server(dsn: str) -> AsyncIterator[str]:
 
 @contextlib.asynccontextmanager
 async def _browsers(url: str, number: int, counts: dict[str, int]) -> AsyncIterator[None]:
-    """A process that looks, as `python -m benchmarks.api URL NUMBER`; it tells its counts at the end."""
+    """A process that looks, as `python -m benchmarks.api URL NUMBER`; it prints its counts at the end."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.api", url, str(number),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
@@ -167,14 +167,14 @@ async def _browsers(url: str, number: int, counts: dict[str, int]) -> AsyncItera
 
 async def _look(url: str, number: int) -> None:
     os.nice(19)  # browsers run on other machines
-    counts = {"lists": 0, "news": 0, "failed": 0}
+    counts = {"lists": 0, "changes": 0, "failed": 0}
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx2.AsyncClient(base_url=f"{url}/api/v1/", timeout=30, limits=limits, trust_env=False) as client:
 
-        async def hear() -> None:
+        async def receive() -> None:
             async with client.stream("GET", "stream", timeout=None) as answer:
                 async for line in answer.aiter_lines():
-                    counts["news"] += line.startswith("data:")
+                    counts["changes"] += line.startswith("data:")
 
         async def read(first: int) -> None:
             place = first
@@ -187,7 +187,7 @@ async def _look(url: str, number: int) -> None:
                 await asyncio.sleep(_BETWEEN)
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for one in range(number) for each in (hear(), read(one))]
+            tasks = [group.create_task(each) for one in range(number) for each in (receive(), read(one))]
             await asyncio.sleep(1.0)
             print("ready", flush=True)
             os.set_blocking(0, True)  # uvloop in the parent made its end of the pipe, and so ours, non-blocking

@@ -50,7 +50,7 @@ async def fleet(
         created = await creations(at.conn, shape)
         problems += verify(shape, records, await stored_rows(at.conn, shape))
         if sum(owners.values()) != shape.dags:
-            problems.append(f"{shape.dags - sum(owners.values())} DAGs were nobody's at the start")
+            problems.append(f"{shape.dags - sum(owners.values())} DAGs had no owner at the start")
         server = await postgres(at.conn)
     makespan = max(r.end for r in records) - min(created.values())
     lag = summarise(lags(shape, records, created))

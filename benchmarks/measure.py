@@ -93,7 +93,7 @@ _LARGE = ("task_instance", "dag_run", "task_try", "xcom")
 
 
 async def table_use(conn: asyncpg.Connection) -> TableUse:
-    """Read it when nobody else is connected: a session tells its counts when it ends, at the latest."""
+    """Read it when no other session is connected: a session publishes its counts when it ends, at the latest."""
     await conn.execute("SELECT pg_stat_force_next_flush()")  # and ours at the end of this very statement
     rows = await conn.fetch(
         "SELECT relname, n_tup_upd, n_tup_hot_upd, seq_scan, n_dead_tup, n_live_tup FROM pg_stat_user_tables "
@@ -183,7 +183,7 @@ def _peak_resident(pid: int) -> int:
 
 
 def reset_peak() -> None:
-    """Let this process's high-water mark of memory begin anew."""
+    """Let this process's high-water mark of memory begin again."""
     Path("/proc/self/clear_refs").write_text("5")
 
 

@@ -29,7 +29,7 @@ def verify(shape: Shape, records: Sequence[Record], rows: Sequence[Row]) -> list
         for problem in (
             _say("attempts ran more than once", _repeated(records)),
             _say("tasks never ran", expected - {(r.dag_id, r.task_id) for r in records}),
-            _say("tasks ran that nobody asked for", {(r.dag_id, r.task_id) for r in records} - expected),
+            _say("tasks ran that were not requested", {(r.dag_id, r.task_id) for r in records} - expected),
             _say("tasks needed more than one try", {(r.dag_id, r.task_id) for r in records if r.try_number != 1}),
             _say("tasks started before an upstream had ended", _too_early(shape, records)),
             _say("task instances are missing in the database", expected - {(row.dag_id, row.task_id) for row in rows}),

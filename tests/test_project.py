@@ -45,7 +45,9 @@ GROUPS = (
 
 def files(*suffixes: str) -> Iterator[Path]:
     """The project's own files: those at the root and those in the folders that belong to it."""
-    yield from (path for path in sorted(ROOT.iterdir()) if path.is_file() and path.suffix in suffixes)
+    yield from (
+        path for path in sorted(ROOT.iterdir()) if path.is_file() and path.suffix in suffixes and path.name != ".git"
+    )
     for folder in (*CODE, "docs", ".ci"):
         yield from (
             path
@@ -90,7 +92,7 @@ def test_every_module_says_what_lives_in_it() -> None:
     assert silent == []
 
 
-def test_nothing_mentions_a_path_of_somebodys_machine() -> None:
+def test_nothing_mentions_a_path_of_one_machine() -> None:
     machine_path = re.compile(r"(?<![\w.~-])/(?:work|farm|root|home|Users)/[A-Za-z]")
 
     found = [

@@ -1,4 +1,4 @@
-"""Whoever asks has the same options: the faces of a request are held against the fields of its struct.
+"""Every way to send a request has the same options: they are compared with the fields of its struct.
 
 A field that is new must be offered by the command line, the API and its client, `Scheduler` and `World`, or stand
 here with the reason why not.
@@ -43,7 +43,7 @@ SPELLINGS = {
     "to_date": "final",
 }
 # What is no field: of which DAG, where the database is, how the answer is shown, and what the audit log keeps.
-ASIDE = {"self", "dag_id", "dsn", "output", "yes", "wait", "watch", "timeout", "reason"}
+NO_FIELDS = {"self", "dag_id", "dsn", "output", "yes", "wait", "watch", "timeout", "reason"}
 # Every request but a note takes a reason; a note says why by itself. A world has no audit log.
 WITHOUT_REASON = {requests.SetNote}
 
@@ -108,7 +108,7 @@ def fields(faces: Faces) -> set[str]:
 def options(face: Callable[..., Any], wanted: set[str]) -> set[str]:
     """The parameters of a face by the names of the struct; of several runs or tasks a face may name one."""
     spelled = {SPELLINGS.get(name, name) for name in inspect.signature(face).parameters}
-    return {_several(name, wanted) for name in spelled - ASIDE}
+    return {_several(name, wanted) for name in spelled - NO_FIELDS}
 
 
 def _several(name: str, wanted: set[str]) -> str:
@@ -119,7 +119,7 @@ def named(faces: Faces) -> str:
     return verb_of(faces.request)
 
 
-def test_every_verb_is_looked_at() -> None:
+def test_every_verb_is_compared() -> None:
     assert sorted(map(named, ALL)) == sorted(REQUESTS)
 
 

@@ -367,8 +367,8 @@ class Scheduler(Actions):
     def _on_session(self, session: Session) -> None:
         self._session = session
         self._attempts.on_report = session.wakeups.evaluation.wake
-        self._attempts.on_callback = session.wakeups.callbacks.wake
-        self._attempts.on_remote_attempts = session.wakeups.remote_attempts.wake
+        self._attempts.callbacks.on_report = session.wakeups.callbacks.wake
+        self._attempts.remote.on_change = session.wakeups.remote_attempts.wake
         self._attempts.revoke = lambda key: stop_attempt(session, key)
 
     async def _abandon_attempts(self) -> None:
@@ -477,7 +477,7 @@ class Scheduler(Actions):
     def _busy(self) -> bool:
         session = self._session
         attempts = self._attempts
-        if attempts.in_flight or attempts.reports or attempts.callbacks or attempts.outgoing:
+        if attempts.in_flight or attempts.reports or attempts.callbacks or attempts.remote.outgoing:
             return True
         if session is None:
             return False

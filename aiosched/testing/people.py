@@ -25,7 +25,7 @@ from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.states import RunState, RunType, TaskState
-from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.db.statements.journal import PoolRow
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.errors import DagError, DagFailure, InternalError, NotFound, Refused, did_you_mean
@@ -35,7 +35,7 @@ from aiosched.scheduler.requests.selection import (
     Change,
     ChangeOf,
     Dates,
-    Touched,
+    TouchedInstances,
     clearing,
     marking,
     marking_run,
@@ -154,7 +154,7 @@ class People(WorldView):
         uri, known = is_mentioned(asset, self.rows.living_specs())
         if uri is None:
             raise NotFound(f"No DAG of the world mentions an asset {asset!r}.{did_you_mean(asset, known)}")
-        event = NewEvent(asset, uri, msgspec.json.encode(dict(extra or {})).decode(), None, self.now)
+        event = NewAssetEvent(asset, uri, msgspec.json.encode(dict(extra or {})).decode(), None, self.now)
         self.rows.assets.record([event], self.rows.dags.values(), self.rows.versions)
         for member in self._fleet.members:
             member.context.cache.work.assets.add(partition_of(asset))
@@ -436,7 +436,7 @@ class People(WorldView):
         versions = {run.version_id for run in runs} | {dag.version.id}
         known = self._context_of(dag.row.dag_id).cache.versions
         selection = select({v: known[v][1] for v in versions}, dag.version.id, request)
-        touched, moves = Touched(), request.newest_version
+        touched, moves = TouchedInstances(), request.newest_version
         if request.prevent_running:
             refuse_running(running_on(selection, [dag.running[run.key] for run in runs if run.key in dag.running]))
         if request.dry_run:

@@ -16,7 +16,7 @@ from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import XComRef
 from aiosched.core.values.states import RunState
-from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.errors import NotFound, Refused
 from aiosched.testing.rows.assets import mentioned_names, names_by_uri
 
@@ -152,7 +152,7 @@ class WorldServices:
     def triggering_asset_events(self, run: int, args: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [self._event(event) for event in self.world.rows.assets.consumed.get(run, ())]
 
-    def _event(self, event: NewEvent) -> dict[str, Any]:
+    def _event(self, event: NewAssetEvent) -> dict[str, Any]:
         source: dict[str, str | None] = {"run_id": None, "task_id": None}
         if event.run_id is not None and event.task_index is not None:
             task = self._tasks(event.run_id)[event.task_index]

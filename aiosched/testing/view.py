@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from aiosched.core.run.board import Board, Run
-from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.testing.decisions import Decision, DecisionLog
@@ -90,7 +90,7 @@ class WorldView:
         both = (("pending", found.pending), ("missed", found.missed))
         return {r.deadline_index: (r.deadline_time, w) for w, rows in both for r in rows.values() if r.run_id == key}
 
-    def events_of(self, dag_id: str, run_id: str) -> list[NewEvent]:
+    def events_of(self, dag_id: str, run_id: str) -> list[NewAssetEvent]:
         """The asset events that an asset-triggered run has consumed, in order."""
         return list(self.rows.assets.consumed.get(self._key(dag_id, run_id), ()))
 

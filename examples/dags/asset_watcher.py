@@ -1,8 +1,8 @@
 """React to what happens elsewhere: a watcher makes events of an asset, and the DAG runs for each of them.
 
 The trigger runs beside the scheduler as long as an unpaused DAG is scheduled on the asset. Unlike the trigger of a task
-it goes on after an event: it yields as often as there is news. It begins anew after a restart, so it remembers
-elsewhere what it has told (here: it tells of one letter, and then waits).
+it goes on after an event: it yields once for each new event. It starts again after a restart, so it remembers
+elsewhere what it has reported (here: it reports one letter, and then waits).
 """
 
 import asyncio

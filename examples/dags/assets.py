@@ -1,7 +1,7 @@
 """Assets: DAGs that run because others have made something, not because of the clock.
 
 `assets_orders` and `assets_customers` make assets. The second decides while it runs which ones: its outlet is
-an alias. `assets_report` runs when both have news, `assets_alert` when at least one has, and `assets_nightly`
+an alias. `assets_report` runs when both have new events, `assets_alert` when at least one has, and `assets_nightly`
 every night and whenever there are orders. `assets_summary` is the short form: a function that makes an asset,
 whose DAG and asset have its name. Try `aiosched assets list` and `aiosched assets emit orders`.
 """

@@ -1,4 +1,4 @@
-"""Tell somebody: a notifier is a callback that is made once, with its settings, and has templates.
+"""Notify people: a notifier is a callback that is made once, with its settings, and has templates.
 
 Ready-made are `send_email(to=…)` and `send_webhook(endpoint=…)`, for `on_failure_callback` and its kin, of a task or of
 a whole DAG. Here is one of your own, which only prints, so that the example needs no mail server.

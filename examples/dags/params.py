@@ -5,7 +5,7 @@ Params have a default and a JSON schema; what a trigger gives is checked before 
     aiosched dags trigger params -p city=Utrecht -p days=3
     aiosched dags trigger params --conf '{"days": 400}'      # refused: days is at most 14
 
-There is no schedule, so nothing runs before somebody asks.
+There is no schedule, so nothing runs before it is triggered.
 """
 
 import pendulum

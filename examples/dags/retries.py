@@ -1,6 +1,6 @@
 """A task that fails twice and succeeds at its third try, with longer and longer waits between.
 
-Exponential backoff doubles the delay after each failure and adds a jitter that is the same whoever asks;
+Exponential backoff doubles the delay after each failure and adds a jitter that is the same in every scheduler;
 `max_retry_delay` caps it. The number of the try is in the context. A `retry_policy` sees what went wrong: False means
 that trying again is no use, a timedelta is the wait before the next try, None leaves it to the options of the task.
 """

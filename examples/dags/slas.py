@@ -1,7 +1,7 @@
-"""Being told when a task is late: `sla` of a task and `sla_miss_callback` of a DAG, as Airflow 1.10 had them.
+"""A report when a task is late: `sla` of a task and `sla_miss_callback` of a DAG, as Airflow 1.10 had them.
 
 A task is late for a date of the schedule when that date plus its `sla` has passed, and the task has not been done
-for the date before. The callback hears once of all misses that nobody was told of yet; tasks with an `email` get a
+for the date before. The callback is called once for all misses that were not reported yet; tasks with an `email` get a
 mail, too. It runs in a worker, and the runs go on as if nothing had happened. What was late stays to be seen:
 
     aiosched dags show slas

@@ -15,7 +15,7 @@ from aiosched.triggers import BaseTrigger, StartTriggerArgs, TaskSkippedEvent, T
 
 
 class JobTrigger(BaseTrigger):
-    """Follows a job of somebody else's to its end."""
+    """Follows a job of another system to its end."""
 
     def __init__(self, job: str) -> None:
         self.job = job

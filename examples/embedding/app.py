@@ -45,7 +45,7 @@ def report():
 
 @dag(schedule="* * * * *", start_date=pendulum.datetime(2025, 1, 1, tz="UTC"), catchup=False)
 def housekeeping():
-    """Once a minute, whether somebody asks or not."""
+    """Once a minute, whether a client asks or not."""
 
     @task
     async def tidy_up() -> None:

@@ -50,7 +50,7 @@ async def test_no_large_table_is_scanned_while_runs_come_and_go() -> None:
     assert {table: count for table, count in result.scans.items() if count} == {}
 
 
-async def test_a_look_for_lost_news_costs_the_same_few_statements_however_many_dags_there_are(
+async def test_a_check_for_lost_notifications_costs_the_same_few_statements_however_many_dags_there_are(
     dsn: str, clock: FakeClock
 ) -> None:
     async def cost(number: int) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from aiosched.core.assets.conditions import AssetReference
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.assets import NewEvent, record_events, store_references
+from aiosched.db.statements.assets import NewAssetEvent, record_events, store_references
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag
 from tests.cli.serving import serve, stop, wait_for
@@ -41,7 +41,7 @@ async def a_few(db: Database) -> None:
             "report": (AssetReference("schedule", "asset", "orders", "orders"),),
         }
         await store_references(conn, mentions, now=NOON)
-        await record_events(conn, [NewEvent("orders", "", '{"rows": 1}', None, NOON + timedelta(hours=1))])
+        await record_events(conn, [NewAssetEvent("orders", "", '{"rows": 1}', None, NOON + timedelta(hours=1))])
 
 
 def test_assets_are_listed_with_who_makes_them_and_who_waits(on_db: Cli) -> None:

@@ -14,7 +14,7 @@ from aiosched.db.queries import asset_queries
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import assets
-from aiosched.db.statements.assets import NewConsumer, NewEvent
+from aiosched.db.statements.assets import NewAssetEvent, NewConsumer
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -23,8 +23,8 @@ def at(second: int) -> datetime:
     return NOON + timedelta(seconds=second)
 
 
-def event(name: str, second: int, **columns: Any) -> NewEvent:
-    return NewEvent(name, name, "{}", columns.pop("alias", None), at(second), **columns)
+def event(name: str, second: int, **columns: Any) -> NewAssetEvent:
+    return NewAssetEvent(name, name, "{}", columns.pop("alias", None), at(second), **columns)
 
 
 async def add_dag(conn: DatabaseConnection, dag_id: str, *waits_for: AssetReference, paused: bool = False) -> None:
@@ -42,7 +42,7 @@ def makes(name: str, **fields: Any) -> AssetReference:
     return AssetReference("outlet", "asset", name, fields.pop("uri", name), "t", **fields)
 
 
-async def record(db: Database, *events: NewEvent) -> assets.Recorded:
+async def record(db: Database, *events: NewAssetEvent) -> assets.Recorded:
     async with db.transaction() as conn:
         return await assets.record_events(conn, events)
 

@@ -169,7 +169,7 @@ class Running:
             "ownership lock": session.locks.ownership.locked(),
             "the journal commits": session.env.journal._lock.locked() or session.cache.unstored.storing is not None,
             "the writer commits": session.env.command_journal._lock.locked(),
-            "reports": attempts.reports or attempts.callback_reports,
+            "reports": attempts.reports or attempts.callbacks.reports,
             "callbacks": session.outbox.waiting and len(attempts.callbacks) < 4,
             "runs to store": cache.unstored.dirty or cache.unstored.pending.effects.finished,
             "runs to evaluate": cache.work.to_evaluate,

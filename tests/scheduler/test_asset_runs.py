@@ -20,7 +20,7 @@ from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AssetTouch, Outcome
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from aiosched.db.statements.assets import NewEvent, record_events
+from aiosched.db.statements.assets import NewAssetEvent, record_events
 from aiosched.errors import NotFound
 from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running, task
 
@@ -379,7 +379,7 @@ async def test_what_was_queued_while_nobody_ran_makes_a_run_at_the_start(
 ) -> None:
     await register(db, producer("a"), consumer(A))
     async with db.transaction() as conn:
-        await record_events(conn, [NewEvent("a", "a", "{}", None, NEW_YEAR + timedelta(seconds=5))])
+        await record_events(conn, [NewAssetEvent("a", "a", "{}", None, NEW_YEAR + timedelta(seconds=5))])
     clock.advance(10)
     async with running(dsn, clock) as it:
         assert await consumed(it) == [["a"]]

@@ -58,7 +58,7 @@ async def all_done(*fleet: Running) -> None:
     assert await fleet[0].fetch("SELECT 1 FROM task_report") == []
     assert await fleet[0].fetch("SELECT 1 FROM task_try") == []  # nothing was lost or done twice
     for it in fleet:
-        assert not it.scheduler._attempts.remote_attempts
+        assert not it.scheduler._attempts.remote.partitions
         await it.assert_consistent()
 
 
@@ -121,7 +121,7 @@ async def test_every_kind_of_end_reaches_the_new_owner(dsn: str, clock: FakeCloc
                     case _:
                         first.executor.fail(attempt, "no such file")
 
-            await until(lambda: not first.scheduler._attempts.remote_attempts, "the reports to be sent")
+            await until(lambda: not first.scheduler._attempts.remote.partitions, "the reports to be sent")
             await second.until(lambda: len(second.executor.triggers) == 1, "the trigger of the deferred task")
             for name, end in zip(names, ends, strict=True):
                 await _until_state(second, name, end)
@@ -200,7 +200,7 @@ async def test_when_the_lender_dies_its_attempts_are_lost_apart_from_those_that_
             await _give_everything(first, second)
             async with second.session.locks.ownership:  # it hears nothing until the other one is gone
                 first.executor.succeed(await first.attempt("t0", dag_id="told"))
-                await until(lambda: len(first.scheduler._attempts.remote_attempts) == 1, "the report to be sent")
+                await until(lambda: len(first.scheduler._attempts.remote.partitions) == 1, "the report to be sent")
                 await second.execute("DELETE FROM partition_lease WHERE incarnation = $1", dead)
                 await second.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
 
@@ -238,7 +238,7 @@ async def test_a_partition_that_comes_back_finds_its_attempt_and_its_report(dsn:
         async with it.session.locks.ownership:  # nobody else is there: it takes them again
             await give_back(it.session, PARTITIONS)
             assert owned(it) == set()
-            assert len(it.scheduler._attempts.remote_attempts) == 2
+            assert len(it.scheduler._attempts.remote.partitions) == 2
             it.executor.succeed(ended)
 
         await until(lambda: len(owned(it)) == PARTITIONS, "the partitions to come back")
@@ -262,7 +262,7 @@ async def test_a_report_that_was_read_and_not_applied_when_its_partition_left_is
             async with session.locks.ownership:
                 session.locks.loaded.clear()  # nothing is evaluated
                 first.executor.succeed(await first.attempt("t0"))
-                await until(lambda: not first.scheduler._attempts.remote_attempts, "the report to be sent")
+                await until(lambda: not first.scheduler._attempts.remote.partitions, "the report to be sent")
                 async with session.env.db.acquire() as conn:
                     await receive_remote_reports(session, conn, owned(second))
                 assert len(_unapplied(session)) == 1
@@ -332,8 +332,8 @@ async def test_a_report_that_is_told_twice_does_not_end_a_later_call_of_the_same
             await second.until(lambda: second.executor.find("a"), "the next call")
             stale = second.scheduler.metrics.stale_reports
 
-            first.scheduler._attempts.remote_attempts[attempt.key] = partition_of("d")
-            first.scheduler._attempts.outgoing.append(again)
+            first.scheduler._attempts.remote.partitions[attempt.key] = partition_of("d")
+            first.scheduler._attempts.remote.outgoing.append(again)
             first.session.wakeups.remote_attempts.wake()
 
             await second.until(lambda: second.scheduler.metrics.stale_reports > stale, "the doubled report")
@@ -382,7 +382,7 @@ async def test_many_reports_are_read_in_pages_and_in_order(dsn: str, clock: Fake
                 for attempt in list(first.executor.running.values()):
                     first.executor.start_running(attempt)
                     first.executor.succeed(attempt)
-                await until(lambda: not first.scheduler._attempts.remote_attempts, "the reports to be sent")
+                await until(lambda: not first.scheduler._attempts.remote.partitions, "the reports to be sent")
             session = second.session
 
             def all_applied() -> bool:
@@ -412,7 +412,7 @@ async def test_a_dead_lender_loses_no_attempt_of_which_it_told_on_a_later_page(
             async with second.session.locks.ownership:  # it hears nothing until the other one is gone
                 for attempt in list(first.executor.running.values()):
                     first.executor.succeed(attempt)
-                await until(lambda: not first.scheduler._attempts.remote_attempts, "the reports to be sent")
+                await until(lambda: not first.scheduler._attempts.remote.partitions, "the reports to be sent")
                 await second.execute("DELETE FROM partition_lease WHERE incarnation = $1", dead)
                 await second.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
                 second.scheduler._incarnation.poll_now()  # type: ignore[union-attr]

@@ -16,7 +16,7 @@ from aiosched.core.graph.spec import AssetRef, DagSpec
 from aiosched.core.values.messages import Deferral, Outcome
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from aiosched.db.statements.assets import NewEvent, record_events
+from aiosched.db.statements.assets import NewAssetEvent, record_events
 from aiosched.db.statements.ownership import register as join
 from aiosched.scheduler.observability.idle import IdleLog, _left_in_rows
 from tests.scheduler.harness import (
@@ -124,7 +124,7 @@ async def test_asset_events_that_a_peer_has_to_look_at_are_waited_for(dsn: str, 
 
 async def _emit(it: Running, name: str) -> None:
     async with it.db.transaction() as conn:
-        recorded = await record_events(conn, [NewEvent(name, "", "{}", None, it.clock.now())])
+        recorded = await record_events(conn, [NewAssetEvent(name, "", "{}", None, it.clock.now())])
         await inbox.notify(conn, "assets", recorded.partitions)
 
 

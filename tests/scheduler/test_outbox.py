@@ -287,7 +287,7 @@ async def test_a_report_that_could_not_be_stored_is_stored_later_without_running
             " AND datname = current_database()"
         )
         it.executor.report(attempt, Outcome.SUCCESS)
-        await it.until(lambda: not it.session.env.attempts.callbacks, "the report to be stored")
+        await it.until(lambda: not it.session.env.attempts.callbacks.partitions, "the report to be stored")
         await it.settled()
 
         assert await outbox(it) == []

@@ -126,7 +126,7 @@ async def test_an_attempt_whose_report_cannot_be_read_is_lost_when_its_sender_ha
             attempt = await first.attempt("t0")
             await send(first, attempt, "teleported")
             await second.until(lambda: second.scheduler.metrics.unreadable_rows == 1, "the report to be noticed")
-            first.scheduler._attempts.remote_attempts.clear()  # as far as it knows, it has sent the end
+            first.scheduler._attempts.remote.partitions.clear()  # as far as it knows, it has sent the end
             first.scheduler._attempts.in_flight.clear()
 
         await second.finish("t0")

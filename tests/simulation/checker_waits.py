@@ -82,11 +82,11 @@ class Waits:
             and (instance["state"], instance["try_number"]) == ("deferred", attempt[3])
             and (_place(row["next_method"]), row["event"]) == (event.trigger, None)
         )
-        buried = self._checker.buried.get(event.incarnation)
+        removed = self._checker.removed.get(event.incarnation)
         told = f"trigger {event.trigger} of {attempt} was handed out by {event.incarnation}"
-        if buried is not None and not buried.gone:
+        if removed is not None and not removed.gone:
             self._say("trust", f"{told}, whose lease had run out and was taken over")
-        elif buried is None and not as_stored:
+        elif removed is None and not as_stored:
             state = None if instance is None else (instance["state"], instance["try_number"])
             self._say("commit first", f"{told}, the row says {state} and {row}")
         if any(other.incarnation == event.incarnation for other in self._running[which]):
@@ -109,7 +109,7 @@ class Waits:
     def began(self, event: Began) -> None:
         """An attempt begins, or goes on."""
         handed = self._checker.handed.get(event.attempt)
-        if handed is not None and handed.incarnation in self._checker.buried:
+        if handed is not None and handed.incarnation in self._checker.removed:
             return
         if event.event is None:
             if event.attempt in self._deferred:

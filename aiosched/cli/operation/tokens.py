@@ -13,14 +13,14 @@ from aiosched.cli.base.session import with_database
 from aiosched.cli.operation.users import Name, check_role
 
 if TYPE_CHECKING:
-    from aiosched.db.people.accounts import Token
+    from aiosched.db.people.accounts import StoredToken
     from aiosched.db.server.engine import Database
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Tokens for programs that use the REST API."
 )
 
-_COLUMNS: Final[Columns[Token]] = {
+_COLUMNS: Final[Columns[StoredToken]] = {
     "TOKEN": lambda token: token.id,
     "OWNER": lambda token: token.owner,
     "LABEL": lambda token: token.label,
@@ -60,7 +60,7 @@ def create(
     token = new_token()
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
 
-    async def make(db: Database) -> Token:
+    async def make(db: Database) -> StoredToken:
         return await create_token(db, name, label, hash_token(token), role, expires_at)
 
     made = with_database(dsn, make)

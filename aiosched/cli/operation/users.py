@@ -14,7 +14,7 @@ from aiosched.cli.base.session import with_database
 from aiosched.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from aiosched.db.people.accounts import User
+    from aiosched.db.people.accounts import StoredUser
     from aiosched.db.server.engine import Database
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Users of the web server.")
@@ -23,7 +23,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The person's name.", 
 RoleWord = Annotated[str, typer.Argument(metavar="ROLE", help="viewer, operator or admin.", show_default=False)]
 
 ROLES: Final = ("viewer", "operator", "admin")
-_COLUMNS: Final[Columns[User]] = {
+_COLUMNS: Final[Columns[StoredUser]] = {
     "USER": lambda user: user.name,
     "ROLE": lambda user: user.role,
     "STATUS": lambda user: "disabled" if user.is_disabled else "enabled",
@@ -73,7 +73,7 @@ def create(
     password = ask_password()
     check_password(password)
 
-    async def make(db: Database) -> User:
+    async def make(db: Database) -> StoredUser:
         return await create_user(db, name, role, await hash_password(password))
 
     user = with_database(dsn, make)
@@ -96,7 +96,7 @@ def password(name: Name, dsn: Dsn = None, output: Output = None) -> None:
     typed = ask_password()
     check_password(typed)
 
-    async def change(db: Database) -> User:
+    async def change(db: Database) -> StoredUser:
         return await change_user(db, name, password=await hash_password(typed))
 
     user = with_database(dsn, change)

@@ -16,7 +16,7 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$"
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class StoredUser:
     """A user. `role` is viewer, operator or admin; `has_password` is false for a user who logs in with OIDC."""
 
     name: str
@@ -38,7 +38,7 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class StoredToken:
     """A program's token, without the token itself. `role` is at most its owner's role."""
 
     id: int
@@ -98,17 +98,17 @@ ADMIT: Final = """
 MAKE_KEY: Final = "INSERT INTO web_key (id, key) VALUES (1, $1) ON CONFLICT DO NOTHING"
 
 
-async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> list[User]:
+async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> list[StoredUser]:
     """Users by name, starting after `after`."""
     async with db.acquire() as conn:
-        return [User(**dict(row)) for row in await conn.fetch(LIST_USERS, after, limit)]
+        return [StoredUser(**dict(row)) for row in await conn.fetch(LIST_USERS, after, limit)]
 
 
-async def create_user(db: Database, name: str, role: str, password: str | None) -> User:
+async def create_user(db: Database, name: str, role: str, password: str | None) -> StoredUser:
     """Add a user; `password` is a hash. Raises Refused if the name is taken."""
     async with db.acquire() as conn:
         try:
-            return User(**dict(await conn.fetchrow(CREATE_USER, name, role, password)))
+            return StoredUser(**dict(await conn.fetchrow(CREATE_USER, name, role, password)))
         except asyncpg.UniqueViolationError:
             raise Refused(f"The user {name!r} already exists.") from None
 
@@ -120,7 +120,7 @@ async def change_user(
     role: str | None = None,
     is_disabled: bool | None = None,
     password: str | None = None,
-) -> User:
+) -> StoredUser:
     """Change the values that are not None, and end the user's sessions.
 
     Raises NotFound; Refused for the last administrator.
@@ -131,7 +131,7 @@ async def change_user(
         row = await conn.fetchrow(CHANGE_USER, name, role, is_disabled, password)
     if row is None:
         raise await _unknown(db, name)
-    return User(**dict(row))
+    return StoredUser(**dict(row))
 
 
 async def delete_user(db: Database, name: str) -> None:
@@ -168,19 +168,19 @@ async def count_users(db: Database) -> int:
         return int(await conn.fetchval("SELECT count(*) FROM web_user"))
 
 
-async def list_tokens(db: Database, owner: str | None, *, after: int = 0, limit: int = 1000) -> list[Token]:
+async def list_tokens(db: Database, owner: str | None, *, after: int = 0, limit: int = 1000) -> list[StoredToken]:
     """Tokens of one user, or of all, oldest first."""
     async with db.acquire() as conn:
-        return [Token(**dict(row)) for row in await conn.fetch(LIST_TOKENS, owner, after, limit)]
+        return [StoredToken(**dict(row)) for row in await conn.fetch(LIST_TOKENS, owner, after, limit)]
 
 
 async def create_token(
     db: Database, owner: str, label: str, token_hash: str, role: str, expires_at: datetime | None
-) -> Token:
+) -> StoredToken:
     """Store the hash of a new token. Raises NotFound for an unknown owner."""
     async with db.acquire() as conn:
         try:
-            return Token(**dict(await conn.fetchrow(CREATE_TOKEN, owner, label, token_hash, role, expires_at)))
+            return StoredToken(**dict(await conn.fetchrow(CREATE_TOKEN, owner, label, token_hash, role, expires_at)))
         except asyncpg.ForeignKeyViolationError:
             raise await _unknown(db, owner) from None
 

@@ -154,7 +154,7 @@ async def read_days(db: Database, dag_id: str, since: datetime, until: datetime)
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class TryPeriod:
     """The period of one try of a task instance."""
 
     task_index: int
@@ -183,7 +183,7 @@ SEGMENTS: Final = """
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class DeferredPeriod:
     """A period in which a try waited for a trigger. `until` is None while it waits, and if it ended with the try."""
 
     task_index: int
@@ -200,13 +200,13 @@ STRETCHES: Final = """
 """
 
 
-async def read_stretches(db: Database, run: int, *, limit: int) -> Sequence[Stretch]:
+async def read_stretches(db: Database, run: int, *, limit: int) -> Sequence[DeferredPeriod]:
     """The periods in which the tries of a run were deferred, in the order of the DAG."""
     async with db.acquire() as conn:
-        return [Stretch(*row) for row in await conn.fetch(STRETCHES, run, limit)]
+        return [DeferredPeriod(*row) for row in await conn.fetch(STRETCHES, run, limit)]
 
 
-async def read_segments(db: Database, run: int, *, limit: int) -> Sequence[Segment]:
+async def read_segments(db: Database, run: int, *, limit: int) -> Sequence[TryPeriod]:
     """Every try of every instance of a run, in the order of the DAG."""
     async with db.acquire() as conn:
-        return [Segment(*row) for row in await conn.fetch(SEGMENTS, run, limit)]
+        return [TryPeriod(*row) for row in await conn.fetch(SEGMENTS, run, limit)]

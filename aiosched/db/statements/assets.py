@@ -144,7 +144,7 @@ async def sweep(conn: DatabaseConnection) -> dict[str, bool]:
 # -- events -------------------------------------------------------------------------------------
 
 
-class NewEvent(NamedTuple):
+class NewAssetEvent(NamedTuple):
     """An event to store. `extra` is a JSON object; the source is None for an event that a user emits."""
 
     name: str
@@ -220,7 +220,7 @@ INACTIVE: Final = """
 """
 
 
-async def record_events(conn: DatabaseConnection, events: Sequence[NewEvent]) -> Recorded:
+async def record_events(conn: DatabaseConnection, events: Sequence[NewAssetEvent]) -> Recorded:
     """Store events and queue them for the DAGs that are scheduled on their assets. Call it in a transaction.
 
     An asset that is added through an alias exists and is active from now on. Events of other assets that no DAG

@@ -27,7 +27,7 @@ def stop_attempt(session: Session, key: AttemptKey) -> None:
 def stop_unwanted(session: Session) -> None:
     """Stop unwanted attempts after loading: the commit that cancelled them may not have been confirmed."""
     attempts = session.env.attempts
-    for key in [*attempts.in_flight.keys() - attempts.remote_attempts.keys(), *attempts.triggers]:
+    for key in [*attempts.in_flight.keys() - attempts.remote.partitions.keys(), *attempts.triggers]:
         if not _is_wanted(session, key):
             attempts.triggers.discard(key)
             stop_attempt(session, key)

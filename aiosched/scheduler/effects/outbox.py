@@ -58,7 +58,7 @@ async def load_outbox(session: Session, conn: DatabaseConnection, partitions: Co
 async def poll_outbox(session: Session) -> float | None:
     """One pass: deadlines, SLAs, reports of callbacks, deliveries; returns how long to rest."""
     rests = (await fire_deadlines(session), await record_missed_slas(session))
-    if session.env.attempts.callback_reports or _chosen(session):
+    if session.env.attempts.callbacks.reports or _chosen(session):
         async with session.locks.ownership:  # no partition may leave meanwhile: its next owner would deliver them, too
             await _deliver(session)
         session.locks.progress.set()
@@ -70,19 +70,19 @@ async def poll_outbox(session: Session) -> float | None:
 def _chosen(session: Session) -> dict[int, int]:
     """The requests to deliver now and their partitions: the oldest ones, as many as there is room for."""
     attempts = session.env.attempts
-    room = 0 if session.membership.draining else _AT_ONCE - len(attempts.callbacks) + len(attempts.callback_reports)
+    room = 0 if session.membership.draining else _AT_ONCE - len(attempts.callbacks) + len(attempts.callbacks.reports)
     return dict(itertools.islice(session.outbox.waiting.items(), max(room, 0)))
 
 
 async def _deliver(session: Session) -> None:
     """Store the outcomes of deliveries and hand out the next ones. Call it with `locks.ownership` held."""
     attempts = session.env.attempts
-    reports, chosen = list(attempts.callback_reports), _chosen(session)
+    reports, chosen = list(attempts.callbacks.reports), _chosen(session)
     async with session.env.command_journal.transaction() as transaction:
         again = await _settle(transaction.conn, reports)
     for report in reports:
-        attempts.callback_reports.popleft()
-        partition = attempts.callbacks.pop(report.key.try_number, None)
+        attempts.callbacks.reports.popleft()
+        partition = attempts.callbacks.partitions.pop(report.key.try_number, None)
         if partition is not None and report.key.try_number in again:
             session.outbox.waiting[report.key.try_number] = partition
 
@@ -91,7 +91,7 @@ async def _deliver(session: Session) -> None:
             ready = await _prepare(session, transaction.conn, callbacks)
         for callback in callbacks:
             session.outbox.waiting.pop(callback, None)
-        attempts.callbacks.update((callback, chosen[callback]) for callback in ready)
+        attempts.callbacks.partitions.update((callback, chosen[callback]) for callback in ready)
         session.env.executor.submit(list(ready.values()))
 
     if chosen:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Report, RunInfo
-from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.db.statements.watchers import WatchedAsset, load_watchers
 from aiosched.scheduler.effects.notify import asset_conditions_changed
 from aiosched.scheduler.journal.asset_events import store_events
@@ -107,10 +107,10 @@ async def _store(session: Session) -> None:
     book.stored(len(received))
 
 
-def _events(received: Iterable[tuple[WatchedAsset, Report]]) -> Iterable[NewEvent]:
+def _events(received: Iterable[tuple[WatchedAsset, Report]]) -> Iterable[NewAssetEvent]:
     for watched, report in received:  # the event is JSON already, and may be long
         extra = f'{{"from_asset_watcher": {json.dumps(watched.watcher.name)}, "payload": {report.event or "null"}}}'
-        yield NewEvent(watched.asset, watched.uri, extra, None, report.at)
+        yield NewAssetEvent(watched.asset, watched.uri, extra, None, report.at)
 
 
 def _attempt(key: AttemptKey, watched: WatchedAsset, session: Session) -> Attempt:

@@ -11,21 +11,21 @@ from datetime import datetime
 
 from aiosched.core.values.messages import Report
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements.assets import NewEvent, record_events
+from aiosched.db.statements.assets import NewAssetEvent, record_events
 
 logger = logging.getLogger(__name__)
 
 
-def events_of(report: Report, dag_id: str, now: datetime) -> Iterable[NewEvent]:
+def events_of(report: Report, dag_id: str, now: datetime) -> Iterable[NewAssetEvent]:
     """The events of a task's success, to be stored with it."""
     key = report.key
     for touch in report.assets:
-        yield NewEvent(
+        yield NewAssetEvent(
             touch.name, touch.uri, touch.extra, touch.alias, now, dag_id, key.run, key.task_index, key.map_index
         )
 
 
-async def store_events(conn: DatabaseConnection, events: Sequence[NewEvent]) -> frozenset[int]:
+async def store_events(conn: DatabaseConnection, events: Sequence[NewAssetEvent]) -> frozenset[int]:
     """Store events in the open transaction; returns the partitions of the DAGs that they were queued for.
 
     Events of assets that no DAG mentions any more are dropped with a warning.

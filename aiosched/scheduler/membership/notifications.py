@@ -85,7 +85,7 @@ def _receive(session: Session, payload: str) -> None:
             recheck_pools(session)
         return
     elif kind == "attempts":
-        session.env.attempts.recheck_at = None
+        session.env.attempts.remote.recheck_at = None
         session.wakeups.remote_attempts.wake()
         return
     elif kind == "pools":

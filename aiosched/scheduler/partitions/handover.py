@@ -39,29 +39,29 @@ async def poll_remote_attempts(session: Session) -> float | None:
     """One pass of the sender: send reports, stop attempts that are no longer wanted; returns how long to rest."""
     attempts = session.env.attempts
     async with session.locks.ownership:
-        if attempts.outgoing:
+        if attempts.remote.outgoing:
             await _send(session)
-        if (running := [key for key in attempts.remote_attempts if key in attempts.in_flight]) and attempts.recheck_due(
-            session.env.clock.monotonic(), session.env.settings.scheduler.safety_poll
-        ):
+        running = [key for key in attempts.remote.partitions if key in attempts.in_flight]
+        now, every = session.env.clock.monotonic(), session.env.settings.scheduler.safety_poll
+        if running and attempts.remote.recheck_due(now, every):
             async with session.env.db.acquire() as conn:
                 wanted = await wanted_attempts(conn, running, incarnation=session.env.incarnation)
             for key in running:
                 if key not in wanted and key in attempts.in_flight:
                     stop_attempt(session, key)
     session.locks.progress.set()
-    if attempts.outgoing:
+    if attempts.remote.outgoing:
         return 0.0
-    return session.env.settings.scheduler.safety_poll if attempts.remote_attempts else None
+    return session.env.settings.scheduler.safety_poll if attempts.remote.partitions else None
 
 
 async def _send(session: Session) -> None:
     attempts = session.env.attempts
-    reports = [attempts.outgoing[i] for i in range(min(len(attempts.outgoing), _REPORTS_PER_TRANSACTION))]
-    addressed = [(attempts.remote_attempts[report.key], report) for report in reports]
+    reports = [attempts.remote.outgoing[i] for i in range(min(len(attempts.remote.outgoing), _REPORTS_PER_TRANSACTION))]
+    addressed = [(attempts.remote.partitions[report.key], report) for report in reports]
     async with session.env.command_journal.transaction() as transaction:
         await insert_reports(transaction.conn, addressed, incarnation=session.env.incarnation)
-    attempts.sent(reports)
+    attempts.remote.sent(reports)
     async with session.env.db.acquire() as conn:
         await notify(conn, "reports", {partition for partition, _ in addressed})
 

@@ -29,7 +29,7 @@ from aiosched.scheduler.requests.runs_meant import chunks, runs_meant, runs_name
 from aiosched.scheduler.requests.selection import (
     Change,
     ChangeOf,
-    Touched,
+    TouchedInstances,
     clearing,
     marking,
     marking_run,
@@ -77,7 +77,7 @@ async def _change(
         versions = {run.version_id for run in runs} | {dag.version.id}
         await ensure_versions(cache, conn, versions)
     selection = select({v: cache.versions[v][1] for v in versions}, dag.version.id, request)
-    touched = Touched()
+    touched = TouchedInstances()
 
     def refuse() -> None:
         if request.prevent_running:

@@ -55,9 +55,9 @@ from aiosched.scheduler.runs import backfills
 from aiosched.scheduler.runs.asset_runs import emit_event
 from aiosched.scheduler.runs.due_runs import requested_run
 from aiosched.scheduler.runs.new_runs import create
+from aiosched.scheduler.session.request_attempts import MOST_ATTEMPTS
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
-from aiosched.scheduler.state.request_attempts import MOST_ATTEMPTS
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements.runs import load_instances
 from aiosched.errors import DagError, NotFound, Refused
 from aiosched.scheduler.requests.runs_meant import chunks, runs_meant
-from aiosched.scheduler.requests.selection import Touched, refuse_running, running_of, select
+from aiosched.scheduler.requests.selection import TouchedInstances, refuse_running, running_of, select
 from aiosched.scheduler.runs.backfills import plan_dates, shown
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.version_reading import ensure_versions
@@ -60,7 +60,7 @@ async def touched_by(
     versions = {run.version_id for run in runs} | {newest}
     await ensure_versions(cache, conn, versions)
     selection = select({v: cache.versions[v][1] for v in versions}, newest, request)
-    touched = Touched()
+    touched = TouchedInstances()
     running: list[str] = []
     for chunk in chunks(cache.versions, runs):
         instances = await load_instances(conn, [run.key for run in chunk])

@@ -42,7 +42,7 @@ class Dates(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class InstanceSelection:
     """Which task instances a request selects; `graphs` and `tasks` by DAG version."""
 
     graphs: Mapping[int, Graph]
@@ -65,7 +65,7 @@ class Selection:
 
 
 @dataclass(slots=True)
-class Touched:
+class TouchedInstances:
     """What a request selected, as it was before the change."""
 
     runs: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Touched:
         }
 
 
-def select(graphs: Mapping[int, Graph], newest: int, request: requests.TaskChange) -> Selection:
+def select(graphs: Mapping[int, Graph], newest: int, request: requests.TaskChange) -> InstanceSelection:
     """The tasks that a request selects, by the versions of its runs; `newest` is the DAG's newest one.
 
     Raises DagError for a task that none of the versions has.
@@ -122,7 +122,7 @@ def select(graphs: Mapping[int, Graph], newest: int, request: requests.TaskChang
         for version in graphs.keys() - {newest}:
             index = graphs[version].index
             tasks[version] = frozenset(index[task_id] for task_id in chosen if task_id in index)
-    return Selection(
+    return InstanceSelection(
         graphs,
         tasks,
         only_failed=request.only_failed,
@@ -165,7 +165,7 @@ def running_of(run_id: str, graph: Graph, instances: Iterable[Instance]) -> list
     ]
 
 
-def running_on(selection: Selection, boards: Iterable[Board]) -> list[str]:
+def running_on(selection: InstanceSelection, boards: Iterable[Board]) -> list[str]:
     """The names of the running task instances that a request selects on boards."""
     return [
         name
@@ -224,7 +224,7 @@ def marking_run(state: RunState, run_id: str, *, is_running: bool) -> Change:
     return lambda board, now: board.mark_run(state, now)
 
 
-def noted(selection: Selection, touched: Touched, change: ChangeOf) -> Change:
+def noted(selection: InstanceSelection, touched: TouchedInstances, change: ChangeOf) -> Change:
     """A change that selects the instances of a board, notes them as touched, and changes them."""
 
     def on_board(board: Board, now: datetime) -> None:

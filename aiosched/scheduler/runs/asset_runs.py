@@ -38,8 +38,6 @@ from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
 
-Aliases = Mapping[str, Collection[str]]
-
 
 async def create_asset_runs(session: Session, now: datetime) -> None:
     """Create the runs whose conditions are met in the partitions with new events. Call with `locks.ownership` held."""
@@ -162,7 +160,7 @@ async def emit_event(session: Session, request: EmitAsset, number: int) -> Comma
     """Apply a request to emit an asset event; None if it is applied and answered."""
     name = request.name
     extra = msgspec.json.encode(request.extra).decode()
-    event = assets.NewEvent(name, "", extra, None, session.env.clock.now())
+    event = assets.NewAssetEvent(name, "", extra, None, session.env.clock.now())
     async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         known = await assets.asset_states(conn)

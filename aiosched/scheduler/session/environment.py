@@ -12,10 +12,10 @@ from aiosched.core.values.messages import Executor
 from aiosched.db.server.engine import Database
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.session.events import Listener
+from aiosched.scheduler.session.request_attempts import RequestAttempts
+from aiosched.scheduler.session.unreadable_reports import UnreadableReports
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.request_attempts import RequestAttempts
-from aiosched.scheduler.state.unreadable_reports import UnreadableReports
 
 
 @dataclass(slots=True)

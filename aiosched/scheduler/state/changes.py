@@ -15,7 +15,7 @@ import msgspec
 from aiosched.core.graph.instances import TrySource
 from aiosched.core.run.board import Board, FinishedTry, Instance
 from aiosched.core.values.messages import AttemptKey, Report
-from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.inbox import CommandResult
 from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
@@ -68,7 +68,7 @@ class MessageChanges(msgspec.Struct, eq=False):
     """Rows of the queues between processes."""
 
     callbacks: list[NewCallback] = []
-    asset_events: list[NewEvent] = []
+    asset_events: list[NewAssetEvent] = []
     answers: list[tuple[int, CommandResult]] = []  # to requests, by their id
     read_reports: list[int] = []  # rows of reports of other schedulers that are applied or dropped
 

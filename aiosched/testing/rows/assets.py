@@ -20,7 +20,7 @@ from aiosched.core.assets.conditions import (
 )
 from aiosched.core.graph.spec import DagSpec, asset_references
 from aiosched.core.timetables.assets import condition_of
-from aiosched.db.statements.assets import NewEvent
+from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.scheduler.runs.asset_runs import run_by_assets, status_of
 from aiosched.scheduler.runs.new_runs import Creation
@@ -31,10 +31,10 @@ from aiosched.scheduler.state.cache import OwnedDag
 class AssetQueues:
     """The events, the assets queued for each DAG, and the events that each run has consumed."""
 
-    events: list[NewEvent] = field(default_factory=list)
+    events: list[NewAssetEvent] = field(default_factory=list)
     waiting: dict[str, dict[str, QueuedAsset]] = field(default_factory=dict)  # by DAG id, then by the asset's name
     aliases: dict[str, set[str]] = field(default_factory=dict)
-    consumed: dict[int, list[NewEvent]] = field(default_factory=dict)  # by the key of the run
+    consumed: dict[int, list[NewAssetEvent]] = field(default_factory=dict)  # by the key of the run
     _of_asset: dict[str, tuple[list[datetime], list[int]]] = field(default_factory=dict)  # instants and positions
     _at_uri: dict[str, set[str]] = field(default_factory=dict)  # names of assets with events
     _first: dict[tuple[str, str], datetime] = field(default_factory=dict)  # first queued event by (DAG id, asset)
@@ -42,7 +42,9 @@ class AssetQueues:
     _last_run: dict[str, datetime] = field(default_factory=dict)
     _consumed: dict[str, set[int]] = field(default_factory=dict)  # positions of consumed events by DAG id
 
-    def record(self, events: Iterable[NewEvent], dags: Iterable[DagRow], versions: dict[int, StoredVersion]) -> None:
+    def record(
+        self, events: Iterable[NewAssetEvent], dags: Iterable[DagRow], versions: dict[int, StoredVersion]
+    ) -> None:
         """Queue events for the DAGs whose conditions they match; an asset that is queued already becomes newer.
 
         For paused or stale DAGs nothing is queued (15.2), but their next run still consumes the events.

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from aiosched.core.graph.spec import DagSpec, decode_spec, encode_spec
 from aiosched.core.values.states import FINISHED, TaskState
 from aiosched.db.queries import queries, run_queries
-from aiosched.db.queries.run_queries import Segment
+from aiosched.db.queries.run_queries import TryPeriod
 from aiosched.db.queries.version_queries import get_version
 from aiosched.web.api.base.models import Name
 from aiosched.web.auth.access import Role, allow
@@ -146,7 +146,7 @@ def _graph(spec: DagSpec, layout: Layout, version: int, counts: Counts, path: li
     )
 
 
-def critical_path(spec: DagSpec, segments: Sequence[Segment]) -> list[str]:
+def critical_path(spec: DagSpec, segments: Sequence[TryPeriod]) -> list[str]:
     """The tasks that determined the end of a run, in order: found from the one that ended last, back through its
     dependencies."""
     ends: dict[int, datetime] = {}

@@ -172,7 +172,7 @@ async def gantt(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> 
     task_ids = (await run_queries.read_task_ids(request_client.db, [row.version_key]))[row.version_key]
     bars: dict[tuple[int, int], Bar] = {}
     stretches = await run_queries.read_stretches(request_client.db, row.key, limit=MOST_SEGMENTS + 1)
-    deferred: dict[tuple[int, int, int], list[run_queries.Stretch]] = defaultdict(list)
+    deferred: dict[tuple[int, int, int], list[run_queries.DeferredPeriod]] = defaultdict(list)
     for stretch in stretches[:MOST_SEGMENTS]:
         deferred[stretch.task_index, stretch.map_index, stretch.try_number].append(stretch)
     for segment in segments[:MOST_SEGMENTS]:

@@ -19,7 +19,7 @@ _SHORTEST: Final = timedelta(seconds=4)  # younger samples say too little
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Percentiles:
     """A summary of a histogram: the number of values, their median and 99th percentile in seconds."""
 
     count: int
@@ -35,10 +35,10 @@ class SchedulerRates:
     commits_per_second: float
     tasks_per_second: float
     tasks_per_commit: float | None
-    task_lag: Spread
-    commit: Spread
-    schedule_delay: Spread
-    loop_lag: Spread
+    task_lag: Percentiles
+    commit: Percentiles
+    schedule_delay: Percentiles
+    loop_lag: Percentiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ def _between(first: _Sample, last: _Sample, name: str) -> _Counts:
     return new["bounds"], [max(now - then, 0) for now, then in zip(new["buckets"], before, strict=True)]
 
 
-def _spread(counts: _Counts) -> Spread:
-    return Spread(sum(counts[1]), quantile(*counts, 0.5), quantile(*counts, 0.99))
+def _spread(counts: _Counts) -> Percentiles:
+    return Percentiles(sum(counts[1]), quantile(*counts, 0.5), quantile(*counts, 0.99))
 
 
 def quantile(bounds: Sequence[float], buckets: Sequence[int], share: float) -> float | None:
