@@ -155,7 +155,9 @@ async def test_a_request_that_is_withdrawn_while_it_is_applied_has_no_effect(
         await it.assert_consistent()
 
 
-@pytest.mark.parametrize("document", ["1e400", "[" * 2000 + "]" * 2000, "null", '"text"', '{"run_id": 1e999}', '"\\ud800"'])
+@pytest.mark.parametrize(
+    "document", ["1e400", "[" * 2000 + "]" * 2000, "null", '"text"', '{"run_id": 1e999}', '"\\ud800"']
+)
 async def test_arguments_that_cannot_be_read_are_refused_and_hold_up_nothing(
     dsn: str, clock: FakeClock, db: Database, document: str
 ) -> None:

@@ -279,9 +279,7 @@ async def test_the_listener_is_told_of_a_quarantine(dsn: str, clock: FakeClock) 
 @pytest.mark.parametrize(
     ("owner", "name"), [(loading, "next_scheduled_run"), (journal.journal, "write")], ids=["loading", "journal"]
 )
-async def test_two_dags_that_fail_together_are_not_all_dags(
-    dsn: str, clock: FakeClock, owner: Any, name: str
-) -> None:
+async def test_two_dags_that_fail_together_are_not_all_dags(dsn: str, clock: FakeClock, owner: Any, name: str) -> None:
     async with running(dsn, clock, dag("bad"), dag("worse"), dag("good")) as it:
         await number_runs(it)
         for dag_id in ("bad", "worse"):

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Wrong and odd content for every place that content can come from, made by dice.
 
 Every function in `POISONS` makes one. Rows are changed only where they belong to victims: DAGs that nobody minds.
@@ -100,12 +101,12 @@ async def file_of_odd_dags(p: Poisoner) -> None:
         _DAG.format("'odd'", ", max_active_runs=-3, max_active_tasks=0"),
         _DAG.format("'odd'", ", start_date=datetime.max, catchup=True"),
         "with DAG('odd', schedule='61 * * * *'): pass",
-        "with DAG('odd', schedule=timedelta(microseconds=1), start_date=datetime(1, 1, 1), catchup=True, "
-        "is_paused_upon_creation=True): pass",
-        "from aiosched import EmptyOperator\nwith DAG('odd', schedule=None):\n"
-        "    a, b = EmptyOperator(task_id='a'), EmptyOperator(task_id='b')\n    a >> b >> a",
-        "from aiosched import EmptyOperator\nwith DAG('big', schedule=None):\n"
-        "    for n in range(3000): EmptyOperator(task_id=f't{n}')",
+        ("with DAG('odd', schedule=timedelta(microseconds=1), start_date=datetime(1, 1, 1), catchup=True, "
+        "is_paused_upon_creation=True): pass"),
+        ("from aiosched import EmptyOperator\nwith DAG('odd', schedule=None):\n"
+        "    a, b = EmptyOperator(task_id='a'), EmptyOperator(task_id='b')\n    a >> b >> a"),
+        ("from aiosched import EmptyOperator\nwith DAG('big', schedule=None):\n"
+        "    for n in range(3000): EmptyOperator(task_id=f't{n}')"),
     )  # fmt: skip
     _file_with(p, "odd", p.dice.choice(odd))
 
@@ -202,30 +203,30 @@ async def new_row(p: Poisoner) -> None:
     outcome = _literal(p.dice.choice(["success", "failed", "lost", "triggered", "deferred", "started", "lunar", ""]))
     xcoms = [[p.dice.choice(TEXTS), document]] * p.dice.randrange(3)
     rows = (
-        f"task_report (partition, run_id, task_index, map_index, try_number, outcome, body, queued_by) "
+        (f"task_report (partition, run_id, task_index, map_index, try_number, outcome, body, queued_by) "
         f"SELECT {part}, r, {key}, -1, {number}, {outcome}, json_build_object('key', json_build_array(r, {key}, -1, {number}), "
         f"'outcome', {known}, 'at', '9999-12-31T00:00:00Z', 'xcoms', {_literal(json.dumps(xcoms))}::json), "
-        f"{p.dice.choice(['NULL', '1', '-1'])} FROM (SELECT {run}::bigint) AS run (r)",
+        f"{p.dice.choice(['NULL', '1', '-1'])} FROM (SELECT {run}::bigint) AS run (r)"),
         f"task_instance (run_id, task_index, map_index, state) VALUES ({run}, {key}, {number}, 'running')",
         f"xcom (run_id, task_index, map_index, key, value) VALUES ({run}, {key}, {number}, {text}, {_literal(document)})",
-        f"deferred_trigger (run_id, task_index, map_index, classpath, kwargs, next_method, timeout_at) "
-        f"VALUES ({run}, {key}, -1, {text}, {_literal(document)}, {text}, '{at}')",
-        f"callback_outbox (partition, kind, dag_id, run_id, task_id, reason) "
-        f"VALUES ({part}, {text}, '{victim}', {run}, {text}, {text})",
+        (f"deferred_trigger (run_id, task_index, map_index, classpath, kwargs, next_method, timeout_at) "
+        f"VALUES ({run}, {key}, -1, {text}, {_literal(document)}, {text}, '{at}')"),
+        (f"callback_outbox (partition, kind, dag_id, run_id, task_id, reason) "
+        f"VALUES ({part}, {text}, '{victim}', {run}, {text}, {text})"),
         f"deadline (run_id, deadline_index, partition, deadline_time) VALUES ({run}, {key}, {part}, '{at}')",
-        f"asset_queue (dag_id, asset_id, partition, first_at, newest_at) "
-        f"SELECT '{victim}', id, {part}, '{at}', '{at}' FROM asset LIMIT 1",
+        (f"asset_queue (dag_id, asset_id, partition, first_at, newest_at) "
+        f"SELECT '{victim}', id, {part}, '{at}', '{at}' FROM asset LIMIT 1"),
         f"asset_event (asset_id, timestamp, extra, source_run_id) SELECT id, '{at}', {_literal(document)}, {run} FROM asset LIMIT 1",
         f"asset (name, uri, extra) VALUES ({text}, {text}, {_literal(document)}) ON CONFLICT (name) DO NOTHING",
-        f"asset_reference (dag_id, role, kind, name, task_id, watchers) "
-        f"VALUES ('{victim}', 'schedule', 'asset', {text}, '', '[]') ON CONFLICT DO NOTHING",
+        (f"asset_reference (dag_id, role, kind, name, task_id, watchers) "
+        f"VALUES ('{victim}', 'schedule', 'asset', {text}, '', '[]') ON CONFLICT DO NOTHING"),
         f"variable (key, value) VALUES ({text}, {text}) ON CONFLICT DO NOTHING",
         f"connection (conn_id, conn_type, secret) VALUES ({text}, {text}, {text}) ON CONFLICT DO NOTHING",
-        f"backfill (dag_id, partition, from_date, to_date, max_active_runs, conf) "
-        f"VALUES ('{victim}', {part}, '{at}', '{at}', {number}, {_literal(document)})",
-        f"dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after, conf, logical_date) "
+        (f"backfill (dag_id, partition, from_date, to_date, max_active_runs, conf) "
+        f"VALUES ('{victim}', {part}, '{at}', '{at}', {number}, {_literal(document)})"),
+        (f"dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after, conf, logical_date) "
         f"SELECT '{victim}', 'p{p.number}', {part}, max(id), 'manual', {text}, 'queued', '{at}', {_literal(p.dice.choice(READABLE))}, '{at}' "
-        f"FROM dag_version",
+        f"FROM dag_version"),
         f"sla_miss (partition, dag_id, task_id, logical_date, missed_at) VALUES ({part}, '{victim}', {text}, '{at}', '{at}')",
         f"dag (dag_id, partition, version_id) VALUES ({_literal('ghost' + str(key))}, 3, {number}) ON CONFLICT DO NOTHING",
         f"dag_file (file, partition, dag_ids, warnings) VALUES ({text}, 5, ARRAY[{text}], ARRAY[{text}]) ON CONFLICT DO NOTHING",

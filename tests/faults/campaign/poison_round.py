@@ -19,6 +19,7 @@ from typing import Any, Final
 import asyncpg
 
 from aiosched.db.server.migrate import migrate
+from tests.faults.campaign.campaigns import Size
 from tests.faults.campaign.fleet import Service
 from tests.faults.campaign.measures import percentile
 from tests.faults.campaign.poison import POOL, VICTIMS, Poisoner, one
@@ -27,6 +28,9 @@ from tests.faults.campaign.results import Result
 from tests.faults.campaign.stage import folder_of
 from tests.faults.checker import Violation
 
+POISON: Final = "poison"
+POISONED: Final = Size(faults=300, tasks=0, gap=0.0, seed=13, schedulers=1)
+POISONED_LONG: Final = Size(faults=10_000, tasks=0, gap=0.0, seed=13, schedulers=2)
 HEALTHY: Final = 50
 EVERY: Final = 4  # seconds between two runs of a healthy DAG
 PER_SECOND: Final = 20.0
@@ -74,7 +78,7 @@ with DAG({dag_id!r}, schedule={schedule}, start_date=datetime(2026, 1, 1, tzinfo
 """
 
 
-async def play_poison(size: Any, command: str, *, deadline: float | None = None, keep: Path | None = None) -> Result:
+async def play_poison(size: Size, command: str, *, deadline: float | None = None, keep: Path | None = None) -> Result:
     """One round of the campaign with `size.faults` poisons and `size.schedulers` schedulers, judged."""
     folder, began = folder_of(keep), time.monotonic()
     result = Result(
@@ -140,7 +144,7 @@ def _write(folder: Path) -> None:
         (folder / "dags" / f"victim{n:02}.py").write_text(text)
 
 
-async def _play(postgres: Postgres, services: list[Service], folder: Path, size: Any, result: Result) -> None:
+async def _play(postgres: Postgres, services: list[Service], folder: Path, size: Size, result: Result) -> None:
     async with asyncio.timeout(_START):
         while await postgres.value("SELECT count(DISTINCT dag_id) FROM dag_run WHERE dag_id LIKE 'healthy%' "
                                    "AND state = 'success'") < HEALTHY:  # fmt: skip
