@@ -36,6 +36,7 @@ EVERY: Final = 4  # seconds between two runs of a healthy DAG
 PER_SECOND: Final = 20.0
 PHASES: Final = 3  # pairs of a calm and a poisoned phase
 FLOOR: Final = 0.5  # seconds of lag that are never too much: a machine that does other work has such pauses
+BEGUN: Final = "SELECT count(DISTINCT dag_id) FROM dag_run WHERE dag_id LIKE 'healthy%' AND state = 'success'"
 _START: Final = 60.0
 _LAST_RUNS: Final = 20.0
 
@@ -146,8 +147,7 @@ def _write(folder: Path) -> None:
 
 async def _play(postgres: Postgres, services: list[Service], folder: Path, size: Size, result: Result) -> None:
     async with asyncio.timeout(_START):
-        while await postgres.value("SELECT count(DISTINCT dag_id) FROM dag_run WHERE dag_id LIKE 'healthy%' "
-                                   "AND state = 'success'") < HEALTHY:  # fmt: skip
+        while await postgres.value(BEGUN) < HEALTHY:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     conn = await asyncpg.connect(postgres.dsn)
     seen = Counter[str]()
@@ -188,14 +188,16 @@ async def _judge_runs(postgres: Postgres, end: Any, result: Result) -> None:
     due = "dag_id LIKE 'healthy%' AND run_after <= $1"
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LAST_RUNS):
-            while await postgres.ask(f"SELECT 1 FROM dag_run WHERE {due} AND state NOT IN ('success', 'failed')", end):
+            unfinished = f"SELECT 1 FROM dag_run WHERE {due} AND state NOT IN ('success', 'failed')"
+            while await postgres.ask(unfinished, end):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
     for dag_id, run_id, state in await postgres.ask(
         f"SELECT dag_id, run_id, state FROM dag_run WHERE {due} AND state <> 'success'", end
     ):
         result.violations.append(Violation("healthy_runs_succeed", f"{dag_id} {run_id} is {state}"))
     rows = await postgres.ask(
-        f"SELECT dag_id, count(*), extract(epoch FROM max(run_after) - min(run_after))::float8 FROM dag_run WHERE {due} GROUP BY 1", end
+        f"""SELECT dag_id, count(*), extract(epoch FROM max(run_after) - min(run_after))::float8
+              FROM dag_run WHERE {due} GROUP BY 1""", end
     )  # fmt: skip
     if len(rows) < HEALTHY:
         result.violations.append(Violation("healthy_runs_succeed", f"only {len(rows)} healthy DAGs have runs"))
@@ -203,7 +205,8 @@ async def _judge_runs(postgres: Postgres, end: Any, result: Result) -> None:
         if count < span / EVERY - 1:
             result.violations.append(Violation("no_run_is_missing", f"{dag_id} has {count} runs in {span:.0f} s"))
     waiting = await postgres.ask(
-        "SELECT id, verb, dag_id FROM command WHERE state = 'waiting' AND created_at < $1::timestamptz - interval '10 s'", end
+        """SELECT id, verb, dag_id FROM command
+            WHERE state = 'waiting' AND created_at < $1::timestamptz - interval '10 s'""", end
     )  # fmt: skip
     for number, verb, dag_id in waiting:
         result.violations.append(Violation("requests_are_answered", f"{number}: {verb!r} about {dag_id}"))
