@@ -11,6 +11,7 @@ import pytest
 from tests.faults.campaign.__main__ import play
 from tests.faults.campaign.campaigns import CAMPAIGNS, Size
 from tests.faults.campaign.fleet import children
+from tests.faults.campaign.poison_round import POISON, POISONED
 from tests.faults.campaign.results import Result, table
 from tests.faults.checker import Violation
 
@@ -32,6 +33,13 @@ async def test_a_short_campaign_breaks_no_promise(name: str) -> None:
     assert not result.violations, result.text()
     assert not result.troubles, result.text()
     assert max(result.counts.get(each, 0) for each in DONE) >= SHORT[name].faults // 2, result.text()
+
+
+@pytest.mark.timeout(150)
+async def test_healthy_dags_do_not_notice_wrong_content_beside_them() -> None:
+    result = await play(POISON, POISONED, deadline=120)
+
+    assert result.passed, result.text()
 
 
 def result(**values: object) -> Result:

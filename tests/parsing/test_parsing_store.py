@@ -402,3 +402,20 @@ async def test_the_number_of_statements_does_not_depend_on_the_number_of_files(d
                 counts.append(db.statements.total - before)
     assert counts[0] == counts[1] <= 11
     assert counts[2] == counts[3] <= 14
+
+
+@pytest.mark.parametrize("version", [2**62, None, 1])
+async def test_a_dag_whose_row_does_not_lead_to_its_newest_version_gets_another(
+    shelf: Shelf, version: int | None
+) -> None:
+    await shelf.register(DagSpec(dag_id="first"))
+    for owner in ("a", "b"):
+        await shelf.register(DagSpec(dag_id="d", owner=owner))
+        await shelf.use_newest("d")
+    await shelf.rows("UPDATE dag SET version_id = $1 WHERE dag_id = 'd' RETURNING 1", version)
+
+    stored = await shelf.register(DagSpec(dag_id="d", owner="b"))
+
+    assert stored.changed
+    assert [row["number"] for row in await shelf.versions("d")] == [1, 2, 3]
+    assert len(await shelf.versions("first")) == 1

@@ -17,6 +17,7 @@ from aiosched.core.values.states import RunState
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import DatabaseUnreachable, NotFound, Refused
+from aiosched.parsing import Parser
 from aiosched.scheduler import service
 from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.service import Scheduler
@@ -211,3 +212,24 @@ async def test_what_is_asked_of_a_dag_file_at_the_start_waits_until_the_folder_i
 
         with pytest.raises(NotFound, match="no DAG 'b'"):
             await scheduler.trigger("b")
+
+
+async def test_a_parser_that_meets_an_unforeseen_error_is_started_again(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, original = 0, Parser.run
+
+    async def run(parser: Parser) -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 1:
+            raise LookupError("nobody foresaw this")
+        await original(parser)
+
+    monkeypatch.setattr(Parser, "run", run)
+    async with Scheduler(dsn=dsn, dags_folder=tmp_path) as scheduler:
+        await scheduler.read_folder()
+
+        assert runs == 2
+        assert scheduler.is_running
+        assert scheduler.metrics.restarted_loops == 1

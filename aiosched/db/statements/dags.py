@@ -140,12 +140,15 @@ async def add_dags(conn: DatabaseConnection, dags: Iterable[NewDag]) -> None:
 
 
 # Locked in the order of ids: until the commit no other transaction writes a version of these DAGs. Two statements,
-# because a lock that had to wait does not read joined rows again. Index: both primary keys.
+# because a lock that had to wait does not read joined rows again. The number is that of the newest version, also if the
+# row of the DAG does not lead to it. Index: both primary keys, uq_dag_version_dag_id_number.
 LOCK_DAGS: Final = "SELECT FROM dag WHERE dag_id = ANY($1::text[]) ORDER BY dag_id FOR NO KEY UPDATE"
 READ_DAGS: Final = """
     SELECT d.dag_id, d.file, d.is_stale, d.has_import_errors, d.max_active_runs, d.max_active_tasks, d.schedule,
-           d.description, d.owner, d.tags, d.version_id, v.number, v.content_hash, v.source_hash
-      FROM dag AS d LEFT JOIN dag_version AS v ON v.id = d.version_id
+           d.description, d.owner, d.tags, v.id AS version_id, n.number, v.content_hash, v.source_hash
+      FROM dag AS d
+      LEFT JOIN LATERAL (SELECT max(number) AS number FROM dag_version WHERE dag_id = d.dag_id) AS n ON true
+      LEFT JOIN dag_version AS v ON v.id = d.version_id AND v.dag_id = d.dag_id AND v.number = n.number
      WHERE d.dag_id = ANY($1::text[])
 """
 

@@ -50,7 +50,8 @@ async def plan_deadlines(
 def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
     """Check these deadlines when their time has passed. Rows that no longer exist by then do no harm."""
     for row in rows:
-        session.outbox.deadlines.add(row.deadline_time + _TICK, row)
+        if row.deadline_time.tzinfo is not None:  # else it is `infinity`, in a row that was not written here
+            session.outbox.deadlines.add(row.deadline_time + _TICK, row)
     if rows:
         session.wakeups.callbacks.wake()
 

@@ -60,8 +60,8 @@ async def for_each_dag(
     """The result of `work` on all items.
 
     If it raises an unforeseen error, it is repeated with the items of each DAG alone: those that fail again are raised
-    as DagFailures. `held` are the DAGs that this scheduler holds. What `work` has changed in memory is then void, since
-    the session ends.
+    as DagFailures. What `work` has changed in memory is then void, since the session ends. `held` are the DAGs that
+    this scheduler holds.
     """
     try:
         return await work(items)

@@ -10,6 +10,7 @@
     watching.py, history.py triggers that keep every change of a row; reading it all back
     measures.py             how long take-overs took
     stage.py, campaigns.py  a whole campaign; which ones there are
+    poison.py, poison_round.py  wrong content beside healthy DAGs, which must not notice
     results.py              figures, verdict, and the command that repeats it
 
 What was found is judged by tests/faults/checker.py, which shares no code with the scheduler.

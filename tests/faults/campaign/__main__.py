@@ -8,8 +8,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from tests.faults.campaign.campaigns import CAMPAIGNS, Campaign, Size
+from tests.faults.campaign.campaigns import CAMPAIGNS, Size
 from tests.faults.campaign.measures import takeover_seconds
+from tests.faults.campaign.poison_round import POISON, POISONED, POISONED_LONG, play_poison
 from tests.faults.campaign.results import Result, kept, table
 from tests.faults.campaign.stage import perform
 from tests.faults.checker import check, peak_use, without_frozen
@@ -17,6 +18,8 @@ from tests.faults.checker import check, peak_use, without_frozen
 
 async def play(name: str, size: Size, *, deadline: float | None = None, folder: Path | None = None) -> Result:
     """One round of a campaign, judged."""
+    if name == POISON:
+        return await play_poison(size, _command(name, size), deadline=deadline, keep=folder)
     campaign = CAMPAIGNS[name]
     setting, workload, inject = campaign.prepare(size)
     patience = deadline or 120 + 4 * size.faults * (size.gap + size.lease / 2) + size.tasks / 20
@@ -42,8 +45,9 @@ def _command(name: str, size: Size) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__)
-    names = [*CAMPAIGNS, "all", "table"]
-    parser.add_argument("name", choices=names, help="; ".join(f"{n}: {c.what}" for n, c in CAMPAIGNS.items()))
+    names = [*CAMPAIGNS, POISON, "all", "table"]
+    what = {name: campaign.what for name, campaign in CAMPAIGNS.items()} | {POISON: "wrong and odd content"}
+    parser.add_argument("name", choices=names, help="; ".join(f"{n}: {w}" for n, w in what.items()))
     parser.add_argument("--long", action="store_true", help="the size that the acceptance asks for")
     for word, kind in (("faults", int), ("tasks", int), ("gap", float), ("seed", int), ("schedulers", int)):
         parser.add_argument(f"--{word}", type=kind)
@@ -57,9 +61,9 @@ def main() -> int:
         print(table(kept(arguments.out)))
         return 0
     failed = 0
-    for name in CAMPAIGNS if arguments.name == "all" else [arguments.name]:
+    for name in [*CAMPAIGNS, POISON] if arguments.name == "all" else [arguments.name]:
         for number in range(arguments.rounds):
-            size = _size(CAMPAIGNS[name], arguments)
+            size = _size(name, arguments)
             size = replace(size, seed=size.seed + number)
             if arguments.out and any(r["passed"] and r["command"] == _command(name, size) for r in kept(arguments.out)):
                 continue
@@ -71,9 +75,10 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _size(campaign: Campaign, arguments: argparse.Namespace) -> Size:
+def _size(name: str, arguments: argparse.Namespace) -> Size:
     given = {word: getattr(arguments, word) for word in ("faults", "tasks", "gap", "seed", "schedulers", "lease")}
-    base = campaign.long if arguments.long else campaign.size
+    short, long = (POISONED, POISONED_LONG) if name == POISON else (CAMPAIGNS[name].size, CAMPAIGNS[name].long)
+    base = long if arguments.long else short
     return replace(base, **{word: value for word, value in given.items() if value is not None})
 
 

@@ -84,7 +84,8 @@ async def file_of_bytes(p: Poisoner) -> None:
 async def file_that_fails(p: Poisoner) -> None:
     """An import that raises, ends its process, or does not end."""
     wrong = ("1 / 0", "raise SystemExit(3)", "import os; os._exit(3)", "while True: pass", "raise KeyboardInterrupt",
-             "def f(): f()\nf()", "import time; time.sleep(60)", "raise BaseException('\\ud800\\0')", "x = 'y' * 10**8")  # fmt: skip
+             "def f(): f()\nf()", "import time; time.sleep(60)", "raise BaseException('\\ud800\\0')",
+             "x = 'y' * 10**8")  # fmt: skip
     _file_with(p, "fails", p.dice.choice(wrong))
 
 
@@ -100,12 +101,12 @@ async def file_of_odd_dags(p: Poisoner) -> None:
         _DAG.format("'odd'", ", max_active_runs=-3, max_active_tasks=0"),
         _DAG.format("'odd'", ", start_date=datetime.max, catchup=True"),
         "with DAG('odd', schedule='61 * * * *'): pass",
-        "with DAG('odd', schedule=timedelta(microseconds=1), start_date=datetime(1, 1, 1), catchup=True, "
-        "is_paused_upon_creation=True): pass",
-        "from aiosched import EmptyOperator\nwith DAG('odd', schedule=None):\n"
-        "    a, b = EmptyOperator(task_id='a'), EmptyOperator(task_id='b')\n    a >> b >> a",
-        "from aiosched import EmptyOperator\nwith DAG('big', schedule=None):\n"
-        "    for n in range(3000): EmptyOperator(task_id=f't{n}')",
+        ("with DAG('odd', schedule=timedelta(microseconds=1), start_date=datetime(1, 1, 1), catchup=True, "
+        "is_paused_upon_creation=True): pass"),
+        ("from aiosched import EmptyOperator\nwith DAG('odd', schedule=None):\n"
+        "    a, b = EmptyOperator(task_id='a'), EmptyOperator(task_id='b')\n    a >> b >> a"),
+        ("from aiosched import EmptyOperator\nwith DAG('big', schedule=None):\n"
+        "    for n in range(3000): EmptyOperator(task_id=f't{n}')"),
     )  # fmt: skip
     _file_with(p, "odd", p.dice.choice(odd))
 
@@ -135,7 +136,8 @@ COLUMNS: Final[Mapping[str, Mapping[str, tuple[Any, ...]]]] = MappingProxyType(
             "created_by": (-1, 2**62),
         },
         "task_instance": {
-            "state": ("queued", "running", "deferred", "scheduled", "up_for_retry", "up_for_reschedule", "removed", None),
+            "state": ("queued", "running", "deferred", "scheduled", "up_for_retry", "up_for_reschedule", "removed",
+                      None),
             "try_number": (0, 1, 7, 2**15 - 1), "max_tries": (0, 2**15 - 1), "losses": (0, 2, 2**15 - 1),
             "queued_by": (-1, 0, 2**62, None), "scheduled_at": DATES, "start_date": (*DATES, None), "next_at": DATES,
             "queued_at": (*DATES, None), "reason": TEXTS,
@@ -174,7 +176,7 @@ async def spec_of_a_victim(p: Poisoner) -> None:
         "jsonb_set(spec::jsonb, '{tasks,0,pool_slots}', '-4')",
         "jsonb_set(spec::jsonb, '{tasks,0,retries}', '1000000')",
         "jsonb_set(spec::jsonb, '{tasks,0,retry_delay}', '1e300')",
-        "jsonb_set(spec::jsonb, '{tasks,0,mapping}', '{\"inputs\": [{\"kind\": \"task\", \"task_id\": \"no\"}]}', true)",
+        "jsonb_set(spec::jsonb, '{tasks,0,mapping}', '{\"inputs\": [{\"kind\": \"lunar\"}]}', true)",
         "jsonb_set(spec::jsonb, '{max_active_runs}', '-1', true)",
         "jsonb_set(spec::jsonb, '{max_active_tasks}', '\"many\"', true)",
         "jsonb_set(spec::jsonb, '{dagrun_timeout}', '1e308', true)",
@@ -183,7 +185,8 @@ async def spec_of_a_victim(p: Poisoner) -> None:
     )  # fmt: skip
     victim = p.victim()
     await p.conn.execute(
-        f"UPDATE dag_version SET spec = ({p.dice.choice(wrong)})::json WHERE dag_id = $1 AND json_typeof(spec) = 'object'",
+        f"""UPDATE dag_version SET spec = ({p.dice.choice(wrong)})::json
+             WHERE dag_id = $1 AND json_typeof(spec) = 'object'""",
         victim,
     )
     if p.dice.random() < 0.5:  # parsing mends it
@@ -201,35 +204,41 @@ async def new_row(p: Poisoner) -> None:
     known = _literal(p.dice.choice(["success", "failed", "lost", "triggered", "skipped"]))
     outcome = _literal(p.dice.choice(["success", "failed", "lost", "triggered", "deferred", "started", "lunar", ""]))
     xcoms = [[p.dice.choice(TEXTS), document]] * p.dice.randrange(3)
+    conf, doc = _literal(p.dice.choice(READABLE)), _literal(document)
     rows = (
-        f"task_report (partition, run_id, task_index, map_index, try_number, outcome, body, queued_by) "
-        f"SELECT {part}, r, {key}, -1, {number}, {outcome}, json_build_object('key', json_build_array(r, {key}, -1, {number}), "
-        f"'outcome', {known}, 'at', '9999-12-31T00:00:00Z', 'xcoms', {_literal(json.dumps(xcoms))}::json), "
-        f"{p.dice.choice(['NULL', '1', '-1'])} FROM (SELECT {run}::bigint) AS run (r)",
+        f"""task_report (partition, run_id, task_index, map_index, try_number, outcome, body, queued_by)
+            SELECT {part}, r, {key}, -1, {number}, {outcome}, json_build_object(
+                       'key', json_build_array(r, {key}, -1, {number}), 'outcome', {known},
+                       'at', '9999-12-31T00:00:00Z', 'xcoms', {_literal(json.dumps(xcoms))}::json),
+                   {p.dice.choice(["NULL", "1", "-1"])} FROM (SELECT {run}::bigint) AS run (r)""",
         f"task_instance (run_id, task_index, map_index, state) VALUES ({run}, {key}, {number}, 'running')",
-        f"xcom (run_id, task_index, map_index, key, value) VALUES ({run}, {key}, {number}, {text}, {_literal(document)})",
-        f"deferred_trigger (run_id, task_index, map_index, classpath, kwargs, next_method, timeout_at) "
-        f"VALUES ({run}, {key}, -1, {text}, {_literal(document)}, {text}, '{at}')",
-        f"callback_outbox (partition, kind, dag_id, run_id, task_id, reason) "
-        f"VALUES ({part}, {text}, '{victim}', {run}, {text}, {text})",
+        f"xcom (run_id, task_index, map_index, key, value) VALUES ({run}, {key}, {number}, {text}, {doc})",
+        f"""deferred_trigger (run_id, task_index, map_index, classpath, kwargs, next_method, timeout_at)
+            VALUES ({run}, {key}, -1, {text}, {doc}, {text}, '{at}')""",
+        f"""callback_outbox (partition, kind, dag_id, run_id, task_id, reason)
+            VALUES ({part}, {text}, '{victim}', {run}, {text}, {text})""",
         f"deadline (run_id, deadline_index, partition, deadline_time) VALUES ({run}, {key}, {part}, '{at}')",
-        f"asset_queue (dag_id, asset_id, partition, first_at, newest_at) "
-        f"SELECT '{victim}', id, {part}, '{at}', '{at}' FROM asset LIMIT 1",
-        f"asset_event (asset_id, timestamp, extra, source_run_id) SELECT id, '{at}', {_literal(document)}, {run} FROM asset LIMIT 1",
-        f"asset (name, uri, extra) VALUES ({text}, {text}, {_literal(document)}) ON CONFLICT (name) DO NOTHING",
-        f"asset_reference (dag_id, role, kind, name, task_id, watchers) "
-        f"VALUES ('{victim}', 'schedule', 'asset', {text}, '', '[]') ON CONFLICT DO NOTHING",
+        f"""asset_queue (dag_id, asset_id, partition, first_at, newest_at)
+            SELECT '{victim}', id, {part}, '{at}', '{at}' FROM asset LIMIT 1""",
+        f"""asset_event (asset_id, timestamp, extra, source_run_id)
+            SELECT id, '{at}', {doc}, {run} FROM asset LIMIT 1""",
+        f"asset (name, uri, extra) VALUES ({text}, {text}, {doc}) ON CONFLICT (name) DO NOTHING",
+        f"""asset_reference (dag_id, role, kind, name, task_id, watchers)
+            VALUES ('{victim}', 'schedule', 'asset', {text}, '', '[]') ON CONFLICT DO NOTHING""",
         f"variable (key, value) VALUES ({text}, {text}) ON CONFLICT DO NOTHING",
         f"connection (conn_id, conn_type, secret) VALUES ({text}, {text}, {text}) ON CONFLICT DO NOTHING",
-        f"backfill (dag_id, partition, from_date, to_date, max_active_runs, conf) "
-        f"VALUES ('{victim}', {part}, '{at}', '{at}', {number}, {_literal(document)})",
-        f"dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after, conf, logical_date) "
-        f"SELECT '{victim}', 'p{p.number}', {part}, max(id), 'manual', {text}, 'queued', '{at}', {_literal(p.dice.choice(READABLE))}, '{at}' "
-        f"FROM dag_version",
-        f"sla_miss (partition, dag_id, task_id, logical_date, missed_at) VALUES ({part}, '{victim}', {text}, '{at}', '{at}')",
-        f"dag (dag_id, partition, version_id) VALUES ({_literal('ghost' + str(key))}, 3, {number}) ON CONFLICT DO NOTHING",
-        f"dag_file (file, partition, dag_ids, warnings) VALUES ({text}, 5, ARRAY[{text}], ARRAY[{text}]) ON CONFLICT DO NOTHING",
-    )  # fmt: skip
+        f"""backfill (dag_id, partition, from_date, to_date, max_active_runs, conf)
+            VALUES ('{victim}', {part}, '{at}', '{at}', {number}, {doc})""",
+        f"""dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after, conf,
+                     logical_date)
+            SELECT '{victim}', 'p{p.number}', {part}, max(id), 'manual', {text}, 'queued', '{at}', {conf}, '{at}'
+              FROM dag_version""",
+        f"""sla_miss (partition, dag_id, task_id, logical_date, missed_at)
+            VALUES ({part}, '{victim}', {text}, '{at}', '{at}')""",
+        f"dag (dag_id, partition, version_id) VALUES ('ghost{key}', 3, {number}) ON CONFLICT DO NOTHING",
+        f"""dag_file (file, partition, dag_ids, warnings)
+            VALUES ({text}, 5, ARRAY[{text}], ARRAY[{text}]) ON CONFLICT DO NOTHING""",
+    )
     await p.conn.execute(f"INSERT INTO {p.dice.choice(rows)}")
 
 
@@ -264,7 +273,8 @@ async def request(p: Poisoner) -> None:
         "9999-12-31T23:59:59Z",
     ]
     names = ("run_id", "run_ids", "conf", "logical_date", "run_after", "task_ids", "state", "from", "to", "id", "name",
-             "extra", "note", "map_index", "pattern", "max_active_runs", "unknown", "past", "newest_version", "rerun")  # fmt: skip
+             "extra", "note", "map_index", "pattern", "max_active_runs", "unknown", "past", "newest_version",
+             "rerun")  # fmt: skip
     args = {name: p.dice.choice(values) for name in p.dice.sample(names, p.dice.randrange(5))}
     document = p.dice.choice([json.dumps(args)] * 4 + list(DOCUMENTS))
     dag_id = p.dice.choice([p.victim()] * 6 + [None, "nobody", "x" * 300])

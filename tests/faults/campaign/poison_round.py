@@ -19,6 +19,7 @@ from typing import Any, Final
 import asyncpg
 
 from aiosched.db.server.migrate import migrate
+from tests.faults.campaign.campaigns import Size
 from tests.faults.campaign.fleet import Service
 from tests.faults.campaign.measures import percentile
 from tests.faults.campaign.poison import POOL, VICTIMS, Poisoner, one
@@ -27,11 +28,15 @@ from tests.faults.campaign.results import Result
 from tests.faults.campaign.stage import folder_of
 from tests.faults.checker import Violation
 
+POISON: Final = "poison"
+POISONED: Final = Size(faults=300, tasks=0, gap=0.0, seed=13, schedulers=1)
+POISONED_LONG: Final = Size(faults=10_000, tasks=0, gap=0.0, seed=13, schedulers=2)
 HEALTHY: Final = 50
 EVERY: Final = 4  # seconds between two runs of a healthy DAG
 PER_SECOND: Final = 20.0
 PHASES: Final = 3  # pairs of a calm and a poisoned phase
 FLOOR: Final = 0.5  # seconds of lag that are never too much: a machine that does other work has such pauses
+BEGUN: Final = "SELECT count(DISTINCT dag_id) FROM dag_run WHERE dag_id LIKE 'healthy%' AND state = 'success'"
 _START: Final = 60.0
 _LAST_RUNS: Final = 20.0
 
@@ -74,7 +79,7 @@ with DAG({dag_id!r}, schedule={schedule}, start_date=datetime(2026, 1, 1, tzinfo
 """
 
 
-async def play_poison(size: Any, command: str, *, deadline: float | None = None, keep: Path | None = None) -> Result:
+async def play_poison(size: Size, command: str, *, deadline: float | None = None, keep: Path | None = None) -> Result:
     """One round of the campaign with `size.faults` poisons and `size.schedulers` schedulers, judged."""
     folder, began = folder_of(keep), time.monotonic()
     result = Result(
@@ -140,10 +145,9 @@ def _write(folder: Path) -> None:
         (folder / "dags" / f"victim{n:02}.py").write_text(text)
 
 
-async def _play(postgres: Postgres, services: list[Service], folder: Path, size: Any, result: Result) -> None:
+async def _play(postgres: Postgres, services: list[Service], folder: Path, size: Size, result: Result) -> None:
     async with asyncio.timeout(_START):
-        while await postgres.value("SELECT count(DISTINCT dag_id) FROM dag_run WHERE dag_id LIKE 'healthy%' "
-                                   "AND state = 'success'") < HEALTHY:  # fmt: skip
+        while await postgres.value(BEGUN) < HEALTHY:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     conn = await asyncpg.connect(postgres.dsn)
     seen = Counter[str]()
@@ -184,14 +188,16 @@ async def _judge_runs(postgres: Postgres, end: Any, result: Result) -> None:
     due = "dag_id LIKE 'healthy%' AND run_after <= $1"
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LAST_RUNS):
-            while await postgres.ask(f"SELECT 1 FROM dag_run WHERE {due} AND state NOT IN ('success', 'failed')", end):
+            unfinished = f"SELECT 1 FROM dag_run WHERE {due} AND state NOT IN ('success', 'failed')"
+            while await postgres.ask(unfinished, end):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
     for dag_id, run_id, state in await postgres.ask(
         f"SELECT dag_id, run_id, state FROM dag_run WHERE {due} AND state <> 'success'", end
     ):
         result.violations.append(Violation("healthy_runs_succeed", f"{dag_id} {run_id} is {state}"))
     rows = await postgres.ask(
-        f"SELECT dag_id, count(*), extract(epoch FROM max(run_after) - min(run_after))::float8 FROM dag_run WHERE {due} GROUP BY 1", end
+        f"""SELECT dag_id, count(*), extract(epoch FROM max(run_after) - min(run_after))::float8
+              FROM dag_run WHERE {due} GROUP BY 1""", end
     )  # fmt: skip
     if len(rows) < HEALTHY:
         result.violations.append(Violation("healthy_runs_succeed", f"only {len(rows)} healthy DAGs have runs"))
@@ -199,7 +205,8 @@ async def _judge_runs(postgres: Postgres, end: Any, result: Result) -> None:
         if count < span / EVERY - 1:
             result.violations.append(Violation("no_run_is_missing", f"{dag_id} has {count} runs in {span:.0f} s"))
     waiting = await postgres.ask(
-        "SELECT id, verb, dag_id FROM command WHERE state = 'waiting' AND created_at < $1::timestamptz - interval '10 s'", end
+        """SELECT id, verb, dag_id FROM command
+            WHERE state = 'waiting' AND created_at < $1::timestamptz - interval '10 s'""", end
     )  # fmt: skip
     for number, verb, dag_id in waiting:
         result.violations.append(Violation("requests_are_answered", f"{number}: {verb!r} about {dag_id}"))
