@@ -18,7 +18,7 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements.journal import PoolRow
 from aiosched.errors import DagFailure
-from aiosched.scheduler.session.isolation import concerning, failures_in
+from aiosched.scheduler.session.isolation import concerning, failure_of, failures_in
 from aiosched.scheduler.session.pool_fairness import PoolFairness
 from aiosched.scheduler.session.trigger_queue import triggers_to_run
 from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
@@ -235,9 +235,11 @@ class Member:
     def _hand_out(self, claimed: Iterable[tuple[Board, Any]]) -> None:
         attempts = []
         for board, instance in claimed:
-            with concerning(board.run.dag_id, "handing out an attempt"):
+            try:
                 if instance.state is TaskState.QUEUED:
                     attempts.append(board.attempt(instance))
+            except Exception as error:
+                raise failure_of(error, board.run.dag_id, "handing out an attempt") from error
         now = self.fleet.clock.monotonic()
         for attempt in attempts:
             self.attempts.in_flight[attempt.key] = now

@@ -22,7 +22,6 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from itertools import count
-from types import TracebackType
 from typing import Final
 
 from aiosched.core.slots.allocation import Candidate, DagRoom, Grant, Rank, Room, occupy
@@ -45,22 +44,6 @@ class _Lane:
         self.posted: _Post | None = None  # this lane's valid entry in its bucket
         self.reason: str | None = None  # why it is parked; None: it is not
         self.since: float | None = None  # since when it has waited unserved; None: set by the next pass
-
-
-class _Concerning:
-    """Raises an error in the block as one that concerns the lane's DAG: a pass is about many DAGs."""
-
-    __slots__ = ("lane",)
-
-    def __init__(self, lane: _Lane) -> None:
-        self.lane = lane
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        if isinstance(error, Exception) and not isinstance(error, DagFailure):
-            raise DagFailure(self.lane.dag.dag_id, "the choice of tasks for slots") from error
 
 
 class _Bucket:
@@ -191,12 +174,14 @@ class WaitingQueue:
                 refused.append((candidate, bucket.reason))
                 heapq.heappop(heads)
                 continue
-            with _Concerning(lane):
+            try:
                 if self._is_at_its_limits(lane, candidate):
                     refused.append((candidate, str(lane.reason)))
                 else:
                     self._take_first(lane, room, now)
                     taken.append(candidate)
+            except Exception as error:
+                raise _failure(lane) from error
             if (rank := self._peek(bucket)) is not None:
                 heapq.heapreplace(heads, (rank, bucket))
             else:
@@ -270,7 +255,7 @@ class WaitingQueue:
             lane = bucket.unserved[0][1]
             if (pool := room.pools.get(bucket.pool)) is not None:
                 pool.make_way(DemandPlace(True, 0, since))
-            with _Concerning(lane):
+            try:
                 self._head(lane)
                 candidate = lane.entries[0][2]
                 if not self._is_at_its_limits(lane, candidate):
@@ -280,6 +265,8 @@ class WaitingQueue:
                         continue
                     self._take_first(lane, room, now)
                     taken.append(candidate)
+            except Exception as error:
+                raise _failure(lane) from error
             if (again := self._overdue(bucket, now)) is not None:
                 heapq.heappush(line, (again, number, bucket))
 
@@ -297,9 +284,11 @@ class WaitingQueue:
         """The bucket's first candidate that can start under its DAG's limits."""
         while self._peek(bucket) is not None:
             lane = bucket.entries[0][2]
-            with _Concerning(lane):
+            try:
                 if not self._is_at_its_limits(lane, first := lane.entries[0][2]):
                     return first
+            except Exception as error:
+                raise _failure(lane) from error
         return None
 
     def _take_first(self, lane: _Lane, room: Room, now: float) -> None:
@@ -354,8 +343,10 @@ class WaitingQueue:
             if lane.posted is not post:
                 heapq.heappop(entries)
                 continue
-            with _Concerning(lane):
+            try:
                 rank = self._head(lane)
+            except Exception as error:
+                raise _failure(lane) from error
             if rank is post[0]:
                 return rank
             lane.posted = (rank, next(self._numbers), lane)  # its first candidate has left: it moves back
@@ -394,3 +385,8 @@ class WaitingQueue:
             parked.remove(lane)
             if not parked:
                 del self._parked[lane.dag]
+
+
+def _failure(lane: _Lane) -> DagFailure:
+    """An error that concerns the lane's DAG: a pass is about many DAGs."""
+    return DagFailure(lane.dag.dag_id, "the choice of tasks for slots")
