@@ -283,9 +283,7 @@ class Scheduler(Actions):
     async def _live(self) -> None:
         """Run one incarnation after the other until stopped, and the parser beside them."""
         async with kept_running(self._embedded), asyncio.TaskGroup() as group:
-            parsing = (
-                group.create_task(keep_running("parsing", self._run_parser, self.metrics)) if self._parse else None
-            )
+            parsing = self._parse and group.create_task(keep_running("parsing", self._run_parser, self.metrics))
             listing = group.create_task(self._list_runs_anew(), name="listing")
             statsd_task = group.create_task(keep_running("statsd", self._publish_figures, self.metrics))
             try:
@@ -303,7 +301,7 @@ class Scheduler(Actions):
             finally:
                 listing.cancel()
                 statsd_task.cancel()
-                if parsing is not None:
+                if parsing:
                     parsing.cancel()
 
     async def _live_once(self) -> None:
@@ -390,11 +388,10 @@ class Scheduler(Actions):
         """Wait until each file of the DAGs folder was read once; returns False if that was already the case."""
         while self._parse and self.parser is None:
             await self._progress()
-        if self.parser is None or self.parser.first_pass.done():
-            return False
-        while not self.parser.first_pass.done():  # one that fails is replaced
+        waits = self.parser is not None and not self.parser.first_pass.done()
+        while self.parser is not None and not self.parser.first_pass.done():  # one that fails is replaced
             await self._progress()
-        return True
+        return waits
 
     def _partitions_moved(self) -> None:
         if self.parser is not None:

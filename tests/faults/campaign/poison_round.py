@@ -35,7 +35,7 @@ HEALTHY: Final = 50
 EVERY: Final = 4  # seconds between two runs of a healthy DAG
 PER_SECOND: Final = 20.0
 PHASES: Final = 3  # pairs of a calm and a poisoned phase
-FLOOR: Final = 0.5  # seconds of lag that are never too much: a machine that does other work has such pauses
+FLOOR: Final = 1.0  # seconds of lag that are never too much: a machine that does other work has such pauses
 BEGUN: Final = "SELECT count(DISTINCT dag_id) FROM dag_run WHERE dag_id LIKE 'healthy%' AND state = 'success'"
 _START: Final = 60.0
 _LAST_RUNS: Final = 20.0
