@@ -14,7 +14,7 @@ from board_player import FAIL_NOW, NOW, Ending, board_of, counts_of, new_run, pl
 from graph_builders import graph, setup, task, teardown
 
 from aiosched.core.graph.new_instances import new_instances
-from aiosched.core.run.board import Instance
+from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.messages import Outcome, Report, XComValue
 from aiosched.core.values.states import RunState, TaskState
@@ -306,3 +306,35 @@ def test_a_report_costs_what_it_changes_however_large_the_run(monkeypatch: pytes
         end(board, f"t{n}")
 
     assert looked_at == list(range(1, 1_000))  # the next one each time, and nobody else
+
+
+# -- very large runs ------------------------------------------------------------------------
+
+
+def wide_board() -> Board:
+    """A run of seven tasks, of which four are empty, and one behind them; nothing is decided yet."""
+    compiled = graph(*(task(f"t{n}", is_empty=n < 4) for n in range(7)), task("last", *(f"t{n}" for n in range(7))))
+    board = board_of(compiled, new_run(RunState.QUEUED), new_instances(compiled, range(8)))
+    board.start(NOW)
+    return board
+
+
+def test_a_run_that_is_decided_in_parts_ends_up_as_one_that_is_decided_at_once() -> None:
+    parts, whole = wide_board(), wide_board()
+
+    rounds = 1
+    while not parts.evaluate(NOW, 3):
+        rounds += 1
+    assert whole.evaluate(NOW)
+
+    assert rounds > 1
+    assert states(parts) == states(whole)
+
+
+def test_a_run_that_is_cancelled_while_decisions_are_postponed_ends() -> None:
+    board = wide_board()
+    assert not board.evaluate(NOW, 3)
+
+    board.cancel(NOW)
+
+    assert board.finished

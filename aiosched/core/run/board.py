@@ -273,7 +273,7 @@ class Board(ManualChanges, Expansion):
         if self.run.state is not RunState.RUNNING:
             return True
         pending = self._pending
-        while pending:
+        while pending.tasks or pending.instances or pending.postponed or pending.too_soon:
             while pending.tasks:
                 self._decide(pending.tasks.pop(), now)
             if pending.too_soon and not (pending.instances or pending.postponed):
@@ -281,7 +281,10 @@ class Board(ManualChanges, Expansion):
                 continue
             if most <= 0:
                 return False
-            instances = pending.take(most)
+            if pending.postponed or len(pending.instances) > most:
+                instances = pending.take(most)
+            else:
+                instances, pending.instances = pending.instances, {}
             most -= len(instances)
             for instance in instances:
                 if instance.state in SCHEDULABLE:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from aiosched.core.graph.graph import Graph
@@ -46,16 +46,11 @@ class Pending:
         self.postponed: deque[Instance] = deque()
         self.too_soon: dict[Instance, None] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self.tasks or self.instances or self.postponed or self.too_soon)
-
-    def take(self, most: float) -> Collection[Instance]:
-        """Remove and return instances, at most so many."""
-        fresh, self.instances = self.instances, {}
-        if not self.postponed and len(fresh) <= most:
-            return fresh
-        self.postponed.extend(fresh)
-        return [self.postponed.popleft() for _ in range(int(min(most, len(self.postponed))))]
+    def take(self, most: float) -> dict[Instance, None]:
+        """Remove and return instances, at most so many; the others are postponed."""
+        self.postponed.extend(self.instances)
+        self.instances.clear()
+        return {self.postponed.popleft(): None for _ in range(int(min(most, len(self.postponed))))}
 
     def clear(self) -> None:
         self.tasks.clear()
