@@ -22,8 +22,8 @@ async def _version(db: Database, spec: str) -> None:
 async def _run(db: Database, run_id: str, state: str, *instances: str) -> int:
     async with db.transaction() as conn:
         key: int = await conn.fetchval(
-            """INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, state, run_after)
-               SELECT 'd', $1, 1, max(id), 'manual', $2, now() FROM dag_version RETURNING id""",
+            """INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after)
+               SELECT 'd', $1, 1, max(id), 'manual', 'cli', $2, now() FROM dag_version RETURNING id""",
             run_id,
             state,
         )
