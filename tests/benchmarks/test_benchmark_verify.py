@@ -55,7 +55,7 @@ def test_a_task_that_never_ran_is_found() -> None:
 def test_a_task_that_nobody_asked_for_is_found() -> None:
     stray = records()[0]._replace(dag_id="other")
 
-    assert verify(SHAPE, [*records(), stray], rows()) == ["1 tasks ran that nobody asked for: other t0000"]
+    assert verify(SHAPE, [*records(), stray], rows()) == ["1 tasks ran that were not requested: other t0000"]
 
 
 def test_a_task_that_started_before_its_upstream_ended_is_found() -> None:

@@ -22,8 +22,8 @@ async def _version(db: Database, spec: str) -> None:
 async def _run(db: Database, run_id: str, state: str, *instances: str) -> int:
     async with db.transaction() as conn:
         key: int = await conn.fetchval(
-            """INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, state, run_after)
-               SELECT 'd', $1, 1, max(id), 'manual', $2, now() FROM dag_version RETURNING id""",
+            """INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after)
+               SELECT 'd', $1, 1, max(id), 'manual', 'cli', $2, now() FROM dag_version RETURNING id""",
             run_id,
             state,
         )
@@ -86,6 +86,6 @@ async def test_older_servers_understand_the_statements(older_db: Database) -> No
         await recounts.add_leases(conn, [1])
         for table in recounts.OF_RUNS:
             assert await recounts.delete_orphans(conn, table, after=-1) == (0, None, 0, 0)
-        assert await read_reports(conn, [1], but=[1], but_runs=[1]) == ([], False)
+        assert await read_reports(conn, [1], but=[1], but_runs=[1]) == ([], [], False)
         assert await senders(conn, [1], but=[1]) == set()
         assert await runs.get_xcoms(conn, 1, [(0, XComRef("a"))]) == [[]]
