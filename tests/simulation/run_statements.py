@@ -42,7 +42,8 @@ def _runs(t: Transaction, wanted: Callable[[Row], object]) -> Answer:
 
 
 @handles(runs.LOAD_UNFINISHED)
-async def _load_unfinished(t: Transaction, partitions: list[int], but: list[str]) -> Answer:
+async def _load_unfinished(t: Transaction, partitions: list[int], but: list[str], of: list[str] | None) -> Answer:
+    assert of is None  # only after an error that no fleet has
     unfinished = ("queued", "running")
     return _runs(
         t, lambda row: row["state"] in unfinished and row["partition"] in partitions and row["dag_id"] not in but

@@ -133,19 +133,20 @@ _RUN_COLUMNS: Final = """id, dag_id, run_id, version_id, run_type, state, run_af
 LOAD_UNFINISHED: Final = f"""
     SELECT {_RUN_COLUMNS} FROM dag_run
      WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[]) AND dag_id <> ALL($2::text[])
+       AND ($3::text[] IS NULL OR dag_id = ANY($3))
      ORDER BY id
 """
 
 
 async def load_unfinished_runs(
-    conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[str] = ()
+    conn: DatabaseConnection, partitions: Iterable[int], *, but: Collection[str] = (), of: Collection[str] | None = None
 ) -> list[Run]:
-    """The queued and running runs of the partitions, oldest first, without those of the DAGs `but`.
+    """The queued and running runs of the partitions, oldest first, without those of the DAGs `but`; only those `of`.
 
     Raises DagFailures for DAGs with rows that cannot be read.
     """
     found, failures = list[Run](), list[DagFailure]()
-    for row in await conn.fetch(LOAD_UNFINISHED, list(partitions), list(but)):
+    for row in await conn.fetch(LOAD_UNFINISHED, list(partitions), list(but), None if of is None else list(of)):
         try:
             found.append(_run(row))
         except DagFailure as failure:

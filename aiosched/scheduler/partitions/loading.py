@@ -62,7 +62,13 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         # only after reading who lives: a scheduler that is gone by then can send nothing more
         elsewhere |= await receive_remote_reports(session, conn, wanted)
         in_quarantine = session.cache.quarantine.dags
-        unfinished = await load_unfinished_runs(conn, wanted, but=in_quarantine)
+        dag_ids = [dag_id for dag_id, dag in session.cache.dags.items() if dag.row.partition in wanted]
+
+        async def read_unfinished(of: Sequence[str]) -> list[Run]:
+            those = None if len(of) == len(dag_ids) else of
+            return await load_unfinished_runs(conn, wanted, but=in_quarantine, of=those)
+
+        unfinished = await for_each_dag("reading the runs", dag_ids, str, read_unfinished, held=session.cache.dags)
         leave_keys_alone(session, await unfinished_keys(conn, wanted, in_quarantine))
         for backfill in await load_backfills(conn, wanted):
             if backfill.dag_id in session.cache.dags:
