@@ -10,6 +10,7 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.queries.status import list_schedulers
+from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import READ_FLEET
 from aiosched.errors import SchemaOutOfDate
 from aiosched.scheduler import Scheduler
@@ -79,7 +80,7 @@ async def test_two_with_one_name_are_two_schedulers_and_each_is_seen(dsn: str, c
 
 
 async def test_a_busy_partition_is_not_given_away_while_a_peer_of_an_older_version_could_get_it(
-    dsn: str, clock: FakeClock
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A scheduler that does not know of attempts that run elsewhere would take them for lost."""
     specs = [chain(dag_in(partition), 1) for partition in range(PARTITIONS)]
@@ -87,8 +88,8 @@ async def test_a_busy_partition_is_not_given_away_while_a_peer_of_an_older_versi
         for spec in specs[:50]:
             await it.scheduler.trigger(spec.dag_id, run_id="r")
         await it.settled()
+        monkeypatch.setattr(ownership, "PROTOCOL", 1)  # of the next scheduler
         async with running(dsn, clock, settle=False) as older:
-            await it.execute("UPDATE scheduler SET protocol = 1 WHERE incarnation = $1", older.incarnation)
             async with it.session.locks.ownership:
                 await give_back(it.session, 32, busy_ones=False)
                 busy = {dag.row.partition for dag in it.session.cache.dags.values() if dag.running}
