@@ -304,7 +304,7 @@ async def test_the_summary_names_each_scheduler(db: Database, api: httpx2.AsyncC
         await conn.execute(
             "UPDATE scheduler SET figures = $2, started_at = now() - interval '100 s' WHERE incarnation = $1",
             one,
-            '{"histograms": {"journal_commit": {"bounds": [1.0], "buckets": [200, 0]}}}',
+            '{"histograms": {"journal_commit": {"count": 200, "sum": 9, "bounds": [1.0], "buckets": [200, 0]}}}',
         )
 
     (found,) = (await api.get("metrics/summary")).json()["schedulers"]

@@ -149,7 +149,7 @@ async def test_the_role_is_that_of_the_last_login_and_a_lower_one_ends_sessions(
     [
         (lambda claims: claims.update(iss="https://evil.example"), "not valid"),
         (lambda claims: claims.update(aud="another"), "not valid"),
-        (lambda claims: claims.update(aud=["aiosched", "another"], azp="another"), "somebody else"),
+        (lambda claims: claims.update(aud=["aiosched", "another"], azp="another"), "another client"),
         (lambda claims: claims.update(nonce="another"), "not valid"),
         (lambda claims: claims.pop("nonce"), "not valid"),
         (lambda claims: claims.update(exp=int(time.time()) - 3600), "not valid"),
