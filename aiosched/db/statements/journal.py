@@ -153,9 +153,9 @@ WRITE: Final = f"""
         RETURNING 1
     ), moved AS (
         UPDATE pool AS p
-           SET used = greatest(least(p.used::bigint + m.delta, 2147483647), 0)::int  -- it may have been set by hand
+           SET used = p.used + m.delta
           FROM fence, unnest($26::text::text[], $27::text::int[]) AS m (name, delta)
-         WHERE p.name = m.name AND (m.delta <= 0 OR p.slots = -1 OR p.used::bigint + m.delta <= p.slots)
+         WHERE p.name = m.name AND (m.delta <= 0 OR p.slots = -1 OR p.used + m.delta <= p.slots)
         RETURNING p.name, p.slots, p.used, p.include_deferred
     )
     SELECT name, slots, used, include_deferred FROM moved
