@@ -33,11 +33,12 @@ async def test_a_task_at_load_costs_less_than_a_tenth_of_a_statement_and_only_he
 
 @pytest.mark.usefixtures("on_test_server")
 async def test_a_task_in_a_chain_costs_one_statement() -> None:
-    result = await run(Shape("chain-100", 1, 100, linear(100)), executor="inline", kind="async", lead=1.0)
+    # Long enough that the 30 to 40 statements of a start and of the minute's upkeep weigh little.
+    result = await run(Shape("chain-400", 1, 400, linear(400)), executor="inline", kind="async", lead=1.0)
 
     assert unexpected(result) == []
-    assert result.statements_per_task <= 1.4
-    assert result.wal_bytes_per_task <= 1000
+    assert result.statements_per_task <= 1.15
+    assert result.wal_bytes_per_task <= 600
 
 
 @pytest.mark.usefixtures("on_test_server")

@@ -38,6 +38,7 @@ OWNED = """
 SUCCEEDED = "SELECT count(*) FROM dag_run WHERE state = 'success'"
 FAILED = "SELECT count(*) FROM dag_run WHERE state = 'failed'"
 UNFINISHED = "SELECT count(*) FROM dag_run WHERE state IN ('queued', 'running')"
+SCHEDULED = f"SELECT count(*) FROM dag_run WHERE dag_id = '{CLOCKED}'"
 WAITING = "SELECT count(*) FROM command WHERE state = 'waiting'"
 REFUSED = "SELECT dag_id, result ->> 'error' AS error FROM command WHERE state = 'refused' AND verb = 'trigger'"
 LEFT = (
@@ -126,9 +127,11 @@ class Fleet:
         await self.until(has_ended, f"{version.name} to end")
 
     async def finished(self) -> None:
-        """Wait until every request is answered and every run has ended."""
+        """Wait until every request is answered, the schedule is at its end, and every run has ended."""
 
         async def is_so() -> bool:
+            if await self.number(SCHEDULED) < TICKS:
+                return False
             return await self.number(WAITING) + await self.number(UNFINISHED) == 0
 
         await self.until(is_so, "all runs to end")
