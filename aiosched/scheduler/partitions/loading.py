@@ -77,7 +77,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         running = [run for run in unfinished if run.state is RunState.RUNNING]
         for run in unfinished:
             if run.state is RunState.QUEUED:
-                session.cache.dags[run.dag_id].queued.append(run)
+                session.cache.dags[run.dag_id].runs.queued.append(run)
                 session.cache.work.to_start[run.dag_id] = None
 
         async def resume_runs(runs: Sequence[Run]) -> None:
