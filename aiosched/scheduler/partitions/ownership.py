@@ -127,7 +127,7 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
         leaving = _choose(session, count, busy_ones=busy_ones)
         dags = [dag for dag in cache.dags.values() if dag.row.partition in leaving]
         cache.unstored.dirty |= {
-            board: None for dag in dags for board in dag.runs.running.values() if board.effects.lazy
+            board: None for dag in dags for board in dag.runs.running.values() if board.effects.rows.lazy
         }
         batch = cache.collect(keeping)
         session.env.attempts.hand_over(

@@ -134,36 +134,36 @@ class StateCache:
 
     def apply_effects(self, board: Board) -> None:
         """Apply the effects of a board's decisions, except those to be stored."""
-        effects = board.effects
+        effects, slots = board.effects, board.effects.slots
         key = board.run.key
         dag = self.dags[board.run.dag_id]
-        if effects.released or effects.inactive:
-            for _ in effects.released:
+        if slots.released or slots.inactive:
+            for _ in slots.released:
                 dag.room.vacate(key)
-            for instance in effects.inactive:
+            for instance in slots.inactive:
                 if (task_room := dag.room.tasks.get(board.graph.task_ids[instance.task])) is not None:
                     task_room.vacate(key)
             self.waiting.release(dag.room)
             self.work.room_changed = True
-            effects.released.clear()
-            effects.inactive.clear()
-        if effects.withdrawn:
-            for instance in effects.withdrawn:
+            slots.released.clear()
+            slots.inactive.clear()
+        if slots.withdrawn:
+            for instance in slots.withdrawn:
                 self.waiting.discard(board.key(instance))
                 dag.held_back.pop(instance, None)
-            effects.withdrawn.clear()
-        if effects.ready:
-            for instance in effects.ready:
+            slots.withdrawn.clear()
+        if slots.ready:
+            for instance in slots.ready:
                 self._line_up(dag, board, instance)
-            effects.ready.clear()
-        if effects.timers:
-            for at, instance in effects.timers:
+            slots.ready.clear()
+        if slots.timers:
+            for at, instance in slots.timers:
                 self.timers.add(at, (key, instance))
-            effects.timers.clear()
+            slots.timers.clear()
         if effects.cancelled:
             self.unstored.pending.effects.cancelled.extend(effects.cancelled)
             effects.cancelled.clear()
-        if effects or effects.triggers:
+        if effects.rows or effects.triggers:
             self.unstored.dirty[board] = None
         if notified := self.previous_run_index.notify_followers(board):
             self.work.to_evaluate.update(dict.fromkeys(notified))
@@ -211,7 +211,7 @@ class StateCache:
         freed: dict[str, int] = {}
         for board in self.unstored.dirty:
             try:
-                for instance in board.effects.changed:
+                for instance in board.effects.rows.changed:
                     pool = board.graph.tasks[instance.task].pool
                     if held_pool(instance) and not holds_pool(instance, pool, include_deferred):
                         freed[pool] = freed.get(pool, 0) + board.graph.tasks[instance.task].pool_slots
@@ -231,26 +231,26 @@ class StateCache:
             except Exception as error:
                 self.unstored.storing = batch  # its reports are applied again in the next session
                 raise DagFailure(board.run.dag_id, "collecting the changes") from error
-        self.unstored.dirty = {board: None for board in self.unstored.dirty if board.effects.later}
+        self.unstored.dirty = {board: None for board in self.unstored.dirty if board.effects.rows.later}
         self.unstored.storing = batch
         return batch
 
     def collect_board(self, board: Board, batch: Changes, include_deferred: Collection[str] = ()) -> None:
         """Add what one board has to store to `batch`."""
-        effects, run = board.effects, board.run
-        key, tasks, rows, deltas = run.key, board.graph.tasks, batch.tasks, batch.pools.deltas
-        if effects.created:
-            rows.created.extend((key, i.task, i.map_index, i.max_tries) for i in effects.created)
-            effects.created = []
-        if effects.expanded:
-            rows.expanded.extend((key, i.task) for i in effects.expanded)
-            effects.expanded = []
-        changed = effects.changed
-        if effects.lazy:
-            changed.update(effects.lazy)
-            effects.lazy = {}
-        if effects.later or len(changed) > MOST_WAITING:
-            changed = rows_to_store(effects)
+        rows, run = board.effects.rows, board.run
+        key, tasks, stored, deltas = run.key, board.graph.tasks, batch.tasks, batch.pools.deltas
+        if rows.created:
+            stored.created.extend((key, i.task, i.map_index, i.max_tries) for i in rows.created)
+            rows.created = []
+        if rows.expanded:
+            stored.expanded.extend((key, i.task) for i in rows.expanded)
+            rows.expanded = []
+        changed = rows.changed
+        if rows.lazy:
+            changed.update(rows.lazy)
+            rows.lazy = {}
+        if rows.later or len(changed) > MOST_WAITING:
+            changed = rows_to_store(rows)
         for i in changed:
             old, new = i.stored_state, i.state
             task = tasks[i.task]
@@ -262,44 +262,44 @@ class StateCache:
             reason = i.reason
             if new == "scheduled" and reason is None:
                 reason = self.waiting.reason(board.key(i))
-            rows.instances.append(
+            stored.instances.append(
                 InstanceChange(
                     key, i.task, i.map_index, old.stored, i.stored_try, new.stored, i.try_number, i.max_tries,
                     i.losses, i.queued_by, i.scheduled_at, i.queued_at, i.start_date, i.end_date, i.next_at, reason,
                 )
             )  # fmt: skip
             i.stored_state, i.stored_try = new, i.try_number
-        effects.changed = {}
-        if effects.tries:
-            rows.tries.extend(effects.tries)
-            effects.tries = []
-        if effects.sources:
-            rows.sources.extend(effects.sources)
-            effects.sources = []
-        if effects.xcoms:
-            rows.xcoms.extend(XComRow(key, i.task, i.map_index, v.key, v.value) for i, v in effects.xcoms)
-            effects.xcoms.clear()
-        if effects.forget_xcoms:
-            rows.forget_xcoms.extend((key, i.task, i.map_index) for i in effects.forget_xcoms)
-            effects.forget_xcoms.clear()
-        if effects.deferrals:
-            for i in effects.deferrals:
+        rows.changed = {}
+        if rows.tries:
+            stored.tries.extend(rows.tries)
+            rows.tries = []
+        if rows.sources:
+            stored.sources.extend(rows.sources)
+            rows.sources = []
+        if rows.xcoms:
+            stored.xcoms.extend(XComRow(key, i.task, i.map_index, v.key, v.value) for i, v in rows.xcoms)
+            rows.xcoms.clear()
+        if rows.forget_xcoms:
+            stored.forget_xcoms.extend((key, i.task, i.map_index) for i in rows.forget_xcoms)
+            rows.forget_xcoms.clear()
+        if rows.deferrals:
+            for i in rows.deferrals:
                 if (waited := board.deferrals.get(i)) is None:
-                    rows.undeferred.append((key, i.task, i.map_index))
+                    stored.undeferred.append((key, i.task, i.map_index))
                 else:
-                    rows.deferrals.append(deferral_row(key, i, waited))
-            effects.deferrals.clear()
-        if effects.triggers:
-            batch.effects.triggers.extend((board, i) for i in effects.triggers)
-            effects.triggers.clear()
-        if effects.callbacks:
-            for kind, why, task_index, map_index, try_number in effects.callbacks:
+                    stored.deferrals.append(deferral_row(key, i, waited))
+            rows.deferrals.clear()
+        if triggers := board.effects.triggers:
+            batch.effects.triggers.extend((board, i) for i in triggers)
+            triggers.clear()
+        if rows.callbacks:
+            for kind, why, task_index, map_index, try_number in rows.callbacks:
                 place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
                 task_id = None if task_index is None else board.graph.task_ids[task_index]
                 batch.messages.callbacks.append(NewCallback(*place, task_id, map_index, try_number, reason=why))
-            effects.callbacks.clear()
-        if effects.run_changed:
-            effects.run_changed = False
+            rows.callbacks.clear()
+        if rows.run_changed:
+            rows.run_changed = False
             self._collect_run(board, batch)
             before, times = run.stored_state, (run.queued_at, run.start_date, run.end_date)
             batch.runs.changed.append(RunChange(key, before, run.state, *times, run.reason, run.clear_number))
