@@ -12,7 +12,7 @@ from aiosched.cli.serve.screen import Screen
 from aiosched.db.server.engine import Database
 from aiosched.scheduler import SchedulerEvent
 from tests.cli.conftest import Cli
-from tests.cli.records import NOON, add_dag, add_run, add_scheduler, add_task, quarantine
+from tests.cli.records import NOON, add_dag, add_run, add_scheduler, add_task, insert, quarantine
 
 REASON = (
     "DAG 'sales' is in quarantine since 2026-11-20T12:00:00+00:00: the evaluation failed (KeyError: 7\n). "
@@ -119,3 +119,25 @@ def test_the_screen_of_serve_shows_a_quarantine_in_one_line(capsys: pytest.Captu
     )
     shown = json.loads(data)
     assert (shown["event"], shown["dag_id"], shown["reason"]) == ("dag_quarantined", "sales", REASON)
+
+
+def test_the_doctor_names_a_report_that_was_set_aside_lately(on_db: Cli) -> None:
+    async def seed_reports(db: Database) -> None:
+        run = await add_run(db, "sales", await add_dag(db, "sales"), "r")
+        for error, at in (("KeyError: 7", datetime.now(UTC)), ("long ago", NOON.replace(year=2025))):
+            row = {
+                "run_id": run, "task_index": 0, "map_index": 2, "try_number": 1, "outcome": "success", "body": {},
+                "queued_by": 1, "failures": 3, "error": error, "version": "1", "set_aside_at": at,
+            }  # fmt: skip
+            async with db.acquire() as conn:
+                await insert(conn, "set_aside_report", row)
+
+    on_db.work(seed_reports)
+
+    (found,) = [each for each in on_db.json("doctor", code=1) if each["check"] == "reports"]
+
+    assert (found["status"], found["fix"]) == ("error", "please report it: a bug in aiosched")
+    assert found["text"].startswith(
+        "sales r extract[2]: the report 'success' of try 1 could not be applied 3 times (KeyError: 7); "
+        "it is kept as row 1 of set_aside_report since "
+    )

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from aiosched.db.statements import clearing, inbox, outbox, quarantine, reports, runs, schedules
+from aiosched.db.statements import clearing, inbox, outbox, quarantine, reports, runs, schedules, set_aside
 from aiosched.db.statements import rehydration as rehydrations
 from tests.simulation.answers import Answer, answer, changed, handles, kinds_of, pick, read_arrays
 from tests.simulation.store import Row, Strength, Transaction
@@ -365,6 +365,11 @@ async def _wanted(t: Transaction, *columns: Any) -> Answer:
         if row is not None and wanted and row["try_number"] == key[3]:
             found.append(key)
     return answer("run_id task_index map_index try_number", found)
+
+
+@handles(set_aside.ENDS_SET_ASIDE)
+async def _ends_set_aside(t: Transaction, partitions: list[int]) -> Answer:
+    return answer("id run_id task_index map_index try_number queued_by failures error", [])  # nothing fails there
 
 
 @handles(reports.LIVING)
