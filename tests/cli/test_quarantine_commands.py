@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -93,6 +94,26 @@ def test_the_doctor_counts_the_loops_that_were_started_again(on_db: Cli) -> None
     on_db.work(seed_schedulers)
 
     assert "auxiliary loops failed and were started again 2 times" in str(found)
+
+
+def test_the_doctor_names_what_retention_cannot_remove(on_db: Cli) -> None:
+    async def look(db: Database) -> None:
+        locked = await db.connect()
+        try:
+            await add_scheduler(db, "one", locked=locked)
+            async with db.acquire() as conn:
+                await conn.execute("UPDATE scheduler SET figures = $1", json.dumps({"not_removed": ["run 'r' (no)"]}))
+            from aiosched.cli.operation.doctor import _examine_database
+
+            found.extend([each async for each in _examine_database(db) if each.check == "retention"])
+        finally:
+            await locked.close()
+
+    found: list[Any] = []
+    on_db.work(look)
+
+    (finding,) = found
+    assert (finding.status, finding.text) == ("error", "cannot be removed: run 'r' (no)")
 
 
 def test_why_names_the_quarantine(held: Cli) -> None:

@@ -96,12 +96,22 @@ async def _examine_database(db: Database) -> AsyncIterator[Finding]:
         return
     yield Finding("schema", "ok", f"{found.revision} is current")
     yield await _schedulers(db)
+    for text in await _not_removed(db):
+        yield Finding("retention", "error", f"cannot be removed: {text}", "its scheduler's log has the error")
     for held in await list_quarantined(db):
         yield Finding("quarantine", "error", f"{held}; tried again at {instant(held.retry_at)}", held.release)
     for report in await recently_set_aside(db, SystemClock().now() - _RECENTLY, limit=_MOST_REPORTS):
         yield Finding("reports", "error", f"{report.task}: {report}", "please report it: a bug in aiosched")
     async for finding in _parsing(db):
         yield finding
+
+
+async def _not_removed(db: Database) -> list[str]:
+    """What retention leaves out, in words."""
+    from aiosched.db.queries.status import list_schedulers
+
+    figures = [row.figures or {} for row in await list_schedulers(db) if row.alive]
+    return [text for each in figures for text in each.get("not_removed", ())]
 
 
 async def _schedulers(db: Database) -> Finding:
