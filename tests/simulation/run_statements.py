@@ -251,19 +251,18 @@ async def _insert_callbacks(t: Transaction, *columns: Any) -> Answer:
         number = t.store.number("callback_outbox")
         row = outbox.NewCallback(*values)._asdict() | {"attempts": 0, "given_up_at": None, "error": None}
         t.put("callback_outbox", number, row)
-        created.append([number, row["partition"]])
-    return answer("id partition", created, "INSERT 0")
+        created.append([number, row["partition"], row["dag_id"]])
+    return answer("id partition dag_id", created, "INSERT 0")
 
 
 @handles(outbox.WAITING_CALLBACKS)
-async def _waiting_callbacks(t: Transaction, partitions: list[int]) -> Answer:
-    rows = t.rows("callback_outbox")
+async def _waiting_callbacks(t: Transaction, partitions: list[int], after: int, most: int) -> Answer:
     found = [
-        [n, row["partition"], row["kind"]]
-        for n, row in rows
-        if row["given_up_at"] is None and row["partition"] in partitions
+        [n, row["partition"], row["dag_id"], row["kind"]]
+        for n, row in t.rows("callback_outbox")
+        if row["given_up_at"] is None and row["partition"] in partitions and n > after
     ]
-    return answer("id partition kind", found)
+    return answer("id partition dag_id kind", sorted(found)[:most])
 
 
 @handles(outbox.BEGIN_DELIVERIES)
