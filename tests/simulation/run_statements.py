@@ -41,13 +41,20 @@ def _runs(t: Transaction, wanted: Callable[[Row], object]) -> Answer:
     return answer(_RUN, [pick(row, _RUN) for _, row in t.rows("dag_run") if wanted(row)])
 
 
-@handles(runs.LOAD_UNFINISHED)
-async def _load_unfinished(t: Transaction, partitions: list[int], but: list[str], of: list[str] | None) -> Answer:
+@handles(runs.UNFINISHED_IDS)
+async def _unfinished_ids(t: Transaction, partitions: list[int], but: list[str], of: list[str] | None) -> Answer:
     assert of is None  # only after an error that no fleet has
-    unfinished = ("queued", "running")
-    return _runs(
-        t, lambda row: row["state"] in unfinished and row["partition"] in partitions and row["dag_id"] not in but
-    )
+    found = [
+        [row["id"]]
+        for _, row in t.rows("dag_run")
+        if row["state"] in ("queued", "running") and row["partition"] in partitions and row["dag_id"] not in but
+    ]
+    return answer("id", sorted(found))
+
+
+@handles(runs.LOAD_UNFINISHED)
+async def _load_unfinished(t: Transaction, ids: list[int]) -> Answer:
+    return _runs(t, lambda row: row["state"] in ("queued", "running") and row["id"] in ids)
 
 
 @handles(quarantine.LOAD)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -49,6 +49,7 @@ from aiosched.scheduler.state.version_reading import readable_versions
 logger = logging.getLogger(__name__)
 
 _RUNS_PER_LOAD: Final = 200
+_TASKS_PER_LOAD: Final = 20_000  # of these runs together, unless a single run has more
 _NO_ENDS: Final[Ends] = MappingProxyType({})
 _NO_DEFERRALS: Final[Mapping[tuple[int, int, int], tuple[Deferred, bool]]] = MappingProxyType({})
 
@@ -87,8 +88,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         async def resume_runs(runs: Sequence[Run]) -> None:
             await _resume_runs(session, conn, runs, elsewhere, ends)
 
-        for first in range(0, len(running), _RUNS_PER_LOAD):
-            chunk = running[first : first + _RUNS_PER_LOAD]
+        for chunk in _chunks(session, running):
             await for_each_dag("loading the runs", chunk, lambda run: run.dag_id, resume_runs, held=session.cache.dags)
         await load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
@@ -96,6 +96,20 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
     session.cache.partitions |= wanted
     if unfinished:
         logger.info("loaded %d unfinished runs of %d partitions", len(unfinished), len(wanted))
+
+
+def _chunks(session: Session, runs: Iterable[Run]) -> Iterator[list[Run]]:
+    """The runs in their order, as many at a time as are read at once with their task instances."""
+    chunk, tasks = list[Run](), 0
+    for run in runs:
+        size = len(session.cache.versions[run.version_id][1].task_ids)
+        if chunk and (len(chunk) >= _RUNS_PER_LOAD or tasks + size > _TASKS_PER_LOAD):
+            yield chunk
+            chunk, tasks = [], 0
+        chunk.append(run)
+        tasks += size
+    if chunk:
+        yield chunk
 
 
 async def _resume_runs(
