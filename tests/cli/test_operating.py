@@ -232,6 +232,23 @@ def test_db_clean_removes_what_ended_before_and_says_how_much(on_db: Cli, tmp_pa
     assert [name for name, folder in logs.items() if folder.exists()] == ["new"]
 
 
+def test_db_clean_names_what_it_cannot_remove_and_removes_the_rest(on_db: Cli, tmp_path: Path) -> None:
+    async def hold(db: Database) -> None:
+        run = await add_run(db, "sales", 1, "held", state="success", end_date=NOON - timedelta(days=40))
+        async with db.acquire() as conn:
+            await conn.execute("CREATE TABLE audit (run bigint REFERENCES dag_run (id))")
+            await conn.execute("INSERT INTO audit VALUES ($1)", run)
+
+    on_db.work(_old_and_new)
+    on_db.work(hold)
+    on_db = Cli(on_db.dsn, tmp_path)
+
+    result = on_db("db", "clean", "--before", "2026-11-01", "--yes", code=1)
+
+    assert "cannot be removed: run 'held' of DAG 'sales' (ForeignKeyViolationError: " in result.stderr
+    assert {run["run_id"] for run in on_db.json("runs", "list")} == {"runs", "held", "new"}
+
+
 def test_db_clean_with_nothing_to_do_asks_nothing(on_db: Cli) -> None:
     assert "nothing is older than 2026-11-01" in on_db("db", "clean", "--clean-before-timestamp=2026-11-01").stderr
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from aiosched.cli.serve.screen import Screen
 from aiosched.db.server.engine import Database
 from aiosched.scheduler import SchedulerEvent
 from tests.cli.conftest import Cli
-from tests.cli.records import NOON, add_dag, add_run, add_scheduler, add_task, quarantine
+from tests.cli.records import NOON, add_dag, add_run, add_scheduler, add_task, insert, quarantine
 
 REASON = (
     "DAG 'sales' is in quarantine since 2026-11-20T12:00:00+00:00: the evaluation failed (KeyError: 7\n). "
@@ -95,6 +96,26 @@ def test_the_doctor_counts_the_loops_that_were_started_again(on_db: Cli) -> None
     assert "auxiliary loops failed and were started again 2 times" in str(found)
 
 
+def test_the_doctor_names_what_retention_cannot_remove(on_db: Cli) -> None:
+    async def look(db: Database) -> None:
+        locked = await db.connect()
+        try:
+            await add_scheduler(db, "one", locked=locked)
+            async with db.acquire() as conn:
+                await conn.execute("UPDATE scheduler SET figures = $1", json.dumps({"not_removed": ["run 'r' (no)"]}))
+            from aiosched.cli.operation.doctor import _examine_database
+
+            found.extend([each async for each in _examine_database(db) if each.check == "retention"])
+        finally:
+            await locked.close()
+
+    found: list[Any] = []
+    on_db.work(look)
+
+    (finding,) = found
+    assert (finding.status, finding.text) == ("error", "cannot be removed: run 'r' (no)")
+
+
 def test_why_names_the_quarantine(held: Cli) -> None:
     said = held.json("why", "sales", "r", "extract")
 
@@ -119,3 +140,25 @@ def test_the_screen_of_serve_shows_a_quarantine_in_one_line(capsys: pytest.Captu
     )
     shown = json.loads(data)
     assert (shown["event"], shown["dag_id"], shown["reason"]) == ("dag_quarantined", "sales", REASON)
+
+
+def test_the_doctor_names_a_report_that_was_set_aside_lately(on_db: Cli) -> None:
+    async def seed_reports(db: Database) -> None:
+        run = await add_run(db, "sales", await add_dag(db, "sales"), "r")
+        for error, at in (("KeyError: 7", datetime.now(UTC)), ("long ago", NOON.replace(year=2025))):
+            row = {
+                "run_id": run, "task_index": 0, "map_index": 2, "try_number": 1, "outcome": "success", "body": {},
+                "queued_by": 1, "failures": 3, "error": error, "version": "1", "set_aside_at": at,
+            }  # fmt: skip
+            async with db.acquire() as conn:
+                await insert(conn, "set_aside_report", row)
+
+    on_db.work(seed_reports)
+
+    (found,) = [each for each in on_db.json("doctor", code=1) if each["check"] == "reports"]
+
+    assert (found["status"], found["fix"]) == ("error", "please report it: a bug in aiosched")
+    assert found["text"].startswith(
+        "sales r extract[2]: the report 'success' of try 1 could not be applied 3 times (KeyError: 7); "
+        "it is kept as row 1 of set_aside_report since "
+    )

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from aiosched.db.server.engine import Database
 from aiosched.db.upkeep import retention
-from aiosched.db.upkeep.retention import RunName, clean, count_old
+from aiosched.db.upkeep.retention import NotRemoved, RunName, clean, count_old
 from tests.cli.records import NOON, add_dag, add_run, add_task, insert
 from tests.db.waiting import until_true
 
@@ -203,6 +204,62 @@ async def test_a_run_that_is_being_cleared_stays(db: Database) -> None:
 
     assert (await clean(db, LIMIT)).runs == 0
     assert await rows(db, "task_instance") == 2
+
+
+# -- what cannot be removed -------------------------------------------------------------------
+
+
+async def hold(db: Database, run: int) -> None:
+    """Somebody's own table refers to a run."""
+    async with db.acquire() as conn:
+        await conn.execute("CREATE TABLE IF NOT EXISTS audit (run bigint REFERENCES dag_run (id))")
+        await conn.execute("INSERT INTO audit VALUES ($1)", run)
+
+
+async def test_runs_that_cannot_be_removed_hold_up_nothing_else(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "RUNS_PER_BATCH", 3)
+    version = await add_dag(db, "d")
+    keys = [await old_run(db, version, f"r{number}") for number in range(12)]
+    for number in (0, 6, 7, 8):  # one of a batch, and all of another
+        await hold(db, keys[number])
+    failed: list[NotRemoved] = []
+
+    removed = await clean(db, LIMIT, failed=failed)
+
+    assert (removed.runs, removed.task_instances) == (8, 16)
+    assert await runs(db) == ["r0", "r6", "r7", "r8"]
+    assert await rows(db, "task_instance") == 8  # their tasks are still there
+    assert [each.key for each in failed] == [keys[number] for number in (0, 6, 7, 8)]
+    assert "run 'r0' of DAG 'd' (ForeignKeyViolationError: " in str(failed[0])
+    assert (await clean(db, LIMIT, but=[each.key for each in failed], failed=(again := []))).runs == 0
+    assert again == []
+
+
+async def test_rows_of_a_kind_that_cannot_be_removed_hold_up_no_other_kind(db: Database) -> None:
+    await add_dag(db, "d")
+    await add_version(db, "d", 2, created_at=NOON - 3 * DAY)
+    await add_version(db, "d", 3, created_at=NOON, newest=True)
+    async with db.acquire() as conn:
+        columns = {"verb": "pause", "args": {}, "requested_by": "me", "state": "applied", "created_at": NOON - 3 * DAY}
+        command = await insert(conn, "command", columns, returning="id")
+        await conn.execute("CREATE TABLE audit (command bigint REFERENCES command (id))")
+        await conn.execute("INSERT INTO audit VALUES ($1)", command)
+    failed: list[NotRemoved] = []
+
+    removed = await clean(db, LIMIT, failed=failed)
+
+    assert (removed.commands, removed.versions) == (0, 1)
+    assert [(each.key, each.what) for each in failed] == [("commands", "old commands")]
+
+
+async def test_without_a_list_of_failures_the_first_one_is_raised(db: Database) -> None:
+    version = await add_dag(db, "d")
+    await hold(db, await old_run(db, version, "r"))
+
+    with pytest.raises(asyncpg.ForeignKeyViolationError):
+        await clean(db, LIMIT)
+
+    assert await runs(db) == ["r"]
 
 
 # -- DAG versions and logs --------------------------------------------------------------------

@@ -163,7 +163,7 @@ async def test_unfinished_runs_are_found_by_their_own_index(db: Database) -> Non
         await conn.execute("ANALYZE dag_run")
 
         plan = "\n".join(
-            row[0] for row in await conn.fetch(f"EXPLAIN {runs.LOAD_UNFINISHED}", [dag.partition], [], None)
+            row[0] for row in await conn.fetch(f"EXPLAIN {runs.UNFINISHED_IDS}", [dag.partition], [], None)
         )
 
     assert "ix_dag_run_unfinished" in plan

@@ -28,6 +28,7 @@ from aiosched.core.values.messages import Attempt
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.parsing.store import register_specs
+from aiosched.scheduler.effects.outbox import _chosen
 from aiosched.scheduler.partitions.ownership import give_back
 from aiosched.scheduler.run_handle import RunHandle
 from aiosched.scheduler.service import Scheduler
@@ -170,7 +171,7 @@ class Running:
             "the journal commits": session.env.journal._lock.locked() or session.cache.unstored.storing is not None,
             "the writer commits": session.env.command_journal._lock.locked(),
             "reports": attempts.reports or attempts.callbacks.reports,
-            "callbacks": session.outbox.waiting and len(attempts.callbacks) < 4,
+            "callbacks": _chosen(session),
             "runs to store": cache.unstored.dirty or cache.unstored.pending.effects.finished,
             "runs to evaluate": cache.work.to_evaluate,
             "a wake-up of a loop": any(wakeup.is_set for wakeup in session.wakeups.all),

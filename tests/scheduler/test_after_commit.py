@@ -18,6 +18,7 @@ from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.inbox import CommandResult
 from aiosched.db.statements.journal import RunChange
+from aiosched.db.statements.outbox import WaitingCallback
 from aiosched.errors import FencedOut
 from aiosched.scheduler.effects import after_commit
 from aiosched.scheduler.session.background import Background
@@ -185,9 +186,14 @@ async def test_requested_callbacks_wait_for_their_delivery(it: Running) -> None:
     session = it.session
     session.membership.draining = True  # so that they wait
 
-    after_commit.deliver_callbacks(session, Committed(Changes(), outbox={5: partition_of("d"), 6: NOWHERE}))
+    after_commit.deliver_callbacks(
+        session,
+        Committed(Changes(), outbox={5: WaitingCallback(partition_of("d"), "d"), 6: WaitingCallback(NOWHERE, "e")}),
+    )
 
-    assert session.outbox.waiting == {5: partition_of("d")}, "whoever owns the other partition delivers the other one"
+    assert session.outbox.waiting.by_dag == {"d": {5: partition_of("d")}}, (
+        "whoever owns the other partition delivers the other one"
+    )
     assert session.wakeups.callbacks.is_set
 
 

@@ -287,7 +287,7 @@ async def test_a_report_that_could_not_be_stored_is_stored_later_without_running
             " AND datname = current_database()"
         )
         it.executor.report(attempt, Outcome.SUCCESS)
-        await it.until(lambda: not it.session.env.attempts.callbacks.partitions, "the report to be stored")
+        await it.until(lambda: not it.session.env.attempts.callbacks.by_id, "the report to be stored")
         await it.settled()
 
         assert await outbox(it) == []
@@ -303,9 +303,9 @@ async def test_at_most_a_few_callbacks_run_at_once_oldest_first_and_none_holds_a
         for number in range(6):
             await it.finish("a", run_id=f"r{number}")
 
-        assert [a.run.run_id for a in it.executor.without_slot] == ["r0", "r1", "r2", "r3"]
+        assert [a.run.run_id for a in it.executor.without_slot] == ["r0", "r1", "r2"]
         await end_callback(it)
-        assert [a.run.run_id for a in it.executor.without_slot] == ["r0", "r1", "r2", "r3", "r4"]
+        assert [a.run.run_id for a in it.executor.without_slot] == ["r0", "r1", "r2", "r3"]
         while it.executor.callbacks:
             await end_callback(it)
         assert len(it.executor.without_slot) == 6
@@ -463,3 +463,37 @@ async def test_a_dag_that_was_let_go_again_stays_so_until_the_next_failure(dsn: 
         assert await again.fetch("SELECT is_paused FROM dag") == [(False,)]
         await fail_run(again, "two")
         assert await again.fetch("SELECT is_paused FROM dag") == [(True,)]
+
+
+async def test_callbacks_of_one_dag_that_hang_leave_a_place_to_others(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("hangs", **CALLBACKS), dag("other", **CALLBACKS)) as it:
+        for number in range(6):
+            await it.trigger("hangs", f"r{number}")
+            await it.finish("a", dag_id="hangs")
+        assert [attempt.run.dag_id for attempt in it.executor.callbacks.values()] == ["hangs"] * 3
+
+        await it.trigger("other", "r")
+        await it.finish("a", dag_id="other")
+
+        (theirs,) = [attempt for attempt in it.executor.callbacks.values() if attempt.run.dag_id == "other"]
+        it.executor.succeed(theirs)
+        await it.settled()
+        left = await it.fetch("SELECT dag_id, count(*) FROM callback_outbox GROUP BY 1")
+        assert [tuple(row) for row in left] == [("hangs", 6)]
+        for _ in range(6):
+            await end_callback(it)
+        assert await outbox(it) == []
+        await it.assert_consistent()
+
+
+async def test_waiting_callbacks_are_read_in_pages(dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_statements, "PAGE", 2)
+    async with running(dsn, clock, dag("d", **CALLBACKS)) as it:
+        for number in range(5):
+            await it.trigger("d", f"r{number}")
+            await it.finish("a")
+    async with running(dsn, clock) as it:
+        for _ in range(5):
+            await end_callback(it)
+
+        assert await outbox(it) == []

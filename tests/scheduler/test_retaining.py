@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
+from aiosched.db.upkeep.retention import NotRemoved, Removed, clean
 from aiosched.executors.attempt.log_files import log_path
+from aiosched.scheduler.effects import retention
+from aiosched.scheduler.session.unremovable import Unremovable
 from tests.scheduler.harness import dag, running, task
 
 DAY = 24 * 3600
@@ -93,3 +100,66 @@ async def test_logs_of_runs_that_are_over_go_after_thirty_days_and_their_history
 
         assert sorted(path.parent.parent.name for path in logs.rglob("*.log")) == ["run_id=recent", "run_id=runs"]
         assert await it.runs("d") == {"over": "success", "recent": "success", "runs": "running"}
+
+
+async def test_a_run_that_cannot_be_removed_is_named_once_and_tried_again_after_growing_pauses(
+    dsn: str, clock: FakeClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour, done = 3600.0, set[datetime]()
+
+    async def counting(*args: Any, **options: Any) -> Removed:
+        removed = await clean(*args, **options)
+        done.add(args[1])
+        return removed
+
+    def named() -> list[str]:
+        return [text for text in caplog.messages if "cannot be removed" in text]
+
+    async def passes(seconds: float) -> None:
+        clock.advance(seconds)
+        it.scheduler.wake_loops()
+        await it.until(lambda: clock.now() - timedelta(days=7) in done, "the pass")
+        await it.settled()
+
+    monkeypatch.setattr(retention, "clean", counting)
+    async with running(dsn, clock, dag("d"), retention_days=7.0) as it:
+        for run_id in ("kept", "over"):
+            await it.trigger("d", run_id)
+        await it.finish_all()
+        await it.execute("CREATE TABLE audit (run bigint REFERENCES dag_run (id))")
+        await it.execute("INSERT INTO audit SELECT id FROM dag_run WHERE run_id = 'kept'")
+
+        await passes(8 * DAY)
+
+        assert await it.runs("d") == {"kept": "success"}
+        assert len(named()) == 1
+        assert "run 'kept' of DAG 'd' (ForeignKeyViolationError: " in named()[0]
+        (text,) = it.scheduler._figures()["not_removed"]
+        assert text.startswith("run 'kept' of DAG 'd' (")
+
+        for _ in range(3):  # tried after one hour and after two more
+            await passes(hour + 1)
+        assert (len(named()), it.scheduler.metrics.not_removed) == (1, 1)
+        await it.execute("DROP TABLE audit")
+        await passes(10.0)
+        assert await it.runs("d") == {"kept": "success"}  # its pause is not over
+
+        await passes(4 * hour)
+        assert await it.runs("d") == {}
+        assert it.scheduler._figures()["not_removed"] == []
+
+
+def test_the_pause_of_what_cannot_be_removed_doubles_up_to_a_week() -> None:
+    kept, pauses, now = Unremovable(), list[float](), 0.0
+    for number in range(10):
+        assert kept.left_out(now) == []
+        new = kept.settle([NotRemoved(7, "run 'r'", ValueError("no"))], now)
+        assert len(new) == (number == 0)
+        step = next(pause for pause in range(3600, 10**6, 3600) if not kept.left_out(now + pause))
+        pauses.append(step / 3600)
+        now += step
+
+    assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 168, 168]
+    assert kept.texts() == ["run 'r' (ValueError: no)"]
+    assert kept.settle([], now) == []
+    assert kept.texts() == []

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from aiosched.db.statements import clearing, inbox, outbox, quarantine, reports, runs, schedules
+from aiosched.db.statements import clearing, inbox, outbox, quarantine, reports, runs, schedules, set_aside
 from aiosched.db.statements import rehydration as rehydrations
 from tests.simulation.answers import Answer, answer, changed, handles, kinds_of, pick, read_arrays
 from tests.simulation.store import Row, Strength, Transaction
@@ -41,13 +41,20 @@ def _runs(t: Transaction, wanted: Callable[[Row], object]) -> Answer:
     return answer(_RUN, [pick(row, _RUN) for _, row in t.rows("dag_run") if wanted(row)])
 
 
-@handles(runs.LOAD_UNFINISHED)
-async def _load_unfinished(t: Transaction, partitions: list[int], but: list[str], of: list[str] | None) -> Answer:
+@handles(runs.UNFINISHED_IDS)
+async def _unfinished_ids(t: Transaction, partitions: list[int], but: list[str], of: list[str] | None) -> Answer:
     assert of is None  # only after an error that no fleet has
-    unfinished = ("queued", "running")
-    return _runs(
-        t, lambda row: row["state"] in unfinished and row["partition"] in partitions and row["dag_id"] not in but
-    )
+    found = [
+        [row["id"]]
+        for _, row in t.rows("dag_run")
+        if row["state"] in ("queued", "running") and row["partition"] in partitions and row["dag_id"] not in but
+    ]
+    return answer("id", sorted(found))
+
+
+@handles(runs.LOAD_UNFINISHED)
+async def _load_unfinished(t: Transaction, ids: list[int]) -> Answer:
+    return _runs(t, lambda row: row["state"] in ("queued", "running") and row["id"] in ids)
 
 
 @handles(quarantine.LOAD)
@@ -251,19 +258,18 @@ async def _insert_callbacks(t: Transaction, *columns: Any) -> Answer:
         number = t.store.number("callback_outbox")
         row = outbox.NewCallback(*values)._asdict() | {"attempts": 0, "given_up_at": None, "error": None}
         t.put("callback_outbox", number, row)
-        created.append([number, row["partition"]])
-    return answer("id partition", created, "INSERT 0")
+        created.append([number, row["partition"], row["dag_id"]])
+    return answer("id partition dag_id", created, "INSERT 0")
 
 
 @handles(outbox.WAITING_CALLBACKS)
-async def _waiting_callbacks(t: Transaction, partitions: list[int]) -> Answer:
-    rows = t.rows("callback_outbox")
+async def _waiting_callbacks(t: Transaction, partitions: list[int], after: int, most: int) -> Answer:
     found = [
-        [n, row["partition"], row["kind"]]
-        for n, row in rows
-        if row["given_up_at"] is None and row["partition"] in partitions
+        [n, row["partition"], row["dag_id"], row["kind"]]
+        for n, row in t.rows("callback_outbox")
+        if row["given_up_at"] is None and row["partition"] in partitions and n > after
     ]
-    return answer("id partition kind", found)
+    return answer("id partition dag_id kind", sorted(found)[:most])
 
 
 @handles(outbox.BEGIN_DELIVERIES)
@@ -365,6 +371,11 @@ async def _wanted(t: Transaction, *columns: Any) -> Answer:
         if row is not None and wanted and row["try_number"] == key[3]:
             found.append(key)
     return answer("run_id task_index map_index try_number", found)
+
+
+@handles(set_aside.ENDS_SET_ASIDE)
+async def _ends_set_aside(t: Transaction, partitions: list[int]) -> Answer:
+    return answer("id run_id task_index map_index try_number queued_by failures error", [])  # nothing fails there
 
 
 @handles(reports.LIVING)

@@ -141,6 +141,7 @@ def clean(
     limit = read_instant(before, "--before")
     if limit > datetime.now(UTC):
         raise UsageProblem(f"--before {before} is in the future; name a time that has passed.")
+    failed: list[retention.NotRemoved] = []
     found = with_database(dsn, lambda db: retention.count_old(db, limit, count_logs=partial(of_runs, count_logs)))
     if found.total and not dry_run:
         confirm(
@@ -154,6 +155,7 @@ def clean(
                     limit,
                     progress=lambda gone: status.update(f"removed {counted(gone.runs, 'run')}"),
                     remove_logs=partial(of_runs, remove_logs),
+                    failed=failed,
                 ),
             )
     show_one({name.replace("_", " "): number for name, number in asdict(found).items()}, output, data=found)
@@ -161,6 +163,10 @@ def clean(
         talk(f"nothing is older than {limit.isoformat()}")
     else:
         talk(f"{'would remove' if dry_run else 'removed'} {counted(found.total, 'row')}")
+    for each in failed:
+        talk(f"cannot be removed: {each}")
+    if failed:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 import typer
@@ -13,11 +14,15 @@ from aiosched.cli.base.options import Dsn, Output
 from aiosched.cli.base.output import Columns, counted, instant, show_list, talk
 from aiosched.cli.base.session import load, open_database, shown_path
 from aiosched.cli.serve.disk import low_disk
+from aiosched.clock import SystemClock
 from aiosched.errors import DatabaseError
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
     from aiosched.db.server.engine import Database
+
+_RECENTLY: Final = timedelta(days=1)  # how long a report that was set aside is a finding
+_MOST_REPORTS: Final = 20
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -78,7 +83,7 @@ def _dags_folder(settings: Settings) -> Finding:
 
 
 async def _examine_database(db: Database) -> AsyncIterator[Finding]:
-    from aiosched.db.queries.quarantine_queries import list_quarantined
+    from aiosched.db.queries.quarantine_queries import list_quarantined, recently_set_aside
     from aiosched.db.server import admin
     from aiosched.db.server.schema_version import check_schema
 
@@ -91,10 +96,22 @@ async def _examine_database(db: Database) -> AsyncIterator[Finding]:
         return
     yield Finding("schema", "ok", f"{found.revision} is current")
     yield await _schedulers(db)
+    for text in await _not_removed(db):
+        yield Finding("retention", "error", f"cannot be removed: {text}", "its scheduler's log has the error")
     for held in await list_quarantined(db):
         yield Finding("quarantine", "error", f"{held}; tried again at {instant(held.retry_at)}", held.release)
+    for report in await recently_set_aside(db, SystemClock().now() - _RECENTLY, limit=_MOST_REPORTS):
+        yield Finding("reports", "error", f"{report.task}: {report}", "please report it: a bug in aiosched")
     async for finding in _parsing(db):
         yield finding
+
+
+async def _not_removed(db: Database) -> list[str]:
+    """What retention leaves out, in words."""
+    from aiosched.db.queries.status import list_schedulers
+
+    figures = [row.figures or {} for row in await list_schedulers(db) if row.alive]
+    return [text for each in figures for text in each.get("not_removed", ())]
 
 
 async def _schedulers(db: Database) -> Finding:

@@ -1,4 +1,4 @@
-"""Queries on DAGs in quarantine, for people. Read only.
+"""Queries on DAGs in quarantine and on reports that are set aside, for people. Read only.
 
 A row with `tried_at` is not one of them: its DAG was taken up again, and only its failures are not forgotten yet.
 """
@@ -79,3 +79,57 @@ async def count_quarantined(db: Database) -> int:
     """How many DAGs are in quarantine, in the whole fleet."""
     async with db.acquire() as conn:
         return int(await conn.fetchval(COUNT))
+
+
+@dataclass(frozen=True, slots=True)
+class SetAsideRow:
+    """A report that could not be applied `failures` times, and is kept as row `id` of set_aside_report."""
+
+    id: int
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    try_number: int
+    outcome: str
+    failures: int
+    error: str
+    set_aside_at: datetime
+
+    def __str__(self) -> str:
+        error = textwrap.shorten(self.error, _LONGEST_ERROR, placeholder=" …")
+        whose = f"the trigger of try {-self.try_number}" if self.try_number < 0 else f"try {self.try_number}"
+        return (
+            f"the report {self.outcome!r} of {whose} could not be applied {self.failures} times ({error}); "
+            f"it is kept as row {self.id} of set_aside_report since {stamp(self.set_aside_at)}"
+        )
+
+    @property
+    def task(self) -> str:
+        """The task instance in words."""
+        index = f"[{self.map_index}]" if self.map_index >= 0 else ""
+        return f"{self.dag_id} {self.run_id} {self.task_id}{index}"
+
+
+_SET_ASIDE: Final = """
+    SELECT s.id, r.dag_id, r.run_id, coalesce(v.spec -> 'tasks' -> s.task_index ->> 'task_id', '?'), s.map_index,
+           s.try_number, s.outcome, s.failures, s.error, s.set_aside_at
+      FROM set_aside_report AS s JOIN dag_run AS r ON r.id = s.run_id JOIN dag_version AS v ON v.id = r.version_id
+"""
+# The table has few rows.
+RECENTLY_SET_ASIDE: Final = f"{_SET_ASIDE} WHERE s.set_aside_at > $1 ORDER BY s.id DESC LIMIT $2"
+# Index: ix_set_aside_report_run_id.
+SET_ASIDE_OF: Final = (
+    f"{_SET_ASIDE} WHERE s.run_id = $1 AND s.task_index = $2 AND s.map_index = $3 ORDER BY s.id DESC LIMIT 3"
+)
+
+
+async def recently_set_aside(db: Database, since: datetime, *, limit: int) -> list[SetAsideRow]:
+    """The reports that were set aside after `since`, the newest first."""
+    async with db.acquire() as conn:
+        return [SetAsideRow(*row) for row in await conn.fetch(RECENTLY_SET_ASIDE, since, limit)]
+
+
+async def set_aside_of(conn: DatabaseConnection, run: int, task_index: int, map_index: int) -> list[SetAsideRow]:
+    """The newest reports of a task instance that are set aside; at most three."""
+    return [SetAsideRow(*row) for row in await conn.fetch(SET_ASIDE_OF, run, task_index, map_index)]

@@ -1,10 +1,10 @@
-"""The table of DAGs in quarantine."""
+"""The tables of DAGs in quarantine, and of reports that are set aside."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text
+from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, Integer, SmallInteger, Table, Text
 
-from aiosched.db.schema.columns import instant, metadata
+from aiosched.db.schema.columns import identity, instant, metadata
 
 # DAGs that an unforeseen error concerned: while a row has no `tried_at`, nothing of its DAG is decided.
 dag_quarantine = Table(
@@ -20,4 +20,23 @@ dag_quarantine = Table(
     Column("traceback", Text, nullable=False),
     Column("version", Text, nullable=False),  # of the aiosched in which it failed
     Column("dag_version_id", BigInteger),  # the newest version of the DAG at that time
+)
+
+# Reports of attempts that could not be applied, time after time: kept for people until their run is removed.
+set_aside_report = Table(
+    "set_aside_report",
+    metadata,
+    identity(),
+    Column("run_id", BigInteger, ForeignKey("dag_run.id", ondelete="CASCADE"), nullable=False),
+    Column("task_index", Integer, nullable=False),
+    Column("map_index", Integer, nullable=False),
+    Column("try_number", SmallInteger, nullable=False),  # negative: of the trigger of that try
+    Column("outcome", Text, nullable=False),
+    Column("body", JSON, nullable=False),
+    Column("queued_by", BigInteger, nullable=False),  # the incarnation that the attempt belongs to
+    Column("failures", Integer, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("version", Text, nullable=False),  # of the aiosched that could not apply it
+    instant("set_aside_at", nullable=False),
+    Index(None, "run_id"),
 )

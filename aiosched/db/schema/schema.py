@@ -3,8 +3,8 @@
 Source: docs/architecture.md, "The tables". Two rules shape it. `task_instance` is narrow, has no index except its key,
 and has free space in each page, so that every update is heap-only. Write access is divided: only the owner of a
 partition writes `dag_run` and `task_instance`; parsing writes `dag_file`, `dag_version` and the definition columns of
-`dag`; all others append to `command` and `task_report`. The tables of the web server are in web_schema.py, that of
-DAGs in quarantine is in quarantine_schema.py.
+`dag`; all others append to `command` and `task_report`. The tables of the web server are in web_schema.py, those of
+DAGs in quarantine and of reports that are set aside in quarantine_schema.py.
 """
 
 from __future__ import annotations

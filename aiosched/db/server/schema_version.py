@@ -17,7 +17,8 @@ from aiosched.errors import SchemaOutOfDate
 if TYPE_CHECKING:
     from alembic.config import Config
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")  # oldest first; the files in migrations/versions
+# Oldest first; the files in migrations/versions.
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 HEAD: Final = REVISIONS[-1]
 
 logger = logging.getLogger(__name__)

@@ -31,6 +31,13 @@ class NewCallback(NamedTuple):
     reason: str | None = None
 
 
+class WaitingCallback(NamedTuple):
+    """Whose request waits: its partition and its DAG."""
+
+    partition: int
+    dag_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """A request that is about to be submitted to a worker, unless it was `given_up` after too many deliveries."""
@@ -64,33 +71,46 @@ INSERT_CALLBACKS: Final = """
                                  reason)
     SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::int[], $7::smallint[],
                          $8::int[], $9::text[])
-    RETURNING id, partition
+    RETURNING id, partition, dag_id
 """
 
 
-async def insert_callbacks(conn: DatabaseConnection, callbacks: Sequence[NewCallback]) -> dict[int, int]:
-    """Store requests; returns the partition of each, by their ids in ascending order."""
+async def insert_callbacks(conn: DatabaseConnection, callbacks: Sequence[NewCallback]) -> dict[int, WaitingCallback]:
+    """Store requests; returns them by their ids in ascending order."""
     rows = await conn.fetch(INSERT_CALLBACKS, *map(list, zip(*callbacks, strict=True)))
-    return dict(sorted(map(tuple, rows)))
+    return {number: WaitingCallback(*row) for number, *row in sorted(map(tuple, rows))}
 
 
-# Index: ix_callback_outbox_waiting (partial).
+PAGE: Final = 1_000  # requests that are read at once
+
+# One page, onwards from $2. Index: ix_callback_outbox_waiting (partial).
 WAITING_CALLBACKS: Final = """
-    SELECT id, partition, kind FROM callback_outbox
-     WHERE given_up_at IS NULL AND partition = ANY($1::smallint[]) ORDER BY id
+    SELECT id, partition, dag_id, kind FROM callback_outbox
+     WHERE given_up_at IS NULL AND partition = ANY($1::smallint[]) AND id > $2 ORDER BY id LIMIT $3
 """
 
 
 async def waiting_callbacks(
     conn: DatabaseConnection, partitions: Iterable[int]
-) -> tuple[dict[int, int], dict[int, str]]:
-    """The requests in `partitions` that are not known to have run: the partition of each by id, oldest first.
+) -> tuple[dict[int, WaitingCallback], dict[int, str]]:
+    """The requests in `partitions` that are not known to have run, by id, oldest first.
 
-    Also returns those of a kind that this aiosched does not know: the kind of each by id.
+    Also returns those of a kind that this aiosched does not know: the kind of each by id. They are read in pages, so
+    the partitions must be ours: then nobody adds or removes requests meanwhile.
     """
-    rows = await conn.fetch(WAITING_CALLBACKS, list(partitions))
-    unknown = {number: kind for number, _, kind in rows if kind not in KINDS}
-    return {number: partition for number, partition, _ in rows if number not in unknown}, unknown
+    wanted, after, is_cut = list(partitions), 0, True
+    found: dict[int, WaitingCallback] = {}
+    unknown: dict[int, str] = {}
+    while is_cut:
+        rows = await conn.fetch(WAITING_CALLBACKS, wanted, after, PAGE)
+        for number, partition, dag_id, kind in rows:
+            if kind in KINDS:
+                found[number] = WaitingCallback(partition, dag_id)
+            else:
+                unknown[number] = kind
+            after = number
+        is_cut = len(rows) >= PAGE
+    return found, unknown
 
 
 # Counted before it is submitted, so that a callback that kills its scheduler is not retried for ever. Index: primary

@@ -94,6 +94,21 @@ async def delete_reports(conn: DatabaseConnection, ids: Collection[int]) -> None
     await conn.execute(DELETE_REPORTS, list(ids))
 
 
+# Index: uq_task_report_started.
+DELETE_STARTS: Final = """
+    DELETE FROM task_report AS t
+     USING unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[]) AS a (run_id, task_index, map_index, try_number)
+     WHERE t.outcome = 'started' AND t.run_id = a.run_id AND t.task_index = a.task_index
+       AND t.map_index = a.map_index AND t.try_number = a.try_number
+"""
+
+
+async def delete_starts(conn: DatabaseConnection, attempts: Sequence[AttemptKey]) -> None:
+    """Delete the reports of the starts of these attempts."""
+    if attempts:
+        await conn.execute(DELETE_STARTS, *map(list, zip(*attempts, strict=True)))
+
+
 # Index: the primary key of task_instance.
 WANTED: Final = """
     SELECT ti.run_id, ti.task_index, ti.map_index, ti.try_number

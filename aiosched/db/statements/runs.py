@@ -129,12 +129,18 @@ _RUN_COLUMNS: Final = """id, dag_id, run_id, version_id, run_type, state, run_af
     data_interval_start, data_interval_end, queued_at, start_date, end_date, conf, reason, backfill_id,
     backfill_order, clear_number"""
 
+PAGE: Final = 500  # runs that are read at once
+
 # Index: ix_dag_run_unfinished (partial), so its cost does not grow with history.
-LOAD_UNFINISHED: Final = f"""
-    SELECT {_RUN_COLUMNS} FROM dag_run
+UNFINISHED_IDS: Final = """
+    SELECT id FROM dag_run
      WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[]) AND dag_id <> ALL($2::text[])
        AND ($3::text[] IS NULL OR dag_id = ANY($3))
      ORDER BY id
+"""
+# Index: the primary key.
+LOAD_UNFINISHED: Final = f"""
+    SELECT {_RUN_COLUMNS} FROM dag_run WHERE id = ANY($1::bigint[]) AND state IN ('queued', 'running') ORDER BY id
 """
 
 
@@ -143,14 +149,18 @@ async def load_unfinished_runs(
 ) -> list[Run]:
     """The queued and running runs of the partitions, oldest first, without those of the DAGs `but`; only those `of`.
 
-    Raises DagFailures for DAGs with rows that cannot be read.
+    They are read in pages, so the partitions must be ours: then nobody changes runs meanwhile. Raises DagFailures for
+    DAGs with rows that cannot be read.
     """
     found, failures = list[Run](), list[DagFailure]()
-    for row in await conn.fetch(LOAD_UNFINISHED, list(partitions), list(but), None if of is None else list(of)):
-        try:
-            found.append(_run(row))
-        except DagFailure as failure:
-            failures.append(failure)
+    rows = await conn.fetch(UNFINISHED_IDS, list(partitions), list(but), None if of is None else list(of))
+    ids = [row["id"] for row in rows]
+    for first in range(0, len(ids), PAGE):
+        for row in await conn.fetch(LOAD_UNFINISHED, ids[first : first + PAGE]):
+            try:
+                found.append(_run(row))
+            except DagFailure as failure:
+                failures.append(failure)
     if failures:
         raise ExceptionGroup("rows of runs that cannot be read", failures)
     return found

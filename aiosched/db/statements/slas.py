@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements.outbox import NewCallback, insert_callbacks
+from aiosched.db.statements.outbox import NewCallback, WaitingCallback, insert_callbacks
 
 MOST_BLOCKING: Final = 1000  # task instances that a notification names
 
@@ -123,7 +123,7 @@ ASSIGN_MISSES: Final = """
 
 async def record_misses(
     conn: DatabaseConnection, misses: Sequence[Miss], now: datetime, *, notify: Mapping[str, int]
-) -> tuple[list[tuple[str, str]], dict[int, int]]:
+) -> tuple[list[tuple[str, str]], dict[int, WaitingCallback]]:
     """Record misses, and request one callback for each DAG that has a new one and is in `notify`.
 
     `notify` has the key of the run to which each of these callbacks belongs. Returns the (DAG id, task id) of the new

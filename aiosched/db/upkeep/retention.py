@@ -4,19 +4,24 @@ History is removed in small batches, each a short transaction. Unfinished runs a
 at the same moment either no longer exists for its owner, or is kept. The newest run that the schedule of a DAG created
 is kept, because the schedule continues from there; asset events are kept while a run of a DAG may still have to consume
 them. DAGs are kept, and so are their newest versions and those that runs use.
+
+A run that cannot be removed holds up nothing else. If a batch fails, its runs are removed one by one, and those that
+fail are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements.dags import DELETE_VERSIONS, unused_versions
 from aiosched.db.statements.schedules import BY_TIMETABLE
+from aiosched.errors import DatabaseError
 
 RUNS_PER_BATCH: Final = 50
 _ROWS_PER_BATCH: Final = 5_000
@@ -25,6 +30,7 @@ _VERSIONS_PER_BATCH: Final = 20  # each scans all runs once more, for its foreig
 
 Progress = Callable[["Removed"], None]
 OfRuns = Callable[[Sequence["RunName"]], Awaitable[int]]
+Remover = Callable[[DatabaseConnection, datetime, Sequence[int] | None], Awaitable[int]]
 
 
 class RunName(NamedTuple):
@@ -32,6 +38,17 @@ class RunName(NamedTuple):
 
     dag_id: str
     run_id: str
+
+
+class NotRemoved(NamedTuple):
+    """A run (by its key), or rows of a kind (by its name), with the error of the attempt to remove them."""
+
+    key: int | str
+    what: str
+    error: Exception
+
+    def __str__(self) -> str:
+        return f"{self.what} ({type(self.error).__name__}: {' '.join(str(self.error).split())})"
 
 
 @dataclass(slots=True)
@@ -85,7 +102,11 @@ _OLD_RUN: Final = f"""
 # Guard: locked and checked again, so a run that was just cleared is kept. Index: primary key, onwards from $3.
 TAKE_RUNS: Final = f"""
     SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r
-     WHERE r.id > $3 AND {_OLD_RUN} ORDER BY r.id LIMIT $4 FOR UPDATE SKIP LOCKED
+     WHERE r.id > $3 AND r.id <> ALL($5::bigint[]) AND {_OLD_RUN} ORDER BY r.id LIMIT $4 FOR UPDATE SKIP LOCKED
+"""
+# The same for one of them.
+TAKE_RUN: Final = f"""
+    SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r WHERE r.id = $3 AND {_OLD_RUN} FOR UPDATE SKIP LOCKED
 """
 _OF_RUNS: Final = (
     "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "task_try", "task_note",
@@ -182,53 +203,89 @@ async def clean(
     batches: int | None = None,
     progress: Progress = lambda _: None,
     remove_logs: OfRuns | None = None,
+    but: Collection[int | str] = (),
+    failed: list[NotRemoved] | None = None,
 ) -> Removed:
     """Remove what ended before the aware instant `before`; returns how much was removed.
 
     With `partitions` only what belongs to their DAGs; partition 0 includes what belongs to no DAG. At most `batches`
     batches (None: until nothing is left). `progress` is called with the sum after each. `remove_logs` removes the log
-    files of runs before the deletion of their rows is committed, so that none are left without a run.
+    files of runs before the deletion of their rows is committed, so that none are left without a run. What cannot be
+    removed is added to `failed`, and everything else is removed; without that list the first error is raised. The keys
+    in `but` are not tried.
     """
-    total = Removed()
-    after, left = 0, batches
+    total, after, left = Removed(), 0, batches
+    left_out = [key for key in but if isinstance(key, int)]
     while left is None or left > 0:
-        async with db.transaction() as conn:
-            removed, after = await _remove_runs(conn, before, partitions, after, remove_logs)
-        if not removed.runs:
+        removed, last = await _remove_batch(db, (before, partitions, after, left_out), remove_logs, failed)
+        if last == after:
             break
+        after = last
         total.add(removed)
         progress(total)
         left = None if left is None else left - 1
-    for kind, (table, key, old) in _REST.items():
-        statement = (
-            f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {old} ORDER BY {key} LIMIT $3)"
-        )
-        while left is None or left > 0:
-            async with db.acquire() as conn:
-                number = _count(await conn.execute(statement, before, partitions, _ROWS_PER_BATCH))
+    kinds = {kind: _remover(kind) for kind in _REST} | {"versions": (_remove_versions, _VERSIONS_PER_BATCH)}
+    for kind, (remove, most) in kinds.items():
+        while kind not in but and (left is None or left > 0):
+            try:
+                async with db.transaction() as conn:
+                    number = await remove(conn, before, partitions)
+            except Exception as error:
+                _keep(failed, error, kind, f"old {kind.replace('_', ' ')}")
+                break
             total.add(Removed(**{kind: number}))
             progress(total)
             left = None if left is None else left - 1
-            if number < _ROWS_PER_BATCH:
+            if number < most:
                 break
-    while left is None or left > 0:
-        async with db.transaction() as conn:
-            number = await _remove_versions(conn, before, partitions)
-        total.add(Removed(versions=number))
-        progress(total)
-        left = None if left is None else left - 1
-        if number < _VERSIONS_PER_BATCH:
-            break
     return total
 
 
-async def _remove_runs(
-    conn: DatabaseConnection, before: datetime, partitions: Sequence[int] | None, after: int, remove_logs: OfRuns | None
+async def _remove_batch(
+    db: Database,
+    which: tuple[datetime, Sequence[int] | None, int, Sequence[int]],
+    remove_logs: OfRuns | None,
+    failed: list[NotRemoved] | None,
 ) -> tuple[Removed, int]:
-    """Remove one batch of runs after the key `after`; returns what was removed and the last key."""
-    rows = await conn.fetch(TAKE_RUNS, before, partitions, after, RUNS_PER_BATCH)
+    """Remove one batch of runs after the key `after`, except those left out; returns what was removed and the last key.
+
+    If there are none, that is `after`.
+    """
+    before, partitions, after, but = which
+    rows: list[Any] = []
+    try:
+        async with db.transaction() as conn:
+            rows += await conn.fetch(TAKE_RUNS, before, partitions, after, RUNS_PER_BATCH, but)
+            return await _remove_runs(conn, rows, remove_logs), rows[-1]["id"] if rows else after
+    except Exception as error:
+        if failed is None or not rows or _is_about_database(error):
+            raise
+    removed = Removed()
+    for row in rows:
+        try:
+            async with db.transaction() as conn:
+                one = await conn.fetch(TAKE_RUN, before, partitions, row["id"])
+                removed.add(await _remove_runs(conn, one, remove_logs))
+        except Exception as error:
+            _keep(failed, error, row["id"], f"run {row['run_id']!r} of DAG {row['dag_id']!r}")
+    return removed, rows[-1]["id"]
+
+
+def _keep(failed: list[NotRemoved] | None, error: Exception, key: int | str, what: str) -> None:
+    """Add what cannot be removed to `failed`; raises a failure of the database, and any if there is no such list."""
+    if failed is None or _is_about_database(error):
+        raise error
+    failed.append(NotRemoved(key, what, error))
+
+
+def _is_about_database(error: Exception) -> bool:
+    return isinstance(error, DatabaseError) or is_retryable(error)
+
+
+async def _remove_runs(conn: DatabaseConnection, rows: Sequence[Any], remove_logs: OfRuns | None) -> Removed:
+    """Remove these runs, which are locked."""
     if not rows:
-        return Removed(), after
+        return Removed()
     runs = [row["id"] for row in rows]
     gone = {
         table: _count(await conn.execute(f"DELETE FROM {table} WHERE run_id = ANY($1::bigint[])", runs))
@@ -236,8 +293,18 @@ async def _remove_runs(
     }
     await conn.execute("DELETE FROM dag_run WHERE id = ANY($1::bigint[])", runs)
     files = 0 if remove_logs is None else await remove_logs([RunName(row["dag_id"], row["run_id"]) for row in rows])
-    removed = Removed(len(runs), gone["task_instance"], gone["task_try"], gone["xcom"], log_files=files)
-    return removed, runs[-1]
+    return Removed(len(runs), gone["task_instance"], gone["task_try"], gone["xcom"], log_files=files)
+
+
+def _remover(kind: str) -> tuple[Remover, int]:
+    """What removes one batch of old rows of a kind, and how many these are."""
+    table, key, old = _REST[kind]
+    statement = f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {old} ORDER BY {key} LIMIT $3)"
+
+    async def remove(conn: DatabaseConnection, before: datetime, partitions: Sequence[int] | None) -> int:
+        return _count(await conn.execute(statement, before, partitions, _ROWS_PER_BATCH))
+
+    return remove, _ROWS_PER_BATCH
 
 
 async def _remove_versions(conn: DatabaseConnection, before: datetime, partitions: Sequence[int] | None) -> int:

@@ -109,7 +109,7 @@ def deliver_callbacks(session: Session, committed: Committed) -> None:
     """Put the requested callbacks into the delivery queue."""
     if committed.outbox:
         partitions = session.cache.partitions
-        session.outbox.waiting.update((i, p) for i, p in committed.outbox.items() if p in partitions)
+        session.outbox.waiting.add({i: each for i, each in committed.outbox.items() if each.partition in partitions})
         session.wakeups.callbacks.wake()
 
 

@@ -84,7 +84,7 @@ async def _fire(session: Session) -> None:
             missed = await mark_missed(transaction.conn, [(row.run_id, row.deadline_index) for row in rows], now)
             requests = [missed_callback(partition, dag_id, run, index) for run, index, partition, dag_id in missed]
             stored = await insert_callbacks(transaction.conn, requests) if requests else {}
-        session.outbox.waiting.update(stored)
+        session.outbox.waiting.add(stored)
 
     if due:
         for row in await spare_others("a missed deadline", due, lambda row: f"run {row.run_id}", miss):

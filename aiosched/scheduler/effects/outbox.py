@@ -2,7 +2,8 @@
 
 A request is stored by the transaction that stores its reason (a run that ended, a try that failed
 without a worker to run its callbacks, a missed deadline or SLA), so there is exactly one. After the
-commit it is handed to the executor as an attempt that holds no task slot; only a few run at a time.
+commit it is handed to the executor as an attempt that holds no task slot; only a few run at a time, and those of one
+DAG never occupy the last place (core/slots/callback_places.py).
 The outcome of a delivery:
 
 - It ran (SUCCESS, or FAILED because a callback raised or its DAG is gone): the request is
@@ -16,16 +17,16 @@ Source: the semantics reference, sections 16.2 (4), 23.1 and 23.2, and section 3
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Collection, Sequence
 from typing import Final
 
 from aiosched.core.run.board import Run
+from aiosched.core.slots.callback_places import next_callbacks
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import outbox
-from aiosched.db.statements.outbox import Delivery
+from aiosched.db.statements.outbox import Delivery, WaitingCallback
 from aiosched.db.statements.runs import load_readable_runs
 from aiosched.scheduler.effects.deadlines import fire_deadlines
 from aiosched.scheduler.effects.slas import record_missed_slas
@@ -49,9 +50,8 @@ async def load_outbox(session: Session, conn: DatabaseConnection, partitions: Co
             "callback %d is of the kind %r, which this aiosched does not know; its row is kept for a newer one",
             callback, kind,
         )  # fmt: skip
-    for callback, partition in waiting.items():
-        if callback not in session.env.attempts.callbacks:
-            session.outbox.waiting[callback] = partition
+    here = session.env.attempts.callbacks
+    session.outbox.waiting.add({number: callback for number, callback in waiting.items() if number not in here})
     session.wakeups.callbacks.wake()
 
 
@@ -67,11 +67,12 @@ async def poll_outbox(session: Session) -> float | None:
     return min((seconds for seconds in rests if seconds is not None), default=None)
 
 
-def _chosen(session: Session) -> dict[int, int]:
-    """The requests to deliver now and their partitions: the oldest ones, as many as there is room for."""
-    attempts = session.env.attempts
-    room = 0 if session.membership.draining else _AT_ONCE - len(attempts.callbacks) + len(attempts.callbacks.reports)
-    return dict(itertools.islice(session.outbox.waiting.items(), max(room, 0)))
+def _chosen(session: Session) -> dict[int, WaitingCallback]:
+    """The requests to deliver now, so that no DAG occupies all places."""
+    if session.membership.draining or not session.outbox.waiting:
+        return {}
+    waiting = session.outbox.waiting
+    return waiting.get(next_callbacks(waiting.by_dag, session.env.attempts.callbacks.running(), _AT_ONCE))
 
 
 async def _deliver(session: Session) -> None:
@@ -82,21 +83,22 @@ async def _deliver(session: Session) -> None:
         again = await _settle(transaction.conn, reports)
     for report in reports:
         attempts.callbacks.reports.popleft()
-        partition = attempts.callbacks.partitions.pop(report.key.try_number, None)
-        if partition is not None and report.key.try_number in again:
-            session.outbox.waiting[report.key.try_number] = partition
+        number = report.key.try_number
+        callback = attempts.callbacks.by_id.pop(number, None)
+        if callback is not None and number in again:
+            session.outbox.waiting.add({number: callback})
 
     async def begin(callbacks: Sequence[int]) -> None:
         async with session.env.command_journal.transaction() as transaction:
             ready = await _prepare(session, transaction.conn, callbacks)
         for callback in callbacks:
-            session.outbox.waiting.pop(callback, None)
-        attempts.callbacks.partitions.update((callback, chosen[callback]) for callback in ready)
+            session.outbox.waiting.remove(callback, chosen[callback].dag_id)
+        attempts.callbacks.by_id.update((callback, chosen[callback]) for callback in ready)
         session.env.executor.submit(list(ready.values()))
 
     if chosen:
-        for callback in await spare_others("the delivery", list(chosen), lambda number: f"callback {number}", begin):
-            session.outbox.waiting.pop(callback, None)  # its row stays; the next session tries it again
+        for number in await spare_others("the delivery", list(chosen), lambda number: f"callback {number}", begin):
+            session.outbox.waiting.remove(number, chosen[number].dag_id)  # its row stays; the next session tries again
 
 
 async def _settle(conn: DatabaseConnection, reports: Collection[Report]) -> set[int]:

@@ -2,6 +2,8 @@
 
 Removing a run also removes the log files of its attempts on this machine. Log files have their own setting, too, which
 goes by their age in the file system and also covers runs that other schedulers own or that no longer exist.
+
+A run that cannot be removed is left out, named once in the log, and tried again after growing pauses.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from aiosched.db.upkeep.retention import RunName, clean, unfinished_runs
+from aiosched.db.upkeep.retention import NotRemoved, RunName, clean, unfinished_runs
 from aiosched.executors.attempt.log_files import old_run_folders, remove_logs, remove_run_folders, run_folder
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
 _BATCHES_PER_PASS: Final = 10
+_MOST_NAMED: Final = 5  # in one line of the log
 _FOLDERS_PER_STEP: Final = 1_000
 _PAUSE: Final = 5.0  # seconds until the next pass while there is more to remove
 _REST: Final = 3600.0  # seconds until the next pass otherwise
@@ -48,10 +51,21 @@ async def _remove_history(session: Session, days: float) -> bool:
     async def remove(runs: Sequence[RunName]) -> int:
         return await asyncio.to_thread(remove_logs_of, logs, runs)
 
-    removed = await clean(session.env.db, before, partitions=partitions, batches=_BATCHES_PER_PASS, remove_logs=remove)
+    kept, now, failed = session.env.unremovable, session.env.clock.monotonic(), list[NotRemoved]()
+    removed = await clean(
+        session.env.db, before,
+        partitions=partitions, batches=_BATCHES_PER_PASS, remove_logs=remove, but=kept.left_out(now), failed=failed,
+    )  # fmt: skip
+    if new := kept.settle(failed, now):
+        session.env.metrics.not_removed += len(new)
+        logger.warning(
+            "%d of the old runs or rows cannot be removed, all others are; they are tried again later: %s%s",
+            len(new), ", ".join(map(str, new[:_MOST_NAMED])), ", …" if len(new) > _MOST_NAMED else "",
+            exc_info=new[0].error,
+        )  # fmt: skip
     if removed.runs:
         logger.info("removed %d runs that ended before %s", removed.runs, before.isoformat(timespec="minutes"))
-    return bool(removed.runs)
+    return bool(removed.runs or failed)  # what has failed is left out for a while
 
 
 async def _remove_old_logs(session: Session, logs: Path, days: float) -> None:

@@ -88,7 +88,7 @@ async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> 
             return
         notify = {dag_id: run.key for dag_id, run in newest.items() if by_id[dag_id].version.spec.tells_missed_slas}
         new, callbacks = await record_misses(transaction.conn, misses, now, notify=notify)
-    session.outbox.waiting.update(callbacks)
+    session.outbox.waiting.add(callbacks)
     for dag_id in dict.fromkeys(dag_id for dag_id, _ in new):
         late = dict.fromkeys(task_id for other, task_id in new if other == dag_id)
         logger.warning("SLA missed by %s", ", ".join(late), extra={"dag_id": dag_id})

@@ -22,7 +22,7 @@ from aiosched.db.statements import journal
 from aiosched.db.statements.deadlines import pause_failing, prune, store_deadlines
 from aiosched.db.statements.inbox import CommandResult, answer_commands
 from aiosched.db.statements.journal import Backend, PoolRow
-from aiosched.db.statements.outbox import insert_callbacks
+from aiosched.db.statements.outbox import WaitingCallback, insert_callbacks
 from aiosched.db.statements.pool_demands import store_demands
 from aiosched.db.statements.reports import delete_reports
 from aiosched.db.statements.runs import copy_instances
@@ -83,7 +83,7 @@ class Transaction:
         if batch.is_empty:
             return Committed(batch)
         tasks, runs, messages = batch.tasks, batch.runs, batch.messages
-        outbox, paused, consumers = dict[int, int](), list[str](), frozenset[int]()
+        outbox, paused, consumers = dict[int, WaitingCallback](), list[str](), frozenset[int]()
         if batch.needs_transaction:
             await self.begin()
         if tasks.expanded:

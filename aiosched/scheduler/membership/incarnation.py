@@ -33,10 +33,11 @@ from aiosched.scheduler.partitions.handover import poll_remote_attempts
 from aiosched.scheduler.partitions.ownership import apply_view
 from aiosched.scheduler.partitions.quarantine import put_into_quarantine
 from aiosched.scheduler.partitions.recounting import recount_refused
+from aiosched.scheduler.partitions.set_aside_reports import set_aside
 from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.run_creation import create_runs
 from aiosched.scheduler.session.auxiliary import keep_running
-from aiosched.scheduler.session.isolation import failures_in
+from aiosched.scheduler.session.isolation import ReportFailure, failures_in, report_failures_in
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import enqueue
 from aiosched.scheduler.slots.evaluation import evaluate
@@ -68,6 +69,7 @@ class Incarnation:
         self._lost = False
         self._stopping = False
         self._failures: list[DagFailure] = []  # that are not stored yet
+        self._failed_reports: list[ReportFailure] = []  # those of them that are about reports
         self.session: Session | None = None
 
     def receive_view(self, view: FleetView | None) -> None:
@@ -101,8 +103,7 @@ class Incarnation:
                 await session.env.command_journal.settle()
                 await recount_refused(session.env)
                 self._since = time.monotonic()
-                await put_into_quarantine(session, self._failures)
-                self._failures.clear()
+                await self._store_failures(session)
                 await _withdraw_demands(session)
                 await self._run_loops(session)
             except Exception as error:
@@ -112,6 +113,7 @@ class Incarnation:
                     failed_again = not failed.isdisjoint(each.dag_id for each in failures)
                     failed = {each.dag_id for each in failures}
                     self._failures += failures
+                    self._failed_reports += report_failures_in(error)
                     versions = session.cache.versions  # they never change, and reading them again takes long
                     if not failed_again:
                         continue
@@ -124,6 +126,14 @@ class Incarnation:
                 await asyncio.sleep(pause)
             finally:
                 session.close()
+
+    async def _store_failures(self, session: Session) -> None:
+        """Put DAGs into quarantine, except those that can go on because a report is set aside."""
+        failed, self._failed_reports = self._failed_reports, []
+        go_on = await set_aside(session, failed)
+        self._failures = [failure for failure in self._failures if failure.dag_id not in go_on]
+        await put_into_quarantine(session, self._failures)
+        self._failures = []
 
     async def _run_loops(self, session: Session) -> None:
         async with asyncio.TaskGroup() as group:

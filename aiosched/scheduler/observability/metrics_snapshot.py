@@ -4,6 +4,7 @@
      "finished": {outcome: number}, "executor": {name: {open, open_async, blocked, times_blocked}},
      "parallelism": n, "in_flight": n,
      "oldest_queued_seconds": n or null, "runs": n, "dags_in_quarantine": n, "waiting": {pool: n},
+     "not_removed": [text],
      "pools": {pool: {queued: slots, running: slots}},
      "parsing": {files, dags, errors, seconds} or null}
 
@@ -14,7 +15,7 @@ Instants and durations are in seconds. `blocked` and `times_blocked` are there f
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Final
 
 from aiosched.core.values.messages import AttemptKey, Executor
 from aiosched.core.values.states import TaskState
@@ -24,6 +25,8 @@ from aiosched.parsing import ParserStats
 from aiosched.scheduler.membership.heartbeat import histogram_figures
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.metrics import Histogram, Metrics
+
+_MOST_TEXTS: Final = 5
 
 
 def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats | None) -> dict[str, Any]:
@@ -68,6 +71,7 @@ def _of_session(session: Session) -> dict[str, Any]:
         "runs": len(cache.boards),
         "dags_in_quarantine": len(cache.quarantine.dags),
         "waiting": cache.waiting.by_pool(),
+        "not_removed": session.env.unremovable.texts()[:_MOST_TEXTS],
     }
 
 

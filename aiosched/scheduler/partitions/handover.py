@@ -18,15 +18,16 @@ Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import notify
 from aiosched.db.statements.reports import insert_reports, living, read_reports, senders, wanted_attempts
 from aiosched.scheduler.effects.attempt_control import stop_attempt
-from aiosched.scheduler.session.isolation import concerning
+from aiosched.scheduler.session.isolation import concerning, spare_others
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -56,14 +57,35 @@ async def poll_remote_attempts(session: Session) -> float | None:
 
 
 async def _send(session: Session) -> None:
-    attempts = session.env.attempts
+    """Send the oldest reports. One that cannot be stored is replaced by one that says that its attempt is lost."""
+    attempts, told = session.env.attempts, set[int]()
     reports = [attempts.remote.outgoing[i] for i in range(min(len(attempts.remote.outgoing), _REPORTS_PER_TRANSACTION))]
     addressed = [(attempts.remote.partitions[report.key], report) for report in reports]
-    async with session.env.command_journal.transaction() as transaction:
-        await insert_reports(transaction.conn, addressed, incarnation=session.env.incarnation)
-    attempts.remote.sent(reports)
-    async with session.env.db.acquire() as conn:
-        await notify(conn, "reports", {partition for partition, _ in addressed})
+
+    async def store(some: Sequence[tuple[int, Report]]) -> None:
+        async with session.env.command_journal.transaction() as transaction:
+            await insert_reports(transaction.conn, some, incarnation=session.env.incarnation)
+        told.update(partition for partition, _ in some)
+
+    def name(each: tuple[int, Report]) -> str:
+        return f"attempt {tuple(each[1].key)}, {each[1].outcome.value!r},"
+
+    failed = await spare_others("sending the report", addressed, name, store)
+    attempts.remote.sent(reports, instead=[lost for _, report in failed if (lost := _lost_instead(report)) is not None])
+    if told:
+        async with session.env.db.acquire() as conn:
+            await notify(conn, "reports", told)
+
+
+def _lost_instead(report: Report) -> Report | None:
+    """What to send instead of a report that cannot be stored: nothing of a start, and if even this cannot be stored.
+
+    Then the owner of the DAG loses the attempt when this scheduler leaves the fleet.
+    """
+    if report.outcome in (Outcome.STARTED, Outcome.LOST):
+        return None
+    reason = f"its report {report.outcome.value!r} could not be stored; the log of the scheduler that ran it says why"
+    return Report(key=report.key, outcome=Outcome.LOST, at=report.at, started_at=report.started_at, reason=reason)
 
 
 async def receive_remote_reports(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> set[int]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -28,6 +28,7 @@ from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.reports import living
 from aiosched.db.statements.runs import DagRow, load_dags, load_unfinished_runs, set_next_runs, unfinished_keys
 from aiosched.db.statements.schedules import schedule_positions
+from aiosched.db.statements.set_aside import Ends, ends_set_aside
 from aiosched.db.statements.triggers import load_deferrals
 from aiosched.errors import DagError, StaleRows
 from aiosched.scheduler.effects.deadlines import load_deadlines
@@ -37,8 +38,9 @@ from aiosched.scheduler.partitions.handover import receive_remote_reports
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
 from aiosched.scheduler.partitions.quarantine import read_quarantine
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration
+from aiosched.scheduler.partitions.set_aside_reports import settle_set_aside
 from aiosched.scheduler.partitions.unreadable_runs import leave_alone, leave_keys_alone, load_contents
-from aiosched.scheduler.session.isolation import for_each_dag
+from aiosched.scheduler.session.isolation import failure_of_report, for_each_dag
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
@@ -47,6 +49,8 @@ from aiosched.scheduler.state.version_reading import readable_versions
 logger = logging.getLogger(__name__)
 
 _RUNS_PER_LOAD: Final = 200
+_TASKS_PER_LOAD: Final = 20_000  # of these runs together, unless a single run has more
+_NO_ENDS: Final[Ends] = MappingProxyType({})
 _NO_DEFERRALS: Final[Mapping[tuple[int, int, int], tuple[Deferred, bool]]] = MappingProxyType({})
 
 
@@ -61,6 +65,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         elsewhere = await living(conn) - {session.env.incarnation}
         # only after reading who lives: a scheduler that is gone by then can send nothing more
         elsewhere |= await receive_remote_reports(session, conn, wanted)
+        ends = await ends_set_aside(conn, sorted(wanted))
         in_quarantine = session.cache.quarantine.dags
         dag_ids = [dag_id for dag_id, dag in session.cache.dags.items() if dag.row.partition in wanted]
 
@@ -81,10 +86,9 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
                 session.cache.work.to_start[run.dag_id] = None
 
         async def resume_runs(runs: Sequence[Run]) -> None:
-            await _resume_runs(session, conn, runs, elsewhere)
+            await _resume_runs(session, conn, runs, elsewhere, ends)
 
-        for first in range(0, len(running), _RUNS_PER_LOAD):
-            chunk = running[first : first + _RUNS_PER_LOAD]
+        for chunk in _chunks(session, running):
             await for_each_dag("loading the runs", chunk, lambda run: run.dag_id, resume_runs, held=session.cache.dags)
         await load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
@@ -94,14 +98,28 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         logger.info("loaded %d unfinished runs of %d partitions", len(unfinished), len(wanted))
 
 
+def _chunks(session: Session, runs: Iterable[Run]) -> Iterator[list[Run]]:
+    """The runs in their order, as many at a time as are read at once with their task instances."""
+    chunk, tasks = list[Run](), 0
+    for run in runs:
+        size = len(session.cache.versions[run.version_id][1].task_ids)
+        if chunk and (len(chunk) >= _RUNS_PER_LOAD or tasks + size > _TASKS_PER_LOAD):
+            yield chunk
+            chunk, tasks = [], 0
+        chunk.append(run)
+        tasks += size
+    if chunk:
+        yield chunk
+
+
 async def _resume_runs(
-    session: Session, conn: DatabaseConnection, running: Sequence[Run], elsewhere: Collection[int]
+    session: Session, conn: DatabaseConnection, running: Sequence[Run], elsewhere: Collection[int], ends: Ends
 ) -> None:
     deferrals = await load_deferrals(conn, [run.key for run in running], session.env.journal.keyring)
     contents = await load_contents(session, conn, running)
     known = session.env.attempts.known()
     for run, instances, rehydration in contents:
-        resume(session.context, run, instances, known, deferrals, rehydration, elsewhere)
+        resume(session.context, run, instances, known, deferrals, rehydration, elsewhere, ends)
 
 
 async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
@@ -196,12 +214,13 @@ def resume(
     deferrals: Mapping[tuple[int, int, int], tuple[Deferred, bool]] = _NO_DEFERRALS,
     rehydration: Rehydration = NOTHING,
     elsewhere: Collection[int] = frozenset(),
+    ends: Ends = _NO_ENDS,
 ) -> None:
     """Hold a running run that was read from its rows.
 
     `known` are the attempts that this process still runs or will report. `deferrals` hold the triggers that its
     instances wait for or resume from, by (run, task index, map index). Attempts of the incarnations `elsewhere` go
-    on there.
+    on there. `ends` are those whose result is lost, and why.
     """
     version, graph = context.cache.versions[run.version_id]
     board = make_board(run, version, graph, instances)
@@ -214,11 +233,17 @@ def resume(
     now = context.clock.now()
     abandoned = []
     for instance in board:
+        key = board.key(instance)
+        if key not in known and settle_set_aside(context, board, ends, instance):
+            continue
         if instance.state not in HOLDING_SLOT:
             continue
-        if board.key(instance) in known:
-            if (began := context.attempts.begun.get(board.key(instance))) is not None:
-                board.apply(began, now)  # the row may not have it yet
+        if key in known:
+            if (began := context.attempts.begun.get(key)) is not None:  # the row may not have it yet
+                try:
+                    board.apply(began, now)
+                except Exception as error:
+                    raise failure_of_report(error, run.dag_id, began) from error
             continue
         if instance.queued_by is not None and instance.queued_by in elsewhere:
             context.cache.elsewhere.add(instance.queued_by)

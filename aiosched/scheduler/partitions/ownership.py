@@ -151,7 +151,8 @@ def _choose(session: Session, count: int, *, busy_ones: bool) -> set[int]:
     A partition with a running callback stays until it has ended, so that it is not delivered twice.
     """
     cache = session.cache
-    load = dict.fromkeys(cache.partitions - set(session.env.attempts.callbacks.partitions.values()), 0)
+    calling = {callback.partition for callback in session.env.attempts.callbacks.by_id.values()}
+    load = dict.fromkeys(cache.partitions - calling, 0)
     for dag in cache.dags.values():
         if dag.row.partition in load:
             load[dag.row.partition] += len(dag.runs.running)

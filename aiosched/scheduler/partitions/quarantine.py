@@ -78,6 +78,7 @@ async def forget_failures(session: Session) -> None:
             gone = await quarantine.forget(conn, held.tried, now - timedelta(seconds=PROBATION))
         for dag_id in gone:
             del held.tried[dag_id]
+            session.env.failed_reports.forget(dag_id)
             logger.info("works again: its failures are forgotten", extra={"dag_id": dag_id})
 
 

@@ -12,8 +12,10 @@ from aiosched.core.values.messages import Executor
 from aiosched.db.server.engine import Database
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.session.events import Listener
+from aiosched.scheduler.session.failed_reports import FailedReports
 from aiosched.scheduler.session.request_attempts import RequestAttempts
 from aiosched.scheduler.session.unreadable_reports import UnreadableReports
+from aiosched.scheduler.session.unremovable import Unremovable
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.metrics import Metrics
 
@@ -44,4 +46,6 @@ class SchedulerEnvironment:
     holds_lease: Callable[[], bool]
     observers: Observers
     requests: RequestAttempts = field(default_factory=RequestAttempts)
+    failed_reports: FailedReports = field(default_factory=FailedReports)
     unreadable_reports: UnreadableReports = field(default_factory=UnreadableReports)
+    unremovable: Unremovable = field(default_factory=Unremovable)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import asyncpg
 
+from aiosched.core.values.messages import Report
 from aiosched.db.server.failures import is_about_content, is_retryable
 from aiosched.errors import DagFailure, DatabaseError
 
@@ -23,13 +24,29 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+class ReportFailure(DagFailure):
+    """An unforeseen error in applying `report` to its run."""
+
+    def __init__(self, dag_id: str, report: Report) -> None:
+        super().__init__(dag_id, "a report")
+        self.report = report
+
+
 def failure_of(error: Exception, dag_id: str, place: str) -> DagFailure:
     """`error` as a failure of this DAG in `place`, in words. Raises `error` itself if it concerns no single DAG."""
+    return _caused(error, DagFailure(dag_id, place))
+
+
+def failure_of_report(error: Exception, dag_id: str, report: Report) -> DagFailure:
+    """`error` in applying `report` as a failure of its DAG. Raises `error` itself if it concerns no single DAG."""
+    return _caused(error, ReportFailure(dag_id, report))
+
+
+def _caused(error: Exception, failure: DagFailure) -> DagFailure:
     if isinstance(error, DagFailure):
         return error
     if not is_unforeseen(error):
         raise error
-    failure = DagFailure(dag_id, place)
     failure.__cause__ = error
     return failure
 
@@ -127,6 +144,11 @@ def failures_in(error: BaseException) -> list[DagFailure]:
         elif not (isinstance(leaf, DatabaseError) or is_retryable(leaf)):
             return []
     return list(found.values())
+
+
+def report_failures_in(error: BaseException) -> list[ReportFailure]:
+    """The reports in an error that ended a session, each with what happened when it was applied."""
+    return [leaf for leaf in _leaves(error) if isinstance(leaf, ReportFailure)]
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -17,7 +17,7 @@ from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import RunState
 from aiosched.errors import DagFailure
 from aiosched.scheduler.journal.asset_events import events_of
-from aiosched.scheduler.session.isolation import failure_of, raise_failures
+from aiosched.scheduler.session.isolation import failure_of, failure_of_report, raise_failures
 from aiosched.scheduler.slots.revoking import check_queue
 from aiosched.scheduler.state.decision_context import DecisionContext
 
@@ -56,7 +56,7 @@ def decide(context: DecisionContext, now: datetime) -> None:
 
 
 def _apply_reports(context: DecisionContext, now: datetime) -> list[DagFailure]:
-    """Apply the oldest reports; those that fail wait until their DAG is taken up again."""
+    """Apply the oldest reports; those that fail wait until their DAG is taken up again, or are set aside."""
     reports, failures, kept = context.attempts.reports, list[DagFailure](), list[Report]()
     try:
         for _ in range(min(len(reports), _REPORTS_PER_PASS)):
@@ -67,7 +67,7 @@ def _apply_reports(context: DecisionContext, now: datetime) -> list[DagFailure]:
                 kept.append(report)
                 if (board := context.cache.boards.get(report.key.run)) is None:
                     raise
-                failures.append(failure_of(error, board.run.dag_id, "a report"))
+                failures.append(failure_of_report(error, board.run.dag_id, report))
     finally:
         reports.extendleft(reversed(kept))
     return failures

@@ -19,7 +19,7 @@ from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.inbox import CommandResult
 from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
-from aiosched.db.statements.outbox import NewCallback
+from aiosched.db.statements.outbox import NewCallback, WaitingCallback
 from aiosched.db.statements.triggers import DeferralRow
 
 
@@ -115,6 +115,6 @@ class Committed(NamedTuple):
     """Changes that are stored, and the results of their transaction."""
 
     changes: Changes
-    outbox: Mapping[int, int] = MappingProxyType({})  # the partitions of the requested callbacks, by their new ids
+    outbox: Mapping[int, WaitingCallback] = MappingProxyType({})  # the requested callbacks by their new ids
     paused: Collection[str] = ()  # DAGs that were paused after too many consecutive failures
     consumers: Collection[int] = ()  # partitions of the DAGs that asset events were queued for

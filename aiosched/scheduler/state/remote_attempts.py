@@ -35,12 +35,15 @@ class RemoteAttempts:
             del self.partitions[key]
         return reports
 
-    def sent(self, reports: Sequence[Report]) -> None:
-        """These reports, the first of the outgoing ones, are stored."""
+    def sent(self, reports: Sequence[Report], *, instead: Sequence[Report] = ()) -> None:
+        """These reports, the first of the outgoing ones, are stored, or others are sent `instead` of them."""
+        still = {report.key: self.partitions[report.key] for report in instead}
         for report in reports:
             self.outgoing.popleft()
             if report.outcome is not Outcome.STARTED:
                 self.partitions.pop(report.key, None)
+        self.partitions |= still
+        self.outgoing.extend(instead)
 
     def recheck_due(self, now: float, every: float) -> bool:
         """Whether it is time to check if they are still wanted; if so, the next period begins."""

@@ -29,7 +29,7 @@ from aiosched.core.why.run import RunFacts, explain_run
 from aiosched.core.why.task import BlockedLoop, TaskFacts, explain_task
 from aiosched.db.queries import queries
 from aiosched.db.queries import why as why_rows
-from aiosched.db.queries.quarantine_queries import quarantine_of
+from aiosched.db.queries.quarantine_queries import quarantine_of, set_aside_of
 from aiosched.db.queries.queries import RunRow
 from aiosched.db.queries.status import SchedulerRow, list_schedulers
 from aiosched.db.server.connection import DatabaseConnection
@@ -105,6 +105,7 @@ async def _explain(
         names = {board.graph.task_ids[each.task] for each in unfinished[:MOST_HOLDERS]}
         await usual.learn({(run.dag_id, name) for name in names})
         return explain_run(facts, board, lambda name: usual.of(run.dag_id, name))
+    reader.notes += map(str, await set_aside_of(reader.conn, run.key, instance.task, instance.map_index))
     return explain_task(await reader.of_task(dag, facts, board, instance, usual))
 
 

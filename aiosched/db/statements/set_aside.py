@@ -1,0 +1,76 @@
+"""Statements on `set_aside_report`: reports of attempts that could not be applied, time after time.
+
+A row is a copy of the report with the error, for people. For schedulers it says that the attempt has ended with a
+result that is not known to its run. No decisions live here. Source: docs/architecture.md, "Quarantine".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from aiosched.core.run.deferral import is_trigger
+from aiosched.core.values.messages import AttemptKey, Report
+from aiosched.db.server.connection import DatabaseConnection
+
+
+class SetAside(NamedTuple):
+    """A report to set aside, whose attempt belongs to the incarnation `queued_by`."""
+
+    report: Report
+    queued_by: int
+    failures: int
+    error: str
+
+
+# A report of a run that is deleted is left out: nobody waits for it. Index: the primary key of dag_run.
+SET_ASIDE: Final = """
+    INSERT INTO set_aside_report
+           (run_id, task_index, map_index, try_number, outcome, body, queued_by, failures, error, version, set_aside_at)
+    SELECT f.run_id, f.task_index, f.map_index, f.try_number, f.outcome, f.body::json, f.queued_by, f.failures, f.error,
+           $1, $2
+      FROM unnest($3::bigint[], $4::int[], $5::int[], $6::smallint[], $7::text[], $8::text[], $9::bigint[], $10::int[],
+                  $11::text[])
+        AS f (run_id, task_index, map_index, try_number, outcome, body, queued_by, failures, error)
+      JOIN dag_run AS r ON r.id = f.run_id
+"""
+
+
+async def set_reports_aside(
+    conn: DatabaseConnection, reports: Iterable[SetAside], now: datetime, *, version: str
+) -> None:
+    """Keep reports with their errors. Call it behind the fence, in the transaction that deletes their other rows."""
+    rows = [
+        (*each.report.key, each.report.outcome.value, msgspec.json.encode(each.report).decode(), *each[1:])
+        for each in reports
+    ]
+    await conn.execute(SET_ASIDE, version, now, *map(list, zip(*rows, strict=True)))
+
+
+# Indexes: ix_dag_run_unfinished (partial), ix_set_aside_report_run_id. There are few such reports.
+ENDS_SET_ASIDE: Final = """
+    SELECT s.id, s.run_id, s.task_index, s.map_index, s.try_number, s.queued_by, s.failures, s.error
+      FROM set_aside_report AS s JOIN dag_run AS r ON r.id = s.run_id
+     WHERE r.partition = ANY($1::smallint[]) AND r.state = 'running' AND s.outcome <> 'started'
+     ORDER BY s.id
+"""
+
+Ends = Mapping[tuple[AttemptKey, int | None], str]
+
+
+async def ends_set_aside(conn: DatabaseConnection, partitions: Sequence[int]) -> Ends:
+    """The attempts of running runs of `partitions` whose end is set aside: why, in words.
+
+    By their key and their incarnation, which is None for a trigger.
+    """
+    rows = await conn.fetch(ENDS_SET_ASIDE, partitions)
+    return {
+        (AttemptKey(*key), None if is_trigger(AttemptKey(*key)) else queued_by): (
+            f"its report could not be applied {failures} times ({error}); "
+            f"it is kept as row {number} of set_aside_report"
+        )
+        for number, *key, queued_by, failures, error in rows
+    }
