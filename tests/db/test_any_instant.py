@@ -60,9 +60,11 @@ async def test_what_is_shown_can_be_asked_for_again(people: Database, given: dat
 @pytest.mark.skipif(PROGRAM is None, reason=WHY_NOT)
 async def test_connections_behind_a_pgbouncer_show_them(dsn: str) -> None:
     async def ask(address: str) -> list[datetime]:
-        async with await Database.open(
-            address, settings=DatabaseSettings(pgbouncer=True, pool_size=2), for_people=True
-        ) as db, db.acquire() as conn, db.engine.connect() as queries:
+        async with (
+            await Database.open(address, settings=DatabaseSettings(pgbouncer=True, pool_size=2), for_people=True) as db,
+            db.acquire() as conn,
+            db.engine.connect() as queries,
+        ):
             query = "SELECT 'infinity'::timestamptz"
             return [await conn.fetchval(query), await queries.scalar(text(query))]
 
