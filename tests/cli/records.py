@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from aiosched.core.graph.spec import DagSpec, TaskSpec, content_hash, encode_spec
+from aiosched.core.graph.spec import DagSpec, GroupSpec, TaskSpec, content_hash, encode_spec
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
 
@@ -18,9 +18,16 @@ SALES = (
 )
 
 
-async def add_dag(db: Database, dag_id: str, *, tasks: tuple[TaskSpec, ...] = SALES, **columns: Any) -> int:
+async def add_dag(
+    db: Database,
+    dag_id: str,
+    *,
+    tasks: tuple[TaskSpec, ...] = SALES,
+    groups: tuple[GroupSpec, ...] = (),
+    **columns: Any,
+) -> int:
     """A DAG with one version, whose key is returned. `columns` go into its `dag` row."""
-    spec = DagSpec(dag_id=dag_id, tasks=tasks)
+    spec = DagSpec(dag_id=dag_id, tasks=tasks, groups=groups)
     document = encode_spec(spec)
     async with db.transaction() as conn:
         version: int = await conn.fetchval(

@@ -109,12 +109,16 @@ def names() -> list[str]:
 
 @dataclass
 class Version:
-    """One of the two packages, and what its command line does. `tree` is the folder of the package."""
+    """A process of one of the two packages, and what its command line does.
+
+    `tree` is the folder of the package; with a `port` the process is a web server, else a scheduler.
+    """
 
     name: str
     tree: Path
     folder: Path
     dsn: str
+    port: int | None = None
     starts: int = 0
     stops: bool = False  # it was asked to
     process: subprocess.Popen[bytes] | None = None
@@ -148,8 +152,9 @@ class Version:
         home = self.folder / f"home-{self.name}"
         home.mkdir(exist_ok=True)
         self.logs.append(self.folder / f"{self.name}-{self.starts}.log")
-        arguments = ["serve", "--dsn", dsn or self.dsn, "--name", self.name, "--no-web"]
-        arguments += ["--dags", str(self.folder / "dags"), "--home", str(home)]
+        arguments = ["serve", "--dsn", dsn or self.dsn, "--name", self.name, "--home", str(home)]
+        arguments += ["--dags", str(self.folder / "dags")]
+        arguments += ["--no-web"] if self.port is None else ["--role", "web", "--port", str(self.port)]
         with self.logs[-1].open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "aiosched", *arguments],
@@ -179,10 +184,11 @@ class Version:
         return True
 
     def kill(self) -> None:
-        """End what is left of it after a test that failed."""
-        if self.process is not None and self.process.poll() is None:
+        """SIGKILL, if it runs; its children must go by themselves."""
+        if self.process is not None:
             self.process.kill()
             self.process.wait()
+        self.process = None
 
     def last_words(self) -> str:
         """The end of its log."""
@@ -212,6 +218,12 @@ def problems(folder: Path, runs: Iterable[tuple[str, str]]) -> list[str]:
         for (dag_id, run_id), found in tries.items()
         if found != TRIES
     ]
+
+
+def twice(folder: Path) -> list[str]:
+    """What has begun more than once for one try."""
+    begun = Counter((dag_id, line.split(" ", 1)[1]) for dag_id, line in _lines(folder))
+    return [f"{dag_id} {what}: {number} times" for (dag_id, what), number in begun.items() if number > 1]
 
 
 def beginnings(folder: Path) -> Counter[str]:

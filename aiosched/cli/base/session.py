@@ -50,7 +50,10 @@ async def open_database(settings: Settings, *, check: bool = True) -> AsyncItera
     """
     from aiosched.db.server.engine import Database
 
-    async with address(settings) as dsn, await Database.open(dsn, settings=settings.database, check=check) as db:
+    async with (
+        address(settings) as dsn,
+        await Database.open(dsn, settings=settings.database, check=check, for_people=True) as db,
+    ):
         with _as_our_errors(db.dsn):
             yield db
 

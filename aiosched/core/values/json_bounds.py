@@ -66,6 +66,12 @@ def shown_json(text: str | bytes) -> Any:
     return json.loads(text)
 
 
+def shown_object(text: str | bytes) -> dict[str, Any]:
+    """The same where an object belongs; a note takes the place of anything else."""
+    found = shown_json(text)
+    return found if isinstance(found, dict) else {"not an object": found}
+
+
 def _is_deep(text: bytes) -> bool:
     """Whether brackets are nested more than MOST_DEPTH levels: each step removes the innermost pairs."""
     if b"\\" in text:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from aiosched.core.values.json_bounds import shown_json
+from aiosched.core.values.json_bounds import shown_object
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
@@ -75,7 +75,7 @@ async def list_assets(
             producers=list(row["producers"] or ()),
             consumers=list(row["consumers"] or ()),
             last_event_at=row["last_event_at"],
-            extra=shown_json(row["extra"]),
+            extra=shown_object(row["extra"]),
         )
         for row in rows
     ]
@@ -147,7 +147,7 @@ async def events_of_run(conn: DatabaseConnection, run: int) -> tuple[list[EventR
 
 def _event(row: Any) -> EventRow:
     values = dict(row)
-    return EventRow(**{**values, "extra": shown_json(values["extra"])})
+    return EventRow(**{**values, "extra": shown_object(values["extra"])})
 
 
 NAMES_AT: Final = "SELECT uri, min(name) AS name FROM asset WHERE uri = ANY($1::text[]) AND is_active GROUP BY uri"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from aiosched.core.values.json_bounds import shown_json
+from aiosched.core.values.json_bounds import shown_object
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
 
@@ -76,11 +76,12 @@ COMMANDS_ON_INSTANCE: Final = f"""
     ) AS newest
      WHERE CASE WHEN verb IN ('clear', 'mark_tasks')
                 THEN coalesce(args ->> 'dry_run', '') <> 'true' AND EXISTS (
-                     SELECT FROM json_array_elements(result -> 'instances') AS each
-                      WHERE each ->> 'run_id' = $2 AND each ->> 'task_id' = $3 AND (each ->> 'map_index')::int = $4)
+                     SELECT FROM json_array_elements(CASE json_typeof(result -> 'instances')
+                                                     WHEN 'array' THEN result -> 'instances' ELSE '[]' END) AS each
+                      WHERE each ->> 'run_id' = $2 AND each ->> 'task_id' = $3 AND each ->> 'map_index' = $4::int::text)
                 WHEN verb = 'set_note'
                 THEN args ->> 'run_id' = $2 AND args ->> 'task_id' = $3
-                     AND coalesce((args ->> 'map_index')::int, $4) = $4
+                     AND coalesce(args ->> 'map_index', $4::int::text) = $4::int::text
                 ELSE args ->> 'run_id' = $2 END
      ORDER BY id DESC LIMIT $5
 """
@@ -97,6 +98,6 @@ async def commands_on_instance(
 
 def _row(row: Any) -> CommandRow:
     values = dict(row)
-    args = shown_json(values["args"])
-    result = None if values["result"] is None else shown_json(values["result"])
+    args = shown_object(values["args"])
+    result = None if values["result"] is None else shown_object(values["result"])
     return CommandRow(**{**values, "args": args, "result": result})

@@ -18,6 +18,7 @@ AVERAGE_DURATIONS: Final = """
          WHERE dag_id = d.dag_id AND state IN ('success', 'failed') ORDER BY id DESC LIMIT $2
      ) AS r
       JOIN task_instance AS ti ON ti.run_id = r.id AND ti.state = 'success' AND ti.end_date >= ti.start_date
+                              AND isfinite(ti.end_date) AND isfinite(ti.start_date)
       JOIN dag_version AS v ON v.id = r.version_id
      CROSS JOIN LATERAL (SELECT v.spec -> 'tasks' -> ti.task_index AS task) AS t
      GROUP BY 1, 2

@@ -179,7 +179,8 @@ class TagRow:
 async def list_tags(db: Database, *, after: str | None = None, limit: int | None = None) -> list[TagRow]:
     """The tags of DAGs that are not stale, by name, after the tag `after`."""
     tags = select(func.unnest(dag.c.tags).label("tag")).where(~dag.c.is_stale).subquery()
-    query = select(tags.c.tag, func.count()).group_by(tags.c.tag).order_by(tags.c.tag).limit(limit)
+    query = select(tags.c.tag, func.count()).where(tags.c.tag.is_not(None))
+    query = query.group_by(tags.c.tag).order_by(tags.c.tag).limit(limit)
     if after is not None:
         query = query.where(tags.c.tag > after)
     return [TagRow(row[0], row[1]) for row in await fetch(db, query)]
@@ -224,7 +225,7 @@ def _dag_row(row: Any) -> DagListRow:
     columns = dict(row._mapping)
     held = QuarantineRow(*(columns.pop(each.name) for each in _QUARANTINE))
     quarantine = None if row.quarantine_dag_id is None else held
-    return DagListRow(**{**columns, "tags": tuple(row.tags)}, quarantine=quarantine)
+    return DagListRow(**{**columns, "tags": shown_words(row.tags)}, quarantine=quarantine)
 
 
 def like(pattern: str) -> str:
@@ -384,14 +385,18 @@ async def get_version_spec(db: Database, version_key: int) -> DagSpec:
 
 
 async def count_tasks(db: Database, run: RunRow) -> dict[str, int]:
-    """The number of task instances of a run in each state; `none` for those without a state."""
+    """The number of task instances of a run in each state; `none` for those without a state.
+
+    States that this aiosched does not know come last, by name.
+    """
     query = (
         select(task_instance.c.state, func.count().label("number"))
         .where(task_instance.c.run_id == run.key)
         .group_by(task_instance.c.state)
     )
-    counts = {TaskState.of(row.state).value: row.number for row in await fetch(db, query)}
-    return {state.value: counts[state.value] for state in TaskState if state.value in counts}
+    counts = {shown_state(row.state): row.number for row in await fetch(db, query)}
+    known = [state.value for state in TaskState]
+    return {state: counts[state] for state in (*known, *sorted(counts.keys() - {*known})) if state in counts}
 
 
 async def list_run_tasks(
@@ -423,7 +428,7 @@ async def list_run_tasks(
         query = query.where(or_(task_instance.c.state.in_(named), stateless))
     if after is not None:
         query = query.where(tuple_(task_instance.c.task_index, task_instance.c.map_index) > tuple_(*after))
-    return [_task_row(row, spec.tasks[row.task_index]) for row in await fetch(db, query)]
+    return [_task_row(row, spec) for row in await fetch(db, query)]
 
 
 def _index_of(spec: DagSpec, task_id: str) -> int:
@@ -433,11 +438,13 @@ def _index_of(spec: DagSpec, task_id: str) -> int:
     return ids.index(task_id)
 
 
-def _task_row(row: Any, task: TaskSpec) -> TaskRow:
+def _task_row(row: Any, spec: DagSpec) -> TaskRow:
+    index = row.task_index
+    task = spec.tasks[index] if 0 <= index < len(spec.tasks) else TaskSpec(task_id=unknown_task(index), operator="")
     return TaskRow(
         task_id=task.task_id,
         map_index=row.map_index,
-        state=TaskState.of(row.state).value,
+        state=shown_state(row.state),
         try_number=row.try_number,
         max_tries=row.max_tries,
         operator=task.operator,
@@ -451,6 +458,29 @@ def _task_row(row: Any, task: TaskSpec) -> TaskRow:
         task_index=row.task_index,
         note=row.note,
     )
+
+
+# ---- what a newer version or a hand has stored ----
+
+
+def shown_state(stored: str | None) -> str:
+    """The state of a task instance for people, also one that this aiosched does not know."""
+    return TaskState.NONE.value if stored is None else stored
+
+
+def unknown_task(index: int) -> str:
+    """The place of a task's id if its DAG version has no task with this index."""
+    return f"task {index}, which this version does not have"
+
+
+def shown_task(names: Sequence[str], index: int) -> str:
+    """The id of a task by its index."""
+    return names[index] if 0 <= index < len(names) else unknown_task(index)
+
+
+def shown_words(stored: Sequence[str | None]) -> tuple[str, ...]:
+    """The words in an array, which may hold NULL."""
+    return tuple(word for word in stored if word is not None)
 
 
 async def fetch(db: Database, query: Select[Any]) -> Sequence[Any]:

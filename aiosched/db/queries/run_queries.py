@@ -77,7 +77,8 @@ async def read_cells(db: Database, runs: Collection[int]) -> list[Cell]:
 
 TASK_IDS: Final = """
     SELECT id, ARRAY(SELECT task ->> 'task_id'
-                       FROM json_array_elements(spec -> 'tasks') WITH ORDINALITY AS each (task, position)
+                       FROM json_array_elements(CASE json_typeof(spec -> 'tasks') WHEN 'array' THEN spec -> 'tasks'
+                                                ELSE '[]' END) WITH ORDINALITY AS each (task, position)
                       ORDER BY position)
       FROM dag_version WHERE id = ANY ($1::bigint[])
 """
@@ -102,13 +103,15 @@ LAST_RUNS: Final = """
      CROSS JOIN LATERAL (
            SELECT coalesce(json_agg(json_build_object(
                       'run_id', run_id, 'state', state, 'seconds', seconds,
-                      'run_after', to_char(run_after AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+                      'run_after', to_char(greatest(least(run_after, '9999-12-31T23:59:59.999999Z'), '0001-01-01Z')
+                                           AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
                   ) ORDER BY id), '[]') AS last_runs,
                   avg((state = 'success')::int) FILTER (WHERE ended)::float8 AS success_rate,
                   percentile_disc(0.5) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE ended) AS p50,
                   percentile_disc(0.95) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE ended) AS p95
              FROM (SELECT id, run_id, state, run_after, state IN ('success', 'failed') AS ended,
-                          extract(epoch FROM end_date - start_date)::float8 AS seconds
+                          CASE WHEN isfinite(end_date) AND isfinite(start_date)
+                               THEN extract(epoch FROM end_date - start_date)::float8 END AS seconds
                      FROM dag_run WHERE dag_run.dag_id = d.dag_id ORDER BY id DESC LIMIT $2) AS r
      ) AS s
 """

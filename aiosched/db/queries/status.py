@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import func, select
 
 from aiosched.core.values.figures import read_figures
-from aiosched.db.queries.queries import fetch
+from aiosched.db.queries.queries import fetch, shown_words
 from aiosched.db.schema.schema import dag, dag_file
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.ownership import read_fleet
@@ -60,7 +60,7 @@ async def list_import_errors(db: Database, *, after: str | None = None, limit: i
     )
     if after is not None:
         query = query.where(dag_file.c.file > after)
-    return [ImportErrorRow(**{**row._mapping, "dag_ids": tuple(row.dag_ids)}) for row in await fetch(db, query)]
+    return [ImportErrorRow(**{**row._mapping, "dag_ids": shown_words(row.dag_ids)}) for row in await fetch(db, query)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,8 @@ async def list_files(
         query = query.where(dag_file.c.file > after)
     rows = await fetch(db, query)
     return [
-        FileStatus(**{**row._mapping, "dag_ids": tuple(row.dag_ids), "warnings": tuple(row.warnings)}) for row in rows
+        FileStatus(**{**row._mapping, "dag_ids": shown_words(row.dag_ids), "warnings": shown_words(row.warnings)})
+        for row in rows
     ]
 
 
@@ -155,9 +156,11 @@ class SchedulerRow:
         return "draining" if self.draining else "alive"
 
 
+# An age is finite, and not negative, whatever the row has.
 SCHEDULERS: Final = """
     SELECT incarnation, name, hostname, pid, version, executor, slots, draining, started_at, figures,
-           extract(epoch FROM clock_timestamp() - renewed_at)::float8 AS lease_age
+           least(greatest(extract(epoch FROM clock_timestamp()) - extract(epoch FROM renewed_at), 0), 1e9)::float8
+           AS lease_age
       FROM scheduler ORDER BY incarnation
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -71,6 +72,8 @@ async def get_version(db: Database, dag_id: str, number: int | None = None) -> V
     if row is None:
         await get_dag(db, dag_id)
         raise NotFound(f"DAG {dag_id!r} has no version {number}.")
-    sources = None if row["sources"] is None else msgspec.json.decode(row["sources"], type=dict[str, str])
+    sources: dict[str, str] | None = None
+    with contextlib.suppress(msgspec.MsgspecError):  # of another shape: unknown
+        sources = None if row["sources"] is None else msgspec.json.decode(row["sources"], type=dict[str, str])
     spec = read_document(row["spec"], dag_id, row["number"])
     return VersionText(**{**dict(row), "sources": sources, "spec": spec})

@@ -167,7 +167,7 @@ MEDIANS: Final = """
      CROSS JOIN LATERAL (
         SELECT start_date, end_date FROM task_instance AS ti
          WHERE ti.run_id = w.run_id AND ti.task_index = w.task_index AND ti.state = 'success'
-           AND ti.end_date >= ti.start_date
+           AND ti.end_date >= ti.start_date AND isfinite(ti.end_date) AND isfinite(ti.start_date)
          LIMIT 20
      ) AS t
      GROUP BY 1
@@ -222,7 +222,8 @@ async def latest_run(conn: DatabaseConnection, dag_id: str) -> LatestRun | None:
 USUAL_RUN: Final = """
     SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM end_date - start_date)::float8)
       FROM (SELECT start_date, end_date FROM dag_run
-             WHERE dag_id = $1 AND state = 'success' ORDER BY id DESC LIMIT 10) AS latest
+             WHERE dag_id = $1 AND state = 'success' AND isfinite(end_date) AND isfinite(start_date)
+             ORDER BY id DESC LIMIT 10) AS latest
 """
 
 

@@ -38,7 +38,7 @@ from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import assets, runs
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.schedules import schedule_positions
-from aiosched.errors import DagError, DatabaseError, NotFound, did_you_mean
+from aiosched.errors import DagError, DatabaseError, NotFound, UnreadableRow, did_you_mean
 from aiosched.scheduler.partitions.previous_run import read_past
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
 from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awaited_in
@@ -281,7 +281,7 @@ class _Reader:
         queued.sort(key=lambda each: places.get(each.key, len(places)))  # now in the order in which they may start
         turn = next((number for number, each in enumerate(queued, 1) if each.key == run.key), 0)
         active = [each for each in self.unfinished if each.state is RunState.RUNNING and each.backfill_id == group]
-        beyond = self._beyond(dag, active, known) if len(active) > limit else None
+        beyond = self._beyond(dag, active, known) if len(active) > max(limit, 0) else None
         return RunFacts(
             now=self.now,
             owner=self.owner,
@@ -346,6 +346,8 @@ class _Reader:
         await ensure_versions(self.cache, self.conn, {run.version_id})
         version, graph = self.cache.versions[run.version_id]
         instances = await runs.load_instances(self.conn, [run.key])
+        if beyond := {each.task for each in instances[run.key]} - {*range(len(graph.task_ids))}:
+            raise UnreadableRow(f"{run.run_id} of {run.dag_id} has an instance of task {min(beyond)}")
         board = make_board(run, version, graph, instances[run.key])
         for place, (waited, holds_pool) in (await why_rows.stored_deferrals(self.conn, run.key)).items():
             if (instance := board.find(*place)) is not None:

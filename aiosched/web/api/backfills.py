@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from aiosched.core.creation.backfills import Rerun
 from aiosched.core.requests.requests import BackfillCancel, BackfillCreate, BackfillPause, BackfillResume
 from aiosched.db.queries import backfill_queries, queries
-from aiosched.web.api.base.models import Because, Instant, JsonObject, Reason, Resource, Text
+from aiosched.web.api.base.models import Because, Instant, JsonObject, Reason, Resource, Stored, Text
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
@@ -29,7 +29,7 @@ class Backfill(Resource):
     dag_id: str
     from_date: Instant
     to_date: Instant
-    rerun: Rerun
+    rerun: Stored[Rerun]
     max_active_runs: int
     backwards: bool
     state: Literal["running", "paused", "completed", "cancelled"]

@@ -16,7 +16,7 @@ from aiosched.db.queries.version_queries import get_version
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError
-from aiosched.web.api.base.models import Instant, Name
+from aiosched.web.api.base.models import Instant, Name, Stored
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -71,7 +71,7 @@ class Day(BaseModel):
     """The runs of one day (UTC) by state, and the number still to come."""
 
     date: date
-    counts: dict[RunState, int]
+    counts: dict[Stored[RunState], int]
     coming: int = 0
 
 
@@ -95,7 +95,7 @@ async def calendar(
     days: dict[date, Day] = {}
     for row in await run_queries.read_days(request_client.db, dag_id, since, until):
         day = days.setdefault(row.day, Day(date=row.day, counts={}))
-        day.counts[RunState(row.state)] = row.number
+        day.counts[row.state] = row.number
     try:
         coming = await _coming(request_client.db, spec, now, _MOST_COMING)
     except DagError:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from aiosched.core.graph.spec import DagSpec, decode_spec, encode_spec
-from aiosched.core.values.states import FINISHED, TaskState
+from aiosched.core.values.states import FINISHED
 from aiosched.db.queries import queries, run_queries
 from aiosched.db.queries.run_queries import TryPeriod
 from aiosched.db.queries.version_queries import get_version
@@ -151,7 +151,8 @@ def critical_path(spec: DagSpec, segments: Sequence[TryPeriod]) -> list[str]:
     dependencies."""
     ends: dict[int, datetime] = {}
     for segment in segments:
-        if segment.end_date is not None and TaskState.of(segment.state) in FINISHED:
+        is_known = 0 <= segment.task_index < len(spec.tasks)
+        if segment.end_date is not None and segment.state in FINISHED and is_known:
             latest = ends.get(segment.task_index)
             ends[segment.task_index] = segment.end_date if latest is None else max(latest, segment.end_date)
     index = {task.task_id: i for i, task in enumerate(spec.tasks)}

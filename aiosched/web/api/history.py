@@ -73,7 +73,8 @@ async def list_task_events(
     )
     found = list(_states(place.task, tries))
     for one in requests:
-        detail = one.reason or (None if one.state != "refused" or one.result is None else one.result.get("error"))
+        error = (one.result or {}).get("error") if one.state == "refused" else None
+        detail = one.reason or (None if error is None else str(error))
         found.append(
             TaskEvent(
                 at=one.applied_at or one.created_at,

@@ -15,7 +15,7 @@ from aiosched.db.queries import home_queries
 from aiosched.db.queries.home_queries import Concern
 from aiosched.db.queries.quarantine_queries import list_quarantined
 from aiosched.db.queries.status import SchedulerRow, list_import_errors
-from aiosched.web.api.base.models import Instant, PartStatus, Resource
+from aiosched.web.api.base.models import Instant, PartStatus, Resource, Stored
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views import health
@@ -67,8 +67,8 @@ class TimelineRun(Resource):
 
     dag_id: str
     run_id: str
-    run_type: RunType
-    state: RunState
+    run_type: Stored[RunType]
+    state: Stored[RunState]
     start_date: Instant | None
     end_date: Instant | None
 

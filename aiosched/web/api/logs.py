@@ -13,7 +13,7 @@ from fastapi import Path as InPath
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from aiosched.core.values.states import FINISHED, TaskState
+from aiosched.core.values.states import FINISHED
 from aiosched.web.api.tasks import Place, ThePlace, logs_of
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.requests.request_client import TheRequestClient
@@ -145,7 +145,7 @@ async def find_blocks(
 
 
 def _is_over(place: Place, try_number: int) -> bool:
-    return try_number < place.task.try_number or TaskState.of(place.task.state) in FINISHED
+    return try_number < place.task.try_number or place.task.state in FINISHED
 
 
 def _part(size: int, offset: int | None, limit: int | None, tail: int | None, range: str | None) -> tuple[int, int]:

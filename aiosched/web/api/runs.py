@@ -10,8 +10,8 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.queries import queries, run_queries
-from aiosched.db.queries.queries import RunRow
-from aiosched.web.api.base.models import Instant, Name, Resource, RunRef
+from aiosched.db.queries.queries import RunRow, shown_task
+from aiosched.web.api.base.models import Instant, Name, Resource, RunRef, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.requests.request_client import TheRequestClient
@@ -27,8 +27,8 @@ class Run(Resource):
     key: int
     dag_id: str
     run_id: str
-    run_type: RunType
-    state: RunState
+    run_type: Stored[RunType]
+    state: Stored[RunState]
     logical_date: Instant | None
     data_interval_start: Instant | None
     data_interval_end: Instant | None
@@ -55,7 +55,7 @@ class TaskInstance(Resource):
 
     task_id: str
     map_index: int
-    state: TaskState
+    state: Stored[TaskState]
     try_number: int
     max_tries: int
     operator: str
@@ -178,7 +178,7 @@ async def gantt(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> 
     for segment in segments[:MOST_SEGMENTS]:
         key = (segment.task_index, segment.map_index)
         if key not in bars:
-            bars[key] = Bar(task_id=task_ids[segment.task_index], map_index=segment.map_index, tries=[])
+            bars[key] = Bar(task_id=shown_task(task_ids, segment.task_index), map_index=segment.map_index, tries=[])
         shown = Segment.model_validate(segment)
         for stretch in deferred[*key, segment.try_number]:
             shown.deferred.append(Stretch(since=stretch.since, until=stretch.until or segment.end_date))

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from aiosched.core.values.states import RunState
 from aiosched.db.queries import run_queries
-from aiosched.web.api.base.models import Instant, Text
+from aiosched.web.api.base.models import Instant, Stored, Text
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -21,7 +21,7 @@ class RunBar(BaseModel):
     """One of the last runs."""
 
     run_id: str
-    state: RunState
+    state: Stored[RunState]
     run_after: Instant
     seconds: float | None
 

@@ -30,8 +30,16 @@ class Role(enum.IntEnum):
 
     @classmethod
     def of(cls, name: str) -> Role:
-        """The role with this lower-case name, as used in settings and rows."""
-        return cls[name.upper()]
+        """The role with this lower-case name, as used in settings and rows. Raises Problem 403 for an unknown one."""
+        try:
+            return cls[name.upper()]
+        except KeyError:
+            raise Problem(
+                403,
+                "unknown-role",
+                f"The role {name!r} means nothing to this aiosched: a newer one may know it. An administrator can give "
+                "another: aiosched users role NAME ROLE.",
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)

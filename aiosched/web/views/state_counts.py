@@ -6,9 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from aiosched.core.graph.spec import DagSpec
-from aiosched.core.values.states import TaskState
 from aiosched.db.queries import run_queries
-from aiosched.db.queries.queries import RunRow
+from aiosched.db.queries.queries import RunRow, shown_state, shown_task
 from aiosched.db.server.engine import Database
 
 Counts = dict[str, Counter[str]]  # by task id or group id: the number in each state
@@ -20,8 +19,8 @@ async def read_counts(db: Database, runs: Sequence[RunRow]) -> dict[int, Counts]
     version = {run.key: run.version_key for run in runs}
     found: dict[int, Counts] = {run.key: defaultdict(Counter) for run in runs}
     for cell in await run_queries.read_cells(db, list(version)):
-        state = TaskState.of(cell.state).value
-        found[cell.run][names[version[cell.run]][cell.task_index]][state] += cell.number
+        task_id = shown_task(names[version[cell.run]], cell.task_index)
+        found[cell.run][task_id][shown_state(cell.state)] += cell.number
     return found
 
 

@@ -5,21 +5,39 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from tests.faults.campaign.campaigns import CAMPAIGNS, Size
 from tests.faults.campaign.measures import takeover_seconds
 from tests.faults.campaign.poison_round import POISON, POISONED, POISONED_LONG, play_poison
 from tests.faults.campaign.results import Result, kept, table
 from tests.faults.campaign.stage import perform
+from tests.faults.campaign.versions_round import BOTH, BOTH_LONG, VERSIONS, play_versions
 from tests.faults.checker import check, peak_use, without_frozen
+
+
+class Apart(NamedTuple):
+    """A campaign with a fleet and rules of its own."""
+
+    what: str
+    size: Size  # of the short form
+    long: Size
+    play: Callable[..., Awaitable[Result]]
+
+
+APART: Final = {
+    POISON: Apart("wrong and odd content", POISONED, POISONED_LONG, play_poison),
+    VERSIONS: Apart("SIGKILL for processes of two versions", BOTH, BOTH_LONG, play_versions),
+}
 
 
 async def play(name: str, size: Size, *, deadline: float | None = None, folder: Path | None = None) -> Result:
     """One round of a campaign, judged."""
-    if name == POISON:
-        return await play_poison(size, _command(name, size), deadline=deadline, keep=folder)
+    if name in APART:
+        return await APART[name].play(size, _command(name, size), deadline=deadline, keep=folder)
     campaign = CAMPAIGNS[name]
     setting, workload, inject = campaign.prepare(size)
     patience = deadline or 120 + 4 * size.faults * (size.gap + size.lease / 2) + size.tasks / 20
@@ -45,8 +63,8 @@ def _command(name: str, size: Size) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__)
-    names = [*CAMPAIGNS, POISON, "all", "table"]
-    what = {name: campaign.what for name, campaign in CAMPAIGNS.items()} | {POISON: "wrong and odd content"}
+    names = [*CAMPAIGNS, *APART, "all", "table"]
+    what = {name: campaign.what for name, campaign in (*CAMPAIGNS.items(), *APART.items())}
     parser.add_argument("name", choices=names, help="; ".join(f"{n}: {w}" for n, w in what.items()))
     parser.add_argument("--long", action="store_true", help="the size that the acceptance asks for")
     for word, kind in (("faults", int), ("tasks", int), ("gap", float), ("seed", int), ("schedulers", int)):
@@ -61,7 +79,7 @@ def main() -> int:
         print(table(kept(arguments.out)))
         return 0
     failed = 0
-    for name in [*CAMPAIGNS, POISON] if arguments.name == "all" else [arguments.name]:
+    for name in [*CAMPAIGNS, *APART] if arguments.name == "all" else [arguments.name]:
         for number in range(arguments.rounds):
             size = _size(name, arguments)
             size = replace(size, seed=size.seed + number)
@@ -77,8 +95,8 @@ def main() -> int:
 
 def _size(name: str, arguments: argparse.Namespace) -> Size:
     given = {word: getattr(arguments, word) for word in ("faults", "tasks", "gap", "seed", "schedulers", "lease")}
-    short, long = (POISONED, POISONED_LONG) if name == POISON else (CAMPAIGNS[name].size, CAMPAIGNS[name].long)
-    base = long if arguments.long else short
+    campaign = APART[name] if name in APART else CAMPAIGNS[name]
+    base = campaign.long if arguments.long else campaign.size
     return replace(base, **{word: value for word, value in given.items() if value is not None})
 
 

@@ -48,7 +48,8 @@ export interface components {
       from_date: string;
       id: number;
       max_active_runs: number;
-      rerun: components["schemas"]["Rerun"];
+      /** @description A newer aiosched may have stored another value. */
+      rerun: components["schemas"]["Rerun"] | string;
       running: number;
       /** @enum {string} */
       state: "running" | "paused" | "completed" | "cancelled";
@@ -149,8 +150,8 @@ export interface components {
       result: {
         [key: string]: unknown;
       } | null;
-      /** @enum {string} */
-      state: "waiting" | "applied" | "refused";
+      /** @description A newer aiosched may have stored another value. */
+      state: ("waiting" | "applied" | "refused") | string;
       verb: string;
     };
     /** @description A connection without its secrets. */
@@ -699,10 +700,12 @@ export interface components {
       reason: string | null;
       run_after: string;
       run_id: string;
-      run_type: components["schemas"]["RunType"];
+      /** @description A newer aiosched may have stored another value. */
+      run_type: components["schemas"]["RunType"] | string;
       seconds: number | null;
       start_date: string | null;
-      state: components["schemas"]["RunState"];
+      /** @description A newer aiosched may have stored another value. */
+      state: components["schemas"]["RunState"] | string;
       triggered_by: string;
       version: number;
     };
@@ -711,7 +714,8 @@ export interface components {
       run_after: string;
       run_id: string;
       seconds: number | null;
-      state: components["schemas"]["RunState"];
+      /** @description A newer aiosched may have stored another value. */
+      state: components["schemas"]["RunState"] | string;
     };
     /** @description A run with the number of its task instances in each state. */
     RunDetails: {
@@ -729,10 +733,12 @@ export interface components {
       reason: string | null;
       run_after: string;
       run_id: string;
-      run_type: components["schemas"]["RunType"];
+      /** @description A newer aiosched may have stored another value. */
+      run_type: components["schemas"]["RunType"] | string;
       seconds: number | null;
       start_date: string | null;
-      state: components["schemas"]["RunState"];
+      /** @description A newer aiosched may have stored another value. */
+      state: components["schemas"]["RunState"] | string;
       tasks: {
         [key: string]: number;
       };
@@ -777,7 +783,7 @@ export interface components {
       slots: number;
       started_at: string;
       /** @enum {string} */
-      status: "alive" | "draining" | "dead";
+      status: "alive" | "stalled" | "draining" | "dead";
       version: string;
     };
     /** @description One scheduler of the fleet. */
@@ -933,7 +939,8 @@ export interface components {
       scheduled_at: string | null;
       seconds: number | null;
       start_date: string | null;
-      state: components["schemas"]["TaskState"];
+      /** @description A newer aiosched may have stored another value. */
+      state: components["schemas"]["TaskState"] | string;
       task_id: string;
       task_index: number;
       template_fields: {
@@ -967,7 +974,8 @@ export interface components {
       scheduled_at: string | null;
       seconds: number | null;
       start_date: string | null;
-      state: components["schemas"]["TaskState"];
+      /** @description A newer aiosched may have stored another value. */
+      state: components["schemas"]["TaskState"] | string;
       task_id: string;
       task_index: number;
       try_number: number;
@@ -1013,9 +1021,11 @@ export interface components {
       dag_id: string;
       end_date: string | null;
       run_id: string;
-      run_type: components["schemas"]["RunType"];
+      /** @description A newer aiosched may have stored another value. */
+      run_type: components["schemas"]["RunType"] | string;
       start_date: string | null;
-      state: components["schemas"]["RunState"];
+      /** @description A newer aiosched may have stored another value. */
+      state: components["schemas"]["RunState"] | string;
     };
     /** @description A token, without its secret value. */
     Token: {
@@ -1025,8 +1035,8 @@ export interface components {
       label: string;
       last_used_at: string | null;
       owner: string;
-      /** @enum {string} */
-      role: "viewer" | "operator" | "admin";
+      /** @description A newer aiosched may have stored another value. */
+      role: ("viewer" | "operator" | "admin") | string;
     };
     /** @description A task instance and the state it had before. */
     Touched: {
@@ -1062,8 +1072,8 @@ export interface components {
       has_password: boolean;
       is_disabled: boolean;
       name: string;
-      /** @enum {string} */
-      role: "viewer" | "operator" | "admin";
+      /** @description A newer aiosched may have stored another value. */
+      role: ("viewer" | "operator" | "admin") | string;
     };
     /** @description What to change; null leaves a value unchanged. Any change ends the user's sessions. */
     UserChange: {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
@@ -17,6 +17,14 @@ def _rfc3339(value: datetime) -> str:
 
 
 Instant = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
+
+
+T = TypeVar("T")
+
+# A word of a row: a member of `T`, or the text as it is stored if another version of aiosched wrote it.
+Stored = Annotated[
+    T | str, Field(union_mode="left_to_right", description="A newer aiosched may have stored another value.")
+]
 
 
 class Resource(BaseModel):

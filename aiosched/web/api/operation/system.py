@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from aiosched.config import setting_fields, shown
 from aiosched.db.queries import command_queries, status
 from aiosched.db.statements import inbox
-from aiosched.web.api.base.models import Because, Instant, Resource
+from aiosched.web.api.base.models import Because, Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.requests.request_client import TheRequestClient
@@ -19,6 +19,7 @@ from aiosched.web.server.etags import RARELY
 router = APIRouter(tags=["System"])
 
 Number = Annotated[int, Path(ge=1, lt=2**63)]
+CommandState = Literal["waiting", "applied", "refused"]
 
 
 class ImportProblem(Resource):
@@ -58,7 +59,7 @@ class Scheduler(Resource):
     version: str
     executor: str
     slots: int
-    status: Literal["alive", "draining", "dead"]
+    status: Literal["alive", "stalled", "draining", "dead"]
     lease_age: float
     partitions: int
     owned: list[int]
@@ -81,7 +82,7 @@ class Command(Resource):
     args: dict[str, Any]
     requested_by: str
     reason: str | None
-    state: Literal["waiting", "applied", "refused"]
+    state: Stored[CommandState]
     result: dict[str, Any] | None
     applied_at: Instant | None
     created_at: Instant
@@ -143,7 +144,7 @@ async def list_commands(
     request_client: TheRequestClient,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     verb: Annotated[str | None, Query(max_length=100, pattern=r"^[^\x00]*$")] = None,
-    state: Literal["waiting", "applied", "refused"] | None = None,
+    state: CommandState | None = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[Command]:

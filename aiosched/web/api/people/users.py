@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from aiosched.db.people import accounts
 from aiosched.errors import Refused
-from aiosched.web.api.base.models import Instant, Resource
+from aiosched.web.api.base.models import Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.auth.passwords import check_password, hash_password, hash_token, new_token
@@ -27,7 +27,7 @@ class User(Resource):
     """A user who can log in."""
 
     name: str
-    role: RoleName
+    role: Stored[RoleName]
     is_disabled: bool
     has_password: bool
     created_at: Instant
@@ -55,7 +55,7 @@ class Token(Resource):
     id: int
     owner: str
     label: str
-    role: RoleName
+    role: Stored[RoleName]
     created_at: Instant
     expires_at: Instant | None
     last_used_at: Instant | None
