@@ -173,6 +173,7 @@ class Running:
             "callbacks": session.outbox.waiting and len(attempts.callbacks) < 4,
             "runs to store": cache.unstored.dirty or cache.unstored.pending.effects.finished,
             "runs to evaluate": cache.work.to_evaluate,
+            "task instances of new runs": cache.work.incomplete and not session.membership.draining,
             "a wake-up of a loop": any(wakeup.is_set for wakeup in session.wakeups.all),
         }
         return ", ".join(what for what, is_so in busy.items() if is_so)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from aiosched.core.values.ids import as_incomplete
 from tests.simulation.checker_backfills import Backfills
 from tests.simulation.checker_limits import RunLimits
 from tests.simulation.checker_outcomes import Outcomes
@@ -170,7 +171,8 @@ class Checker:
         row = self.rows["dag_run"].get(run)
         if row is None:
             return
-        owner = owners[row["partition"]]
+        partition = row["partition"]
+        owner = owners[partition if partition >= 0 else as_incomplete(partition)]
         if commit.fence is None or commit.fence != owner:
             self.say("owner", f"{change.table} {change.key} was written by {commit.fence}, its partition is {owner}'s")
         elif commit.fence not in living:

@@ -23,7 +23,8 @@ from aiosched.scheduler.runs.asset_runs import create_asset_runs
 from aiosched.scheduler.runs.awaited import ask_before
 from aiosched.scheduler.runs.backfills import complete_backfills
 from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
-from aiosched.scheduler.runs.new_runs import chunks, create
+from aiosched.scheduler.runs.incomplete import store_next_part
+from aiosched.scheduler.runs.new_runs import chunks, create, in_parts
 from aiosched.scheduler.session.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
@@ -43,6 +44,7 @@ async def create_runs(session: Session) -> float | None:
         await create_asset_runs(session, now)
         await find_previous_runs(session)
         await complete_backfills(session, now)
+        more |= await store_next_part(session)
     if more:
         return 0.0
     earliest = session.cache.work.due_runs.earliest
@@ -99,7 +101,7 @@ async def _create_due_of(session: Session, dags: Sequence[OwnedDag], *, now: dat
     """Create the due runs of these DAGs; returns whether there were any."""
     async with session.env.db.acquire() as conn:
         positions = await schedule_positions(conn, [dag.version.spec for dag in dags])
-    creations = choose_due(dags, positions, now)
+    creations = in_parts(choose_due(dags, positions, now))
     for chunk in chunks(creations, session.env.settings.scheduler.max_dagruns_to_create_per_loop):
         await create(session, chunk, now)
     async with session.env.db.acquire() as conn:
