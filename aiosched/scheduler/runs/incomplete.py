@@ -17,7 +17,7 @@ from typing import Final
 from aiosched.core.creation.run_creation import PlannedRun, tasks_of_run
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import Instance, Run
-from aiosched.core.graph.new_instances import new_instances
+from aiosched.core.graph.new_instances import new_instances, new_places
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
@@ -117,17 +117,26 @@ async def complete(cache: StateCache, conn: DatabaseConnection, runs: Iterable[R
 
 async def _missing_places(cache: StateCache, conn: DatabaseConnection, run: Run) -> list[Place]:
     stored = (await load_instances(conn, [run.key]))[run.key]
-    missing = missing_instances(cache.versions[run.version_id][1], run, stored)
-    return [(new.task, new.map_index, new.max_tries) for new in missing]
+    run.is_as_created = not stored
+    return _places(cache.versions[run.version_id][1], run, stored)
 
 
 def missing_instances(graph: Graph, run: Run, stored: Collection[Instance]) -> list[Instance]:
     """The task instances that an incomplete run lacks; none for other runs."""
-    if not run.is_incomplete:
-        return []
+    places = _places(graph, run, stored) if run.is_incomplete else ()
+    return [Instance(task, map_index, max_tries=tries) for task, map_index, tries in places]
+
+
+def instances_as_created(graph: Graph, run: Run) -> list[Instance]:
+    """The task instances of a run that `is_as_created`."""
+    return new_instances(graph, tasks_of_run(graph.spec, as_planned(run)))
+
+
+def _places(graph: Graph, run: Run, stored: Collection[Instance]) -> list[Place]:
+    """Where a run has task instances beside those that are stored."""
+    expected = new_places(graph, tasks_of_run(graph.spec, as_planned(run)))
     there = {(instance.task, instance.map_index) for instance in stored}
-    expected = new_instances(graph, tasks_of_run(graph.spec, as_planned(run)))
-    return [instance for instance in expected if (instance.task, instance.map_index) not in there]
+    return [place for place in expected if place[:2] not in there] if there else expected
 
 
 def as_planned(run: Run) -> PlannedRun:

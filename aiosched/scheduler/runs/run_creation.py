@@ -18,12 +18,13 @@ from aiosched.core.run.board import Run
 from aiosched.db.statements import runs
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
-from aiosched.scheduler.partitions.unreadable_runs import load_contents
+from aiosched.scheduler.partitions.run_rehydration import NOTHING
+from aiosched.scheduler.partitions.unreadable_runs import LoadedRun, load_contents
 from aiosched.scheduler.runs.asset_runs import create_asset_runs
 from aiosched.scheduler.runs.awaited import ask_before
 from aiosched.scheduler.runs.backfills import complete_backfills
 from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
-from aiosched.scheduler.runs.incomplete import store_next_part
+from aiosched.scheduler.runs.incomplete import instances_as_created, store_next_part
 from aiosched.scheduler.runs.new_runs import chunks, create, in_parts
 from aiosched.scheduler.session.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
@@ -68,8 +69,15 @@ async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> 
 
 async def _start(session: Session, starting: Sequence[Run], now: datetime) -> None:
     """Load the instances of queued runs and start them; the journal stores their new state."""
-    async with session.env.db.acquire() as conn:
-        contents = await load_contents(session, conn, starting)
+    versions = session.cache.versions
+    contents = [
+        LoadedRun(run, instances_as_created(versions[run.version_id][1], run), NOTHING)
+        for run in starting
+        if run.is_as_created
+    ]
+    if len(contents) < len(starting):
+        async with session.env.db.acquire() as conn:
+            contents += await load_contents(session, conn, [run for run in starting if not run.is_as_created])
     for run, instances, rehydration in contents:
         begin(session.cache, run, instances, now, rehydration)
     session.wakeups.evaluation.wake()

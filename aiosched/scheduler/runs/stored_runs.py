@@ -86,7 +86,7 @@ def settle(context: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> 
     waiting = {run.key for run in dag.queued}
     for board in boards:
         run = board.run
-        run.is_incomplete = False
+        run.is_incomplete = run.is_as_created = False
         context.cache.work.to_evaluate.update(dict.fromkeys(context.cache.previous_run_index.notify_followers(board)))
         if run.state is RunState.QUEUED and run.key not in waiting:
             dag.queued.append(run)
