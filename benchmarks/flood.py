@@ -24,6 +24,7 @@ from benchmarks.sustained import STEADY_FILE, TASKS, arrivals_in
 RATE: Final = 200  # tasks/s of the others
 MOST_TIMES: Final = 2.0  # what the flood may do to the p99 of the others
 _LEAD: Final = 4.0
+_TASKS_READ: Final = 4_000  # in a second, at least: of the flooding DAG, before anything is due
 _AFTER: Final = 120.0  # seconds that the rest of the others may take
 
 
@@ -31,7 +32,9 @@ async def flood(size: int, seconds: float) -> Finding:
     """`seconds` without and as long with a run of `size` tasks that are all ready at once."""
     half, dags = int(seconds), RATE // TASKS
     async with stage() as at:
-        start = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=math.ceil(_LEAD + dags / 100))
+        start = datetime.now(UTC).replace(microsecond=0) + timedelta(
+            seconds=math.ceil(_LEAD + dags / 100 + size / _TASKS_READ)
+        )
         text = STEADY_FILE.format(
             records=str(at.folders.records), start=start.isoformat(), dags=dags, seconds=2 * half, tasks=TASKS
         )

@@ -25,7 +25,10 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 @dataclass(frozen=True)
 class Scenario:
-    """`again` are tasks that people let run again; `limits` are pool slots by name."""
+    """`again` are tasks that people let run again; `limits` are pool slots by name.
+
+    `part` is how many task instances of a run are stored in one transaction.
+    """
 
     specs: tuple[DagSpec, ...]
     act: Callable[[World], Awaitable[None]]
@@ -35,6 +38,7 @@ class Scenario:
     settings: Mapping[str, Any] = field(default_factory=dict)
     peers: int = 0
     heirs: int = 1
+    part: int = 1_000
 
 
 # -- how attempts end -------------------------------------------------------------------------
@@ -138,6 +142,11 @@ async def trigger_twice(it: World) -> None:
     await it.ask("trigger", "d", wait=False, run_id="later", run_after=at(5))
     await it.ask("trigger", "nowhere")
     await it.runs_are(d="success success")
+
+
+async def trigger_once(dag_id: str, it: World) -> None:
+    await it.ask("trigger", dag_id, run_id="r")
+    await it.runs_are(**{dag_id: "success"})
 
 
 async def clear_a_finished_run(it: World) -> None:
@@ -317,6 +326,18 @@ SCENARIOS: dict[str, Scenario] = {
         (chain("d", 1, schedule=DAY, start_date=NEW_YEAR - 9 * DAY, catchup=False, is_paused_upon_creation=False),),
         backfill_three_days,
         succeed,
+    ),
+    "a large run is stored in parts": Scenario(
+        (dag("d", *(task(f"t{n}") for n in range(8))),), partial(trigger_once, "d"), succeed, part=3
+    ),
+    "a large scheduled run is stored in parts": Scenario(
+        (chain("d", 5, schedule="@once", start_date=NEW_YEAR),), partial(wait_for_runs, d="success"), succeed, part=2
+    ),
+    "the runs of a backfill are stored in parts": Scenario(
+        (chain("d", 3, schedule=DAY, start_date=NEW_YEAR - 9 * DAY, catchup=False, is_paused_upon_creation=False),),
+        backfill_three_days,
+        succeed,
+        part=1,
     ),
     "assets make runs": Scenario(
         (

@@ -12,9 +12,11 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
+from unittest import mock
 
 import pytest
 
+from aiosched.scheduler.runs import incomplete
 from tests.conftest import TEMPLATE, Server
 from tests.faults.crash_scenarios import SCENARIOS, Scenario
 from tests.faults.end_states import attempts_that_overlap, most_at_once, of_the_dead, run_again, summary
@@ -32,7 +34,7 @@ MOMENTS: tuple[When, When] = ("before", "after")
 async def live(server: Server, scenario: Scenario, number: int, when: When) -> tuple[dict[str, object], World, int]:
     """Play a scenario whose first service dies at a call; check it; how it ended, and its number of calls."""
     dsn = await server.create(TEMPLATE)
-    with faults() as injected:
+    with faults() as injected, mock.patch.object(incomplete, "PART", scenario.part):
         try:
             async with world(dsn, injected, scenario.specs, scenario.script, **scenario.settings) as it:
                 it.heirs = scenario.heirs

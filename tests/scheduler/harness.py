@@ -174,6 +174,7 @@ class Running:
             "callbacks": _chosen(session),
             "runs to store": cache.unstored.dirty or cache.unstored.pending.effects.finished,
             "runs to evaluate": cache.work.to_evaluate,
+            "task instances of new runs": cache.work.incomplete and not session.membership.draining,
             "a wake-up of a loop": any(wakeup.is_set for wakeup in session.wakeups.all),
         }
         return ", ".join(what for what, is_so in busy.items() if is_so)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiosched.core.slots.allocation import DagRoom
 from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState, TaskState
 from aiosched.db.server.engine import Database
+from aiosched.db.statements.runs import in_rows
 from aiosched.scheduler.session.session import Session
 
 _WRONG_POOLS = """
@@ -55,6 +56,8 @@ async def assert_consistent(db: Database) -> None:
         deferrals = await conn.fetch(_WRONG_DEFERRALS)
         assert not deferrals, f"deferrals do not match states: {list(map(tuple, deferrals))}"
         left = await conn.fetch(_UNFINISHED_IN_FINISHED_RUNS)
+        started = await conn.fetch("SELECT run_id FROM dag_run WHERE partition < 0 AND state IN ('running', 'success')")
+        assert not started, f"runs that started before all their instances were stored: {list(map(tuple, started))}"
         assert not left, f"finished runs with unfinished instances: {list(map(tuple, left))}"
 
 
@@ -63,17 +66,20 @@ async def assert_memory_is_a_copy(session: Session, db: Database) -> None:
     cache = session.cache
     async with db.acquire() as conn:
         stored_runs = await conn.fetch(
-            "SELECT id, state FROM dag_run WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[])",
-            sorted(cache.partitions),
+            "SELECT id, state, partition < 0 AS incomplete FROM dag_run"
+            " WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[])",
+            in_rows(cache.partitions),
         )
         rows = await conn.fetch(
             "SELECT run_id, task_index, map_index, state, try_number, next_at FROM task_instance"
             " WHERE run_id = ANY($1::bigint[])",
             list(cache.boards),
         )
-    in_memory = dict.fromkeys(cache.boards, RunState.RUNNING)
-    in_memory |= {run.key: RunState.QUEUED for dag in cache.dags.values() for run in dag.runs.queued}
-    assert {row["id"]: row["state"] for row in stored_runs} == in_memory
+    in_memory = dict.fromkeys(cache.boards, (RunState.RUNNING, False))
+    in_memory |= {
+        run.key: (RunState.QUEUED, run.is_incomplete) for dag in cache.dags.values() for run in dag.runs.queued
+    }
+    assert {row["id"]: (row["state"], row["incomplete"]) for row in stored_runs} == in_memory
     stored = {
         (row["run_id"], row["task_index"], row["map_index"]): (row["state"], row["try_number"], row["next_at"])
         for row in rows

@@ -431,12 +431,15 @@ async def test_the_embedding_api_speaks_of_backfills_too(dsn: str, late: FakeClo
         assert await backfilled(it) == {3: "queued", 4: "running"}
 
 
-async def test_a_long_backfill_is_created_in_one_go(dsn: str, late: FakeClock) -> None:
+async def test_the_task_instances_of_a_long_backfill_follow_in_parts(dsn: str, late: FakeClock) -> None:
     spec = dag("d", *chain("d", 20).tasks, schedule=timedelta(minutes=5), start_date=NEW_YEAR, max_active_runs=1)
     async with running(dsn, late, spec) as it:
         answer = await backfill(it, 3, 6, max_active_runs=3)
 
         assert len(answer["dates"]) == 3 * 288 + 1
+        sizes = [size for (size,) in await it.fetch("SELECT count(*) FROM task_instance GROUP BY xmin::text")]
+        assert max(sizes) <= 5_000
+        assert sizes.count(1_000) == 12
         assert (await it.fetch("SELECT count(*) FROM task_instance"))[0][0] > 17_000
         await it.assert_consistent()
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from aiosched.core.values.ids import as_incomplete
 from tests.simulation.checker_backfills import Backfills
 from tests.simulation.checker_limits import RunLimits
 from tests.simulation.checker_outcomes import Outcomes
@@ -126,7 +127,7 @@ class Checker:
 
     def owner(self, run: int) -> int | None:
         row = self.rows["dag_run"].get(run)
-        return None if row is None else self.rows["partition_lease"][row["partition"]]["incarnation"]
+        return None if row is None else self.rows["partition_lease"][_partition(row)]["incarnation"]
 
     # -- commits
 
@@ -170,7 +171,7 @@ class Checker:
         row = self.rows["dag_run"].get(run)
         if row is None:
             return
-        owner = owners[row["partition"]]
+        owner = owners[_partition(row)]
         if commit.fence is None or commit.fence != owner:
             self.say("owner", f"{change.table} {change.key} was written by {commit.fence}, its partition is {owner}'s")
         elif commit.fence not in living:
@@ -277,6 +278,11 @@ class Checker:
         if new is None:
             return
         before, after = (None if old is None else old["state"]), new["state"]
+        self.history.seen["runs stored in parts"] += old is None and new["partition"] < 0
+        if after == "running" != before:
+            there = {key[1] for key, _ in self._instances(change.key)}
+            if new["partition"] < 0 or len(there) < len(self.spec(change.key).tasks):
+                self.say("parts", f"{new['dag_id']}/{new['run_id']} has started with the tasks {sorted(there)} only")
         if before in RUN_OVER and after != before and not self._clears(change.key):
             self.say("final", f"run {new['dag_id']}/{new['run_id']} went from {before} to {after}")
         if after in RUN_OVER and before != after:
@@ -457,3 +463,9 @@ def _brief(row: Row | None) -> str:
 def violations(plan: Plan, history: History) -> list[str]:
     """What is wrong with a history; empty when all is well."""
     return Checker(plan, history).check()
+
+
+def _partition(run: Row) -> int:
+    """The partition of a run, whether all its task instances are stored or not."""
+    partition = int(run["partition"])
+    return partition if partition >= 0 else as_incomplete(partition)

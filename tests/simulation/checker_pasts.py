@@ -68,7 +68,7 @@ class Pasts:
                 self._count(change, task, places)
                 return
             if self._checker.at - self.created[before["id"]] > OVERTAKEN:
-                states = {self._checker.name(p): self._checker.rows["task_instance"][p]["state"] for p in missing}
+                states = {self._checker.name(place): self._state(place) for place in missing}
                 self._checker.say("past", f"{self._checker.name(change.key)} begins while {states}")
                 return
 
@@ -89,8 +89,12 @@ class Pasts:
         yield from sorted(earlier, key=lambda row: row["logical_date"], reverse=True)
 
     def _has_succeeded(self, place: Instance) -> bool:
-        state = self._checker.rows["task_instance"][place]["state"]
-        return state in SUCCEEDED or self._checker.at - self._left.get(place, -OVERTAKEN) < OVERTAKEN
+        return self._state(place) in SUCCEEDED or self._checker.at - self._left.get(place, -OVERTAKEN) < OVERTAKEN
+
+    def _state(self, place: Instance) -> str | None:
+        """None for an instance that is not stored yet, too."""
+        row = self._checker.rows["task_instance"].get(place)
+        return None if row is None else row["state"]
 
     def _count(self, change: RowChange, task: Any, places: list[Instance]) -> None:
         """Whether it was the last obstacle that has fallen."""

@@ -19,8 +19,9 @@ async def _runs_before(
         earlier = [row for row in _before(t, dag_id, date) if not (automated and row["run_type"] == "manual")]
         if earlier:
             before = max(earlier, key=lambda row: row["logical_date"])
-            found.append([run, before["id"], before["version_id"], before["logical_date"]])
-    return answer("run_id id version_id logical_date", found)
+            is_incomplete = before["partition"] < 0
+            found.append([run, before["id"], before["version_id"], before["logical_date"], is_incomplete])
+    return answer("run_id id version_id logical_date is_incomplete", found)
 
 
 def _before(t: Transaction, dag_id: str, date: datetime) -> list[Row]:
@@ -45,10 +46,9 @@ async def _versions_before(t: Transaction, dag_id: str, date: datetime) -> Answe
 
 @handles(rehydrations.SEEN_BEFORE)
 async def _seen_before(t: Transaction, dag_id: str, date: datetime, versions: Any, tasks: Any) -> Answer:
-    seen = {
-        (row["version_id"], key[1])
-        for row in _before(t, dag_id, date)
-        for key, _ in t.rows("task_instance")
-        if key[0] == row["id"]
-    }
-    return answer("version_id task_index", [place for place in zip(versions, tasks, strict=True) if place in seen])
+    earlier = _before(t, dag_id, date)
+    seen = {(row["version_id"], key[1]) for row in earlier for key, _ in t.rows("task_instance") if key[0] == row["id"]}
+    unknown = {row["version_id"] for row in earlier if row["partition"] < 0}
+    wanted = zip(versions, tasks, strict=True)
+    found = [(version, task) for version, task in wanted if version in unknown or (version, task) in seen]
+    return answer("version_id task_index", found)

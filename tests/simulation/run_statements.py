@@ -10,6 +10,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
+from aiosched.core.values.ids import as_incomplete
 from aiosched.db.statements import clearing, inbox, outbox, quarantine, reports, runs, schedules, set_aside
 from aiosched.db.statements import rehydration as rehydrations
 from tests.simulation.answers import Answer, answer, changed, handles, kinds_of, pick, read_arrays
@@ -21,7 +22,7 @@ NO_KEY_UPDATE, UPDATE = Strength.NO_KEY_UPDATE, Strength.UPDATE
 
 _DAG: Final = "dag_id partition file version_id is_paused is_stale has_import_errors"
 _RUN: Final = """id dag_id run_id version_id run_type state run_after logical_date data_interval_start data_interval_end
-    queued_at start_date end_date conf reason backfill_id backfill_order clear_number"""
+    queued_at start_date end_date conf reason backfill_id backfill_order clear_number partition"""
 _INSTANCE: Final = """run_id task_index map_index state try_number max_tries losses queued_by scheduled_at queued_at
     start_date end_date next_at reason"""
 
@@ -135,6 +136,21 @@ async def _copy_instances(t: Transaction, records: Sequence[Sequence[Any]], colu
     return changed("COPY", len(records))
 
 
+def _is_incomplete(row: Row) -> bool:
+    return bool(row["partition"] < 0)
+
+
+@handles(runs.COMPLETE_RUNS)
+async def _complete_runs(t: Transaction, keys: list[int]) -> Answer:
+    count = 0
+    for key in keys:
+        row = await t.lock("dag_run", key, NO_KEY_UPDATE, _is_incomplete)
+        if row is not None:
+            t.put("dag_run", key, {**row, "partition": as_incomplete(row["partition"])})
+            count += 1
+    return changed("UPDATE", count)
+
+
 @handles(runs.SET_NEXT_RUNS)
 async def _set_next_runs(t: Transaction, dag_ids: list[str], dates: Any, starts: Any, ends: Any, afters: Any) -> Answer:
     count = 0
@@ -174,7 +190,8 @@ async def _fail_queued_run(t: Transaction, key: int, now: datetime, reason: str)
 async def _runs_by_id(t: Transaction, dag_id: str, run_ids: list[str]) -> Answer:
     rows = [row for _, row in t.rows("dag_run") if row["dag_id"] == dag_id and row["run_id"] in run_ids]
     columns = "id run_id version_id logical_date"
-    return answer(columns, [pick(row, columns) for row in rows])
+    found = [[*pick(row, columns), row["partition"] < 0] for row in rows]
+    return answer(f"{columns} is_incomplete", found)
 
 
 @handles(rehydrations.LOAD_DECISIONS)

@@ -9,9 +9,11 @@ import logging
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, cast
+from unittest import mock
 
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import inbox
+from aiosched.scheduler.runs import incomplete
 from tests.simulation.fleet import Machine, VirtualClock, VirtualExecutor, make_scheduler, virtual_time
 from tests.simulation.history import Commit, Fault, History, RowChange, SchedulerRemoved
 from tests.simulation.loop import WORLD, NothingHappens, VirtualLoop, run
@@ -334,8 +336,9 @@ class Simulation:
 
 def simulate(seed: int, plan: Plan | None = None, *, meddle: Callable[[Simulation], None] | None = None) -> History:
     """Play a seed; the same seed plays the same history. `meddle` may add to what happens."""
-    with _quietly():
-        simulation = Simulation(plan or make_plan(seed))
+    plan = plan or make_plan(seed)
+    with _quietly(), mock.patch.object(incomplete, "PART", plan.part):
+        simulation = Simulation(plan)
         if meddle is not None:
             meddle(simulation)
         loop = simulation.loop

@@ -60,6 +60,7 @@ class Plan:
     rough: float  # how bad the network is: 0 to 1
     parallelism: int
     max_triggers: int = 1000
+    part: int = 1_000  # task instances of a run that one transaction stores
     latency: float = 0.002  # seconds that a message takes at most, when nothing delays it
     intervals: dict[str, int] = field(default_factory=dict)  # of scheduled DAGs: how many runs there will be
 
@@ -112,6 +113,7 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         rough=1.0 if harsh else random.choice((0.0, 0.3, 1.0)),
         parallelism=random.choice((2, 4, 32)),
         max_triggers=more.choice((1, 2, 1000)),
+        part=Random(f"{seed}, parts").choice((1_000, 1_000, 2, 1)),
         latency=0.02 if harsh else 0.002,
         intervals={dag.spec.dag_id: dag.interval for dag in dags if dag.interval is not None},
     )

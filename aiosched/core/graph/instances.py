@@ -65,6 +65,8 @@ class Run:
     backfill_id: int | None = None
     backfill_order: int | None = None  # 1 for the first run of its backfill
     clear_number: int = 0  # how often it was cleared
+    is_incomplete: bool = False  # some of its task instances are not stored yet: it must not start
+    is_as_created: bool = False  # nothing has changed its task instances since they were stored: no need to read them
     stored_state: RunState = RunState.QUEUED
 
 

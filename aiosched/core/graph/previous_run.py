@@ -39,6 +39,15 @@ class StoredRun:
         return self._succeeded.get(task_id)
 
 
+class IncompleteRun:
+    """A previous run whose task instances are not all stored yet, so that none has started."""
+
+    __slots__ = ()
+
+    def all_succeeded(self, task_id: str) -> bool | None:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Past:
     """What a run knows about earlier runs.

@@ -24,6 +24,14 @@ def partition_of(name: str) -> int:
     return zlib.crc32(name.encode()) % PARTITIONS
 
 
+def as_incomplete(partition: int) -> int:
+    """What the row of a run has in place of its partition until all its task instances are stored: a negative number.
+
+    No scheduler owns such a partition. The function is its own inverse.
+    """
+    return -1 - partition
+
+
 def make_run_id(run_type: RunType, *, logical_date: datetime | None, run_after: datetime) -> str:
     """A run id such as `scheduled__2026-01-01T00:00:00+00:00`.
 

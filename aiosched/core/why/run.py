@@ -55,7 +55,8 @@ class RunFacts:
     `limit` and `running` are those of its group: the DAG's runs, or the runs of its backfill. `queued` are the queued
     runs of the group, including itself, that may go before it. `active` are the running ones, as far as known.
     `awaited` are the queued runs that running ones wait for, `waiting` is a running run that waits for this run.
-    `beyond` says which run was started although the limit was reached, and why.
+    `beyond` says which run was started although the limit was reached, and why. `missing` is the number of its task
+    instances that are not stored yet.
     """
 
     now: datetime
@@ -71,6 +72,7 @@ class RunFacts:
     awaited: Awaited = NONE_AWAITED
     waiting: str | None = None
     beyond: str | None = None
+    missing: int = 0
 
 
 def run_gates(facts: RunFacts) -> list[Gate]:
@@ -89,6 +91,9 @@ def run_gates(facts: RunFacts) -> list[Gate]:
             detail += f"; only its teardowns still run: {_REASONS.get(run.reason, run.reason)}"
         return [Gate(name="run is running", verdict=Verdict.OK, detail=detail)]
     reason = why_queued(facts)
+    if reason is None and facts.missing:
+        detail = f"{facts.missing:,} of its task instances are not stored yet; it starts when all are"
+        return [Gate(name="task instances", verdict=Verdict.WAIT, detail=detail)]
     if reason is None:
         return [Gate(name="run may start", verdict=Verdict.OK, detail="it starts at the next pass of its scheduler")]
     if run.run_after > facts.now:

@@ -77,7 +77,8 @@ def _select_dags() -> Select[Any]:
     active = (
         select(func.count())
         .where(
-            dag_run.c.partition == dag.c.partition,  # the partial index of unfinished runs begins with it
+            # the partial index of unfinished runs begins with it; incomplete ones have another (as_incomplete)
+            dag_run.c.partition.in_([dag.c.partition, -1 - dag.c.partition]),
             dag_run.c.dag_id == dag.c.dag_id,
             dag_run.c.state.in_(["queued", "running"]),
         )

@@ -37,14 +37,14 @@ async def get_dag_row(conn: DatabaseConnection, dag_id: str) -> DagRow | None:
 # Index: ix_dag_run_unfinished (partial).
 UNFINISHED_OF_DAG: Final = """
     SELECT id FROM dag_run
-     WHERE state IN ('queued', 'running') AND partition = $1 AND dag_id = $2
+     WHERE state IN ('queued', 'running') AND partition = ANY($1::smallint[]) AND dag_id = $2
      ORDER BY state DESC, coalesce(backfill_order, 0), run_after, id LIMIT $3
 """
 
 
 async def unfinished_runs(conn: DatabaseConnection, dag_id: str, partition: int) -> list[Run]:
     """The running runs of a DAG, then its queued ones in the order in which they may start; at most `MOST_RUNS`."""
-    rows = await conn.fetch(UNFINISHED_OF_DAG, partition, dag_id, MOST_RUNS)
+    rows = await conn.fetch(UNFINISHED_OF_DAG, runs.in_rows([partition]), dag_id, MOST_RUNS)
     turns = {row["id"]: turn for turn, row in enumerate(rows)}
     return sorted(await runs.load_runs(conn, turns), key=lambda run: turns[run.key])
 

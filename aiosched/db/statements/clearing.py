@@ -19,11 +19,12 @@ class RunOfRequest(NamedTuple):
     run_id: str
     version_id: int
     logical_date: datetime | None
+    is_incomplete: bool  # some of its task instances are not stored yet
 
 
 # Index: uq_dag_run_dag_id_run_id.
 RUNS_BY_ID: Final = """
-    SELECT id, run_id, version_id, logical_date FROM dag_run
+    SELECT id, run_id, version_id, logical_date, partition < 0 AS is_incomplete FROM dag_run
      WHERE dag_id = $1 AND run_id = ANY($2::text[]) ORDER BY id
 """
 
@@ -35,7 +36,7 @@ async def runs_by_id(conn: DatabaseConnection, dag_id: str, run_ids: Sequence[st
 
 # Index: uq_dag_run_dag_id_logical_date, or ix_dag_run_dag_id_id for all.
 RUNS_BETWEEN: Final = """
-    SELECT id, run_id, version_id, logical_date FROM dag_run
+    SELECT id, run_id, version_id, logical_date, partition < 0 AS is_incomplete FROM dag_run
      WHERE dag_id = $1 AND ($2::timestamptz IS NULL OR logical_date >= $2)
        AND ($3::timestamptz IS NULL OR logical_date <= $3)
      ORDER BY logical_date, id

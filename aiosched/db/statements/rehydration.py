@@ -88,15 +88,16 @@ class RunBefore(NamedTuple):
     key: int
     version_id: int
     logical_date: datetime
+    is_incomplete: bool  # some of its task instances are not stored yet
 
 
 # The latest run with an earlier logical date, of any of the types. Index: uq_dag_run_dag_id_logical_date, backwards.
 RUNS_BEFORE: Final = """
-    SELECT w.run_id, r.id, r.version_id, r.logical_date
+    SELECT w.run_id, r.id, r.version_id, r.logical_date, r.partition < 0 AS is_incomplete
       FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::bool[])
         AS w (run_id, dag_id, logical_date, without_manual)
      CROSS JOIN LATERAL (
-        SELECT id, version_id, logical_date FROM dag_run
+        SELECT id, version_id, logical_date, partition FROM dag_run
          WHERE dag_id = w.dag_id AND logical_date < w.logical_date AND NOT (w.without_manual AND run_type = 'manual')
          ORDER BY logical_date DESC LIMIT 1
      ) AS r
@@ -137,13 +138,16 @@ async def versions_before(conn: DatabaseConnection, dag_id: str, logical_date: d
     return [row["version_id"] for row in await conn.fetch(VERSIONS_BEFORE, dag_id, logical_date)]
 
 
-# Indexes: uq_dag_run_dag_id_logical_date, then the primary key.
+# An incomplete run may have instances that are not stored yet. Indexes: uq_dag_run_dag_id_logical_date, then the
+# primary key.
 SEEN_BEFORE: Final = """
     SELECT w.version_id, w.task_index
       FROM unnest($3::bigint[], $4::int[]) AS w (version_id, task_index)
      WHERE EXISTS (
-        SELECT 1 FROM dag_run AS r JOIN task_instance AS ti ON ti.run_id = r.id AND ti.task_index = w.task_index
-         WHERE r.dag_id = $1 AND r.logical_date < $2 AND r.version_id = w.version_id)
+        SELECT FROM dag_run AS r
+         WHERE r.dag_id = $1 AND r.logical_date < $2 AND r.version_id = w.version_id
+           AND (r.partition < 0
+                OR EXISTS (SELECT FROM task_instance AS t WHERE t.run_id = r.id AND t.task_index = w.task_index)))
 """
 
 

@@ -15,6 +15,7 @@ from aiosched.core.graph.documents import why_unreadable
 from aiosched.core.graph.spec import DagSpec, decode_spec
 from aiosched.core.run.board import Instance, Run
 from aiosched.core.timetables.base import NextRun
+from aiosched.core.values.ids import as_incomplete
 from aiosched.core.values.messages import XComRef
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.server.arrays import array_texts
@@ -68,7 +69,7 @@ class NewRun(NamedTuple):
 
     dag_id: str
     run_id: str
-    partition: int
+    partition: int  # negative: its task instances follow (`as_incomplete`)
     version_id: int
     run_type: str
     triggered_by: str
@@ -127,7 +128,13 @@ async def load_versions(
 
 _RUN_COLUMNS: Final = """id, dag_id, run_id, version_id, run_type, state, run_after, logical_date,
     data_interval_start, data_interval_end, queued_at, start_date, end_date, conf, reason, backfill_id,
-    backfill_order, clear_number"""
+    backfill_order, clear_number, partition"""
+
+
+def in_rows(partitions: Iterable[int]) -> list[int]:
+    """What the rows of the runs of `partitions` have as their partition: of complete runs, and of others."""
+    return [stored for partition in partitions for stored in (partition, as_incomplete(partition))]
+
 
 PAGE: Final = 500  # runs that are read at once
 
@@ -153,7 +160,7 @@ async def load_unfinished_runs(
     DAGs with rows that cannot be read.
     """
     found, failures = list[Run](), list[DagFailure]()
-    rows = await conn.fetch(UNFINISHED_IDS, list(partitions), list(but), None if of is None else list(of))
+    rows = await conn.fetch(UNFINISHED_IDS, in_rows(partitions), list(but), None if of is None else list(of))
     ids = [row["id"] for row in rows]
     for first in range(0, len(ids), PAGE):
         for row in await conn.fetch(LOAD_UNFINISHED, ids[first : first + PAGE]):
@@ -177,7 +184,7 @@ async def unfinished_keys(
     conn: DatabaseConnection, partitions: Iterable[int], dag_ids: Collection[str]
 ) -> dict[int, str]:
     """The DAG ids of the queued and running runs of these DAGs, by the runs' keys; nothing else of them is read."""
-    rows = await conn.fetch(UNFINISHED_KEYS, list(partitions), list(dag_ids)) if dag_ids else ()
+    rows = await conn.fetch(UNFINISHED_KEYS, in_rows(partitions), list(dag_ids)) if dag_ids else ()
     return {row["id"]: row["dag_id"] for row in rows}
 
 
@@ -186,7 +193,8 @@ LOAD_RUNS: Final = f"SELECT {_RUN_COLUMNS} FROM dag_run WHERE id = ANY($1::bigin
 
 async def load_runs(conn: DatabaseConnection, keys: Iterable[int]) -> list[Run]:
     """The runs with these keys, oldest first. Raises UnreadableRow for one in an unknown state."""
-    return [_run(row) for row in await conn.fetch(LOAD_RUNS, list(keys))]
+    wanted = list(keys)
+    return [_run(row) for row in await conn.fetch(LOAD_RUNS, wanted)] if wanted else []
 
 
 async def load_readable_runs(conn: DatabaseConnection, keys: Iterable[int]) -> tuple[list[Run], dict[int, str]]:
@@ -234,6 +242,7 @@ def _run(row: Any) -> Run:
         backfill_id=row["backfill_id"],
         backfill_order=row["backfill_order"],
         clear_number=row["clear_number"],
+        is_incomplete=row["partition"] < 0,
         stored_state=state,
     )
 
@@ -325,6 +334,17 @@ async def copy_instances(conn: DatabaseConnection, rows: Iterable[tuple[int, int
     await conn.copy_records_to_table(
         "task_instance", records=rows, columns=["run_id", "task_index", "map_index", "max_tries"]
     )
+
+
+# Guard: they are incomplete.
+COMPLETE_RUNS: Final = "UPDATE dag_run SET partition = -1 - partition WHERE id = ANY($1::bigint[]) AND partition < 0"
+
+
+async def complete_runs(conn: DatabaseConnection, keys: Collection[int]) -> None:
+    """All task instances of these runs are stored now. Raises StaleRows if one of the runs was not incomplete."""
+    status = await conn.execute(COMPLETE_RUNS, list(keys))
+    if status != f"UPDATE {len(keys)}":
+        raise StaleRows(f"Of {len(keys)} incomplete runs some are gone or complete ({status})")
 
 
 SET_NEXT_RUNS: Final = """

@@ -90,7 +90,7 @@ async def unfinished_runs(conn: DatabaseConnection) -> list[RunName]:
 # has created is found by uq_dag_run_dag_id_logical_date, waiting callbacks by run.
 _OLD_RUN: Final = f"""
     r.state IN ('success', 'failed') AND coalesce(r.end_date, r.run_after) < $1
-    AND ($2::smallint[] IS NULL OR r.partition = ANY($2))
+    AND ($2::smallint[] IS NULL OR greatest(r.partition, -1 - r.partition) = ANY($2))
     AND r.id IS DISTINCT FROM (
         SELECT newest.id FROM dag_run AS newest
          WHERE newest.dag_id = r.dag_id AND newest.triggered_by = '{BY_TIMETABLE}' AND newest.logical_date IS NOT NULL

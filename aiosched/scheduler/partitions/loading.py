@@ -83,6 +83,8 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         for run in unfinished:
             if run.state is RunState.QUEUED:
                 session.cache.dags[run.dag_id].runs.queued.append(run)
+                if run.is_incomplete:
+                    session.cache.work.incomplete[run] = None
                 session.cache.work.to_start[run.dag_id] = None
 
         async def resume_runs(runs: Sequence[Run]) -> None:

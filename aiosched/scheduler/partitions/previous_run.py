@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from aiosched.core.graph.previous_run import Past, PreviousRun, StoredRun, previous_types
+from aiosched.core.graph.previous_run import IncompleteRun, Past, PreviousRun, StoredRun, previous_types
 from aiosched.core.run.board import Board, Run
 from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
@@ -96,13 +96,14 @@ async def _runs_before(conn: DatabaseConnection, boards: Sequence[Board]) -> dic
     return await rehydration.runs_before(conn, wanted) if wanted else {}
 
 
-async def _stored(cache: StateCache, conn: DatabaseConnection, runs: Sequence[RunBefore]) -> dict[int, StoredRun]:
+async def _stored(cache: StateCache, conn: DatabaseConnection, runs: Sequence[RunBefore]) -> dict[int, PreviousRun]:
     if not runs:
         return {}
+    incomplete: dict[int, PreviousRun] = {run.key: IncompleteRun() for run in runs if run.is_incomplete}
     readable = await readable_versions(cache, conn, {run.version_id for run in runs})
-    runs = [run for run in runs if run.version_id in readable]
+    runs = [run for run in runs if run.version_id in readable and not run.is_incomplete]
     states = await rehydration.load_states(conn, [run.key for run in runs])
-    return {
+    return incomplete | {
         run.key: StoredRun((cache.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key])
         for run in runs
         if run.key in states

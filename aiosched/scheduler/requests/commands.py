@@ -54,7 +54,8 @@ from aiosched.scheduler.requests.notes import set_note
 from aiosched.scheduler.runs import backfills
 from aiosched.scheduler.runs.asset_runs import emit_event
 from aiosched.scheduler.runs.due_runs import requested_run
-from aiosched.scheduler.runs.new_runs import create
+from aiosched.scheduler.runs.incomplete import complete
+from aiosched.scheduler.runs.new_runs import create, in_parts
 from aiosched.scheduler.session.request_attempts import MOST_ATTEMPTS
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
@@ -176,7 +177,7 @@ async def _trigger(session: Session, dag: OwnedDag, request: Trigger, number: in
         may_start=not session.membership.draining,
     )
     planned = creation.planned
-    (run,) = await create(session, [creation], now, answering=number)
+    (run,) = await create(session, in_parts([creation]), now, answering=number)
     if run is None:
         what = f"run id {planned.run_id!r}" + (
             f" or logical date {planned.logical_date.isoformat()}" if planned.logical_date else ""
@@ -227,6 +228,7 @@ async def _cancel_run(session: Session, dag: OwnedDag, request: CancelRun, numbe
         if run.run_id == run_id:
             dag.runs.queued.remove(run)
             async with session.env.command_journal.transaction() as transaction:
+                await complete(session.cache, transaction.conn, [run])
                 await runs.fail_queued_run(transaction.conn, run.key, now, "cancelled")
                 await transaction.answer(number, {"run_id": run_id})
             session.env.observers.on_run_end(run)

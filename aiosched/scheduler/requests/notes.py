@@ -14,7 +14,9 @@ from aiosched.core.requests.requests import SetNote
 from aiosched.db.people import notes
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
+from aiosched.db.statements.runs import load_runs
 from aiosched.errors import NotFound, Refused, did_you_mean
+from aiosched.scheduler.runs.incomplete import complete
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.scheduler.state.version_reading import ensure_versions
@@ -36,11 +38,16 @@ async def set_note(session: Session, dag: OwnedDag, request: SetNote, number: in
         else:
             await ensure_versions(session.cache, conn, {found[0].version_id})
             graph = session.cache.versions[found[0].version_id][1]
+            if found[0].is_incomplete:
+                await complete(session.cache, conn, await load_runs(conn, [found[0].key]))
             place = await _place(conn, graph, found[0], task_id, request.map_index)
             await notes.set_task_note(conn, place, note)
             map_index = place[2]
         answer = {"run_id": run_id, "task_id": task_id, "map_index": map_index, "note": note}
         await transaction.answer(number, answer)
+    if task_id is not None and (waiting := dag.runs.queued.find(found[0].key)) is not None:
+        waiting.is_incomplete = False
+        session.cache.work.to_start[dag.row.dag_id] = None
 
 
 def read_note(text: str | None) -> str | None:

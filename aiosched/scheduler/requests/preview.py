@@ -13,11 +13,12 @@ from aiosched.core.requests.requests import BackfillCreate, Request, TaskChange
 from aiosched.db.queries.why import get_dag_row
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.runs import load_instances
+from aiosched.db.statements.runs import load_instances, load_runs
 from aiosched.errors import DagError, NotFound, Refused
 from aiosched.scheduler.requests.runs_meant import chunks, runs_meant
 from aiosched.scheduler.requests.selection import TouchedInstances, refuse_running, running_of, select
 from aiosched.scheduler.runs.backfills import plan_dates, shown
+from aiosched.scheduler.runs.incomplete import missing_instances
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.version_reading import ensure_versions
 
@@ -64,6 +65,9 @@ async def touched_by(
     running: list[str] = []
     for chunk in chunks(cache.versions, runs):
         instances = await load_instances(conn, [run.key for run in chunk])
+        for incomplete in await load_runs(conn, [run.key for run in chunk if run.is_incomplete]):
+            stored = instances[incomplete.key]
+            stored += missing_instances(cache.versions[incomplete.version_id][1], incomplete, stored)
         for run in chunk:
             chosen = selection.of(run.version_id, instances[run.key])
             graph = cache.versions[run.version_id][1]

@@ -30,7 +30,7 @@ from aiosched.db.statements.inbox import CommandResult
 from aiosched.errors import DagError, did_you_mean
 from aiosched.scheduler.effects.notify import asset_conditions_changed
 from aiosched.scheduler.journal.asset_events import store_events
-from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, store
+from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, in_parts, store
 from aiosched.scheduler.session.isolation import concerning, for_each_dag
 from aiosched.scheduler.session.period import Period
 from aiosched.scheduler.session.session import Session
@@ -60,7 +60,7 @@ async def create_asset_runs(session: Session, now: datetime) -> None:
     async def create(ready: Sequence[OwnedDag]) -> None:
         await _create(session, ready, now)
 
-    for chunk in chunks(planned, session.env.settings.scheduler.max_dagruns_to_create_per_loop):
+    for chunk in chunks(in_parts(planned), session.env.settings.scheduler.max_dagruns_to_create_per_loop):
         ready = [creation.dag for creation in chunk]
         await for_each_dag("the creation of runs by assets", ready, lambda dag: dag.row.dag_id, create, held=cache.dags)
 
@@ -84,6 +84,7 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
                     consumed[dag_id] = rows
         if not creations:
             return
+        creations = in_parts(creations)
         keys = await store(session, conn, creations, now)
         await assets.consume(
             conn,

@@ -7,7 +7,8 @@
     backfill_cancel   {id} -> {failed: number of queued runs}
 
 All runs of a backfill are created at once, queued, and start under its own limit
-(due_runs.py); it needs no client to go on.
+(due_runs.py); it needs no client to go on. If they have very many task instances, these follow as the runs
+start (incomplete.py).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import backfills
 from aiosched.db.statements.backfills import Backfill, ExistingRun
 from aiosched.errors import NotFound, Refused
-from aiosched.scheduler.runs.new_runs import Creation, hold, store
+from aiosched.scheduler.runs.new_runs import Creation, hold, in_parts, store
 from aiosched.scheduler.runs.stored_runs import clear_whole_runs, settle
 from aiosched.scheduler.session.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
@@ -62,7 +63,7 @@ async def create_backfill(
             rerun=request.rerun,
             conf=document,
         )
-        creations = [creation_of(dag, date, number, request.conf) for date in dates if date.fate is Fate.CREATE]
+        creations = in_parts(creation_of(dag, date, number, request.conf) for date in dates if date.fate is Fate.CREATE)
         keys = await store(session, conn, creations, now)
         again = [(existing[d.run.logical_date].id, d.order or 0) for d in dates if d.fate is Fate.RERUN]
         if again:

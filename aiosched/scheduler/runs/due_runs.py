@@ -85,7 +85,7 @@ def choose_starting(
 
 
 def _starting_of(cache: StateCache, dag: OwnedDag, now: datetime, before: Mapping[int, int | None]) -> Sequence[Run]:
-    """The queued runs of one DAG that may start now."""
+    """The queued runs of one DAG that start now. Incomplete ones stay queued until they are completed."""
     limits, running = dag.run_limits(), Counter(run.backfill_id for run in dag.runs.under_way())
     first = [
         run
@@ -105,13 +105,17 @@ def _starting_of(cache: StateCache, dag: OwnedDag, now: datetime, before: Mappin
         backfill_order={run.key: run.backfill_order or 0 for run in first if run.backfill_id is not None},
         awaited=awaited,
     )
-    for run in decision.started:
+    starting = [run for run in decision.started if not run.is_incomplete]
+    for run in starting:
         dag.runs.queued.remove(run)
         dag.runs.starting.add(run.key)
+    for run in decision.started:
+        if run.is_incomplete:
+            cache.work.to_complete[run] = None
     for run in first:
         if run.run_after > now:
             cache.work.due_runs.add(run.run_after, dag.row.dag_id)
-    return decision.started
+    return starting
 
 
 def begin(

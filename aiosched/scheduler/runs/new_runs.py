@@ -1,11 +1,13 @@
-"""Creating runs: their rows and all their task instances (COPY) in one transaction, then the runs in memory.
+"""Creating runs: their rows and their task instances (COPY) in one transaction, then the runs in memory.
 
-Does not live here: which runs are created and when (run_creation.py, asset_runs.py, commands.py).
+A run with very many task instances gets only its own row: those follow in parts (incomplete.py). Does not live here:
+which runs are created and when (run_creation.py, asset_runs.py, commands.py).
 Source: the semantics reference, sections 10.1 and 13.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -15,15 +17,17 @@ import msgspec
 from aiosched.core.creation.run_creation import PlannedRun
 from aiosched.core.graph.new_instances import count_instances, new_instances, new_places
 from aiosched.core.run.board import Run
+from aiosched.core.values.ids import as_incomplete
 from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.runs import NewRun, copy_instances, insert_runs
 from aiosched.scheduler.effects.deadlines import plan_deadlines
+from aiosched.scheduler.runs import incomplete
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
 
-_INSTANCES_PER_TRANSACTION: Final = 20_000
+_PARTS_AT_ONCE: Final = 5  # whose task instances one DAG stores together with its runs in one pass
 
 
 class Creation(NamedTuple):
@@ -36,6 +40,21 @@ class Creation(NamedTuple):
     conf: dict[str, Any]
     starts: bool  # at once; otherwise it waits in state queued
     backfill: tuple[int, int] | None = None  # the id of its backfill, and its order number in it
+    in_parts: bool = False  # its task instances follow, and only then it may start
+
+
+def in_parts(creations: Iterable[Creation]) -> list[Creation]:
+    """The same creations: those with very many task instances, and those beyond the share of their DAG, in parts."""
+    taken: Counter[str] = Counter()
+    found = []
+    for creation in creations:
+        dag_id, number = creation.dag.row.dag_id, count_instances(creation.dag.graph, creation.tasks)
+        if number > incomplete.PART or taken[dag_id] + number > _PARTS_AT_ONCE * incomplete.PART:
+            creation = creation._replace(in_parts=True, starts=False)
+        else:
+            taken[dag_id] += number
+        found.append(creation)
+    return found
 
 
 def chunks(creations: Sequence[Creation], most: int) -> Iterable[list[Creation]]:
@@ -43,8 +62,8 @@ def chunks(creations: Sequence[Creation], most: int) -> Iterable[list[Creation]]
     chunk: list[Creation] = []
     size = 0
     for creation in creations:
-        number = count_instances(creation.dag.graph, creation.tasks)
-        if chunk and (len(chunk) == most or size + number > _INSTANCES_PER_TRANSACTION):
+        number = 0 if creation.in_parts else count_instances(creation.dag.graph, creation.tasks)
+        if chunk and (len(chunk) == most or size + number > incomplete.PART):
             yield chunk
             chunk, size = [], 0
         chunk.append(creation)
@@ -73,7 +92,7 @@ async def create(
 async def store(
     session: Session, conn: DatabaseConnection, creations: Sequence[Creation], now: datetime
 ) -> list[int | None]:
-    """Write runs and their task instances; returns the runs' keys, None for a run that exists already."""
+    """Write runs and their task instances, unless these follow; returns the runs' keys, None for one that exists."""
     if not creations:
         return []
     found = await insert_runs(conn, [new_run(session.context, c, now) for c in creations])
@@ -81,7 +100,7 @@ async def store(
     rows = (
         (key, *place)
         for c, key in zip(creations, keys, strict=True)
-        if key is not None
+        if key is not None and not c.in_parts
         for place in new_places(c.dag.graph, c.tasks)
     )
     await copy_instances(conn, rows)
@@ -111,7 +130,7 @@ def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewR
     return NewRun(
         dag_id=dag.row.dag_id,
         run_id=planned.run_id,
-        partition=dag.row.partition,
+        partition=as_incomplete(dag.row.partition) if creation.in_parts else dag.row.partition,
         version_id=dag.version.id,
         run_type=planned.run_type,
         triggered_by=creation.triggered_by,
@@ -150,6 +169,7 @@ def _hold(context: DecisionContext, creation: Creation, key: int | None, now: da
         conf=creation.conf,
         backfill_id=None if creation.backfill is None else creation.backfill[0],
         backfill_order=None if creation.backfill is None else creation.backfill[1],
+        is_incomplete=creation.in_parts,
         stored_state=state,
     )
     if (
@@ -160,6 +180,8 @@ def _hold(context: DecisionContext, creation: Creation, key: int | None, now: da
         context.cache.work.to_find_previous[run.dag_id] = None
     if not creation.starts:
         dag.runs.queued.append(run)
+        if run.is_incomplete:
+            context.cache.work.incomplete[run] = None
         context.cache.work.to_start[run.dag_id] = None
         context.wakeups.creation.wake()
         return run

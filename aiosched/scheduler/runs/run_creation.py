@@ -18,12 +18,14 @@ from aiosched.core.run.board import Run
 from aiosched.db.statements import runs
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
-from aiosched.scheduler.partitions.unreadable_runs import load_contents
+from aiosched.scheduler.partitions.run_rehydration import NOTHING
+from aiosched.scheduler.partitions.unreadable_runs import LoadedRun, load_contents
 from aiosched.scheduler.runs.asset_runs import create_asset_runs
 from aiosched.scheduler.runs.awaited import ask_before
 from aiosched.scheduler.runs.backfills import complete_backfills
 from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
-from aiosched.scheduler.runs.new_runs import chunks, create
+from aiosched.scheduler.runs.incomplete import instances_as_created, store_next_part
+from aiosched.scheduler.runs.new_runs import chunks, create, in_parts
 from aiosched.scheduler.session.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
@@ -43,6 +45,7 @@ async def create_runs(session: Session) -> float | None:
         await create_asset_runs(session, now)
         await find_previous_runs(session)
         await complete_backfills(session, now)
+        more |= await store_next_part(session)
     if more:
         return 0.0
     earliest = session.cache.work.due_runs.earliest
@@ -66,8 +69,15 @@ async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> 
 
 async def _start(session: Session, starting: Sequence[Run], now: datetime) -> None:
     """Load the instances of queued runs and start them; the journal stores their new state."""
-    async with session.env.db.acquire() as conn:
-        contents = await load_contents(session, conn, starting)
+    versions = session.cache.versions
+    contents = [
+        LoadedRun(run, instances_as_created(versions[run.version_id][1], run), NOTHING)
+        for run in starting
+        if run.is_as_created
+    ]
+    if len(contents) < len(starting):
+        async with session.env.db.acquire() as conn:
+            contents += await load_contents(session, conn, [run for run in starting if not run.is_as_created])
     for run, instances, rehydration in contents:
         begin(session.cache, run, instances, now, rehydration)
     session.wakeups.evaluation.wake()
@@ -99,7 +109,7 @@ async def _create_due_of(session: Session, dags: Sequence[OwnedDag], *, now: dat
     """Create the due runs of these DAGs; returns whether there were any."""
     async with session.env.db.acquire() as conn:
         positions = await schedule_positions(conn, [dag.version.spec for dag in dags])
-    creations = choose_due(dags, positions, now)
+    creations = in_parts(choose_due(dags, positions, now))
     for chunk in chunks(creations, session.env.settings.scheduler.max_dagruns_to_create_per_loop):
         await create(session, chunk, now)
     async with session.env.db.acquire() as conn:

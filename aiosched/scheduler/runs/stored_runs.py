@@ -12,18 +12,18 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.core.creation.run_creation import PlannedRun, tasks_of_run
+from aiosched.core.creation.run_creation import tasks_of_run
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.spec import MappingSpec
 from aiosched.core.run.board import Board, Instance, Run
-from aiosched.core.timetables.base import DataInterval
-from aiosched.core.values.states import RUN_FINISHED, RunState, RunType
+from aiosched.core.values.states import RUN_FINISHED, RunState
 from aiosched.db.statements import clearing
 from aiosched.db.statements.runs import copy_instances, load_instances, load_runs
 from aiosched.errors import StaleRows
 from aiosched.scheduler.effects.deadlines import watch_deadlines
 from aiosched.scheduler.journal.journal import Transaction
+from aiosched.scheduler.runs.incomplete import as_planned, complete
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import store
 from aiosched.scheduler.state.cache import OwnedDag, make_board
@@ -57,13 +57,14 @@ async def load_boards(
 ) -> list[Board]:
     """Boards of runs that are not held, oldest first, for a change that is stored in the same transaction.
 
-    Boards of queued runs share the `Run` objects that wait to start. With `newest_version`
-    the runs are first moved to it.
+    Boards of queued runs share the `Run` objects that wait to start. Incomplete runs are completed; with
+    `newest_version` the runs are then moved to it. Call `settle` after the commit.
     """
     conn = transaction.conn
     waiting = {run.key: run for run in dag.runs.queued}
     runs = [waiting.get(run.key, run) for run in await load_runs(conn, keys)]
     await ensure_versions(session.cache, conn, {run.version_id for run in runs})
+    await complete(session.cache, conn, runs)
     if newest_version:
         await _move(session, transaction, dag, [run for run in runs if run.version_id != dag.version.id])
     instances = await load_instances(conn, [run.key for run in runs])
@@ -85,6 +86,7 @@ def settle(context: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> 
     waiting = {run.key for run in dag.runs.queued}
     for board in boards:
         run = board.run
+        run.is_incomplete = run.is_as_created = False
         context.cache.work.to_evaluate.update(dict.fromkeys(context.cache.previous_run_index.notify_followers(board)))
         if run.state is RunState.QUEUED and run.key not in waiting:
             dag.runs.queued.append(run)
@@ -150,7 +152,7 @@ def moving(old: Graph, new: Graph) -> Move:
 
 def added_instances(dag: OwnedDag, run: Run, move: Move) -> list[Instance]:
     """The task instances of the newest version that a moved run did not have."""
-    tasks = tasks_of_run(dag.version.spec, _as_planned(run))
+    tasks = tasks_of_run(dag.version.spec, as_planned(run))
     return new_instances(dag.graph, [task for task in tasks if task not in move.kept])
 
 
@@ -165,10 +167,3 @@ def _places(old: Graph, new: Graph) -> list[int | None]:
 def _units(graph: Graph, task: int) -> tuple[MappingSpec, ...]:
     """The mappings that give the task its map indexes: its own, and those of the groups around it."""
     return () if graph.mappings is None else graph.mappings.units[task]
-
-
-def _as_planned(run: Run) -> PlannedRun:
-    interval = None
-    if run.interval_start is not None and run.interval_end is not None:
-        interval = DataInterval(run.interval_start, run.interval_end)
-    return PlannedRun(run.run_id, RunType(run.run_type), run.run_after, run.logical_date, interval)

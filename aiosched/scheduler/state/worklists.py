@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aiosched.core.run.board import Board
+from aiosched.core.run.board import Board, Run
 from aiosched.scheduler.state.wakeup import Timers
 
 
@@ -15,6 +15,9 @@ class Worklists:
     to_evaluate: dict[Board, None] = field(default_factory=dict)
     to_find_previous: dict[str, None] = field(default_factory=dict)  # DAGs with boards that lack their past
     to_start: dict[str, None] = field(default_factory=dict)  # DAGs whose queued runs or backfills are to be checked
+    # queued runs that lack task instances, and those: (task, map index, max tries); None: not known yet
+    incomplete: dict[Run, list[tuple[int, int, int]] | None] = field(default_factory=dict)
+    to_complete: dict[Run, None] = field(default_factory=dict)  # those of them that could start
     backfilled: dict[str, None] = field(default_factory=dict)  # DAGs that may have uncompleted backfills
     assets: set[int] = field(default_factory=set)  # partitions with asset events that may trigger a run
     room_changed: bool = False  # something that waits for a slot might fit now

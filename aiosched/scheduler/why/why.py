@@ -42,6 +42,7 @@ from aiosched.errors import DagError, DatabaseError, NotFound, UnreadableRow, di
 from aiosched.scheduler.partitions.previous_run import read_past
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
 from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awaited_in
+from aiosched.scheduler.runs.incomplete import missing_instances
 from aiosched.scheduler.state.cache import OwnedDag, StateCache, candidate_of, make_board
 from aiosched.scheduler.state.version_reading import ensure_versions, readable_versions
 from aiosched.scheduler.why.slots import TypicalDurations, competition, room_for
@@ -156,6 +157,7 @@ class _Reader:
     dag: OwnedDag | None = None
     unfinished: list[Run] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # the bounds of reads that were reached
+    missing: int = 0  # task instances of the run that are not stored yet
 
     @classmethod
     async def open(
@@ -296,6 +298,7 @@ class _Reader:
             awaited=awaited,
             waiting=dag.runs.running[awaited.by[run.key]].run.run_id if run.key in awaited.by else None,
             beyond=beyond,
+            missing=self.missing,
         )
 
     def _beyond(self, dag: OwnedDag, active: list[Run], known: Mapping[int, int | None]) -> str | None:
@@ -345,10 +348,12 @@ class _Reader:
         """The run as a scheduler would hold it, rehydrated as in loading.py."""
         await ensure_versions(self.cache, self.conn, {run.version_id})
         version, graph = self.cache.versions[run.version_id]
-        instances = await runs.load_instances(self.conn, [run.key])
-        if beyond := {each.task for each in instances[run.key]} - {*range(len(graph.task_ids))}:
+        stored = (await runs.load_instances(self.conn, [run.key]))[run.key]
+        if beyond := {each.task for each in stored} - {*range(len(graph.task_ids))}:
             raise UnreadableRow(f"{run.run_id} of {run.dag_id} has an instance of task {min(beyond)}")
-        board = make_board(run, version, graph, instances[run.key])
+        missing = missing_instances(graph, run, stored)
+        self.missing = len(missing)
+        board = make_board(run, version, graph, [*stored, *missing])
         for place, (waited, holds_pool) in (await why_rows.stored_deferrals(self.conn, run.key)).items():
             if (instance := board.find(*place)) is not None:
                 instance.holds_pool = holds_pool
