@@ -13,7 +13,7 @@ _LONGEST_PAUSE: Final = 7 * 86_400.0
 
 
 @dataclass(slots=True)
-class _Kept:
+class _LeftOut:
     text: str
     failures: int
     retry_at: float  # monotonic second
@@ -23,7 +23,7 @@ class Unremovable:
     """Outlives sessions; a scheduler that starts tries everything."""
 
     def __init__(self) -> None:
-        self._kept: dict[int | str, _Kept] = {}  # by the key of the run, or the kind of rows
+        self._kept: dict[int | str, _LeftOut] = {}  # by the key of the run, or the kind of rows
 
     def left_out(self, now: float) -> list[int | str]:
         """What is not tried at the monotonic second `now`."""
@@ -34,7 +34,7 @@ class Unremovable:
         new, tried = [], {key for key, kept in self._kept.items() if kept.retry_at <= now}
         for each in failed:
             if (kept := self._kept.get(each.key)) is None:
-                kept = self._kept[each.key] = _Kept(str(each), 0, now)
+                kept = self._kept[each.key] = _LeftOut(str(each), 0, now)
                 new.append(each)
             tried.discard(each.key)
             kept.text = str(each)
