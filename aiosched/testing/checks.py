@@ -68,7 +68,9 @@ def check_commit(
 def stalled_runs(context: MemoryContext) -> dict[int, Board]:
     """The stalled runs by key: the state before runs start that `check_starts` needs."""
     held = context.cache.dags.values()
-    return {key: board for dag in held if dag.has_lookback for key, board in dag.running.items() if board.stands_still}
+    return {
+        key: board for dag in held if dag.has_lookback for key, board in dag.runs.running.items() if board.stands_still
+    }
 
 
 def check_starts(context: MemoryContext, still: Mapping[int, Board] = NOTHING) -> None:
@@ -84,14 +86,16 @@ def check_starts(context: MemoryContext, still: Mapping[int, Board] = NOTHING) -
         dag, backfill = context.cache.dags[board.run.dag_id], board.run.backfill_id
         limit = active_runs_limit(dag.version.spec)
         if backfill is not None:
-            limit = dag.backfills[backfill].max_active_runs if backfill in dag.backfills else limit
-        running = [run for run in dag.under_way() if run.backfill_id == backfill and run.key not in later]
+            limit = dag.runs.backfills[backfill].max_active_runs if backfill in dag.runs.backfills else limit
+        running = [run for run in dag.runs.under_way() if run.backfill_id == backfill and run.key not in later]
         later.add(board.run.key)
         if len(running) > limit:
             names = f"{[run.run_id for run in running]} run at one time, the limit is {limit}"
             busy = [run.run_id for run in running if run.key not in still and run is not board.run]
             _demand(not busy, f"{names}, and {busy} were not stalled")
-            waits = any(_waits_for(context, dag.running[key].run, board.run) for key in still if key in dag.running)
+            waits = any(
+                _waits_for(context, dag.runs.running[key].run, board.run) for key in still if key in dag.runs.running
+            )
             _demand(waits, f"{names}, and none waited for {board.run.run_id}")
 
 
@@ -114,12 +118,12 @@ def _check_copies(context: MemoryContext) -> None:
     moving = context.attempts.known() | {board.key(instance) for board, instance in context.unsent}
     for key, board in boards.items():
         of_run, effects = rows.instances[key], board.effects
-        if not effects.run_changed:
+        if not effects.rows.run_changed:
             _demand(board.run.state is rows.runs[key].state, f"run {key} is {board.run.state} in memory only")
         for instance in board:
             if instance.state in HOLDING_SLOT and board.key(instance) not in moving:
                 raise InvariantBroken(f"{instance} holds a slot and does not run")
-            if instance not in effects.lazy and instance not in effects.changed:
+            if instance not in effects.rows.lazy and instance not in effects.rows.changed:
                 _compare(instance, of_run.get((instance.task, instance.map_index)))
 
 
@@ -162,7 +166,7 @@ def _keeps_its_slot(context: MemoryContext, place: tuple[int, int, int]) -> bool
 def _check_counts(context: MemoryContext) -> None:
     for dag in context.cache.dags.values():
         active: Counter[int] = Counter()
-        for key, board in dag.running.items():
+        for key, board in dag.runs.running.items():
             active[key] += sum(i.state in HOLDING_SLOT for i in board)
         total, room = sum(active.values()), dag.room
         _demand(total == room.active, f"DAG {dag.row.dag_id!r} counts {room.active} active tasks of {total}")
@@ -172,7 +176,7 @@ def _check_counts(context: MemoryContext) -> None:
 
 def _check_task_counts(dag: OwnedDag) -> None:
     active: Counter[str] = Counter()
-    for board in dag.running.values():
+    for board in dag.runs.running.values():
         active.update(board.graph.task_ids[i.task] for i in board if i.state in ACTIVE_FOR_TASK_LIMITS)
     for task_id, task in dag.room.tasks.items():
         _demand(task.active == active[task_id], f"task {task_id!r} counts {task.active} instances of {active[task_id]}")

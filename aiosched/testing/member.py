@@ -136,7 +136,7 @@ class Member:
         starts = list(self.context.starting_late)
         self.context.starting_late.clear()
         for board in starts:
-            if board.effects.lazy:
+            if board.effects.rows.lazy:
                 self.context.cache.unstored.dirty[board] = None
 
     # -- passes -----------------------------------------------------------------------------

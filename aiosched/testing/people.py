@@ -205,7 +205,7 @@ class People(WorldView):
             self._cancel(dag, context, run_id, key)
 
     def _cancel(self, dag: OwnedDag, context: MemoryContext, run_id: str, key: int) -> None:
-        if any(run.key == key for run in dag.queued):
+        if any(run.key == key for run in dag.runs.queued):
             self._fail_queued(dag, [key])
             self.rows.skip_rest(key, self.now)
             invalidate_past(context, self.rows.runs[key])  # at the next pass of run creation
@@ -297,7 +297,7 @@ class People(WorldView):
         dag, key = self._dag(dag_id), self._key(dag_id, run_id)
         request = MarkRun(run_id=run_id, state=read_argument(MarkRun, "state", state))
         with self._applying(dag_id):
-            self._carry_out(dag, [key], marking_run(request.state, run_id, is_running=key in dag.running))
+            self._carry_out(dag, [key], marking_run(request.state, run_id, is_running=key in dag.runs.running))
 
     # -- backfills --------------------------------------------------------------------------
 
@@ -360,10 +360,10 @@ class People(WorldView):
         """Fail the queued runs of a backfill, let running ones go on; returns how many have failed."""
         dag = self._dag_of_backfill(number)
         find_backfill(dag, number)
-        failed = self._fail_queued(dag, [run.key for run in dag.queued if run.backfill_id == number])
+        failed = self._fail_queued(dag, [run.key for run in dag.runs.queued if run.backfill_id == number])
         self.rows.backfills.rows[number].is_paused = True
         self.rows.backfills.completed[number] = self.now
-        del dag.backfills[number]
+        del dag.runs.backfills[number]
         return len(failed)
 
     # -- helpers ----------------------------------------------------------------------------
@@ -413,8 +413,8 @@ class People(WorldView):
 
     def _fail_queued(self, dag: OwnedDag, keys: Collection[int]) -> list[int]:
         failed = self.rows.fail_queued(keys, self.now)
-        for run in [run for run in dag.queued if run.key in failed]:
-            dag.queued.remove(run)
+        for run in [run for run in dag.runs.queued if run.key in failed]:
+            dag.runs.queued.remove(run)
         return failed
 
     def _runs_meant(self, dag_id: str, request: TaskChange) -> list[Run]:
@@ -438,14 +438,16 @@ class People(WorldView):
         selection = select({v: known[v][1] for v in versions}, dag.version.id, request)
         touched, moves = TouchedInstances(), request.newest_version
         if request.prevent_running:
-            refuse_running(running_on(selection, [dag.running[run.key] for run in runs if run.key in dag.running]))
+            refuse_running(
+                running_on(selection, [dag.runs.running[run.key] for run in runs if run.key in dag.runs.running])
+            )
         if request.dry_run:
             for run in runs:
                 instances = self.rows.load_instances(run.key)
                 touched.note(run.run_id, known[run.version_id][1], selection.of(run.version_id, instances))
             return touched.instances
         for run in runs if moves else ():
-            if run.key in dag.running and run.version_id != dag.version.id:
+            if run.key in dag.runs.running and run.version_id != dag.version.id:
                 refuse_moving(run.run_id)
         self._carry_out(dag, [run.key for run in runs], noted(selection, touched, change), newest_version=moves)
         return touched.instances

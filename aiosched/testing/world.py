@@ -178,7 +178,7 @@ class World(People):
         if (deadline := self.rows.deadlines.earliest) is not None:
             waiting.append(deadline)
         all_held = [member.context.cache for member in self._fleet.members]
-        if waiting or not idle or any(dag.queued for held in all_held for dag in held.dags.values()):
+        if waiting or not idle or any(dag.runs.queued for held in all_held for dag in held.dags.values()):
             waiting += [due for held in all_held if (due := held.work.due_runs.earliest) is not None]
         return min(waiting, default=None)
 

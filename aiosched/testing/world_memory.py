@@ -76,7 +76,7 @@ class MemoryContext(DecisionContext):
         deferrals = {place: deferral_of(row) for place, row in rows.deferrals.items()}
         for run in [run for run in rows.unfinished_runs() if run.dag_id in cache.dags]:
             if run.state == "queued":
-                cache.dags[run.dag_id].queued.append(run)
+                cache.dags[run.dag_id].runs.queued.append(run)
                 cache.work.to_start[run.dag_id] = None
                 continue
             try:
@@ -162,7 +162,7 @@ class MemoryContext(DecisionContext):
     def _complete_backfills(self) -> None:
         for backfill in over_now(self.cache, self.cache.unstored.pending.effects.finished):
             self.rows.backfills.completed[backfill.id] = self.clock.now()
-            del self.cache.dags[backfill.dag_id].backfills[backfill.id]
+            del self.cache.dags[backfill.dag_id].runs.backfills[backfill.id]
 
     # -- requests about runs, held or not ---------------------------------------------------
 
@@ -170,12 +170,12 @@ class MemoryContext(DecisionContext):
         """Change runs of a DAG: running ones in memory, all others in the rows (scheduler/requests/clearing.py)."""
         now, batch, boards = self.clock.now(), Changes(), []
         for key in keys:
-            if (held := dag.running.get(key)) is not None:
+            if (held := dag.runs.running.get(key)) is not None:
                 change(held, now)
                 self.apply_effects(held)
                 self.cache.work.to_evaluate[held] = None
                 continue
-            run = next((run for run in dag.queued if run.key == key), None) or self._read(key)
+            run = next((run for run in dag.runs.queued if run.key == key), None) or self._read(key)
             if newest_version and run.version_id != dag.version.id:
                 move = moving(self.cache.versions[run.version_id][1], dag.graph)
                 self.rows.move_run(key, dag.version.id, move, added_instances(dag, run, move))
@@ -201,7 +201,7 @@ class MemoryContext(DecisionContext):
         held = {board.run.key: board for board in (*cache.unstored.pending.effects.finished, *cache.boards.values())}
         for dag_id in dag_ids:
             with concerning(dag_id, "finding the previous run"):
-                for board in cache.dags[dag_id].running.values():
+                for board in cache.dags[dag_id].runs.running.values():
                     if board.graph.lookback is not None and board.past is None:
                         past, before = self.rows.past(board.run, held, catchup=board.graph.spec.catchup)
                         cache.previous_run_index.add(board, past, before)

@@ -18,7 +18,7 @@ from benchmarks.materialise import materialise
 from benchmarks.parsing import parse
 from benchmarks.report import figures_of
 from benchmarks.run import run
-from benchmarks.shapes import SHAPES, Shape
+from benchmarks.shapes import SHAPES, Shape, linear
 from benchmarks.sustained import sustained
 from benchmarks.takeover import takeover
 from tests.benchmarks.test_benchmark_report import RESULT
@@ -33,14 +33,14 @@ def figure(finding: Finding, what: str) -> Figure:
 
 
 async def test_a_history_is_compared_with_an_empty_database_and_never_scanned() -> None:
-    tiny = (Shape("chain-5", 1, 5, ((0, 1), (1, 2), (2, 3), (3, 4))),)
+    tiny = (Shape("chain-80", 1, 80, linear(80)),)
 
     finding = await history(20_000, rounds=1, shapes=tiny, lead=1.0)
 
-    assert figure(finding, "chain-5: lag p50, full to empty").most == 1.1
-    assert figure(finding, "chain-5: throughput, full to empty").least == 0.9
-    assert figure(finding, "chain-5: statements").value < 2
-    assert figure(finding, "chain-5: WAL").value < 2
+    assert figure(finding, "chain-80: lag p50, full to empty").most == 1.1
+    assert figure(finding, "chain-80: throughput, full to empty").least == 0.9
+    assert figure(finding, "chain-80: statements").value < 2
+    assert figure(finding, "chain-80: WAL").value < 2
 
 
 async def test_an_idle_service_is_measured_and_nothing_runs() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from aiosched.cli.serve.supervisor import STUCK_EXIT_CODE, supervised
+from tests.cli.conftest import Cli
 from tests.cli.serving import serve, wait_for
 
 BLOCKS = """
@@ -41,11 +42,11 @@ def health(url: str) -> str:
 
 
 def test_a_loop_that_is_blocked_for_ever_turns_health_red_and_ends_its_process(
-    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "hangs.py").write_text(BLOCKS)
-    monkeypatch.setenv("AIOSCHED__SCHEDULER__LEASE", "6")
+    monkeypatch.setenv("AIOSCHED__SCHEDULER__LEASE", "10")
     command = [sys.executable, "-m", "aiosched"]
 
     with serve(tmp_path, dsn, "--executor", "inline", "--port", "0", web=True) as process:
@@ -55,12 +56,11 @@ def test_a_loop_that_is_blocked_for_ever_turns_health_red_and_ends_its_process(
         seen = ""
         while "the event loop is blocked" not in (seen := health(url)):
             assert process.poll() is None, seen
-        check = subprocess.run([*command, "schedulers", "check", "--dsn", dsn], capture_output=True, text=True)
+        check = cli("schedulers", "check", "--dsn", dsn, code=1)  # in this process: it has only until the lease ends
 
         _, said = process.communicate(timeout=60)
 
     assert seen.startswith("503")
-    assert check.returncode == 1
     assert "has been blocked for" in check.stderr
     assert process.returncode == STUCK_EXIT_CODE
     assert "the event loop does not come back from block" in said

@@ -47,7 +47,7 @@ def of(board: Board, name: str) -> Instance:
 
 def grant(board: Board, name: str) -> Instance:
     instance = of(board, name)
-    board.effects.ready.remove(instance)
+    board.effects.slots.ready.remove(instance)
     board.grant(instance, NOW, incarnation=7)
     return instance
 

@@ -8,6 +8,7 @@ away and rebuilt from what was stored. Every call to the board is watched (see `
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,6 +18,7 @@ from itertools import count
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 from board_oracle import verdict
 from run_transitions import RUN_TRANSITIONS, RunTimes, run_times_after
 from trigger_rule_oracle import RUN, WAIT
@@ -33,7 +35,6 @@ from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRA
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEGAL = {(old, new) for (old, _), new in TRANSITIONS.items()}
 LEGAL_FOR_RUNS = {(old, new) for (old, _), new in RUN_TRANSITIONS.items()}
-EFFECTS = [name for name in Effects.__struct_fields__ if name != "run_changed"]
 
 _row = attrgetter(*(f.name for f in dataclasses.fields(Instance) if f.name not in ("stored_state", "stored_try")))
 _run_row = attrgetter(*(f.name for f in dataclasses.fields(Run)))
@@ -120,16 +121,16 @@ class Rows:
     def store(self, board: Board) -> None:
         """One commit: guarded updates, as the journal does them."""
         effects = board.effects
-        for i in {**effects.changed, **effects.lazy}:
+        for i in {**effects.rows.changed, **effects.rows.lazy}:
             row = self.instances[i.task]
             assert (row.state, row.try_number) == (i.stored_state, i.stored_try), "the guard of the update"
             i.stored_state, i.stored_try = i.state, i.try_number
             self.instances[i.task] = dataclasses.replace(i)
-        for i in effects.forget_xcoms:
+        for i in effects.rows.forget_xcoms:
             self.xcoms = {key: value for key, value in self.xcoms.items() if key[0] != i.task}
-        self.xcoms |= {(i.task, value.key): value.value for i, value in effects.xcoms}
-        self.tries += [(t.key, t.state) for t in effects.tries]
-        if effects.run_changed:
+        self.xcoms |= {(i.task, value.key): value.value for i, value in effects.rows.xcoms}
+        self.tries += [(t.key, t.state) for t in effects.rows.tries]
+        if effects.rows.run_changed:
             assert self.run is not None
             assert self.run.state is board.run.stored_state, "the guard of the update"
             board.run.stored_state = board.run.state
@@ -240,10 +241,10 @@ class Player:
 
     def _store(self) -> None:
         effects = self.board.effects
-        gone = {id(i) for i in effects.withdrawn}
-        self.waiting = [i for i in self.waiting if id(i) not in gone] + effects.ready
+        gone = {id(i) for i in effects.slots.withdrawn}
+        self.waiting = [i for i in self.waiting if id(i) not in gone] + effects.slots.ready
         assert all(i.state is TaskState.SCHEDULED for i in self.waiting)
-        self.timers += effects.timers
+        self.timers += effects.slots.timers
         self.in_flight = [key for key in self.in_flight if key not in effects.cancelled]
         self.rows.store(self.board)
         for report in self.unstored:
@@ -391,5 +392,7 @@ def play(graph: Graph, outcomes: Mapping[str, Sequence[Ending]] | None = None, *
 
 
 def _everything(board: Board) -> tuple[Any, ...]:
-    effects = [list(getattr(board.effects, name)) for name in EFFECTS]
-    return [_row(i) for i in board], effects, _run_row(board.run)
+    effects = board.effects
+    collected = [*msgspec.structs.astuple(effects.rows), *msgspec.structs.astuple(effects.slots)]
+    kept = [copy.copy(each) for each in (*collected, effects.cancelled, effects.triggers)]
+    return [_row(i) for i in board], kept, _run_row(board.run)

@@ -47,8 +47,8 @@ def finish(board: Board, *named: str, ending: Ending = Outcome.SUCCESS, value: i
     for name in named:
         instance = at(board, name)
         if instance.state is TaskState.SCHEDULED:
-            if instance in board.effects.ready:
-                board.effects.ready.remove(instance)
+            if instance in board.effects.slots.ready:
+                board.effects.slots.ready.remove(instance)
             board.grant(instance, NOW, 1)
         assert instance.state in (TaskState.QUEUED, TaskState.RUNNING), seen(board)
         report = report_of(board.key(instance), ending, NOW, **_returned(value))

@@ -32,7 +32,7 @@ def test_a_chain_runs_in_order_and_the_run_succeeds() -> None:
 
 def test_a_ready_task_waits_for_a_slot_and_its_attempt_is_what_the_executor_needs() -> None:
     board = started(task("a", retries=2, priority_weight=5), task("b", "a"))
-    assert board.effects.ready == [of(board, "a")]
+    assert board.effects.slots.ready == [of(board, "a")]
     assert of(board, "a").scheduled_at == NOW
 
     instance = grant(board, "a")
@@ -52,7 +52,7 @@ def test_a_run_that_was_queued_starts() -> None:
     board.start(NOW)
 
     assert (run_row.state, run_row.start_date, run_row.end_date, run_row.reason) == (RunState.RUNNING, NOW, None, None)
-    assert board.effects.run_changed
+    assert board.effects.rows.run_changed
 
 
 def test_a_run_without_tasks_succeeds_at_once() -> None:
@@ -83,11 +83,11 @@ def test_a_task_without_a_row_keeps_nobody_waiting() -> None:
 def test_a_start_may_be_stored_with_the_next_commit_and_its_end_may_come_first() -> None:
     board = started(task("a"))
     instance = grant(board, "a")
-    board.effects.changed.clear()
+    board.effects.rows.changed.clear()
 
     assert board.apply(Report(key=board.key(instance), outcome=Outcome.STARTED, at=NOW), NOW)
     assert (instance.state, instance.start_date) == (TaskState.RUNNING, NOW)
-    assert (list(board.effects.lazy), list(board.effects.changed)) == ([instance], [])
+    assert (list(board.effects.rows.lazy), list(board.effects.rows.changed)) == ([instance], [])
 
     quick = started(task("a"))
     grant(quick, "a")
@@ -167,7 +167,7 @@ def test_a_retry_waits_until_its_delay_is_strictly_over() -> None:
     instance = of(board, "a")
     due = NOW + seconds(60)
     assert (instance.state, instance.next_at, instance.end_date) == (TaskState.UP_FOR_RETRY, due, NOW)
-    assert board.effects.timers == [(due + timedelta(microseconds=1), instance)]
+    assert board.effects.slots.timers == [(due + timedelta(microseconds=1), instance)]
 
     for now, state in ((due, TaskState.UP_FOR_RETRY), (due + timedelta(microseconds=1), TaskState.SCHEDULED)):
         board.wake(instance)
@@ -182,7 +182,7 @@ def test_a_rescheduled_task_goes_on_at_its_instant_with_the_same_try() -> None:
     end(board, "a", RESCHEDULED)
     instance = of(board, "a")
     assert (instance.state, instance.next_at) == (TaskState.UP_FOR_RESCHEDULE, NOW + seconds(60))
-    assert board.effects.released == [instance]
+    assert board.effects.slots.released == [instance]
 
     board.wake(instance)
     board.evaluate(NOW + seconds(60))
@@ -194,12 +194,12 @@ def test_a_new_try_forgets_what_the_one_before_pushed() -> None:
     board = started(task("a", retries=1, retry_delay=0.0), running=["a"])
     end(board, "a", FAILED, xcoms=(XComValue("rows", "3"),))
     instance = of(board, "a")
-    assert board.effects.xcoms == [(instance, XComValue("rows", "3"))]
+    assert board.effects.rows.xcoms == [(instance, XComValue("rows", "3"))]
 
     board.wake(instance)
     board.evaluate(NOW + seconds(1))
 
-    assert (board.effects.xcoms, board.effects.forget_xcoms) == ([], [instance])
+    assert (board.effects.rows.xcoms, board.effects.rows.forget_xcoms) == ([], [instance])
 
 
 def test_failed_tries_are_remembered() -> None:
@@ -207,7 +207,7 @@ def test_failed_tries_are_remembered() -> None:
 
     end(board, "a", FAILED, details="Traceback …", hostname="etl-1", pid=42)
 
-    (remembered,) = board.effects.tries
+    (remembered,) = board.effects.rows.tries
     assert (remembered.key, remembered.state, remembered.queued_by) == ((1, 0, -1, 1), "failed", 7)
     assert (remembered.reason, remembered.details) == ("boom", "Traceback …")
     assert (remembered.start_date, remembered.end_date, remembered.hostname, remembered.pid) == (NOW, NOW, "etl-1", 42)
@@ -248,7 +248,7 @@ class TestLosses:
         board.evaluate(NOW)
 
         assert (instance.state, instance.try_number, instance.losses) == (TaskState.SCHEDULED, 2, 1)
-        assert board.effects.released == [instance]
+        assert board.effects.slots.released == [instance]
 
 
 def test_reports_of_attempts_that_are_over_are_stale() -> None:
@@ -286,8 +286,8 @@ def test_a_board_that_is_read_back_asks_again_for_slots_and_timers() -> None:
     board.resume()
     board.evaluate(NOW)
 
-    assert board.effects.ready == [rows[0], rows[4]]
-    assert board.effects.timers == [
+    assert board.effects.slots.ready == [rows[0], rows[4]]
+    assert board.effects.slots.timers == [
         (due + timedelta(microseconds=1), rows[1]),
         (due, rows[2]),
     ]  # a retry: strictly later

@@ -44,7 +44,7 @@ class TestBranches:
 
         end(board, "branch", STOP)
 
-        assert board.effects.xcoms == [(of(board, "branch"), XComValue(SKIPPED_DOWNSTREAM, '["a","b"]'))]
+        assert board.effects.rows.xcoms == [(of(board, "branch"), XComValue(SKIPPED_DOWNSTREAM, '["a","b"]'))]
         assert (of(board, "a").reason, of(board, "a").start_date) == ("skipped by branch", NOW)
 
     def test_a_branch_that_skips_nothing_keeps_nothing(self) -> None:
@@ -52,7 +52,7 @@ class TestBranches:
 
         end(board, "branch", SkipDecision(followed=("a", "b")))
 
-        assert (states(board)["a"], states(board)["b"], board.effects.xcoms) == ("scheduled", "scheduled", [])
+        assert (states(board)["a"], states(board)["b"], board.effects.rows.xcoms) == ("scheduled", "scheduled", [])
 
     def test_an_unknown_id_fails_the_branch(self) -> None:
         board = started(*self.TASKS, running=["branch"])
@@ -61,7 +61,7 @@ class TestBranches:
 
         assert states(board)["branch"] == "failed"
         assert "chose 'aa'" in str(of(board, "branch").reason)
-        assert board.effects.xcoms == []
+        assert board.effects.rows.xcoms == []
 
     @pytest.mark.parametrize(
         ("state", "after"),
@@ -79,8 +79,8 @@ class TestBranches:
 
         assert rows[1].state == after
         assert board.effects.cancelled == ([board.key(rows[1])] if state is TaskState.QUEUED else [])
-        assert (rows[1] in board.effects.released) is (state in {"queued", "restarting"})
-        assert (rows[1] in board.effects.withdrawn) is (state is TaskState.SCHEDULED)
+        assert (rows[1] in board.effects.slots.released) is (state in {"queued", "restarting"})
+        assert (rows[1] in board.effects.slots.withdrawn) is (state is TaskState.SCHEDULED)
 
     def test_downstreams_see_the_new_state_of_one_that_was_overwritten(self) -> None:
         board = started(
@@ -107,11 +107,11 @@ class TestBranches:
 
     def test_one_that_was_ready_and_not_yet_in_line_is_not_lined_up(self) -> None:
         board = started(task("branch"), task("a", "branch", trigger_rule="always"), running=["branch"])
-        assert board.effects.ready == [of(board, "a")]
+        assert board.effects.slots.ready == [of(board, "a")]
 
         end(board, "branch", SkipDecision(followed=()))
 
-        assert (board.effects.ready, board.effects.withdrawn) == ([], [])
+        assert (board.effects.slots.ready, board.effects.slots.withdrawn) == ([], [])
 
     @pytest.mark.parametrize("rebuilt", [False, True])
     @pytest.mark.parametrize("ending", [FAILED, RESCHEDULED, LOST])

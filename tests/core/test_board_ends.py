@@ -124,12 +124,12 @@ class TestFailFast:
         board = started(*tasks, running=["s"], fail_fast=True)
         end(board, "s")
         run(board, "bad")
-        board.effects.run_changed = False
+        board.effects.rows.run_changed = False
 
         end(board, "bad", FAILED)
 
         assert (states(board)["t"], board.run.state) == ("scheduled", RunState.RUNNING)
-        assert (board.run.reason, board.effects.run_changed) == ("task_failure", True)  # kept in the row
+        assert (board.run.reason, board.effects.rows.run_changed) == ("task_failure", True)  # kept in the row
         if rebuilt:
             board = board_of(board.graph, board.run, list(board))
             board.resume()

@@ -32,9 +32,15 @@ def deferring(*others: TaskSpec, running: tuple[str, ...] = ("a",), fail_fast: b
 def forget(board: Board) -> None:
     """As after a commit."""
     effects = board.effects
-    for each in (effects.changed, effects.lazy, effects.deferrals):
+    for each in (effects.rows.changed, effects.rows.lazy, effects.rows.deferrals):
         each.clear()
-    for taken in (effects.released, effects.inactive, effects.triggers, effects.timers, effects.cancelled):
+    for taken in (
+        effects.slots.released,
+        effects.slots.inactive,
+        effects.triggers,
+        effects.slots.timers,
+        effects.cancelled,
+    ):
         taken.clear()
 
 
@@ -53,9 +59,9 @@ def test_a_task_that_defers_gives_its_slot_back_and_stays_active_for_its_own_lim
 
     effects = board.effects
     assert a.state is TaskState.DEFERRED
-    assert (effects.released, effects.inactive) == ([a], [])
-    assert (effects.triggers, list(effects.deferrals)) == ([a], [a])
-    assert [at - NOW for at, _ in effects.timers] == [seconds(60.000001)]
+    assert (effects.slots.released, effects.slots.inactive) == ([a], [])
+    assert (effects.triggers, list(effects.rows.deferrals)) == ([a], [a])
+    assert [at - NOW for at, _ in effects.slots.timers] == [seconds(60.000001)]
     assert board.run.state is RunState.RUNNING
 
 
@@ -67,7 +73,7 @@ def test_its_event_lets_it_line_up_again_with_what_it_goes_on_with() -> None:
 
     effects = board.effects
     assert (a.state, a.try_number) == (TaskState.SCHEDULED, 1)
-    assert (effects.ready, effects.inactive, effects.released) == ([a], [a], [])
+    assert (effects.slots.ready, effects.slots.inactive, effects.slots.released) == ([a], [a], [])
     assert not effects.cancelled
     resume = board.attempt(a).resume
     assert resume is not None
@@ -132,9 +138,9 @@ def test_whatever_else_ends_it_stops_its_trigger_and_forgets_the_deferral(
 
     assert states(board)["a"] == state
     assert a not in board.deferrals
-    assert a in board.effects.deferrals, "its row is to be deleted"
+    assert a in board.effects.rows.deferrals, "its row is to be deleted"
     assert (key in board.effects.cancelled) == (moment == "it waits")
-    assert (a in board.effects.inactive) == (moment == "it waits")
+    assert (a in board.effects.slots.inactive) == (moment == "it waits")
 
 
 def test_a_resumed_attempt_that_ends_forgets_the_deferral_and_one_that_defers_again_replaces_it() -> None:
@@ -183,13 +189,13 @@ def test_reading_back_asks_for_the_trigger_again_and_for_nothing_that_has_fired(
     a, b = of(board, "a"), of(board, "b")
     end(board, "b", Outcome.DEFERRED, deferral=WAIT)
     board.apply(Report(key=trigger_key(board.key(b)), outcome=Outcome.TRIGGERED, at=NOW, event="2"), NOW)
-    board.effects.ready.clear()
+    board.effects.slots.ready.clear()
     forget(board)
 
     board.resume()
 
     assert board.effects.triggers == [a]
-    assert board.effects.ready == [b]
+    assert board.effects.slots.ready == [b]
     resume = board.attempt(b).resume
     assert resume is not None
     assert resume.event == "2"

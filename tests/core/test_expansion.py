@@ -41,8 +41,8 @@ class TestExpanding:
         finish(board, "p", value=3)
 
         assert seen(board) == {f"m[{n}]": "scheduled" for n in range(3)} | {"p": "success", "c": "none"}
-        assert [i.map_index for i in board.effects.expanded] == [0]
-        assert [i.map_index for i in board.effects.created] == [1, 2]
+        assert [i.map_index for i in board.effects.rows.expanded] == [0]
+        assert [i.map_index for i in board.effects.rows.created] == [1, 2]
         finish(board, "m[0]", "m[1]")
         assert seen(board)["c"] == "none"
         finish(board, "m[2]")
@@ -94,7 +94,7 @@ class TestExpanding:
         again = reread(board, [("p", 2)])
 
         assert seen(board) == seen(again) == before
-        assert (again.effects.expanded, again.effects.created) == ([], [])
+        assert (again.effects.rows.expanded, again.effects.rows.created) == ([], [])
 
     def test_a_removed_index_is_decided_by_the_number_of_successes(self) -> None:
         board = begun(task("p"), mapped("m", "p", inputs=over("p")), mapped("n", "m", inputs=over(3)))
@@ -159,7 +159,7 @@ class TestLaterChanges:
         finish(board, "p", value=2)
         finish(board, "m[0]")
         running = at(board, "m[1]")
-        board.effects.ready.remove(running)
+        board.effects.slots.ready.remove(running)
         board.grant(running, NOW, 1)
         clear(board, "p", "m[0]")
 
@@ -396,8 +396,8 @@ class TestSize:
 
 def _finish_all(board: Board) -> None:
     """Everything that is ready ends, in turn, each with a look at what follows."""
-    while board.effects.ready:
-        ready, board.effects.ready = board.effects.ready, []
+    while board.effects.slots.ready:
+        ready, board.effects.slots.ready = board.effects.slots.ready, []
         for instance in ready:
             board.grant(instance, NOW, 1)
         for instance in ready:

@@ -176,29 +176,36 @@ class Play:
         for instance in board:
             if instance.state is TaskState.NONE:
                 assert board._upstream_counts.judge(instance) is afresh.judge(instance), "nor do verdicts"
-        before = (self.states, len(board.effects.changed), len(board.effects.created), board.run.state)
+        before = (self.states, len(board.effects.rows.changed), len(board.effects.rows.created), board.run.state)
         board.evaluate(self.now)
-        assert before == (self.states, len(board.effects.changed), len(board.effects.created), board.run.state)
+        assert before == (
+            self.states,
+            len(board.effects.rows.changed),
+            len(board.effects.rows.created),
+            board.run.state,
+        )
 
     def _commit(self) -> None:
         effects = self.board.effects
-        for i in effects.expanded:
+        for i in effects.rows.expanded:
             self.rows[i.task, 0] = dataclasses.replace(self.rows.pop((i.task, -1)), map_index=0)
-        for i in effects.created:
+        for i in effects.rows.created:
             assert (i.task, i.map_index) not in self.rows
             self.rows[i.task, i.map_index] = Instance(i.task, i.map_index, max_tries=i.max_tries)
-        for i in effects.changed:
+        for i in effects.rows.changed:
             row = self.rows[i.task, i.map_index]
             assert (row.state, row.try_number) == (i.stored_state, i.stored_try), "the guard of the update"
             i.stored_state, i.stored_try = i.state, i.try_number
             self.rows[i.task, i.map_index] = dataclasses.replace(i)
-        for i in effects.forget_xcoms:
+        for i in effects.rows.forget_xcoms:
             self.values.pop((i.task, i.map_index), None)
-        for i, value in effects.xcoms:
+        for i, value in effects.rows.xcoms:
             self.values[i.task, i.map_index] = len(eval(value.value))
-        gone = {id(i) for i in effects.withdrawn}
-        self.ready = [i for i in self.ready if id(i) not in gone] + effects.ready
-        self.timers = [timer for timer in self.timers if timer[1].state is TaskState.UP_FOR_RETRY] + effects.timers
+        gone = {id(i) for i in effects.slots.withdrawn}
+        self.ready = [i for i in self.ready if id(i) not in gone] + effects.slots.ready
+        self.timers = [
+            timer for timer in self.timers if timer[1].state is TaskState.UP_FOR_RETRY
+        ] + effects.slots.timers
         self.board.effects = Effects()
         assert {(i.task, i.map_index) for i in self.board} == set(self.rows), "memory equals rows"
         if next(self.commits) in self.crashes and self.board.run.state is RunState.RUNNING:
@@ -209,8 +216,8 @@ class Play:
         for (task, index), length in self.values.items():
             self.board.learn_length(task, index, length)
         self.board.resume()
-        self.ready, self.board.effects.ready = self.board.effects.ready, []
-        self.timers, self.board.effects.timers = self.board.effects.timers, []
+        self.ready, self.board.effects.slots.ready = self.board.effects.slots.ready, []
+        self.timers, self.board.effects.slots.timers = self.board.effects.slots.timers, []
         self.board.evaluate(self.now)
 
     def _check_end(self) -> None:

@@ -190,7 +190,7 @@ class TestClearing:
 
         assert (instance.state, instance.max_tries) == (S.NONE, instance.try_number + 2)
         assert (instance.losses, instance.start_date, instance.next_at, instance.reason) == (0, None, None, None)
-        assert [one.state for one in board.effects.tries] == ([] if history is None else [history])
+        assert [one.state for one in board.effects.rows.tries] == ([] if history is None else [history])
         assert board.effects.cancelled == ([board.key(instance)] if state is S.QUEUED else [])
         assert (board.run.state, board.run.start_date) == (RunState.RUNNING, NOW)
         assert (board.run.clear_number, board.run.queued_at) == (1, LATER)
@@ -224,7 +224,7 @@ class TestClearing:
 
         board.clear([instance], NOW)
         assert (instance.state, board.effects.cancelled) == (S.RESTARTING, [board.key(instance)])
-        assert board.effects.released == []  # it holds its slot until then
+        assert board.effects.slots.released == []  # it holds its slot until then
         board.clear([instance], NOW)  # once more changes nothing
         assert instance.state is S.RESTARTING
         key = board.key(instance)
@@ -232,7 +232,7 @@ class TestClearing:
         assert board.apply(Report(key=key, outcome=Outcome(str(ending)), at=NOW, reason="ended"), NOW)
 
         assert (instance.state, instance.max_tries, instance.try_number) == (state, 2, 1)
-        assert board.effects.released == [instance]
+        assert board.effects.slots.released == [instance]
         board.evaluate(NOW + seconds(1))
         assert (instance.state, instance.try_number) == (S.SCHEDULED, 2)  # at once, without the delay of a failure
 
@@ -259,7 +259,7 @@ class TestClearing:
 
         board.clear([], LATER)
 
-        assert (board.run.state, board.run.clear_number, bool(board.effects)) == (RunState.SUCCESS, 0, False)
+        assert (board.run.state, board.run.clear_number, bool(board.effects.rows)) == (RunState.SUCCESS, 0, False)
 
 
 class TestMarking:
@@ -355,7 +355,7 @@ class TestMarkingARun:
 
         expected = state if state in FINISHED else S(mark.value) if state in self.BUSY else S.SKIPPED
         assert (of(board, "a").state, board.run.state, board.run.end_date) == (expected, mark, LATER)
-        assert not board.effects.callbacks
+        assert not board.effects.rows.callbacks
 
     @pytest.mark.parametrize(("mark", "reason"), [(RunState.SUCCESS, None), (RunState.FAILED, "marked")])
     @pytest.mark.parametrize("rebuilt", [False, True])
@@ -472,7 +472,7 @@ class TestTheMostTries:
             board.clear([of(board, "b"), of(board, "a")], LATER)
         assert states(board) == {"a": S.FAILED, "b": S.FAILED}
         assert board.run.state is RunState.FAILED
-        assert not board.effects
+        assert not board.effects.rows
 
     def test_the_one_before_is_and_gets_no_more_retries_than_there_is_room_for(self) -> None:
         board = self.after(MOST_TRIES - 1, retries=5)

@@ -173,7 +173,7 @@ class TestOnABoard:
         finish(board, "cond", ending=SkipDecision(skipped=("mid", "far")))
         assert seen(board) == {"cond": "success", "mid": "none" if mid_waits else "skipped", "far": "none"}
         if read_back:
-            ((branch, value),) = board.effects.xcoms
+            ((branch, value),) = board.effects.rows.xcoms
             again = board_of(board.graph, board.run, [*board])
             again.recall(branch, msgspec.json.decode(value.value))
             board = again

@@ -24,8 +24,8 @@ B = TaskSpec(task_id="b", operator="T", upstream=("a",))
 def deferring(*others: TaskSpec, task: TaskSpec = A) -> Board:
     board = started(task, *others, running=("a",))
     end(board, "a", Outcome.DEFERRED, deferral=WAIT)
-    board.effects.deferrals.clear()
-    board.effects.released.clear()
+    board.effects.rows.deferrals.clear()
+    board.effects.slots.released.clear()
     return board
 
 
@@ -55,11 +55,11 @@ def test_it_ends_the_try_as_a_worker_would_have_and_asks_for_the_callbacks(
 
     assert states(board) == {"a": state, "b": after}
     assert (a.start_date, a.end_date, a.try_number, a.reason) == (began, NOW + seconds(5), 1, "so it is")
-    assert (callback, "so it is", 0, -1, 1) in [tuple(request) for request in board.effects.callbacks]
+    assert (callback, "so it is", 0, -1, 1) in [tuple(request) for request in board.effects.rows.callbacks]
     assert a not in board.deferrals
-    assert a in board.effects.deferrals, "its row is to be deleted"
-    assert board.effects.inactive == [a], "it does not count for the limits of its task any more"
-    assert a not in board.effects.released, "it had given its slot back before"
+    assert a in board.effects.rows.deferrals, "its row is to be deleted"
+    assert board.effects.slots.inactive == [a], "it does not count for the limits of its task any more"
+    assert a not in board.effects.slots.released, "it had given its slot back before"
 
 
 def test_its_values_are_pushed_with_the_success() -> None:
@@ -67,7 +67,7 @@ def test_its_values_are_pushed_with_the_success() -> None:
 
     ended_by_trigger(board, Outcome.SUCCESS, xcoms=(XComValue("return_value", "7"), XComValue("k", "1")))
 
-    assert [(i.task, *value) for i, value in board.effects.xcoms] == [(0, "return_value", "7"), (0, "k", "1")]
+    assert [(i.task, *value) for i, value in board.effects.rows.xcoms] == [(0, "return_value", "7"), (0, "k", "1")]
     assert board.run.state is RunState.SUCCESS
 
 
@@ -78,8 +78,8 @@ def test_a_failure_by_the_trigger_retries_as_any_other() -> None:
     ended_by_trigger(board, Outcome.FAILED, reason="refused")
 
     assert (a.state, a.next_at) == (TaskState.UP_FOR_RETRY, NOW + seconds(10))
-    assert [request.kind for request in board.effects.callbacks] == ["task_retry"]
-    assert [(t.key.try_number, t.state, t.reason) for t in board.effects.tries] == [(1, "failed", "refused")]
+    assert [request.kind for request in board.effects.rows.callbacks] == ["task_retry"]
+    assert [(t.key.try_number, t.state, t.reason) for t in board.effects.rows.tries] == [(1, "failed", "refused")]
     assert a not in board.deferrals
 
 
@@ -109,7 +109,7 @@ def test_it_defers_as_its_first_try_without_a_worker() -> None:
 
     assert (a.state, a.try_number, a.start_date) == (TaskState.DEFERRED, 1, NOW + seconds(2))
     assert board.effects.triggers == [a]
-    assert a not in board.effects.ready
+    assert a not in board.effects.slots.ready
     waited = board.deferrals.get(a)
     assert waited is not None
     assert (waited.deferral, waited.timeout_at) == (WAIT, NOW + seconds(62))

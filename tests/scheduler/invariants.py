@@ -76,7 +76,9 @@ async def assert_memory_is_a_copy(session: Session, db: Database) -> None:
             list(cache.boards),
         )
     in_memory = dict.fromkeys(cache.boards, (RunState.RUNNING, False))
-    in_memory |= {run.key: (RunState.QUEUED, run.is_incomplete) for dag in cache.dags.values() for run in dag.queued}
+    in_memory |= {
+        run.key: (RunState.QUEUED, run.is_incomplete) for dag in cache.dags.values() for run in dag.runs.queued
+    }
     assert {row["id"]: (row["state"], row["incomplete"]) for row in stored_runs} == in_memory
     stored = {
         (row["run_id"], row["task_index"], row["map_index"]): (row["state"], row["try_number"], row["next_at"])
@@ -100,7 +102,7 @@ def _assert_rooms_are_right(session: Session) -> None:
     for owned in cache.dags.values():
         active: dict[int, int] = {}
         tasks: dict[str, int] = dict.fromkeys(owned.room.tasks, 0)
-        for board in owned.running.values():
+        for board in owned.runs.running.values():
             for instance in board:
                 if instance.state in HOLDING_SLOT:
                     active[board.run.key] = active.get(board.run.key, 0) + 1

@@ -281,7 +281,7 @@ async def test_runs_that_have_ended_leave_the_memory(it: Running) -> None:
             after_commit.release_finished_runs(session, followed_by(finished=[board]))
 
             assert ended.is_set()
-            assert not session.cache.dags["d"].ending
+            assert not session.cache.dags["d"].runs.ending
             assert it.events[-1].kind == "run_finished"
             assert session.wakeups.creation.is_set
         await asyncio.sleep(0)

@@ -223,7 +223,7 @@ async def test_clearing_two_hundred_runs_of_fifty_tasks_takes_a_few_transactions
         await it.settled()
         await it.execute("UPDATE task_instance SET state = 'success', try_number = 1 WHERE state IS NULL")
         await it.execute("UPDATE dag_run SET state = 'success', start_date = now() WHERE state = 'queued'")
-        queued = it.session.cache.dags["d"].queued
+        queued = it.session.cache.dags["d"].runs.queued
         for run in list(queued):
             queued.remove(run)
 

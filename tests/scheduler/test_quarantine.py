@@ -136,7 +136,7 @@ async def test_whatever_fails_in_creating_the_runs_of_one_dag_concerns_no_other(
 
         def keys() -> set[int]:
             return (
-                {run.key for run in it.session.cache.dags["bad"].under_way()}
+                {run.key for run in it.session.cache.dags["bad"].runs.under_way()}
                 if "bad" in it.session.cache.dags
                 else set()
             )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunState
-from aiosched.scheduler.state.queued_runs import QueuedRuns
+from aiosched.scheduler.state.dag_runs import QueuedRuns
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 

@@ -158,7 +158,7 @@ async def test_a_bug_in_a_request_is_answered_as_a_bug_and_everything_is_read_ag
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bug: Exception
 ) -> None:
     async def broken(session: Session, dag: OwnedDag, request: SetNote, number: int) -> None:
-        dag.running.clear()
+        dag.runs.running.clear()
         raise bug
 
     monkeypatch.setattr(commands, "VERBS", {**commands.VERBS, "set_note": broken})

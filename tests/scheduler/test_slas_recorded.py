@@ -109,13 +109,13 @@ async def test_a_success_that_is_stored_and_forgotten_while_the_rows_are_read_co
         async def done_tasks(conn: DatabaseConnection, places: Collection[tuple[int, int]]) -> Any:
             found = await original(conn, places)
             read.set()
-            await it.until(lambda: not held.under_way(), "the end of the run")
+            await it.until(lambda: not held.runs.under_way(), "the end of the run")
             return found
 
         monkeypatch.setattr(slas, "done_tasks", done_tasks)
         async with it.session.env.journal.quiet():  # nothing is stored
             it.executor.succeed(late)
-            await it.until(lambda: held.ending, "the success")
+            await it.until(lambda: held.runs.ending, "the success")
             clock.advance(601)
             it.scheduler.wake_loops()
             await read.wait()

@@ -122,7 +122,7 @@ async def scene(
         def is_meant(args: Any, options: Any) -> bool:
             nonlocal raised
             if (bad := it.session.cache.dags.get("bad")) is not None:
-                keys.update(run.key for run in (*bad.under_way(), *bad.queued))
+                keys.update(run.key for run in (*bad.runs.under_way(), *bad.runs.queued))
             meant = is_about((args, options), "bad", keys)
             raised += meant
             return meant

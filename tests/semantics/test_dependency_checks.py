@@ -182,4 +182,4 @@ def test_looking_writes_no_states() -> None:
 
     verdict = board.upstream_counts.judge(of(board, "a"))
 
-    assert (verdict, of(board, "a").state, bool(board.effects)) == (TriggerVerdict.UPSTREAM_FAILED, S.NONE, False)
+    assert (verdict, of(board, "a").state, bool(board.effects.rows)) == (TriggerVerdict.UPSTREAM_FAILED, S.NONE, False)

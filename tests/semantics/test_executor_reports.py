@@ -114,7 +114,7 @@ def test_a_failure_ends_the_try_leaves_its_history_and_forgets_how_it_would_have
     board.apply(report(board, row, Outcome.FAILED, fail_now=fail_now), LATER)
 
     assert (row.state, row.start_date, row.end_date) == (state, NOW, LATER)
-    assert [(done.key.try_number, done.state) for done in board.effects.tries] == [(row.try_number, "failed")]
+    assert [(done.key.try_number, done.state) for done in board.effects.rows.tries] == [(row.try_number, "failed")]
     assert row not in board.deferrals
 
 

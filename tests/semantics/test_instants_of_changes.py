@@ -21,7 +21,7 @@ def test_nothing_happens_where_the_state_is_equal_and_nothing_is_reported_as_cha
 
     changed = board.mark([one], mark, LATER)
 
-    assert (changed, one.start_date, one.end_date, bool(board.effects)) == ([], None, None, False)
+    assert (changed, one.start_date, one.end_date, bool(board.effects.rows)) == ([], None, None, False)
 
 
 @pytest.mark.parametrize("mark", [S.SUCCESS, S.FAILED, S.SKIPPED])

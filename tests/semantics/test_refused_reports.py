@@ -62,11 +62,11 @@ def test_a_report_that_comes_twice_is_harmless(outcome: Outcome) -> None:
     key = board.key(of(board, "a"))
     once = Report(key=key, outcome=outcome, at=NOW, **FIELDS.get(outcome, {}))
     assert board.apply(once, NOW)
-    state, tries = of(board, "a").state, len(board.effects.tries)
+    state, tries = of(board, "a").state, len(board.effects.rows.tries)
 
     board.apply(once, LATER)
 
-    assert (of(board, "a").state, len(board.effects.tries)) == (state, tries)
+    assert (of(board, "a").state, len(board.effects.rows.tries)) == (state, tries)
     assert of(board, "a").end_date in (None, NOW)
 
 

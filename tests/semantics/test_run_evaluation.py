@@ -90,11 +90,11 @@ def test_a_mapped_task_is_expanded_and_its_instances_are_checked_in_the_same_pas
 
 def test_evaluating_again_without_news_changes_nothing() -> None:
     board = begin(board_of(task("a"), task("b", "a")))
-    before = (states(board), list(board.effects.ready), list(board.effects.changed))
+    before = (states(board), list(board.effects.slots.ready), list(board.effects.rows.changed))
 
     board.evaluate(LATER)
 
-    assert (states(board), list(board.effects.ready), list(board.effects.changed)) == before
+    assert (states(board), list(board.effects.slots.ready), list(board.effects.rows.changed)) == before
 
 
 # -- 9.3 the result of the run --------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_a_ready_instance_is_scheduled_now_and_counts_its_try(state: TaskState, 
 
     one = of(board, "a")
     assert (one.state, one.scheduled_at, one.try_number) == (S.SCHEDULED, LATER, number)
-    assert board.effects.ready == [one]
+    assert board.effects.slots.ready == [one]
 
 
 def test_a_trivial_empty_task_never_waits_for_a_slot() -> None:
@@ -201,7 +201,7 @@ def test_a_trivial_empty_task_never_waits_for_a_slot() -> None:
 
     one = of(board, "a")
     assert (one.state, one.try_number, one.start_date, one.end_date) == (S.SUCCESS, 1, LATER, LATER)
-    assert board.effects.ready == []
+    assert board.effects.slots.ready == []
 
 
 @pytest.mark.parametrize("state", sorted(set(S) - {S.NONE, S.UP_FOR_RETRY, S.UP_FOR_RESCHEDULE}))

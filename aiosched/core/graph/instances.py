@@ -107,26 +107,19 @@ class CallbackRequest(NamedTuple):
     try_number: int = 0
 
 
-class Effects(msgspec.Struct, eq=False):
-    """The effects of decisions. An instance can be in several of these."""
+class RowEffects(msgspec.Struct, eq=False):
+    """What decisions about one run have left to store. An instance can be in several of these."""
 
     changed: dict[Instance, None] = {}  # rows to store
     lazy: dict[Instance, None] = {}  # rows that can wait for the next commit
     later: deque[Instance] = msgspec.field(default_factory=deque)  # wait for a slot; their rows can wait for long
-    ready: list[Instance] = []  # wait for a slot from now on
-    withdrawn: list[Instance] = []  # no longer wait for a slot
-    released: list[Instance] = []  # gave their slot back
-    inactive: list[Instance] = []  # no longer count against their task's own limits
-    timers: list[tuple[datetime, Instance]] = []  # evaluate again then
     expanded: list[Instance] = []  # their rows have map index -1, which becomes 0
     created: list[Instance] = []  # rows to insert, before any change is stored
-    cancelled: list[AttemptKey] = []  # attempts to stop
     tries: list[FinishedTry] = []
     sources: list[TrySource] = []
     xcoms: list[tuple[Instance, XComValue]] = []
     forget_xcoms: list[Instance] = []  # a new try starts without the old values
     deferrals: dict[Instance, None] = {}  # whose deferral is to be stored or deleted
-    triggers: list[Instance] = []  # wait for a trigger that is to be run
     callbacks: list[CallbackRequest] = []
     run_changed: bool = False
 
@@ -144,6 +137,25 @@ class Effects(msgspec.Struct, eq=False):
             or self.expanded
             or self.created
         )
+
+
+class SlotEffects(msgspec.Struct, eq=False):
+    """What decisions about one run mean for those who wait for slots, and for the times of the next decisions."""
+
+    ready: list[Instance] = []  # wait for a slot from now on
+    withdrawn: list[Instance] = []  # no longer wait for a slot
+    released: list[Instance] = []  # gave their slot back
+    inactive: list[Instance] = []  # no longer count against their task's own limits
+    timers: list[tuple[datetime, Instance]] = []  # evaluate again then
+
+
+class Effects(msgspec.Struct, eq=False):
+    """The effects of decisions about one run, until they are applied and stored."""
+
+    rows: RowEffects = msgspec.field(default_factory=RowEffects)
+    slots: SlotEffects = msgspec.field(default_factory=SlotEffects)
+    cancelled: list[AttemptKey] = []  # attempts to stop
+    triggers: list[Instance] = []  # wait for a trigger that is to be run
 
 
 def held_pool(instance: Instance) -> bool:

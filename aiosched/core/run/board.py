@@ -67,17 +67,17 @@ class Board(ManualChanges, Expansion):
             self.run.end_date = None
             if self.run.reason not in INTENTIONS:
                 self.run.reason = None
-            self.effects.run_changed = True
+            self.effects.rows.run_changed = True
         self._evaluate_all_later()
 
     def resume(self) -> None:
         """Request again the slots and timers that the rows of a run read from the database wait for."""
         for instance in self:
             if instance.state is TaskState.SCHEDULED:
-                self.effects.ready.append(instance)
+                self.effects.slots.ready.append(instance)
             elif instance.next_at is not None and instance.state in SCHEDULABLE:
                 at = instance.next_at + TICK if instance.state is TaskState.UP_FOR_RETRY else instance.next_at
-                self.effects.timers.append((at, instance))
+                self.effects.slots.timers.append((at, instance))
             elif instance.state is TaskState.DEFERRED and not self.deferrals.wait(self.effects, instance):
                 self._resume(instance, instance.scheduled_at)
         self._evaluate_all_later()
@@ -148,7 +148,7 @@ class Board(ManualChanges, Expansion):
         instance.queued_by = incarnation
         instance.reason = None
         if (source := self.code.begins(instance)) is not None:
-            self.effects.sources.append(source)
+            self.effects.rows.sources.append(source)
 
     def begins_deferred(self, instance: Instance) -> bool:
         """Whether `instance`, which is ready, starts in its trigger, and has not yet done so in this try (25.6)."""
@@ -205,7 +205,7 @@ class Board(ManualChanges, Expansion):
             instance.next_at = report.reschedule_at or now
             instance.reason = report.reason
             self._set(instance, TaskEvent.RESCHEDULED)
-            self.effects.timers.append((instance.next_at, instance))
+            self.effects.slots.timers.append((instance.next_at, instance))
             return True
         if outcome is Outcome.DEFERRED and report.deferral is not None:
             self.deferrals.begin(self.effects, instance, report.deferral, now)
@@ -348,7 +348,7 @@ class Board(ManualChanges, Expansion):
             self._set(instance, TaskEvent.EMPTY)
             return
         self._set(instance, TaskEvent.READY)
-        self.effects.ready.append(instance)
+        self.effects.slots.ready.append(instance)
 
     def _conclude(self, now: datetime) -> None:
         upstream_counts = self._upstream_counts
@@ -378,13 +378,13 @@ class Board(ManualChanges, Expansion):
         instance.scheduled_at = now
         instance.reason = None
         self._set(instance, TaskEvent.TRIGGERED)
-        self.effects.ready.append(instance)
+        self.effects.slots.ready.append(instance)
 
     def _keep_values(self, instance: Instance, report: Report) -> None:
         """An attempt has reported: the values that it pushed count."""
         instance.losses = 0
         for value in report.xcoms:
-            self.effects.xcoms.append((instance, value))
+            self.effects.rows.xcoms.append((instance, value))
             if self._lengths is not None and value.key == RETURN_VALUE:
                 self._lengths.learn_value(instance, report.map_length, value.value)
 
@@ -398,7 +398,7 @@ class Board(ManualChanges, Expansion):
             return
         if report.unattended:
             kind = "task_success" if succeeded else "task_skipped"
-            self.effects.callbacks += task_callback(self.graph, instance, kind)
+            self.effects.rows.callbacks += task_callback(self.graph, instance, kind)
         self._set(instance, TaskEvent.RETURNED if succeeded else TaskEvent.SKIPPED_ITSELF)
 
     def _skip_downstream(self, branch: Instance, skipped: frozenset[int], now: datetime) -> None:
@@ -419,7 +419,7 @@ class Board(ManualChanges, Expansion):
         if kept:
             self._remember_decision(branch, frozenset(kept))
             names = msgspec.json.encode(sorted(self.graph.task_ids[task] for task in kept)).decode()
-            self.effects.xcoms.append((branch, XComValue(SKIPPED_DOWNSTREAM, names)))
+            self.effects.rows.xcoms.append((branch, XComValue(SKIPPED_DOWNSTREAM, names)))
 
     def _remember_decision(self, branch: Instance, skipped: frozenset[int]) -> None:
         self._decisions[branch] = skipped
@@ -436,7 +436,7 @@ class Board(ManualChanges, Expansion):
             self._fail_finally(instance, report, now)
             return
         if report.unattended:
-            self.effects.callbacks += task_callback(self.graph, instance, "task_retry")
+            self.effects.rows.callbacks += task_callback(self.graph, instance, "task_retry")
         self._remember_try(instance, "failed", report)
         delay = report.retry_delay
         if delay is None:
@@ -449,11 +449,11 @@ class Board(ManualChanges, Expansion):
             )
         instance.next_at = later(report.at, delay)
         self._set(instance, TaskEvent.FAILED_RETRYABLE)
-        self.effects.timers.append((instance.next_at + TICK, instance))
+        self.effects.slots.timers.append((instance.next_at + TICK, instance))
 
     def _fail_finally(self, instance: Instance, report: Report, now: datetime) -> None:
         if report.unattended or report.outcome is Outcome.LOST:
-            self.effects.callbacks += task_callback(self.graph, instance, "task_failure")
+            self.effects.rows.callbacks += task_callback(self.graph, instance, "task_failure")
         self._remember_try(instance, "failed", report)
         self._set(instance, TaskEvent.FAILED_FINALLY)
         if self.graph.spec.fail_fast:
@@ -491,7 +491,7 @@ class Board(ManualChanges, Expansion):
         instance.scheduled_at, instance.queued_at, instance.queued_by = now, None, None
         instance.reason = report.reason
         self._set(instance, TaskEvent.REQUEUED)
-        self.effects.ready.append(instance)
+        self.effects.slots.ready.append(instance)
 
 
 def _can(instance: Instance, event: TaskEvent) -> bool:

@@ -77,7 +77,7 @@ class Deferrals(dict[Instance, Deferred]):
     def begin(self, effects: Effects, instance: Instance, deferral: Deferral, now: datetime) -> None:
         """The task defers; an earlier deferral that it resumed from is replaced."""
         self[instance] = Deferred(deferral, _timeout_at(deferral, now))
-        effects.deferrals[instance] = None
+        effects.rows.deferrals[instance] = None
         self.wait(effects, instance)
 
     def wait(self, effects: Effects, instance: Instance) -> bool:
@@ -91,11 +91,11 @@ class Deferrals(dict[Instance, Deferred]):
             self._end(effects, instance, waited, Resume(next_method="", error=NOT_STORED))
             return False
         if waited.resume is not None:  # it was read with a reason to resume
-            effects.deferrals[instance] = None
+            effects.rows.deferrals[instance] = None
             return False
         effects.triggers.append(instance)
         if waited.timeout_at is not None:
-            effects.timers.append((waited.timeout_at + _TICK, instance))
+            effects.slots.timers.append((waited.timeout_at + _TICK, instance))
         return True
 
     def answered(self, effects: Effects, instance: Instance, report: Report) -> bool:
@@ -135,13 +135,13 @@ class Deferrals(dict[Instance, Deferred]):
         if instance.state in _GOES_ON:
             return
         del self[instance]
-        effects.deferrals[instance] = None
+        effects.rows.deferrals[instance] = None
         if old is TaskState.DEFERRED:
             effects.cancelled.append(trigger_key(key))
 
     def _end(self, effects: Effects, instance: Instance, waited: Deferred, resume: Resume) -> None:
         waited.resume = resume
-        effects.deferrals[instance] = None
+        effects.rows.deferrals[instance] = None
 
 
 _GOES_ON: Final = frozenset({TaskState.DEFERRED, TaskState.SCHEDULED, TaskState.QUEUED, TaskState.RUNNING})

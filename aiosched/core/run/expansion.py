@@ -85,7 +85,7 @@ class Expansion(RunRows):
     def _expand(self, instance: Instance, sizes: tuple[int, ...]) -> None:
         self._resize(instance.task, sizes)
         self._upstream_counts.expand(instance)
-        self.effects.expanded.append(instance)
+        self.effects.rows.expanded.append(instance)
         self._create(instance.task, math.prod(sizes))
         self._evaluate_later(instance.task)
 
@@ -107,7 +107,7 @@ class Expansion(RunRows):
         for map_index in range(len(self._upstream_counts.of(task)), number):
             instance = Instance(task, map_index, max_tries=retries)
             self._upstream_counts.add(instance)
-            self.effects.created.append(instance)
+            self.effects.rows.created.append(instance)
 
     def _remove(self, instance: Instance, number: int, now: datetime) -> None:
         if instance.state is not TaskState.REMOVED:

@@ -130,7 +130,7 @@ class ManualChanges(RunRows):
     def _clear_run(self, now: datetime) -> None:
         self.run.clear_number += 1
         self.run.queued_at = now
-        self.effects.run_changed = True
+        self.effects.rows.run_changed = True
         if self.finished:
             self._queue_again(now)
 
@@ -138,7 +138,7 @@ class ManualChanges(RunRows):
         run = self.run
         run.state, run.queued_at = RunState.QUEUED, now
         run.start_date = run.end_date = run.reason = None
-        self.effects.run_changed = True
+        self.effects.rows.run_changed = True
 
     def _restart(self, instance: Instance, report: Report) -> None:
         """The attempt of a restarting instance has ended, whatever its outcome (2.3)."""
@@ -147,7 +147,7 @@ class ManualChanges(RunRows):
         self._begin_anew(instance)
         if failed:  # without the delay after a failure: a user requested the next try
             instance.next_at = report.at
-            self.effects.timers.append((report.at + TICK, instance))
+            self.effects.slots.timers.append((report.at + TICK, instance))
         self._set(instance, TaskEvent.FAILED_RETRYABLE if failed else TaskEvent.CLEARED)
 
     def _end_by_hand(self, state: RunState, mark: TaskEvent, reason: str, because: str, now: datetime) -> None:
@@ -168,4 +168,4 @@ class ManualChanges(RunRows):
         if was_finished:
             self._queue_again(now)
         run.reason = reason
-        self.effects.run_changed = True
+        self.effects.rows.run_changed = True

@@ -183,20 +183,20 @@ class RunRows:
         old = instance.state
         new = advance(old, event)
         instance.state = new
-        effects = self.effects
-        if lazy and instance not in effects.changed:
-            effects.lazy[instance] = None
+        effects, rows, slots = self.effects, self.effects.rows, self.effects.slots
+        if lazy and instance not in rows.changed:
+            rows.lazy[instance] = None
         else:
-            effects.changed[instance] = None
+            rows.changed[instance] = None
         if old in HOLDING_SLOT and new not in HOLDING_SLOT:
-            effects.released.append(instance)
+            slots.released.append(instance)
         if old in ACTIVE_FOR_TASK_LIMITS and new not in ACTIVE_FOR_TASK_LIMITS:
-            effects.inactive.append(instance)
+            slots.inactive.append(instance)
         if old is TaskState.SCHEDULED and new is not TaskState.QUEUED:
-            if instance in effects.ready:
-                effects.ready.remove(instance)
+            if instance in slots.ready:
+                slots.ready.remove(instance)
             else:
-                effects.withdrawn.append(instance)
+                slots.withdrawn.append(instance)
         if instance in self.deferrals:
             self.deferrals.moved(effects, instance, old, self.key(instance))
         self._upstream_counts.moved(instance, old, self._pending)
@@ -212,7 +212,7 @@ class RunRows:
     def _ran(self, instance: Instance, source: str | None) -> None:
         """Its worker reports which code it ran."""
         if source is not None and (ran := self.code.ended(instance, source)) is not None:
-            self.effects.sources.append(ran)
+            self.effects.rows.sources.append(ran)
 
     def _stop(self, instance: Instance, now: datetime, event: TaskEvent, reason: str) -> None:
         """As `_settle`, for an instance that may have an attempt: its reports are stale from now on."""
@@ -225,9 +225,9 @@ class RunRows:
         self._decisions.pop(instance, None)
         if self._lengths is not None:
             self._lengths.forget(instance.task, instance.map_index)
-        effects = self.effects
-        effects.xcoms = [pushed for pushed in effects.xcoms if pushed[0] is not instance]
-        effects.forget_xcoms.append(instance)
+        rows = self.effects.rows
+        rows.xcoms = [pushed for pushed in rows.xcoms if pushed[0] is not instance]
+        rows.forget_xcoms.append(instance)
 
     def _evaluate_later(self, task: int) -> None:
         """Evaluate the instances of `task` again: there was a change that their dependencies do not show."""
@@ -238,15 +238,15 @@ class RunRows:
         """The run will fail, and only its teardowns still run. Stored in its row, since the run may be read again."""
         if self.run.reason is None:
             self.run.reason = reason
-            self.effects.run_changed = True
+            self.effects.rows.run_changed = True
 
     def _end(self, state: RunState, now: datetime, reason: str | None, callbacks: Sequence[CallbackRequest]) -> None:
-        self.effects.callbacks += callbacks
+        self.effects.rows.callbacks += callbacks
         self.run.state, self.run.end_date, self.run.reason = state, now, reason
-        self.effects.run_changed = True
+        self.effects.rows.run_changed = True
 
     def _remember_try(self, instance: Instance, state: str, report: Report) -> None:
-        self.effects.tries.append(
+        self.effects.rows.tries.append(
             FinishedTry(
                 key=self.key(instance),
                 state=state,

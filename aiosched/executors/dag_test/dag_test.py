@@ -196,23 +196,25 @@ class _Player:
     async def _act(self, effects: Effects) -> list[Report]:
         """Carry out the board's decisions; returns the reports of mocked tasks."""
         board = self._board
-        for instance in [i for i in effects.ready if board.begins_deferred(i) and self._task_id(i) not in self._mocks]:
+        for instance in [
+            i for i in effects.slots.ready if board.begins_deferred(i) and self._task_id(i) not in self._mocks
+        ]:
             board.defer(instance, self._now())
         board.effects = Effects()
-        for instance in effects.forget_xcoms:
+        for instance in effects.rows.forget_xcoms:
             self._memory.forget(self._task_id(instance), instance.map_index)
-        for instance, xcom in effects.xcoms:
+        for instance, xcom in effects.rows.xcoms:
             self._memory.values.setdefault((self._task_id(instance), xcom.key), {})[instance.map_index] = xcom.value
         for key in effects.cancelled:
             await self._executor.cancel(key, 1.0)
-        for at, instance in effects.timers:
+        for at, instance in effects.slots.timers:
             if instance.state is TaskState.DEFERRED:
                 self._deadlines.append((self._clock.now() + (at - self._now()), at, instance))
             else:
                 self._timers.append((at, instance))
         mocked: list[Report] = []
         attempts: list[Attempt] = []
-        for instance in effects.ready:
+        for instance in effects.slots.ready:
             if instance.state is not TaskState.SCHEDULED:
                 continue
             board.grant(instance, self._now(), 0)
@@ -224,7 +226,7 @@ class _Player:
         self._running += len(attempts)
         self._executor.submit(attempts)
         self._submit_triggers(effects.triggers)
-        self._submit_callbacks(effects.callbacks)
+        self._submit_callbacks(effects.rows.callbacks)
         return mocked
 
     def _submit_triggers(self, instances: Sequence[Instance]) -> None:

@@ -127,7 +127,7 @@ async def _latest_done(
 
 def _done_in_memory(dag: OwnedDag, task_id: str) -> datetime | None:
     """As `_latest_done`, for the runs that are held: their decisions may not be stored yet."""
-    boards = (*dag.running.values(), *dag.ending.values())
+    boards = (*dag.runs.running.values(), *dag.runs.ending.values())
     return max((b.run.logical_date for b in boards if b.run.logical_date and b.all_succeeded(task_id)), default=None)
 
 

@@ -77,7 +77,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         running = [run for run in unfinished if run.state is RunState.RUNNING]
         for run in unfinished:
             if run.state is RunState.QUEUED:
-                session.cache.dags[run.dag_id].queued.append(run)
+                session.cache.dags[run.dag_id].runs.queued.append(run)
                 if run.is_incomplete:
                     session.cache.work.incomplete[run] = None
                 session.cache.work.to_start[run.dag_id] = None

@@ -126,9 +126,13 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
         keeping, _ = await check_pools(session, transaction, claims=False)
         leaving = _choose(session, count, busy_ones=busy_ones)
         dags = [dag for dag in cache.dags.values() if dag.row.partition in leaving]
-        cache.unstored.dirty |= {board: None for dag in dags for board in dag.running.values() if board.effects.lazy}
+        cache.unstored.dirty |= {
+            board: None for dag in dags for board in dag.runs.running.values() if board.effects.rows.lazy
+        }
         batch = cache.collect(keeping)
-        session.env.attempts.hand_over({run: dag.row.partition for dag in dags for run in (*dag.running, *dag.ending)})
+        session.env.attempts.hand_over(
+            {run: dag.row.partition for dag in dags for run in (*dag.runs.running, *dag.runs.ending)}
+        )
         for dag in dags:
             cache.drop_dag(dag.row.dag_id)
         cache.partitions -= leaving
@@ -150,8 +154,8 @@ def _choose(session: Session, count: int, *, busy_ones: bool) -> set[int]:
     load = dict.fromkeys(cache.partitions - set(session.env.attempts.callbacks.partitions.values()), 0)
     for dag in cache.dags.values():
         if dag.row.partition in load:
-            load[dag.row.partition] += len(dag.running)
-            if not busy_ones and any(i.state in HOLDING_SLOT for board in dag.running.values() for i in board):
+            load[dag.row.partition] += len(dag.runs.running)
+            if not busy_ones and any(i.state in HOLDING_SLOT for board in dag.runs.running.values() for i in board):
                 del load[dag.row.partition]
     ordered = sorted(
         load, key=lambda partition: (load[partition], zlib.crc32(bytes([partition])))

@@ -32,7 +32,7 @@ async def find_previous_runs(session: Session) -> None:
     waiting = [
         board
         for dag in dags
-        for board in dag.running.values()
+        for board in dag.runs.running.values()
         if board.graph.lookback is not None and board.past is None
     ]
     if not waiting:

@@ -53,8 +53,8 @@ def leave_alone(session: Session, runs: Iterable[Run]) -> None:
     left = list(runs)
     for run in left:
         if (dag := session.cache.dags.get(run.dag_id)) is not None:
-            dag.starting.discard(run.key)
-            dag.unread.append(run)
+            dag.runs.starting.discard(run.key)
+            dag.runs.unread.append(run)
     leave_keys_alone(session, {run.key: run.dag_id for run in left})
 
 

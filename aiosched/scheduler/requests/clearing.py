@@ -61,7 +61,7 @@ async def mark_run(session: Session, dag: OwnedDag, request: MarkRun, number: in
     """Set a run to success or failed with all that is unfinished in it, or queue it again (28.5)."""
     async with session.env.db.acquire() as conn:
         (run,) = await runs_named(conn, dag.row.dag_id, [request.run_id])
-    change = marking_run(request.state, run.run_id, is_running=run.key in dag.running)
+    change = marking_run(request.state, run.run_id, is_running=run.key in dag.runs.running)
     answer = {"run_id": run.run_id, "state": request.state}
     await _apply(session, dag, number, [run], change, lambda: answer)
 
@@ -81,10 +81,12 @@ async def _change(
 
     def refuse() -> None:
         if request.prevent_running:
-            refuse_running(running_on(selection, [dag.running[run.key] for run in runs if run.key in dag.running]))
+            refuse_running(
+                running_on(selection, [dag.runs.running[run.key] for run in runs if run.key in dag.runs.running])
+            )
 
     for run in runs if newest_version else ():
-        if run.key in dag.running and run.version_id != dag.version.id:
+        if run.key in dag.runs.running and run.version_id != dag.version.id:
             refuse_moving(run.run_id)
     on_board = noted(selection, touched, change)
     await _apply(session, dag, number, runs, on_board, touched.answer, newest_version=newest_version, refuse=refuse)
@@ -116,7 +118,7 @@ async def _apply(
     if refuse is not None:
         refuse()
     left = {run.key: run for run in runs}
-    while others := [run for run in left.values() if run.key not in dag.running]:
+    while others := [run for run in left.values() if run.key not in dag.runs.running]:
         chunk = next(iter(chunks(session.cache.versions, others)))
         keys = [run.key for run in chunk]
         await until_stored(session, keys)
@@ -134,7 +136,7 @@ async def _apply(
         for key in keys:
             del left[key]
     for key in left:
-        board = dag.running[key]
+        board = dag.runs.running[key]
         change(board, now)
         session.context.apply_effects(board)
         session.cache.work.to_evaluate[board] = None

@@ -217,16 +217,16 @@ async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool, *, answe
 async def _cancel_run(session: Session, dag: OwnedDag, request: CancelRun, number: int) -> None:
     run_id = request.run_id
     now = session.env.clock.now()
-    for board in dag.running.values():
+    for board in dag.runs.running.values():
         if board.run.run_id == run_id:
             board.cancel(now)
             session.context.answer(number, CommandResult("applied", {"run_id": run_id}))
             session.context.apply_effects(board)
             session.cache.work.to_evaluate[board] = None  # its teardowns may start now
             return
-    for run in list(dag.queued):
+    for run in list(dag.runs.queued):
         if run.run_id == run_id:
-            dag.queued.remove(run)
+            dag.runs.queued.remove(run)
             async with session.env.command_journal.transaction() as transaction:
                 await complete(session.cache, transaction.conn, [run])
                 await runs.fail_queued_run(transaction.conn, run.key, now, "cancelled")
@@ -247,9 +247,9 @@ async def _cancel_run(session: Session, dag: OwnedDag, request: CancelRun, numbe
 
 
 async def _delete_dag(session: Session, dag: OwnedDag, _: DeleteDag, number: int) -> None:
-    if dag.running:
+    if dag.runs.running:
         raise Refused(
-            f"DAG {dag.row.dag_id!r} has {len(dag.running)} running runs; cancel them first "
+            f"DAG {dag.row.dag_id!r} has {len(dag.runs.running)} running runs; cancel them first "
             f"(`aiosched runs cancel {dag.row.dag_id} …`)."
         )
     async with session.env.command_journal.transaction() as transaction:

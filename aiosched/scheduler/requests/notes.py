@@ -45,7 +45,7 @@ async def set_note(session: Session, dag: OwnedDag, request: SetNote, number: in
             map_index = place[2]
         answer = {"run_id": run_id, "task_id": task_id, "map_index": map_index, "note": note}
         await transaction.answer(number, answer)
-    if task_id is not None and (waiting := dag.queued.find(found[0].key)) is not None:
+    if task_id is not None and (waiting := dag.runs.queued.find(found[0].key)) is not None:
         waiting.is_incomplete = False
         session.cache.work.to_start[dag.row.dag_id] = None
 

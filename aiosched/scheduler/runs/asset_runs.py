@@ -103,7 +103,7 @@ def status_of(dag: OwnedDag) -> AssetStatus:
     """The facts that decide whether the DAG gets a run by asset events."""
     return AssetStatus(
         condition=dag.asset_condition,
-        active_runs=len(dag.under_way()) + len(dag.queued) + len(dag.starting),
+        active_runs=len(dag.runs.under_way()) + len(dag.runs.queued) + len(dag.runs.starting),
         max_active_runs=active_runs_limit(dag.version.spec),
         is_paused=dag.row.is_paused,
         is_stale=dag.row.is_stale,

@@ -45,7 +45,7 @@ def questions(cache: StateCache, due: Iterable[str], known: Mapping[int, int | N
     asked: list[PreviousRunQuestion] = []
     for dag_id in dict.fromkeys(due) | cache.work.to_start:
         dag = cache.dags.get(dag_id)
-        if dag is not None and dag.has_lookback and dag.queued:
+        if dag is not None and dag.has_lookback and dag.runs.queued:
             with concerning(dag_id, "the search for awaited runs"):
                 asked += _before(cache, dag, _standings(cache, dag), known)[1]
     return asked
@@ -72,13 +72,13 @@ def awaited_by(cache: StateCache, dag: OwnedDag, run: int, known: Mapping[int, i
     """The id of a running run that waits for `run`, directly or through others; None if there is none."""
     running = _standings(cache, dag)
     found = who_waits_for(run, running, _before(cache, dag, running, known)[0])
-    return None if found is None else dag.running[found].run.run_id
+    return None if found is None else dag.runs.running[found].run.run_id
 
 
 def _standings(cache: StateCache, dag: OwnedDag) -> dict[int, Standing]:
     """The running runs of a DAG, by key. One that is to be evaluated may go on."""
-    found = {run.key: Standing(run.backfill_id) for run in dag.under_way()}
-    for key, board in dag.running.items():
+    found = {run.key: Standing(run.backfill_id) for run in dag.runs.under_way()}
+    for key, board in dag.runs.running.items():
         if board.graph.lookback is not None:
             waits_for = cache.previous_run_index.before(board) if board.is_held_back else None
             still = board.stands_still and board not in cache.work.to_evaluate
@@ -94,7 +94,7 @@ def _before(
     asked: list[PreviousRunQuestion] = []
     for standing in running.values():
         at = standing.waits_for
-        while at is not None and at not in before and (run := dag.queued.find(at)) is not None:
+        while at is not None and at not in before and (run := dag.runs.queued.find(at)) is not None:
             question = _question(cache, run)
             if question is not None and at not in known:
                 asked.append(question)
@@ -105,7 +105,7 @@ def _before(
         latest = max(question.logical_date for question in asked)
         others = [
             question
-            for run in dag.queued
+            for run in dag.runs.queued
             if run.key not in known and (question := _question(cache, run)) and question.logical_date < latest
         ]
         others.sort(key=lambda question: question.logical_date, reverse=True)

@@ -145,10 +145,10 @@ async def cancel_backfill(session: Session, dag: OwnedDag, request: BackfillCanc
     async with session.env.command_journal.transaction() as transaction:
         failed = set(await backfills.cancel_backfill(transaction.conn, backfill.id, session.env.clock.now()))
         await transaction.answer(command, {"failed": len(failed)})
-    for run in [run for run in dag.queued if run.key in failed]:
-        dag.queued.remove(run)
+    for run in [run for run in dag.runs.queued if run.key in failed]:
+        dag.runs.queued.remove(run)
         session.env.observers.on_run_end(run)
-    del dag.backfills[backfill.id]
+    del dag.runs.backfills[backfill.id]
     session.cache.plan(dag)  # its runs counted towards the limit of asset runs (14.3)
 
 
@@ -163,7 +163,7 @@ async def complete_backfills(session: Session, now: datetime) -> None:
             for backfill in some:
                 await backfills.complete_backfill(transaction.conn, backfill.id, now)
         for backfill in some:
-            del session.cache.dags[backfill.dag_id].backfills[backfill.id]
+            del session.cache.dags[backfill.dag_id].runs.backfills[backfill.id]
 
     await for_each_dag(
         "the end of a backfill", ended, lambda backfill: backfill.dag_id, complete, held=session.cache.dags
@@ -174,16 +174,18 @@ def over_now(cache: StateCache, ending: Iterable[Board]) -> list[Backfill]:
     """The backfills whose runs have all ended; `ending` are runs whose end is not stored yet."""
     if not cache.work.backfilled:
         return []
-    dags = [dag for dag_id in cache.work.backfilled if (dag := cache.dags.get(dag_id)) is not None and dag.backfills]
+    dags = [
+        dag for dag_id in cache.work.backfilled if (dag := cache.dags.get(dag_id)) is not None and dag.runs.backfills
+    ]
     cache.work.backfilled = {dag.row.dag_id: None for dag in dags}
-    finished = [backfill for dag in dags for backfill in dag.finished_backfills()]
+    finished = [backfill for dag in dags for backfill in dag.runs.finished_backfills()]
     unstored = {board.run.backfill_id for board in ending}
     return [backfill for backfill in finished if backfill.id not in unstored]
 
 
 def find_backfill(dag: OwnedDag, number: int) -> Backfill:
     """An unfinished backfill of the DAG; raises NotFound."""
-    found = dag.backfills.get(number)
+    found = dag.runs.backfills.get(number)
     if found is None:
         raise NotFound(f"DAG {dag.row.dag_id!r} has no unfinished backfill {number}; see `aiosched backfill list`.")
     return found

@@ -62,7 +62,7 @@ def requested_run(
     planned = manual_run(
         spec, now=now, run_id=run_id, logical_date=logical_date, run_after=run_after, allowed_run_id=allowed_run_id
     )
-    free = dag.active_runs() < active_runs_limit(spec)
+    free = dag.runs.active() < active_runs_limit(spec)
     starts = free and may_start and planned.run_after <= now and not dag.row.is_paused
     return Creation(dag, planned, tasks_of_run(spec, planned), triggered_by, conf, starts)
 
@@ -78,7 +78,7 @@ def choose_starting(
     starting: list[Run] = []
     for dag_id in candidates:
         dag = cache.dags.get(dag_id)
-        if dag is not None and dag.queued:
+        if dag is not None and dag.runs.queued:
             with concerning(dag_id, "the choice of runs to start"):
                 starting += _starting_of(cache, dag, now, before)
     return starting
@@ -86,29 +86,29 @@ def choose_starting(
 
 def _starting_of(cache: StateCache, dag: OwnedDag, now: datetime, before: Mapping[int, int | None]) -> Sequence[Run]:
     """The queued runs of one DAG that start now. Incomplete ones stay queued until they are completed."""
-    limits, running = dag.run_limits(), Counter(run.backfill_id for run in dag.under_way())
+    limits, running = dag.run_limits(), Counter(run.backfill_id for run in dag.runs.under_way())
     first = [
         run
-        for group in dag.queued.groups()
-        for run in dag.queued.first(group, max(limits[group] - running[group], 0), now)
+        for group in dag.runs.queued.groups()
+        for run in dag.runs.queued.first(group, max(limits[group] - running[group], 0), now)
     ]
     awaited = awaited_in(cache, dag, before) if dag.has_lookback else NONE_AWAITED
     if awaited.by:
-        first = list({run.key: run for run in (*first, *filter(None, map(dag.queued.find, awaited.by)))}.values())
+        first = list({run.key: run for run in (*first, *filter(None, map(dag.runs.queued.find, awaited.by)))}.values())
     decision = runs_to_start(
         first,
         now=now,
         limits=limits,
         running=running,
         blocked="the DAG is paused" if dag.row.is_paused else None,
-        paused_backfills=[backfill.id for backfill in dag.backfills.values() if backfill.is_paused],
+        paused_backfills=[backfill.id for backfill in dag.runs.backfills.values() if backfill.is_paused],
         backfill_order={run.key: run.backfill_order or 0 for run in first if run.backfill_id is not None},
         awaited=awaited,
     )
     starting = [run for run in decision.started if not run.is_incomplete]
     for run in starting:
-        dag.queued.remove(run)
-        dag.starting.add(run.key)
+        dag.runs.queued.remove(run)
+        dag.runs.starting.add(run.key)
     for run in decision.started:
         if run.is_incomplete:
             cache.work.to_complete[run] = None
@@ -123,9 +123,9 @@ def begin(
 ) -> Board | None:
     """Start a run that is `starting`; its version must be held. None if it was deleted or cancelled meanwhile."""
     dag = cache.dags.get(run.dag_id)
-    if dag is None or run.key not in dag.starting:
+    if dag is None or run.key not in dag.runs.starting:
         return None
-    dag.starting.discard(run.key)
+    dag.runs.starting.discard(run.key)
     version, graph = cache.versions[run.version_id]
     run.start_date = now
     board = make_board(run, version, graph, instances)
@@ -146,7 +146,7 @@ def due_now(cache: StateCache, due: Iterable[str], now: datetime) -> list[OwnedD
         dag.on_calendar = None
         is_due = dag.creates_runs and dag.next_run is not None and dag.next_run.run_after <= now
         with concerning(dag_id, "the limit of active runs"):
-            if is_due and dag.active_runs() < active_runs_limit(dag.version.spec):
+            if is_due and dag.runs.active() < active_runs_limit(dag.version.spec):
                 found.append(dag)
     return found
 
@@ -166,14 +166,14 @@ def choose_due(dags: Iterable[OwnedDag], positions: Mapping[str, SchedulePositio
 def plan_again(cache: StateCache, touched: Iterable[OwnedDag]) -> None:
     """Put the next runs of those DAGs on the calendar that may have another run."""
     for dag in touched:
-        if dag.active_runs() < active_runs_limit(dag.version.spec):
+        if dag.runs.active() < active_runs_limit(dag.version.spec):
             cache.plan(dag)
 
 
 def _due_runs(dag: OwnedDag, position: SchedulePosition, now: datetime) -> list[Creation]:
     """The scheduled runs of one DAG that are due and within its limit; advances its schedule."""
     spec = dag.version.spec
-    room = active_runs_limit(spec) - dag.active_runs()
+    room = active_runs_limit(spec) - dag.runs.active()
     found: list[Creation] = []
     try:
         dag.next_run = next_scheduled_run(spec, position, now)

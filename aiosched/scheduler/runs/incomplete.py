@@ -80,7 +80,7 @@ def _next_runs(cache: StateCache) -> list[Run]:
 def _waits(cache: StateCache, run: Run) -> bool:
     """Whether the run is still queued and incomplete: not cancelled, deleted, or completed by a request."""
     dag = cache.dags.get(run.dag_id)
-    return dag is not None and run.is_incomplete and dag.queued.find(run.key) is run
+    return dag is not None and run.is_incomplete and dag.runs.queued.find(run.key) is run
 
 
 async def _store_part(session: Session, runs: Sequence[Run]) -> dict[Run, list[Place]]:

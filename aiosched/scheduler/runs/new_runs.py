@@ -175,11 +175,11 @@ def _hold(context: DecisionContext, creation: Creation, key: int | None, now: da
     if (
         dag.graph.lookback is not None
         and run.logical_date is not None
-        and context.cache.previous_run_index.overtaken(dag.running.values(), run.logical_date)
+        and context.cache.previous_run_index.overtaken(dag.runs.running.values(), run.logical_date)
     ):
         context.cache.work.to_find_previous[run.dag_id] = None
     if not creation.starts:
-        dag.queued.append(run)
+        dag.runs.queued.append(run)
         if run.is_incomplete:
             context.cache.work.incomplete[run] = None
         context.cache.work.to_start[run.dag_id] = None

@@ -61,7 +61,7 @@ async def load_boards(
     `newest_version` the runs are then moved to it. Call `settle` after the commit.
     """
     conn = transaction.conn
-    waiting = {run.key: run for run in dag.queued}
+    waiting = {run.key: run for run in dag.runs.queued}
     runs = [waiting.get(run.key, run) for run in await load_runs(conn, keys)]
     await ensure_versions(session.cache, conn, {run.version_id for run in runs})
     await complete(session.cache, conn, runs)
@@ -83,15 +83,15 @@ async def store_boards(session: Session, transaction: Transaction, boards: Itera
 
 def settle(context: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> None:
     """Update memory after the commit of boards that are not held."""
-    waiting = {run.key for run in dag.queued}
+    waiting = {run.key for run in dag.runs.queued}
     for board in boards:
         run = board.run
         run.is_incomplete = run.is_as_created = False
         context.cache.work.to_evaluate.update(dict.fromkeys(context.cache.previous_run_index.notify_followers(board)))
         if run.state is RunState.QUEUED and run.key not in waiting:
-            dag.queued.append(run)
+            dag.runs.queued.append(run)
         elif run.state in RUN_FINISHED and run.key in waiting:
-            dag.queued.remove(run)
+            dag.runs.queued.remove(run)
             context.on_run_end(run)
     context.cache.work.to_start[dag.row.dag_id] = None
     context.cache.plan(dag)

@@ -64,7 +64,7 @@ async def find_culprits(session: Session, error: Exception) -> list[DagFailure]:
 
 def parts_of(batch: Changes, cache: StateCache) -> dict[str, Changes]:
     """The rows of a batch by DAG; the use of pools and the answers to requests are left out."""
-    boards = (*cache.boards.values(), *(board for dag in cache.dags.values() for board in dag.ending.values()))
+    boards = (*cache.boards.values(), *(board for dag in cache.dags.values() for board in dag.runs.ending.values()))
     dag_of = {board.run.key: board.run.dag_id for board in boards}
     found: dict[str, Changes] = {}
     for group, name, run_of in _ROWS:

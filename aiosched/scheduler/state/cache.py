@@ -36,10 +36,10 @@ from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.db.statements.triggers import deferral_row
 from aiosched.errors import DagFailure, InvalidTransition
 from aiosched.scheduler.state.changes import Changes
+from aiosched.scheduler.state.dag_runs import DagRuns
 from aiosched.scheduler.state.deadline_rows import moved_deadlines
 from aiosched.scheduler.state.previous_run_index import PreviousRunIndex
 from aiosched.scheduler.state.quarantine import Quarantine
-from aiosched.scheduler.state.queued_runs import QueuedRuns
 from aiosched.scheduler.state.unstored import MOST_WAITING, Unstored, rows_to_store
 from aiosched.scheduler.state.versions import Unreadable, renew_code, run_info
 from aiosched.scheduler.state.wakeup import Timers
@@ -61,41 +61,21 @@ class OwnedDag:
     room: DagRoom
     next_run: NextRun | None = None  # provisional: it is computed again once there is room for it
     on_calendar: datetime | None = None  # the instant of its entry among the due runs
-    queued: QueuedRuns = field(default_factory=QueuedRuns)  # runs that wait to start
-    starting: set[int] = field(default_factory=set)  # keys of runs whose rows are being read to start them
-    running: dict[int, Board] = field(default_factory=dict)
-    ending: dict[int, Board] = field(default_factory=dict)  # finished in memory, but not yet in the database
+    runs: DagRuns = field(default_factory=DagRuns)  # those that have not ended
     held_back: dict[Instance, Board] = field(default_factory=dict)  # ready, but the DAG is paused
-    backfills: dict[int, Backfill] = field(default_factory=dict)  # those that are not completed
     has_lookback: bool = False  # it has had runs with tasks that depend on the previous run
-    unread: list[Run] = field(default_factory=list)  # unfinished, of versions that cannot be read: left alone
 
     @property
     def creates_runs(self) -> bool:
         """Whether the schedule may create runs now, apart from limits."""
         return not (self.row.is_paused or self.row.is_stale or self.row.has_import_errors)
 
-    def finished_backfills(self) -> list[Backfill]:
-        """The backfills none of whose runs is queued, starting or running."""
-        if self.starting:
-            return []
-        active = self.queued.groups() | {run.backfill_id for run in (*self.under_way(), *self.unread)}
-        return [backfill for backfill in self.backfills.values() if backfill.id not in active]
-
-    def active_runs(self) -> int:
-        """Queued and running runs that count for `max_active_runs` (14.3): backfills do not."""
-        return sum(run.backfill_id is None for run in self.under_way()) + self.queued.count(None)
-
     def run_limits(self) -> dict[int | None, int]:
         """How many runs may run, by backfill (None: no backfill). For completed backfills the DAG's limit applies."""
         limit = active_runs_limit(self.version.spec)
-        groups: dict[int | None, int] = dict.fromkeys(self.queued.groups(), limit)
-        return groups | {None: limit} | {backfill.id: backfill.max_active_runs for backfill in self.backfills.values()}
-
-    def under_way(self) -> list[Run]:
-        """The runs that are running as far as the database knows."""
-        held = [board.run for board in (*self.running.values(), *self.ending.values())]
-        return held + [run for run in self.unread if run.state is RunState.RUNNING]
+        limits: dict[int | None, int] = dict.fromkeys(self.runs.queued.groups(), limit)
+        open_ones = self.runs.backfills.values()
+        return limits | {None: limit} | {backfill.id: backfill.max_active_runs for backfill in open_ones}
 
     @property
     def asset_condition(self) -> AssetExpression | None:
@@ -134,7 +114,7 @@ class StateCache:
         dag = self.dags[board.run.dag_id]
         board.is_paused = dag.row.is_paused
         self.boards[board.run.key] = board
-        dag.running[board.run.key] = board
+        dag.runs.running[board.run.key] = board
         if board.run.version_id != dag.version.id:
             renew_code(board, dag.version)
         if board.graph.lookback is not None:
@@ -154,52 +134,52 @@ class StateCache:
 
     def apply_effects(self, board: Board) -> None:
         """Apply the effects of a board's decisions, except those to be stored."""
-        effects = board.effects
+        effects, slots = board.effects, board.effects.slots
         key = board.run.key
         dag = self.dags[board.run.dag_id]
-        if effects.released or effects.inactive:
-            for _ in effects.released:
+        if slots.released or slots.inactive:
+            for _ in slots.released:
                 dag.room.vacate(key)
-            for instance in effects.inactive:
+            for instance in slots.inactive:
                 if (task_room := dag.room.tasks.get(board.graph.task_ids[instance.task])) is not None:
                     task_room.vacate(key)
             self.waiting.release(dag.room)
             self.work.room_changed = True
-            effects.released.clear()
-            effects.inactive.clear()
-        if effects.withdrawn:
-            for instance in effects.withdrawn:
+            slots.released.clear()
+            slots.inactive.clear()
+        if slots.withdrawn:
+            for instance in slots.withdrawn:
                 self.waiting.discard(board.key(instance))
                 dag.held_back.pop(instance, None)
-            effects.withdrawn.clear()
-        if effects.ready:
-            for instance in effects.ready:
+            slots.withdrawn.clear()
+        if slots.ready:
+            for instance in slots.ready:
                 self._line_up(dag, board, instance)
-            effects.ready.clear()
-        if effects.timers:
-            for at, instance in effects.timers:
+            slots.ready.clear()
+        if slots.timers:
+            for at, instance in slots.timers:
                 self.timers.add(at, (key, instance))
-            effects.timers.clear()
+            slots.timers.clear()
         if effects.cancelled:
             self.unstored.pending.effects.cancelled.extend(effects.cancelled)
             effects.cancelled.clear()
-        if effects or effects.triggers:
+        if effects.rows or effects.triggers:
             self.unstored.dirty[board] = None
         if notified := self.previous_run_index.notify_followers(board):
             self.work.to_evaluate.update(dict.fromkeys(notified))
         if board.finished and key in self.boards:
             self.previous_run_index.forget(board)
-            del self.boards[key], dag.running[key]
-            dag.ending[key] = board
+            del self.boards[key], dag.runs.running[key]
+            dag.runs.ending[key] = board
             self.unstored.pending.effects.finished.append(board)
-        elif board.graph.lookback is not None and dag.queued and board.stands_still:
+        elif board.graph.lookback is not None and dag.runs.queued and board.stands_still:
             self.work.to_start[dag.row.dag_id] = None  # the run that it waits for may be a queued one
 
     def release_run(self, board: Board) -> None:
         """The end of a run is stored: its place is free for another."""
         dag = self.dags.get(board.run.dag_id)
-        if dag is not None and dag.ending.pop(board.run.key, None) is not None:
-            if dag.queued or dag.backfills:
+        if dag is not None and dag.runs.ending.pop(board.run.key, None) is not None:
+            if dag.runs.queued or dag.runs.backfills:
                 self.work.to_start[dag.row.dag_id] = None
             self.plan(dag)
 
@@ -231,7 +211,7 @@ class StateCache:
         freed: dict[str, int] = {}
         for board in self.unstored.dirty:
             try:
-                for instance in board.effects.changed:
+                for instance in board.effects.rows.changed:
                     pool = board.graph.tasks[instance.task].pool
                     if held_pool(instance) and not holds_pool(instance, pool, include_deferred):
                         freed[pool] = freed.get(pool, 0) + board.graph.tasks[instance.task].pool_slots
@@ -251,26 +231,26 @@ class StateCache:
             except Exception as error:
                 self.unstored.storing = batch  # its reports are applied again in the next session
                 raise DagFailure(board.run.dag_id, "collecting the changes") from error
-        self.unstored.dirty = {board: None for board in self.unstored.dirty if board.effects.later}
+        self.unstored.dirty = {board: None for board in self.unstored.dirty if board.effects.rows.later}
         self.unstored.storing = batch
         return batch
 
     def collect_board(self, board: Board, batch: Changes, include_deferred: Collection[str] = ()) -> None:
         """Add what one board has to store to `batch`."""
-        effects, run = board.effects, board.run
-        key, tasks, rows, deltas = run.key, board.graph.tasks, batch.tasks, batch.pools.deltas
-        if effects.created:
-            rows.created.extend((key, i.task, i.map_index, i.max_tries) for i in effects.created)
-            effects.created = []
-        if effects.expanded:
-            rows.expanded.extend((key, i.task) for i in effects.expanded)
-            effects.expanded = []
-        changed = effects.changed
-        if effects.lazy:
-            changed.update(effects.lazy)
-            effects.lazy = {}
-        if effects.later or len(changed) > MOST_WAITING:
-            changed = rows_to_store(effects)
+        rows, run = board.effects.rows, board.run
+        key, tasks, stored, deltas = run.key, board.graph.tasks, batch.tasks, batch.pools.deltas
+        if rows.created:
+            stored.created.extend((key, i.task, i.map_index, i.max_tries) for i in rows.created)
+            rows.created = []
+        if rows.expanded:
+            stored.expanded.extend((key, i.task) for i in rows.expanded)
+            rows.expanded = []
+        changed = rows.changed
+        if rows.lazy:
+            changed.update(rows.lazy)
+            rows.lazy = {}
+        if rows.later or len(changed) > MOST_WAITING:
+            changed = rows_to_store(rows)
         for i in changed:
             old, new = i.stored_state, i.state
             task = tasks[i.task]
@@ -282,44 +262,44 @@ class StateCache:
             reason = i.reason
             if new == "scheduled" and reason is None:
                 reason = self.waiting.reason(board.key(i))
-            rows.instances.append(
+            stored.instances.append(
                 InstanceChange(
                     key, i.task, i.map_index, old.stored, i.stored_try, new.stored, i.try_number, i.max_tries,
                     i.losses, i.queued_by, i.scheduled_at, i.queued_at, i.start_date, i.end_date, i.next_at, reason,
                 )
             )  # fmt: skip
             i.stored_state, i.stored_try = new, i.try_number
-        effects.changed = {}
-        if effects.tries:
-            rows.tries.extend(effects.tries)
-            effects.tries = []
-        if effects.sources:
-            rows.sources.extend(effects.sources)
-            effects.sources = []
-        if effects.xcoms:
-            rows.xcoms.extend(XComRow(key, i.task, i.map_index, v.key, v.value) for i, v in effects.xcoms)
-            effects.xcoms.clear()
-        if effects.forget_xcoms:
-            rows.forget_xcoms.extend((key, i.task, i.map_index) for i in effects.forget_xcoms)
-            effects.forget_xcoms.clear()
-        if effects.deferrals:
-            for i in effects.deferrals:
+        rows.changed = {}
+        if rows.tries:
+            stored.tries.extend(rows.tries)
+            rows.tries = []
+        if rows.sources:
+            stored.sources.extend(rows.sources)
+            rows.sources = []
+        if rows.xcoms:
+            stored.xcoms.extend(XComRow(key, i.task, i.map_index, v.key, v.value) for i, v in rows.xcoms)
+            rows.xcoms.clear()
+        if rows.forget_xcoms:
+            stored.forget_xcoms.extend((key, i.task, i.map_index) for i in rows.forget_xcoms)
+            rows.forget_xcoms.clear()
+        if rows.deferrals:
+            for i in rows.deferrals:
                 if (waited := board.deferrals.get(i)) is None:
-                    rows.undeferred.append((key, i.task, i.map_index))
+                    stored.undeferred.append((key, i.task, i.map_index))
                 else:
-                    rows.deferrals.append(deferral_row(key, i, waited))
-            effects.deferrals.clear()
-        if effects.triggers:
-            batch.effects.triggers.extend((board, i) for i in effects.triggers)
-            effects.triggers.clear()
-        if effects.callbacks:
-            for kind, why, task_index, map_index, try_number in effects.callbacks:
+                    stored.deferrals.append(deferral_row(key, i, waited))
+            rows.deferrals.clear()
+        if triggers := board.effects.triggers:
+            batch.effects.triggers.extend((board, i) for i in triggers)
+            triggers.clear()
+        if rows.callbacks:
+            for kind, why, task_index, map_index, try_number in rows.callbacks:
                 place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
                 task_id = None if task_index is None else board.graph.task_ids[task_index]
                 batch.messages.callbacks.append(NewCallback(*place, task_id, map_index, try_number, reason=why))
-            effects.callbacks.clear()
-        if effects.run_changed:
-            effects.run_changed = False
+            rows.callbacks.clear()
+        if rows.run_changed:
+            rows.run_changed = False
             self._collect_run(board, batch)
             before, times = run.stored_state, (run.queued_at, run.start_date, run.end_date)
             batch.runs.changed.append(RunChange(key, before, run.state, *times, run.reason, run.clear_number))
@@ -341,7 +321,7 @@ class StateCache:
 
     def add_backfill(self, backfill: Backfill) -> None:
         """Hold a backfill that is not completed; its DAG must be held."""
-        self.dags[backfill.dag_id].backfills[backfill.id] = backfill
+        self.dags[backfill.dag_id].runs.backfills[backfill.id] = backfill
         self.work.backfilled[backfill.dag_id] = self.work.to_start[backfill.dag_id] = None
 
     def pause(self, dag_id: str) -> None:
@@ -358,11 +338,11 @@ class StateCache:
             dag = self.dags[row.dag_id] = OwnedDag(row, version, graph, room)
         was_paused = dag.row.is_paused
         if dag.version.id != version.id:
-            for board in dag.running.values():
+            for board in dag.runs.running.values():
                 renew_code(board, version)
         dag.row, dag.version, dag.graph = row, version, graph
         self._apply_limits(dag)
-        if dag.queued:
+        if dag.runs.queued:
             self.work.to_start[row.dag_id] = None
         if was_paused and not row.is_paused:
             self._release_held_back(dag)
@@ -392,14 +372,14 @@ class StateCache:
         for task_room in dag.room.tasks.values():
             task_room.active = 0
             task_room.by_run.clear()
-        for board in dag.running.values():
+        for board in dag.runs.running.values():
             for instance in board:
                 task_room_of = dag.room.tasks.get(board.graph.task_ids[instance.task])
                 if task_room_of is not None and instance.state in ACTIVE_FOR_TASK_LIMITS:
                     task_room_of.occupy(board.run.key)
 
     def _line_up_again(self, dag: OwnedDag) -> None:
-        for board in dag.running.values():
+        for board in dag.runs.running.values():
             for instance in board:
                 if self.waiting.discard(board.key(instance)):
                     self._line_up(dag, board, instance)
@@ -409,7 +389,7 @@ class StateCache:
         held, dag.held_back = dag.held_back, {}
         for instance, board in held.items():
             self._line_up(dag, board, instance)
-        for board in dag.running.values():
+        for board in dag.runs.running.values():
             board.unpause()
             self.work.to_evaluate[board] = None
             if board.graph.spec.dagrun_timeout is not None and board.run.start_date is not None:
@@ -418,7 +398,7 @@ class StateCache:
         self.plan(dag)
 
     def _hold_back(self, dag: OwnedDag) -> None:
-        for board in dag.running.values():
+        for board in dag.runs.running.values():
             board.pause()
             for instance in board:
                 if self.waiting.discard(board.key(instance)):
@@ -437,7 +417,7 @@ class StateCache:
         dag = self.dags.pop(dag_id, None)
         if dag is None:
             return
-        for board in dag.running.values():
+        for board in dag.runs.running.values():
             self.boards.pop(board.run.key, None)
             self.previous_run_index.forget(board)
             self.work.to_evaluate.pop(board, None)
@@ -449,7 +429,7 @@ class StateCache:
 
     def unfinished_runs(self) -> int:
         """Runs that are held and not finished, queued ones included."""
-        return len(self.boards) + sum(len(dag.queued) + len(dag.starting) for dag in self.dags.values())
+        return len(self.boards) + sum(len(dag.runs.queued) + len(dag.runs.starting) for dag in self.dags.values())
 
     def next_due(self) -> datetime | None:
         """When the earliest next run is due, of the DAGs that may create it."""

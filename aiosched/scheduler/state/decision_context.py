@@ -38,7 +38,7 @@ class DecisionContext:
         cache.apply_effects(board)
         if cache.unstored.dirty or cache.work.room_changed:
             wakeups.enqueueing.wake()
-        if board.effects.lazy:
+        if board.effects.rows.lazy:
             self.add_start(board)
         if cache.work.to_start:
             wakeups.creation.wake()

@@ -37,7 +37,7 @@ class LazyStarts:
         self._timer = None
         boards, self._boards = self._boards, {}
         for board in boards:
-            if board.effects.lazy and board.run.key in self.cache.boards:
+            if board.effects.rows.lazy and board.run.key in self.cache.boards:
                 self.cache.unstored.dirty[board] = None
         if self.cache.unstored.dirty:
             self.enqueueing.wake()

@@ -72,7 +72,9 @@ class PreviousRunIndex:
         if not followers:
             return []
         task_ids = board.graph.task_ids
-        changed = {task_ids[i.task] for i in board.effects.changed if i.state in FINISHED or i.stored_state in FINISHED}
+        changed = {
+            task_ids[i.task] for i in board.effects.rows.changed if i.state in FINISHED or i.stored_state in FINISHED
+        }
         notified = []
         for follower in followers:
             past = follower.past

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from aiosched.core.run.board import Board, Effects, Instance
+from aiosched.core.graph.instances import RowEffects
+from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.messages import Report
 from aiosched.core.values.states import TaskState
 from aiosched.scheduler.state.changes import Changes
@@ -44,14 +45,14 @@ class Unstored:
         return {command for command, _ in (*storing, *self.pending.messages.answers)}
 
 
-def rows_to_store(effects: Effects) -> dict[Instance, None]:
+def rows_to_store(rows: RowEffects) -> dict[Instance, None]:
     """The rows to store now: all but those that only say that their task waits for a slot, of which only some.
 
     So a run with very many tasks does not hold up the commit of others. What is not stored yet is decided again after
     a restart.
     """
-    now, later, room = dict[Instance, None](), effects.later, MOST_WAITING
-    for instance in effects.changed:
+    now, later, room = dict[Instance, None](), rows.later, MOST_WAITING
+    for instance in rows.changed:
         if instance.state is not TaskState.SCHEDULED or instance.stored_state is not TaskState.NONE:
             now[instance] = None
         else:

@@ -44,6 +44,6 @@ def forget_versions(cache: StateCache) -> None:
     dags = cache.dags.values()
     spare = cache.versions.keys() - {dag.version.id for dag in dags}
     if spare:
-        spare -= {run.version_id for dag in dags for run in (*dag.queued, *dag.under_way())}
+        spare -= {run.version_id for dag in dags for run in (*dag.runs.queued, *dag.runs.under_way())}
     for key in spare:
         del cache.versions[key]

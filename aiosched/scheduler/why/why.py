@@ -266,10 +266,10 @@ class _Reader:
     async def of_run(self, dag: OwnedDag, run: Run) -> RunFacts:
         for each in self.unfinished:
             if each.state is RunState.QUEUED:
-                dag.queued.append(each)
+                dag.runs.queued.append(each)
         for backfill in await load_backfills(self.conn, [dag.row.partition]):
             if backfill.dag_id == self.dag_id:
-                dag.backfills[backfill.id] = backfill
+                dag.runs.backfills[backfill.id] = backfill
         group = run.backfill_id
         limits = dag.run_limits()
         running = Counter(each.backfill_id for each in self.unfinished if each.state is RunState.RUNNING)
@@ -293,9 +293,9 @@ class _Reader:
             running=running[group],
             queued=tuple(queued[:turn]) if waits else (),
             active=await self._holders(active) if waits else (),
-            backfill_is_paused=group in dag.backfills and dag.backfills[group].is_paused,
+            backfill_is_paused=group in dag.runs.backfills and dag.runs.backfills[group].is_paused,
             awaited=awaited,
-            waiting=dag.running[awaited.by[run.key]].run.run_id if run.key in awaited.by else None,
+            waiting=dag.runs.running[awaited.by[run.key]].run.run_id if run.key in awaited.by else None,
             beyond=beyond,
             missing=self.missing,
         )
@@ -306,7 +306,7 @@ class _Reader:
         def begun(run: Run) -> tuple[datetime, bool, int]:
             return (
                 run.start_date or self.now,
-                run.key not in dag.running or not dag.running[run.key].is_held_back,
+                run.key not in dag.runs.running or not dag.runs.running[run.key].is_held_back,
                 run.key,
             )
 
@@ -331,11 +331,11 @@ class _Reader:
         instances = await runs.load_instances(self.conn, [each.key for each in lookback])
         rehydrations = await rehydrate(self.conn, lookback, self.cache)
         for each in lookback:
-            board = dag.running[each.key] = make_board(each, *versions[each.version_id], instances[each.key])
+            board = dag.runs.running[each.key] = make_board(each, *versions[each.version_id], instances[each.key])
             board.is_paused = dag.row.is_paused
             rehydrations.get(each.key, NOTHING).apply_to(board)
-        boards = list(dag.running.values())
-        for board, past, before in await read_past(self.cache, self.conn, boards, dag.running):
+        boards = list(dag.runs.running.values())
+        for board, past, before in await read_past(self.cache, self.conn, boards, dag.runs.running):
             self.cache.previous_run_index.add(board, past, before)
         for board in boards:
             board.resume()

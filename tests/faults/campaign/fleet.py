@@ -39,6 +39,20 @@ class Service:
         """What its process and all that this starts have in their environment."""
         return f"{self.name}#{self.starts}"
 
+    def marks(self, label: str) -> dict[str, str]:
+        """Those in their environment that tell its processes from all others: other campaigns may run beside this."""
+        return {"FAULTS_RECORDS": str(self.folder / "records"), "FAULTS_SCHEDULER": label}
+
+    def labelled(self, label: str) -> list[int]:
+        """The processes that have the label of one of its scheduler processes, that itself included."""
+        wanted = {f"{name}={value}".encode() for name, value in self.marks(label).items()}
+        found = []
+        for file in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if wanted <= set(file.read_bytes().split(b"\0")) and start_time(int(file.parent.name)):
+                    found.append(int(file.parent.name))
+        return found
+
     @property
     def alive(self) -> bool:
         return self.process is not None and self.process.returncode is None
@@ -68,8 +82,7 @@ class Service:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(self.folder / "lib"), str(ROOT)]),
-            "FAULTS_RECORDS": str(self.folder / "records"),
-            "FAULTS_SCHEDULER": self.label,
+            **self.marks(self.label),
             "FAULTS_EXECUTOR": self.executor,
             "FAULTS_OFFSET": str(time.time_ns() - time.monotonic_ns()),
             "FAULTS_CLOCK": str(self.folder / "clock"),
@@ -97,7 +110,7 @@ class Service:
 
     def pause(self, *, whole: bool) -> None:
         """SIGSTOP for the scheduler, with `whole` for all its descendants too."""
-        family = dict.fromkeys([self.pid, *children(self.pid), *labelled(self.label)] if whole else [self.pid])
+        family = dict.fromkeys([self.pid, *children(self.pid), *self.labelled(self.label)] if whole else [self.pid])
         self.stopped = list(family)
         self.paused_at = time.monotonic()
         for pid in self.stopped:
@@ -142,7 +155,7 @@ class Service:
     def survivors(self) -> list[str]:
         """Processes that outlived the scheduler process they belonged to."""
         left = {pid for pid, started in self.descendants if start_time(pid) == started}
-        left |= {pid for start in range(1, self.starts + 1) for pid in labelled(f"{self.name}#{start}")}
+        left |= {pid for start in range(1, self.starts + 1) for pid in self.labelled(f"{self.name}#{start}")}
         return [f"pid {pid} of {self.name} ({_command(pid)[:80].strip()})" for pid in sorted(left) if start_time(pid)]
 
     def logged(self) -> Iterator[dict[str, Any]]:
@@ -169,16 +182,6 @@ def children(pid: int) -> list[int]:
             with contextlib.suppress(OSError):
                 found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
     return found + [grandchild for child in found for grandchild in children(child)]
-
-
-def labelled(label: str) -> list[int]:
-    """The processes whose environment has the label of a scheduler process, but for that itself."""
-    wanted, found = f"FAULTS_SCHEDULER={label}".encode(), []
-    for file in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if wanted in file.read_bytes().split(b"\0") and start_time(int(file.parent.name)):
-                found.append(int(file.parent.name))
-    return found
 
 
 def start_time(pid: int) -> str:

@@ -1,4 +1,4 @@
-"""The queued runs of one DAG, in the order in which they may start.
+"""The unfinished runs of one DAG, and the queued ones in the order in which they may start.
 
 A backfill may queue ten thousand of them, and each run that ends lets the next one start. So each group of runs
 that shares a limit (those of no backfill, and those of each backfill) is kept sorted: reading the first few
@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, KeysView
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from aiosched.core.run.board import Run
+from aiosched.core.run.board import Board, Run
+from aiosched.core.values.states import RunState
+from aiosched.db.statements.backfills import Backfill
 
 _Turn = tuple[int, datetime, int]  # order number in the backfill, run_after, key (which makes it unique)
 
@@ -75,3 +78,31 @@ class QueuedRuns:
             if group is None:
                 break  # these are sorted by run_after
         return found if later is None else [*found, later]
+
+
+@dataclass(slots=True, eq=False)
+class DagRuns:
+    """What one DAG has not ended yet, by the key of the run or the id of the backfill."""
+
+    queued: QueuedRuns = field(default_factory=QueuedRuns)  # runs that wait to start
+    starting: set[int] = field(default_factory=set)  # runs whose rows are being read to start them
+    running: dict[int, Board] = field(default_factory=dict)
+    ending: dict[int, Board] = field(default_factory=dict)  # finished in memory, but not yet in the database
+    unread: list[Run] = field(default_factory=list)  # unfinished, of versions that cannot be read: left alone
+    backfills: dict[int, Backfill] = field(default_factory=dict)  # those that are not completed
+
+    def under_way(self) -> list[Run]:
+        """The runs that are running as far as the database knows."""
+        held = [board.run for board in (*self.running.values(), *self.ending.values())]
+        return held + [run for run in self.unread if run.state is RunState.RUNNING]
+
+    def active(self) -> int:
+        """Queued and running runs that count for `max_active_runs` (14.3): backfills do not."""
+        return sum(run.backfill_id is None for run in self.under_way()) + self.queued.count(None)
+
+    def finished_backfills(self) -> list[Backfill]:
+        """The backfills none of whose runs is queued, starting or running."""
+        if self.starting:
+            return []
+        active = self.queued.groups() | {run.backfill_id for run in (*self.under_way(), *self.unread)}
+        return [backfill for backfill in self.backfills.values() if backfill.id not in active]
