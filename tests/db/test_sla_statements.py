@@ -32,7 +32,7 @@ async def test_two_who_record_the_same_record_it_once_and_one_callback_tells_of_
 
     (new, callbacks), *others = sorted(results, key=lambda result: -len(result[0]))
     assert new == [("sales", "extract"), ("sales", "load")]
-    assert list(callbacks.values()) == [1]
+    assert [tuple(waiting) for waiting in callbacks.values()] == [(1, "sales")]
     assert others == [([], {}), ([], {})]
     async with db.acquire() as conn:
         told = await misses_of_callback(conn, run, next(iter(callbacks)))

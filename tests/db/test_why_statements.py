@@ -11,6 +11,7 @@ import pytest
 from aiosched.core.values.ids import partition_of
 from aiosched.db.queries import why
 from aiosched.db.server.engine import Database
+from aiosched.db.statements.runs import in_rows
 from tests.cli.records import add_dag
 
 ALL = list(range(64))
@@ -31,7 +32,7 @@ _HISTORY = (
     "ANALYZE",
 )
 STATEMENTS: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "unfinished": (why.UNFINISHED_OF_DAG, (partition_of("sales"), "sales", 2000)),
+    "unfinished": (why.UNFINISHED_OF_DAG, (in_rows([partition_of("sales")]), "sales", 2000)),
     "active": (why.ACTIVE_OF_DAG, (partition_of("sales"), "sales", ["running", "queued"])),
     "waiting": (why.CONTENDERS, (ALL, True, 2000, 2001, None, ["scheduled"])),
     "holding": (why.CONTENDERS, (ALL, False, 2000, 2001, None, ["running", "queued", "deferred"])),

@@ -83,7 +83,6 @@ async def test_a_result_that_was_cut_off_by_a_failure_is_not_taken_for_stored(ds
         await it.assert_consistent()
 
 
-
 HOT_PATH = [
     (Board, "apply"),
     (Board, "evaluate"),
