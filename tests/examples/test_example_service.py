@@ -16,10 +16,12 @@ ON_SCHEDULE = set(DAG_IDS) - MANUAL
 
 
 async def serve(dsn: str, folder: Path, *arguments: str) -> asyncio.subprocess.Process:
+    (folder / "tmp").mkdir()  # where the examples have their files: other sessions may run them at the same time
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AIOSCHED")}
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "aiosched", "serve", "--no-web", "--dags", str(FOLDER), "--dsn", dsn, *arguments),
         cwd=folder,
-        env={name: value for name, value in os.environ.items() if not name.startswith("AIOSCHED")},
+        env=environment | {"TMPDIR": str(folder / "tmp")},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -165,6 +165,7 @@ class Running:
             return "no session"
         cache, attempts = session.cache, session.env.attempts
         busy = {
+            "a session that ends": cache.unstored.is_void,
             "partitions are being read": not session.locks.loaded.is_set(),
             "news of DAGs": session.notifications.changed_dags,
             "ownership lock": session.locks.ownership.locked(),

@@ -10,6 +10,7 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.run.board import Board
+from aiosched.db.server import engine
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
 from aiosched.scheduler.journal import journal
@@ -29,6 +30,12 @@ def two_tasks(dag_id: str, **options: Any) -> Any:
 
 async def quarantined(it: Running) -> dict[str, Any]:
     return {row["dag_id"]: row for row in await it.fetch("SELECT * FROM dag_quarantine WHERE tried_at IS NULL")}
+
+
+async def taken_up(it: Running, dag_id: str) -> None:
+    """Wait until a new session holds the DAG, and has settled."""
+    await it.until(lambda: dag_id in it.session.cache.dags, "its DAG")
+    await it.settled()
 
 
 async def test_a_dag_whose_evaluation_fails_is_left_alone_and_goes_on_later_as_if_nothing_had_been(
@@ -229,6 +236,7 @@ async def test_a_release_tries_a_dag_again_at_once(dsn: str, clock: FakeClock) -
                 await it.ask(verb, "bad", **args)
 
         await it.ask("release_dag", "bad")
+        await taken_up(it, "bad")
 
         assert await it.runs("bad") == {"r": "success"}
         with pytest.raises(Refused, match="DAG 'bad' is not in quarantine"):
@@ -236,6 +244,26 @@ async def test_a_release_tries_a_dag_again_at_once(dsn: str, clock: FakeClock) -
         await it.trigger("bad", "s")
         await it.finish("a", run_id="s")
         await it.assert_consistent()
+
+
+async def test_nothing_is_stored_while_the_loop_that_failed_closes_its_connection(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    void, close = list[bool](), engine._CountedConnection.close
+    async with running(dsn, clock, dag("bad")) as it:
+        session = it.scheduler._session
+        assert session is not None
+
+        async def closing(conn: engine._CountedConnection, **options: Any) -> None:
+            void.append(session.cache.unstored.is_void)
+            await close(conn, **options)
+
+        monkeypatch.setattr(engine._CountedConnection, "close", closing)
+        with broken(StateCache, "put_dag"):
+            await it.register(dag("bad", task("a"), task("b")))
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+
+    assert void[0]
 
 
 async def test_a_new_version_of_a_dag_ends_its_quarantine(dsn: str, clock: FakeClock) -> None:
@@ -308,6 +336,7 @@ async def test_a_run_that_cannot_be_read_leaves_its_dag_alone_and_nothing_else(
 
         await it.execute("UPDATE dag_run SET conf = '{}' WHERE dag_id = 'bad'")
         await it.ask("release_dag", "bad")
+        await taken_up(it, "bad")
         await it.finish_all()
 
         assert await it.runs("bad") == {"r": "success", "s": "success"}

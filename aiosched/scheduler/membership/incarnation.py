@@ -37,7 +37,7 @@ from aiosched.scheduler.partitions.set_aside_reports import set_aside
 from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.run_creation import create_runs
 from aiosched.scheduler.session.auxiliary import keep_running
-from aiosched.scheduler.session.isolation import ReportFailure, failures_in, report_failures_in
+from aiosched.scheduler.session.isolation import ReportFailure, ending, failures_in, report_failures_in
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import enqueue
 from aiosched.scheduler.slots.evaluation import evaluate
@@ -198,15 +198,9 @@ class Incarnation:
 
 
 async def _essential(session: Session, loop: Awaitable[None]) -> None:
-    """Run a loop that ends the session when it fails.
-
-    The others go on until they are cancelled, a moment later: none of them may store what the failed one has begun.
-    """
-    try:
+    """Run a loop that ends the session when it fails."""
+    with ending(session.cache.unstored):
         await loop
-    except Exception:
-        session.cache.unstored.is_void = True
-        raise
 
 
 async def _gated(session: Session, step: Step, wakeup: Wakeup) -> None:

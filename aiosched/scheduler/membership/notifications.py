@@ -16,6 +16,7 @@ from aiosched.scheduler.partitions.recounting import RecountSweep
 from aiosched.scheduler.partitions.unreadable_reports import settle_unreadable
 from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.asset_runs import check_assets
+from aiosched.scheduler.session.isolation import ending
 from aiosched.scheduler.session.period import Period
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.version_reading import forget_versions
@@ -61,7 +62,8 @@ async def receive_notifications(session: Session) -> None:
             session.locks.progress.set()
             return _NEXT_PAGE if session.notifications.has_reports else every
 
-        await run_loop(step, session.wakeups.notifications)
+        with ending(session.cache.unstored):  # at once, and not after closing the connection
+            await run_loop(step, session.wakeups.notifications)
     finally:
         with contextlib.suppress(OSError):
             await conn.close(timeout=1.0)

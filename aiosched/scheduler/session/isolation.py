@@ -17,6 +17,7 @@ import asyncpg
 from aiosched.core.values.messages import Report
 from aiosched.db.server.failures import is_about_content, is_retryable
 from aiosched.errors import DagFailure, DatabaseError
+from aiosched.scheduler.state.unstored import Unstored
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,19 @@ def _caused(error: Exception, failure: DagFailure) -> DagFailure:
         raise error
     failure.__cause__ = error
     return failure
+
+
+@contextlib.contextmanager
+def ending(unstored: Unstored) -> Iterator[None]:
+    """A loop whose error ends the session: from then on none of what waits to be stored is stored.
+
+    The other loops go on until they are cancelled, a moment later, and may not store what the failed one has begun.
+    """
+    try:
+        yield
+    except Exception:
+        unstored.is_void = True
+        raise
 
 
 @contextlib.contextmanager
