@@ -98,6 +98,7 @@ class Checker:
                     self.waits.began(event)
                     self._began(event)
                 case Ended():
+                    self.waits.ended(event)
                     self._ended(event)
                 case CallbackRan():
                     self.ran[event.number] += 1
@@ -219,6 +220,8 @@ class Checker:
             called_again = before in HOLDING and (*key, new["try_number"]) in self.again  # it was due again at once
             if step == 0 and before not in ("scheduled", "up_for_reschedule", "deferred") and not called_again:
                 self.say("transition", f"{move} without a new try")
+            self._dependencies(key)
+        if after == "deferred" and before not in HOLDING:
             self._dependencies(key)
         if after == "running" and (before != "queued" or step):
             self.say("transition", move)

@@ -66,7 +66,11 @@ class Outcomes:
             return "upstream_failed"
         if "skipped" in ups and task.trigger_rule == "all_success":
             return "skipped"
-        return "failed" if behaviour.failures.get((dag_id, task.task_id), 0) > task.retries else "success"
+        failures = behaviour.failures.get((dag_id, task.task_id), 0)
+        wait = behaviour.waits.get((dag_id, task.task_id))
+        if wait is not None and not wait.fires:  # for something that never comes
+            failures = max(failures, wait.late)
+        return "failed" if failures > task.retries else "success"
 
     def _number(self, key: int, inputs: tuple[MapInput, ...], ends: Ends) -> int:
         """How many instances a mapped task has in the end."""

@@ -73,7 +73,13 @@ class Simulation:
         self.network = Network(self.loop, self.store, self.weather, on_cut=self._cut)
         self.clock = VirtualClock(self.loop)
         self.triggers = Triggers(
-            plan.seed, plan.behaviour.waits, self.history, Random(plan.seed + 4), self.loop.time, self.weather.is_calm
+            plan.seed,
+            plan.behaviour.waits,
+            plan.retries,
+            self.history,
+            Random(plan.seed + 4),
+            self.loop.time,
+            self.weather.is_calm,
         )
         self.caretaker = Caretaker(plan, self.store.tables, self._asked)
         self.machines: list[Machine] = []
@@ -116,7 +122,6 @@ class Simulation:
             number,
             self.clock,
             self.plan.behaviour,
-            self.plan.retries,
             self.history,
             self.weather.twice,
             64,

@@ -27,6 +27,7 @@ from tests.simulation.shapes import (
     no_troubles,
 )
 from tests.simulation.store import EPOCH
+from tests.simulation.timed_shapes import TIMED
 
 FAULTS_END = 50.0
 ARRIVAL = 0.5  # in which a request is stored for certain: what is asked for sooner may overtake it
@@ -87,6 +88,10 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
     dags = list(_dags(random, random.randint(2, 5), left, HARSH if harsh else SHAPES, how))
     dags += _dags(more, more.choice((0, 1, 1, 2)), left, WAITING, how)
     dags += _dags(mapped, 0 if harsh else mapped.choice((0, 0, 1)), left, MAPPED, how)
+    moves = _moves(more, len(dags))
+    if not harsh:
+        timed = Random(f"{seed}, timed")
+        dags += _dags(timed, timed.choice((0, 0, 1)), left, TIMED, how)
     requests = [request for dag in dags for request in dag.requests]
     if not harsh:
         requests += _backfills(Random(f"{seed}, backfills"), dags)
@@ -108,7 +113,7 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         specs=tuple(dag.spec for dag in dags),
         behaviour=behaviour,
         requests=tuple(sorted((r._replace(at=min(r.at, FAULTS_END - 2)) for r in requests), key=lambda r: r[:3])),
-        blows=tuple(sorted([*_blows(random, 20 if harsh else random.randint(1, 6)), *_moves(more, len(dags))])),
+        blows=tuple(sorted([*_blows(random, 20 if harsh else random.randint(1, 6)), *moves])),
         rough=1.0 if harsh else random.choice((0.0, 0.3, 1.0)),
         parallelism=random.choice((2, 4, 32)),
         max_triggers=more.choice((1, 2, 1000)),
