@@ -19,6 +19,7 @@ from tests.simulation.checker_limits import RunLimits
 from tests.simulation.checker_outcomes import Outcomes
 from tests.simulation.checker_pasts import Pasts
 from tests.simulation.checker_waits import Waits
+from tests.simulation.grouping import counterparts
 from tests.simulation.history import (
     Attempt,
     Began,
@@ -236,7 +237,8 @@ class Checker:
             self.say("mapping", f"{self.name(key)} is there beside the task that was to be expanded")
         if map_index > 0 and (run, task, map_index - 1) not in self.rows["task_instance"]:
             self.say("mapping", f"{self.name(key)} is there without the instance before it")
-        self.history.seen["instances of mapped tasks"] += map_index >= 0
+        of = "tasks" if self.task(key).group_id is None else "groups"
+        self.history.seen[f"instances of mapped {of}"] += map_index >= 0
         if row["state"] == "queued":
             self._dependencies(key)
 
@@ -255,7 +257,13 @@ class Checker:
     def _dependencies(self, key: Instance) -> None:
         spec, task = self.spec(key[0]), self.task(key)
         index = {t.task_id: i for i, t in enumerate(spec.tasks)}
-        states = {up: self._states(key[0], index[up]) for up in task.upstream}
+        states, ahead = {}, False
+        for up in task.upstream:
+            there = self._states(key[0], index[up])
+            concerned = counterparts(spec, task, key[2], spec.tasks[index[up]], there)
+            states[up] = [there[map_index] for map_index in concerned]
+            ahead |= any(state not in FINISHED for state in there.values())
+        self.history.seen["starts ahead of another index of a group"] += ahead
         every = {state for found in states.values() for state in found}
         if task.trigger_rule == "all_success":
             met = every <= {"success"}
@@ -264,16 +272,16 @@ class Checker:
         if not met:
             self.say("dependencies", f"{self.name(key)} is queued while {states}")
 
-    def _states(self, run: int, task: int) -> list[str]:
+    def _states(self, run: int, task: int) -> dict[int, str]:
         """Of the instances of a task, by their indexes; those that were removed are none."""
-        rows, states = self.rows["task_instance"], []
+        rows, states = self.rows["task_instance"], {}
         if (row := rows.get((run, task, -1))) is not None:
-            states.append(row["state"])
+            states[-1] = row["state"]
         for map_index in itertools.count():
             if (row := rows.get((run, task, map_index))) is None:
                 break
-            states.append(row["state"])
-        return [state for state in states if state != "removed"]
+            states[map_index] = row["state"]
+        return {map_index: state for map_index, state in states.items() if state != "removed"}
 
     def _run(self, change: RowChange) -> None:
         new, old = change.new, change.old

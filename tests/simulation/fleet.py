@@ -110,6 +110,7 @@ class Behaviour:
     slowest: float = 2.0
     waits: dict[tuple[str, str], Wait] = field(default_factory=dict)  # for triggers, in each real try
     lengths: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)  # of what is returned, try by try
+    broken: dict[tuple[str, str], int] = field(default_factory=dict)  # the map index that always fails
 
     def seconds(self, attempt: Attempt) -> float:
         """How long it takes."""
@@ -216,7 +217,7 @@ class VirtualExecutor:
             return Report(key=key, outcome=Outcome.RESCHEDULED, at=now, reschedule_at=again)
         if (deferral := self.triggers.next_of(attempt)) is not None:
             return Report(key=key, outcome=Outcome.DEFERRED, at=now, deferral=deferral)
-        if real_try <= self.behaviour.failures.get(task, 0):
+        if real_try <= self.behaviour.failures.get(task, 0) or self.behaviour.broken.get(task) == key.map_index:
             silent = task in self.behaviour.silent
             return Report(key=key, outcome=Outcome.FAILED, at=now, reason="boom", unattended=silent)
         followed = self.behaviour.branches.get(task)

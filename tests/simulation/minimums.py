@@ -11,6 +11,7 @@ LEAST: Final = {
     "recoveries": 40, "stale reports dropped": 10, "tasks that waited for the run before": 3,
     "tasks that went on after a trigger": 80, "triggers handed out again": 4,
     "instances of mapped tasks": 30, "backfills": 5,
+    "instances of mapped groups": 20, "starts ahead of another index of a group": 3,
     "deferrals that timed out": 3, "tasks that began in a trigger": 5,
 }  # fmt: skip
 

@@ -34,8 +34,9 @@ Shape = Callable[[Random, str, How], tuple[TaskSpec, ...]]
 
 
 def no_troubles() -> How:
-    """How attempts go unless a shape says otherwise: they succeed. Keys are those of `Behaviour`."""
-    return {"failures": {}, "reschedules": {}, "branches": {}, "silent": set(), "waits": {}, "lengths": {}}
+    """How attempts go unless a shape says otherwise: they succeed. Keys are those of `Behaviour`; and mapped groups."""
+    return {"failures": {}, "reschedules": {}, "branches": {}, "silent": set(), "waits": {}, "lengths": {},
+            "broken": {}, "groups": {}}  # fmt: skip
 
 
 def plain_task(task_id: str, *after: str, **options: Any) -> TaskSpec:
@@ -132,7 +133,7 @@ WAITING: Final[tuple[Shape, ...]] = (_in_order, _one_by_one, _patient, _patient,
 LENGTHS: Final = ((0,), (1,), (3,), (2, 4), (4, 1), (3, 2, 5))
 
 
-def _over(task_id: str, *inputs: MapInput, **options: Any) -> TaskSpec:
+def over(task_id: str, *inputs: MapInput, **options: Any) -> TaskSpec:
     after = [each.task_id for each in inputs if isinstance(each, TaskOutput)]
     return plain_task(task_id, *after, mapping=MappingSpec(inputs=inputs), **options)
 
@@ -144,7 +145,7 @@ def _mapped(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
     if random.random() < 0.3:
         how["waits"][dag_id, "each"] = Wait(1, 3.0)
     pool = {"pool": POOL} if random.random() < 0.5 else {}
-    each = _over("each", TaskOutput("list"), retries=1, retry_delay=random.choice((0.0, 1.0)), **pool)
+    each = over("each", TaskOutput("list"), retries=1, retry_delay=random.choice((0.0, 1.0)), **pool)
     return (plain_task("list"), each, plain_task("end", "each"))
 
 
@@ -153,8 +154,8 @@ def _mapped_again(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]
     how["lengths"][dag_id, "list"] = random.choice(LENGTHS)
     return (
         plain_task("list"),
-        _over("each", TaskOutput("list")),
-        _over("again", TaskOutput("each")),
+        over("each", TaskOutput("list")),
+        over("again", TaskOutput("each")),
         plain_task("end", "again"),
     )
 
@@ -162,11 +163,11 @@ def _mapped_again(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]
 def _crossed(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
     """Instances that are there from the beginning, and every pair of two values."""
     how["lengths"][dag_id, "list"] = random.choice(LENGTHS)
-    fixed = _over("fixed", LiteralLength(random.randint(1, 3)))
+    fixed = over("fixed", LiteralLength(random.randint(1, 3)))
     return (
         fixed,
         plain_task("list", "fixed"),
-        _over("pairs", TaskOutput("list"), LiteralLength(2)),
+        over("pairs", TaskOutput("list"), LiteralLength(2)),
         plain_task("end", "pairs"),
     )
 

@@ -13,6 +13,7 @@ from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from tests.simulation.fleet import Behaviour
+from tests.simulation.grouped_shapes import GROUPED
 from tests.simulation.shapes import (
     BUSY_SECONDS,
     HARSH,
@@ -90,8 +91,9 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
     dags += _dags(mapped, 0 if harsh else mapped.choice((0, 0, 1)), left, MAPPED, how)
     moves = _moves(more, len(dags))
     if not harsh:
-        timed = Random(f"{seed}, timed")
+        timed, grouped = Random(f"{seed}, timed"), Random(f"{seed}, grouped")
         dags += _dags(timed, timed.choice((0, 0, 1)), left, TIMED, how)
+        dags += _dags(grouped, grouped.choice((0, 0, 0, 1)), left, GROUPED, how)
     requests = [request for dag in dags for request in dag.requests]
     if not harsh:
         requests += _backfills(Random(f"{seed}, backfills"), dags)
@@ -104,6 +106,7 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         random.choice((0.3, 2.0, 8.0)),
         how["waits"],
         how["lengths"],
+        how["broken"],
     )
     machines = 3 if harsh else random.randint(1, 3)
     return Plan(
@@ -130,6 +133,7 @@ def _dags(random: Random, count: int, names: Iterator[str], shapes: Sequence[Sha
             "max_active_tasks": random.choice((1, 2, 16)),
             "has_success_callback": random.random() < 0.3,
             "has_failure_callback": random.random() < 0.5,
+            "groups": how["groups"].get(dag_id, ()),
         }
         schedule = count_ = None
         step = timedelta(seconds=1)
@@ -138,7 +142,8 @@ def _dags(random: Random, count: int, names: Iterator[str], shapes: Sequence[Sha
             count_ = int(BUSY_SECONDS // step.total_seconds())
             end = EPOCH + step * (count_ - 1)
             options |= {"start_date": EPOCH, "end_date": end, "catchup": True}
-        cleared = 0.6 if any(task.mapping for task in tasks) else 0.25
+        is_mapped = dag_id in how["groups"] or any(task.mapping for task in tasks)
+        cleared = 0.6 if is_mapped else 0.25
         requests = _requests(random, dag_id, scheduled=schedule is not None, cleared=cleared)
         if looks_back(tasks):
             options["max_active_runs"] = random.choice((1, 2, 16))
