@@ -18,7 +18,9 @@ from tests.simulation.checker_backfills import Backfills
 from tests.simulation.checker_limits import RunLimits
 from tests.simulation.checker_outcomes import Outcomes
 from tests.simulation.checker_pasts import Pasts
+from tests.simulation.checker_quarantine import Quarantine
 from tests.simulation.checker_waits import Waits
+from tests.simulation.dialects import NOVELTY
 from tests.simulation.grouping import counterparts
 from tests.simulation.history import (
     Attempt,
@@ -76,6 +78,7 @@ class Checker:
         self.specs = {spec.dag_id: spec for spec in self.plan.specs}
         self.pasts, self.waits = Pasts(self), Waits(self)
         self.backfills, self.outcomes, self.run_limits = Backfills(self), Outcomes(self), RunLimits(self)
+        self.quarantine = Quarantine(self)
 
     def say(self, rule: str, what: str) -> None:
         self.found.append(f"[{rule}] at {self.at:.6f}: {what}")
@@ -145,6 +148,7 @@ class Checker:
         self.waits.commit(commit)
         self.backfills.commit(commit)
         self.run_limits.commit(commit)
+        self.quarantine.commit(commit)
         for change in commit.changes:
             self._only_the_owner_writes(commit, change, owners, living)
             match change.table:
@@ -303,6 +307,8 @@ class Checker:
             return
         if change.old["state"] != "waiting":
             self.say("inbox", f"request {change.key} was answered twice: {change.old['state']}, {change.new['state']}")
+        if change.new["state"] == "applied" and NOVELTY.keys() & json.loads(change.new["args"]).keys():
+            self.say("versions", f"request {change.key} was applied without the option that is unknown here")
         if change.new["state"] == "applied" and change.new["verb"] == "trigger":
             result = json.loads(change.new["result"])
             if result["id"] not in self.rows["dag_run"]:
@@ -394,6 +400,7 @@ class Checker:
         self._work_in_the_end()
         self.waits.end()
         self.backfills.end()
+        self.quarantine.end()
         self.history.seen["tasks that waited for the run before"] = self.pasts.waited
 
     def _fleet_in_the_end(self) -> None:

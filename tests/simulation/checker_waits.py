@@ -105,7 +105,8 @@ class Waits:
         self._checker.history.seen["deferrals that timed out"] += 1
         if at < until:
             self._say("timeouts", f"{name} has timed out, its time is over at {until}")
-        if at > max(until, FAULTS_END) + LATE:
+        quarantined = self._checker.spec(which[0]).dag_id in self._checker.history.tables["dag_quarantine"]
+        if at > max(until, FAULTS_END) + LATE and not quarantined:
             self._say("timeouts", f"{name} has timed out {at - until:.0f} s after its time was over")
 
     def _timeout(self, which: Which, *, begins: bool) -> float | None:

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from aiosched.db.statements import clearing, inbox, outbox, quarantine, reports, runs, schedules
+from aiosched.db.statements import clearing, inbox, outbox, reports, runs, schedules
 from aiosched.db.statements import rehydration as rehydrations
 from tests.simulation.answers import Answer, answer, changed, handles, kinds_of, pick, read_arrays
 from tests.simulation.store import Row, Strength, Transaction
@@ -43,17 +43,11 @@ def _runs(t: Transaction, wanted: Callable[[Row], object]) -> Answer:
 
 @handles(runs.LOAD_UNFINISHED)
 async def _load_unfinished(t: Transaction, partitions: list[int], but: list[str], of: list[str] | None) -> Answer:
-    assert of is None  # only after an error that no fleet has
-    unfinished = ("queued", "running")
-    return _runs(
-        t, lambda row: row["state"] in unfinished and row["partition"] in partitions and row["dag_id"] not in but
-    )
+    def is_meant(row: Row) -> bool:
+        unfinished = row["state"] in ("queued", "running") and row["partition"] in partitions
+        return unfinished and row["dag_id"] not in but and (of is None or row["dag_id"] in of)
 
-
-@handles(quarantine.LOAD)
-async def _load_quarantine(_: Transaction, partitions: list[int]) -> Answer:
-    """No DAG of a fleet is ever in quarantine: that would be a bug, whose row the model does not know."""
-    return answer("dag_id failures since retry_at tried_at place error version has_changed", [])
+    return _runs(t, is_meant)
 
 
 @handles(runs.LOAD_RUNS)

@@ -9,9 +9,13 @@ from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
+import msgspec
+
 from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.core.values.ids import PARTITIONS, partition_of
+from tests.simulation.breaks import Break, make_breaks
+from tests.simulation.dialects import NOVELTY
 from tests.simulation.fleet import Behaviour
 from tests.simulation.grouped_shapes import GROUPED
 from tests.simulation.shapes import (
@@ -31,6 +35,7 @@ from tests.simulation.store import EPOCH
 from tests.simulation.timed_shapes import TIMED
 
 FAULTS_END = 50.0
+LONG = 12.0  # seconds of errors, after which somebody has a DAG tried again
 ARRIVAL = 0.5  # in which a request is stored for certain: what is asked for sooner may overtake it
 
 
@@ -64,6 +69,8 @@ class Plan:
     max_triggers: int = 1000
     latency: float = 0.002  # seconds that a message takes at most, when nothing delays it
     intervals: dict[str, int] = field(default_factory=dict)  # of scheduled DAGs: how many runs there will be
+    breaks: tuple[Break, ...] = ()
+    ends_as: str | None = None  # the version in the end, newer or older, of a fleet of both; None: it has one
 
     @property
     def retries(self) -> dict[tuple[str, str], int]:
@@ -97,6 +104,13 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
     requests = [request for dag in dags for request in dag.requests]
     if not harsh:
         requests += _backfills(Random(f"{seed}, backfills"), dags)
+    breaks = () if harsh else make_breaks(Random(f"{seed}, breaks"), [dag.spec.dag_id for dag in dags])
+    version = Random(f"{seed}, version")
+    ends_as = None if harsh else version.choice((None, None, None, "newer", "newer", "older"))
+    if ends_as is not None:  # somebody uses an option of the newer version
+        dag_id = version.choice(dags).spec.dag_id
+        requests.append(Request(version.uniform(1, BUSY_SECONDS), "trigger", dag_id, {"run_id": "novel"} | NOVELTY))
+    requests += [Request(each.at + 5, "release_dag", each.dag_id, {}) for each in breaks if each.until - each.at > LONG]
     behaviour = Behaviour(
         seed,
         how["failures"],
@@ -121,6 +135,8 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         parallelism=random.choice((2, 4, 32)),
         max_triggers=more.choice((1, 2, 1000)),
         latency=0.02 if harsh else 0.002,
+        breaks=breaks,
+        ends_as=ends_as,
         intervals={dag.spec.dag_id: dag.interval for dag in dags if dag.interval is not None},
     )
 
@@ -243,6 +259,16 @@ def _moves(random: Random, count: int) -> list[Blow]:
     ]
 
 
+def _document(spec: DagSpec, version: int) -> str:
+    """Every other DAG was parsed by a newer version, which knows of more than this one."""
+    document = encode_spec(spec).decode()
+    if version % 2:
+        return document
+    found = msgspec.json.decode(document)
+    found["tasks"] = [task | NOVELTY for task in found["tasks"]]
+    return msgspec.json.encode(found | NOVELTY).decode()
+
+
 def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
     """The rows that are there in the beginning: registered DAGs, free partitions, pools."""
     tables: dict[str, dict[Any, dict[str, Any]]] = {
@@ -255,7 +281,8 @@ def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
         tables["pool"][name] = {"name": name, "slots": slots, "used": 0, "include_deferred": False, "demands": {}}
     for version, spec in enumerate(specs, start=1):
         tables["dag_version"][version] = {
-            "id": version, "dag_id": spec.dag_id, "number": 1, "spec": encode_spec(spec).decode(), "file": None,
+            "id": version, "dag_id": spec.dag_id, "number": 1, "spec": _document(spec, version),
+            "file": None,
             "file_hash": None,
             "source_hash": None,
             "sources": None,
