@@ -60,6 +60,29 @@ async def test_a_dag_whose_evaluation_fails_is_left_alone_and_goes_on_later_as_i
         await it.assert_consistent()
 
 
+async def test_a_result_that_was_cut_off_by_a_failure_is_not_taken_for_stored(dsn: str, clock: FakeClock) -> None:
+    """Another loop, which is not cancelled yet, must not commit what the failed one has begun."""
+    async with running(dsn, clock, two_tasks("bad"), two_tasks("good")) as it:
+        await it.trigger("bad", "r")
+        attempt = await it.attempt("a", dag_id="bad")
+        await it.settled()
+        with broken(Board, "evaluate"):
+            session = it.scheduler._session
+            assert session is not None
+            it.executor.succeed(attempt)  # evaluated next, and then slots are given out
+            session.cache.work.room_changed = True
+            session.wakeups.enqueueing.wake()
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+
+        await it.advance(16.0)
+        await it.finish("b", dag_id="bad")
+
+        assert await it.runs("bad") == {"r": "success"}
+        assert [row["try_number"] for row in await it.instances("r", "bad")] == [1, 1]
+        assert it.scheduler.metrics.lost_attempts == 0
+        await it.assert_consistent()
+
+
 HOT_PATH = [
     (Board, "apply"),
     (Board, "evaluate"),

@@ -151,12 +151,12 @@ class Incarnation:
                 ("changes for browsers", partial(publish_changes, session), wakeups.broadcast),
             )
             for name, step, wakeup in loops:
-                group.create_task(_gated(session, step, wakeup), name=name)
+                group.create_task(_essential(session, _gated(session, step, wakeup)), name=name)
             for name, step, wakeup in auxiliary:
                 work = partial(_gated, session, step, wakeup)
                 group.create_task(keep_running(name, work, session.env.metrics, wakeup), name=name)
-            group.create_task(self._follow_fleet(session), name="ownership")
-            group.create_task(receive_notifications(session), name="notifications")
+            group.create_task(_essential(session, self._follow_fleet(session)), name="ownership")
+            group.create_task(_essential(session, receive_notifications(session)), name="notifications")
 
     async def _follow_fleet(self, session: Session) -> None:
         """Follow the fleet: gain, load and give back partitions."""
@@ -195,6 +195,18 @@ class Incarnation:
 
         self._lease.poll_now()
         await run_loop(step, self._view_changed)
+
+
+async def _essential(session: Session, loop: Awaitable[None]) -> None:
+    """Run a loop that ends the session when it fails.
+
+    The others go on until they are cancelled, a moment later: none of them may store what the failed one has begun.
+    """
+    try:
+        await loop
+    except Exception:
+        session.cache.unstored.is_void = True
+        raise
 
 
 async def _gated(session: Session, step: Step, wakeup: Wakeup) -> None:

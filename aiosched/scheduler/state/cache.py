@@ -34,7 +34,7 @@ from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.statements.outbox import NewCallback
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.db.statements.triggers import deferral_row
-from aiosched.errors import DagFailure, InvalidTransition
+from aiosched.errors import DagFailure, InvalidTransition, StaleRows
 from aiosched.scheduler.state.changes import Changes
 from aiosched.scheduler.state.dag_runs import DagRuns
 from aiosched.scheduler.state.deadline_rows import moved_deadlines
@@ -222,8 +222,10 @@ class StateCache:
     def collect(self, include_deferred: Collection[str] = ()) -> Changes:
         """Everything that waits to be stored, as one batch, which then counts as sent.
 
-        `include_deferred` as for `slots_given_back`.
+        `include_deferred` as for `slots_given_back`. Raises StaleRows if a decision was cut off by an error.
         """
+        if self.unstored.is_void:
+            raise StaleRows("A decision was cut off by an error: what it has left in memory is not stored")
         batch, self.unstored.pending = self.unstored.pending, Changes()
         for board in self.unstored.dirty:
             try:

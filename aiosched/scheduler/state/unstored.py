@@ -22,6 +22,7 @@ class Unstored:
     dirty: dict[Board, None] = field(default_factory=dict)  # have something to store
     pending: Changes = field(default_factory=Changes)  # other changes for the next commit
     storing: Changes | None = None  # sent, not yet known to be committed
+    is_void: bool = False  # a decision was cut off by an error: nothing of this may be stored any more
 
     @property
     def is_waiting(self) -> bool:
