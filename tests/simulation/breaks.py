@@ -1,11 +1,13 @@
 """Errors that nobody foresaw: for a while a function of `core` raises, whenever it is about one DAG.
 
-Source: decision 30.
+But it takes a report before that has failed so often that it is set aside: the result of an attempt would be lost then,
+and how runs end would depend on errors. Source: decision 30.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from types import FunctionType
@@ -17,6 +19,8 @@ from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.run import callbacks
 from aiosched.core.run.board import Board
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
+from aiosched.scheduler.session.failed_reports import MOST_FAILURES
 from tests.one_dag import failing
 
 FIRST, LAST, LONGEST = 3.0, 40.0, 25.0  # when they may begin, and how long they last
@@ -48,12 +52,16 @@ def make_breaks(random: Random, dag_ids: Sequence[str]) -> tuple[Break, ...]:
 @contextlib.contextmanager
 def breaking(breaks: Sequence[Break], now: Callable[[], float], on_error: Callable[[], None]) -> Iterator[None]:
     """Let them happen; `on_error` hears of each error."""
+    failed = Counter[tuple[AttemptKey, Outcome]]()
     with contextlib.ExitStack() as stack:
         for each in breaks:
             function = cast("FunctionType", BREAKABLE[each.function])
 
             def is_meant(args: Sequence[Any], options: Any, each: Break = each) -> bool:
                 meant = each.at <= now() < each.until and _dag_of(args[0]) == each.dag_id
+                for report in (arg for arg in args if meant and isinstance(arg, Report)):
+                    failed[report.key, report.outcome] += 1
+                    meant = failed[report.key, report.outcome] < MOST_FAILURES
                 if meant:
                     on_error()
                 return meant

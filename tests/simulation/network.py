@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from aiosched.config import DatabaseSettings
-from tests.simulation.answers import Answer
+from tests.simulation.answers import Answer, UnknownStatement
 from tests.simulation.dialects import Dialects
 from tests.simulation.loop import NODE, WORLD, VirtualLoop
 from tests.simulation.statements import carry_out
@@ -139,6 +139,8 @@ class ModelledConnection:
             result = await carry_out(backend, network.store, text, args)
         except Exception as error:
             result = error
+            if isinstance(error, UnknownStatement):  # its sender may well go on without it
+                self._loop.call_exception_handler({"message": "the server failed", "exception": error})
         network.store.finished(backend, result)
         if cut == "after" or not backend.alive:
             self.break_()

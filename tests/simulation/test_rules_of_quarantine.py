@@ -8,8 +8,11 @@ from typing import Any, Final
 
 import pytest
 
+from aiosched.core.run.board import Board
+from tests.simulation.breaks import BREAKABLE, FIRST
 from tests.simulation.checker import violations
 from tests.simulation.history import Commit, Event, RowChange
+from tests.simulation.simulate import simulate
 from tests.simulation.spoiled import objections, played
 from tests.simulation.workload import FAULTS_END
 
@@ -96,6 +99,19 @@ def test_a_quarantine_of_a_dag_about_which_there_are_no_errors_is_found() -> Non
     found = violations(replace(plan, breaks=()), history)
 
     assert any("about which there are no errors" in one for one in found), found
+
+
+def test_no_report_fails_so_often_that_it_is_set_aside() -> None:
+    """Then how runs end would depend on the errors."""
+    plan, _ = played(_SEED)
+    (broken,) = plan.breaks
+    longer = broken._replace(at=FIRST, until=FAULTS_END + 60.0, function=BREAKABLE.index(Board.apply))
+    plan = replace(plan, machines=1, blows=(), rough=0.0, breaks=(longer,))
+
+    history = simulate(_SEED, plan)
+
+    assert violations(plan, history) == []
+    assert history.seen["DAGs put into quarantine"] >= 2
 
 
 def test_a_dag_that_stays_in_quarantine_is_found() -> None:
