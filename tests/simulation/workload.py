@@ -111,6 +111,7 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
     if ends_as is not None:  # somebody uses an option of the newer version
         dag_id = version.choice(dags).spec.dag_id
         requests.append(Request(version.uniform(1, BUSY_SECONDS), "trigger", dag_id, {"run_id": "novel"} | NOVELTY))
+        moves += _upgrade(version)
     requests += [Request(each.at + 5, "release_dag", each.dag_id, {}) for each in breaks if each.until - each.at > LONG]
     behaviour = Behaviour(
         seed,
@@ -258,6 +259,13 @@ def _moves(random: Random, count: int) -> list[Blow]:
             random.uniform(0.2, 5),
         )
         for _ in range(count)
+    ]
+
+
+def _upgrade(random: Random) -> list[Blow]:
+    """One machine after the other leaves, and another comes: what those that leave still report is for the others."""
+    return [
+        Blow(random.uniform(3, BUSY_SECONDS), "leave", random.randrange(8), random.uniform(0.2, 3)) for _ in range(5)
     ]
 
 
