@@ -114,8 +114,10 @@ class Waits:
         checker, place = self._checker, which[4]
         dag_id, task = checker.rows["dag_run"][which[0]]["dag_id"], checker.task(which[:3])
         if begins and task.starts_deferred is not None and place == 1:
-            found = task.starts_deferred.timeout
-            return task.execution_timeout if found is None else found
+            found: float | None = task.starts_deferred.timeout
+            if found is None:
+                found = task.execution_timeout
+            return found
         wait = checker.plan.behaviour.waits[dag_id, task.task_id]
         lost = checker.rows["task_instance"][which[:3]]["max_tries"] - task.retries
         return wait.timeout if wait.is_late(which[3] - lost, place) else None

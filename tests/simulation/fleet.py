@@ -35,7 +35,7 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.network import ModelledDatabase, Network
 from tests.simulation.shapes import Wait
 from tests.simulation.store import EPOCH
-from tests.simulation.waits import Triggers, VirtualTriggers
+from tests.simulation.waits import Triggers, VirtualTriggers, plain
 
 
 class VirtualClock:
@@ -163,12 +163,12 @@ class VirtualExecutor:
                 self.waiting.start(attempt, self.incarnation())
                 continue
             if attempt.callback is None:
-                handed = Handed(self.clock.monotonic(), self.node, self.incarnation(), tuple(attempt.key))
+                handed = Handed(self.clock.monotonic(), self.node, self.incarnation(), plain(attempt.key))
                 self.history.events.append(handed)
             self.running[attempt.key] = asyncio.create_task(self._work(attempt))
 
     async def _work(self, attempt: Attempt) -> None:
-        key, plain = attempt.key, tuple(attempt.key)
+        key, short = attempt.key, plain(attempt.key)
         if attempt.callback is not None:
             await asyncio.sleep(self.behaviour.slowest / 4)
             call = attempt.callback
@@ -178,7 +178,7 @@ class VirtualExecutor:
         outcome = "died"
         error = None if attempt.resume is None else attempt.resume.error
         event = None if attempt.resume is None or error is not None else attempt.resume.event
-        self.history.events.append(Began(self.clock.monotonic(), self.node, plain, event, error))
+        self.history.events.append(Began(self.clock.monotonic(), self.node, short, event, error))
         if event is not None:
             self.history.seen["tasks that went on after a trigger"] += 1
         try:
@@ -190,7 +190,7 @@ class VirtualExecutor:
             outcome = "cancelled"
             report = Report(key=key, outcome=Outcome.LOST, at=self.clock.now(), reason="was stopped on request")
         finally:
-            self.history.events.append(Ended(self.clock.monotonic(), self.node, plain, outcome))
+            self.history.events.append(Ended(self.clock.monotonic(), self.node, short, outcome))
         self._end(report)
 
     def _end(self, report: Report) -> None:

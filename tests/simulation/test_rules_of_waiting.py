@@ -108,7 +108,9 @@ def test_the_run_before_may_have_succeeded_and_been_cleared_in_one_commit(
 
     def clear(events: list[Event]) -> list[Event]:
         change = RowChange("task_try", (*before, 1), None, {"run_id": before[0], "try_number": 1, "state": state})
-        events = without(events, "task_instance", lambda c: c.key == before and c.new["state"] == "success")
+        events = without(
+            events, "task_instance", lambda c: c.key == before and c.new is not None and c.new["state"] == "success"
+        )
         place = _place(events, lambda event: event.at >= begins)
         return [*events[:place], Commit(begins - seconds, 1, 1, [change]), *events[place:]]
 

@@ -100,7 +100,8 @@ def event_of(attempt: Attempt) -> Event | None:
     return msgspec.json.decode(resume.event, type=Event)
 
 
-def _plain(key: AttemptKey) -> tuple[int, int, int, int]:
+def plain(key: AttemptKey) -> tuple[int, int, int, int]:
+    """A key as histories have it."""
     return key.run, key.task_index, key.map_index, key.try_number
 
 
@@ -123,7 +124,7 @@ class VirtualTriggers:
         self._stop(attempt.key)
         place = int(attempt.trigger.next_method.removeprefix("after_"))
         which, at = (attempt.key, place), self._triggers.now()
-        self._triggers.history.events.append(Handed(at, self._node, incarnation, _plain(attempt.key), place))
+        self._triggers.history.events.append(Handed(at, self._node, incarnation, plain(attempt.key), place))
         self._triggers.handed(which)
         work = asyncio.create_task(self._wait(which, self._triggers.seconds(attempt, place)))
         self._waiting[attempt.key] = (place, work)
@@ -140,7 +141,7 @@ class VirtualTriggers:
 
     def _note(self, which: tuple[AttemptKey, int], outcome: str, event: str | None = None) -> None:
         at, (key, place) = self._triggers.now(), which
-        self._triggers.history.events.append(Fired(at, self._node, _plain(key), place, outcome, event))
+        self._triggers.history.events.append(Fired(at, self._node, plain(key), place, outcome, event))
 
     def _send(self, key: AttemptKey, outcome: Outcome, event: str | None = None) -> None:
         self._report(Report(key=key, outcome=outcome, at=self._clock(), event=event))
