@@ -372,6 +372,33 @@ class TestGroups:
 
         assert (seen(board)["c[0]"], seen(board)["c[1]"]) == ("none", "scheduled")
 
+    @pytest.mark.parametrize("inner", [2, "q"])
+    @pytest.mark.parametrize("rerun", [("p",), ("q",), ("p", "q")])
+    def test_nested_instances_wait_for_their_own_index_while_lengths_are_unknown(
+        self, inner: int | str, rerun: tuple[str, ...]
+    ) -> None:
+        """A board that is read again while what the groups are mapped over runs again, and has no value."""
+        board = begin(_nested(inner))
+        finish(board, "p", "q", value=2)
+        finish(board, "a[0]", ending=FAILED)
+        finish(board, "a[1]")
+        clear(board, *rerun, "a[1]", "b[2]", "b[3]")
+
+        board = reread(board, [(name, 2) for name in ("p", "q") if name not in rerun])
+
+        waiting = dict.fromkeys(("b[2]", "b[3]", "c[1]"), "none")
+        failed = dict.fromkeys(("b[0]", "b[1]", "c[0]"), "upstream_failed")
+        assert {name: state for name, state in seen(board).items() if name[0] in "bc"} == waiting | failed
+        finish(board, *rerun, value=2)
+        if "p" not in rerun:
+            assert (seen(board)["b[2]"], seen(board)["b[3]"]) == ("none", "none")
+        finish(board, "a[1]")
+        finish(board, "b[2]")
+        assert (seen(board)["b[3]"], seen(board)["c[1]"]) == ("scheduled", "none")
+        finish(board, "b[3]")
+
+        assert (seen(board)["c[0]"], seen(board)["c[1]"]) == ("upstream_failed", "scheduled")
+
 
 class TestSize:
     @pytest.mark.parametrize("shape", ["task", "group", "group with an early rule", "chain of tasks"])
@@ -392,6 +419,23 @@ class TestSize:
         assert board.run.state is RunState.SUCCESS
         assert len(seen(board)) == 2 * number + 2
         assert time.perf_counter() - began < 20  # well under 5 s alone on a machine
+
+
+def _nested(inner: int | str) -> Graph:
+    """A group in a group; as authors write them, only the first tasks of a group are behind what it is mapped over."""
+    before = ("a",) if isinstance(inner, int) else ("a", inner)
+    tasks = (
+        task("p"),
+        task("q"),
+        task("a", "p", group_id="g"),
+        task("b", *before, group_id="g.h"),
+        task("c", "b", group_id="g"),
+    )
+    groups = (
+        GroupSpec(group_id="g", mapping=over("p")),
+        GroupSpec(group_id="g.h", parent_id="g", mapping=over(inner)),
+    )
+    return Graph(DagSpec(dag_id="sales", tasks=tasks, groups=groups))
 
 
 def _finish_all(board: Board) -> None:

@@ -63,8 +63,11 @@ def stories(draw: st.DrawFn) -> Story:
         if places[n] in (None, "plain") and draw(st.booleans()):
             mapping = _mapping(draw, n - 1)
             upstream |= {int(name[1:]) for name in _read(mapping.inputs)}
-        if places[n] in ("g", "g.h"):
-            upstream |= {0}  # what its groups are mapped over
+        for group in groups:  # as authors write them: its first tasks are behind what a group is mapped over
+            inside = [place == group.group_id or (place or "").startswith(f"{group.group_id}.") for place in places]
+            is_first = inside[n] and not any(inside[up] for up in upstream)
+            if group.mapping is not None and _read(group.mapping.inputs) and is_first:
+                upstream |= {0}
         tasks.append(
             TaskSpec(
                 task_id=f"t{n}",
@@ -168,9 +171,8 @@ class Play:
         board.evaluate(self.now)
         afresh = UpstreamCounts(board.graph, board)
         if board._lengths is not None:
-            for task in range(len(board.graph)):
-                if (sizes := board._sizes.get(task)) is not None:
-                    afresh.resize(task, sizes)
+            for task, sizes in board._upstream_counts._sizes.items():
+                afresh.resize(task, sizes, awaits_others=board._upstream_counts.awaits_sizes(task))
         for task in range(len(board.graph)):
             assert counts_of(board, task) == (afresh.counts(task), afresh.total(task)), "counts do not drift"
         for instance in board:

@@ -19,7 +19,10 @@ from tests.simulation.checker_backfills import Backfills
 from tests.simulation.checker_limits import RunLimits
 from tests.simulation.checker_outcomes import Outcomes
 from tests.simulation.checker_pasts import Pasts
+from tests.simulation.checker_quarantine import Quarantine
 from tests.simulation.checker_waits import Waits
+from tests.simulation.dialects import NOVELTY
+from tests.simulation.grouping import counterparts
 from tests.simulation.history import (
     Attempt,
     Began,
@@ -76,6 +79,7 @@ class Checker:
         self.specs = {spec.dag_id: spec for spec in self.plan.specs}
         self.pasts, self.waits = Pasts(self), Waits(self)
         self.backfills, self.outcomes, self.run_limits = Backfills(self), Outcomes(self), RunLimits(self)
+        self.quarantine = Quarantine(self)
 
     def say(self, rule: str, what: str) -> None:
         self.found.append(f"[{rule}] at {self.at:.6f}: {what}")
@@ -99,6 +103,7 @@ class Checker:
                     self.waits.began(event)
                     self._began(event)
                 case Ended():
+                    self.waits.ended(event)
                     self._ended(event)
                 case CallbackRan():
                     self.ran[event.number] += 1
@@ -144,6 +149,7 @@ class Checker:
         self.waits.commit(commit)
         self.backfills.commit(commit)
         self.run_limits.commit(commit)
+        self.quarantine.commit(commit)
         for change in commit.changes:
             self._only_the_owner_writes(commit, change, owners, living)
             match change.table:
@@ -221,6 +227,8 @@ class Checker:
             if step == 0 and before not in ("scheduled", "up_for_reschedule", "deferred") and not called_again:
                 self.say("transition", f"{move} without a new try")
             self._dependencies(key)
+        if after == "deferred" and before not in HOLDING:
+            self._dependencies(key)
         if after == "running" and (before != "queued" or step):
             self.say("transition", move)
         if after == "success" and (before not in ("queued", "running") or step):
@@ -234,7 +242,8 @@ class Checker:
             self.say("mapping", f"{self.name(key)} is there beside the task that was to be expanded")
         if map_index > 0 and (run, task, map_index - 1) not in self.rows["task_instance"]:
             self.say("mapping", f"{self.name(key)} is there without the instance before it")
-        self.history.seen["instances of mapped tasks"] += map_index >= 0
+        of = "tasks" if self.task(key).group_id is None else "groups"
+        self.history.seen[f"instances of mapped {of}"] += map_index >= 0
         if row["state"] == "queued":
             self._dependencies(key)
 
@@ -253,7 +262,13 @@ class Checker:
     def _dependencies(self, key: Instance) -> None:
         spec, task = self.spec(key[0]), self.task(key)
         index = {t.task_id: i for i, t in enumerate(spec.tasks)}
-        states = {up: self._states(key[0], index[up]) for up in task.upstream}
+        states, ahead = {}, False
+        for up in task.upstream:
+            there = self._states(key[0], index[up])
+            concerned = counterparts(spec, task, key[2], spec.tasks[index[up]], there)
+            states[up] = [there[map_index] for map_index in concerned]
+            ahead |= any(state not in FINISHED for state in there.values())
+        self.history.seen["starts ahead of another index of a group"] += ahead
         every = {state for found in states.values() for state in found}
         if task.trigger_rule == "all_success":
             met = every <= {"success"}
@@ -262,16 +277,16 @@ class Checker:
         if not met:
             self.say("dependencies", f"{self.name(key)} is queued while {states}")
 
-    def _states(self, run: int, task: int) -> list[str]:
+    def _states(self, run: int, task: int) -> dict[int, str]:
         """Of the instances of a task, by their indexes; those that were removed are none."""
-        rows, states = self.rows["task_instance"], []
+        rows, states = self.rows["task_instance"], {}
         if (row := rows.get((run, task, -1))) is not None:
-            states.append(row["state"])
+            states[-1] = row["state"]
         for map_index in itertools.count():
             if (row := rows.get((run, task, map_index))) is None:
                 break
-            states.append(row["state"])
-        return [state for state in states if state != "removed"]
+            states[map_index] = row["state"]
+        return {map_index: state for map_index, state in states.items() if state != "removed"}
 
     def _run(self, change: RowChange) -> None:
         new, old = change.new, change.old
@@ -298,6 +313,8 @@ class Checker:
             return
         if change.old["state"] != "waiting":
             self.say("inbox", f"request {change.key} was answered twice: {change.old['state']}, {change.new['state']}")
+        if change.new["state"] == "applied" and NOVELTY.keys() & json.loads(change.new["args"]).keys():
+            self.say("versions", f"request {change.key} was applied without the option that is unknown here")
         if change.new["state"] == "applied" and change.new["verb"] == "trigger":
             result = json.loads(change.new["result"])
             if result["id"] not in self.rows["dag_run"]:
@@ -389,6 +406,7 @@ class Checker:
         self._work_in_the_end()
         self.waits.end()
         self.backfills.end()
+        self.quarantine.end()
         self.history.seen["tasks that waited for the run before"] = self.pasts.waited
 
     def _fleet_in_the_end(self) -> None:

@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aiosched.core.graph.spec import LiteralLength, MapInput, TaskOutput, TaskSpec
+from tests.simulation.grouping import counterparts, groups_around, units
 from tests.simulation.history import Row
 
 if TYPE_CHECKING:
@@ -46,7 +47,11 @@ class Outcomes:
 
     def _planned(self, key: int, run: Row) -> Ends:
         ends: Ends = {}
-        for task in self._checker.spec(key).tasks:
+        spec = self._checker.spec(key)
+        for task in spec.tasks:
+            if groups_around(spec, task):
+                ends[task.task_id] = self._in_group(key, task, ends)
+                continue
             end = self._end(run["dag_id"], task, ends)
             number = None if task.mapping is None else self._number(key, task.mapping.inputs, ends)
             if number == 0 and end not in _FAILURES:
@@ -54,6 +59,25 @@ class Outcomes:
             expanded = number and (end not in _FAILURES | {"skipped"} or not task.upstream)
             ends[task.task_id] = dict.fromkeys(range(number) if expanded and number else (-1,), end)
         return ends
+
+    def _in_group(self, key: int, task: TaskSpec, ends: Ends) -> dict[int, str]:
+        """How the instances of a task in mapped groups end: each depends on those that belong to it."""
+        spec = self._checker.spec(key)
+        tasks = {other.task_id: other for other in spec.tasks}
+        number = math.prod(self._number(key, unit, ends) for unit in units(spec, task))
+        found = {}
+        for index in range(number) if number else (-1,):
+            mine: Ends = {}
+            for up in task.upstream:
+                concerned = counterparts(spec, task, index, tasks[up], ends[up])
+                mine[up] = {other: ends[up][other] for other in concerned}
+            found[index] = self._end(spec.dag_id, task, mine)
+            if (
+                self._checker.plan.behaviour.broken.get((spec.dag_id, task.task_id)) == index
+                and found[index] == "success"
+            ):
+                found[index] = "failed"
+        return found if number or found[-1] in _FAILURES else {-1: "skipped"}
 
     def _end(self, dag_id: str, task: TaskSpec, ends: Ends) -> str:
         """How a task ends, or each of its instances."""
@@ -64,9 +88,13 @@ class Outcomes:
             return "skipped"
         if ups & _FAILURES:
             return "upstream_failed"
-        if "skipped" in ups and task.trigger_rule == "all_success":
+        if "skipped" in ups and (task.trigger_rule == "all_success" or "success" not in ups):
             return "skipped"
-        return "failed" if behaviour.failures.get((dag_id, task.task_id), 0) > task.retries else "success"
+        failures = behaviour.failures.get((dag_id, task.task_id), 0)
+        wait = behaviour.waits.get((dag_id, task.task_id))
+        if wait is not None and not wait.fires:  # for something that never comes
+            failures = max(failures, wait.late)
+        return "failed" if failures > task.retries else "success"
 
     def _number(self, key: int, inputs: tuple[MapInput, ...], ends: Ends) -> int:
         """How many instances a mapped task has in the end."""
@@ -78,7 +106,7 @@ class Outcomes:
         assert isinstance(mapped, TaskOutput)
         spec = self._checker.spec(key)
         index = [task.task_id for task in spec.tasks].index(mapped.task_id)
-        if spec.tasks[index].mapping is not None:
+        if units(spec, spec.tasks[index]):
             return list(ends[mapped.task_id].values()).count("success")
         counted = self._checker.rows["task_instance"][key, index, -1]["try_number"]
         return self._checker.plan.behaviour.length(spec.dag_id, mapped.task_id, counted) or 0

@@ -35,7 +35,7 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.network import ModelledDatabase, Network
 from tests.simulation.shapes import Wait
 from tests.simulation.store import EPOCH
-from tests.simulation.waits import Triggers, VirtualTriggers
+from tests.simulation.waits import Triggers, VirtualTriggers, plain
 
 
 class VirtualClock:
@@ -110,6 +110,7 @@ class Behaviour:
     slowest: float = 2.0
     waits: dict[tuple[str, str], Wait] = field(default_factory=dict)  # for triggers, in each real try
     lengths: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)  # of what is returned, try by try
+    broken: dict[tuple[str, str], int] = field(default_factory=dict)  # the map index that always fails
 
     def seconds(self, attempt: Attempt) -> float:
         """How long it takes."""
@@ -135,13 +136,12 @@ class VirtualExecutor:
         node: int,
         clock: VirtualClock,
         behaviour: Behaviour,
-        retries: dict[tuple[str, str], int],
         history: History,
         twice: Callable[[], bool],
         slots: int,
         triggers: Triggers,
     ) -> None:
-        self.node, self.clock, self.behaviour, self.retries, self.history = node, clock, behaviour, retries, history
+        self.node, self.clock, self.behaviour, self.history = node, clock, behaviour, history
         self.twice, self.slots = twice, slots
         self.incarnation: Callable[[], int] = lambda: 0
         self.running: dict[AttemptKey, asyncio.Task[None]] = {}
@@ -163,12 +163,12 @@ class VirtualExecutor:
                 self.waiting.start(attempt, self.incarnation())
                 continue
             if attempt.callback is None:
-                handed = Handed(self.clock.monotonic(), self.node, self.incarnation(), tuple(attempt.key))
+                handed = Handed(self.clock.monotonic(), self.node, self.incarnation(), plain(attempt.key))
                 self.history.events.append(handed)
             self.running[attempt.key] = asyncio.create_task(self._work(attempt))
 
     async def _work(self, attempt: Attempt) -> None:
-        key, plain = attempt.key, tuple(attempt.key)
+        key, short = attempt.key, plain(attempt.key)
         if attempt.callback is not None:
             await asyncio.sleep(self.behaviour.slowest / 4)
             call = attempt.callback
@@ -176,8 +176,9 @@ class VirtualExecutor:
             self._end(Report(key=key, outcome=Outcome.SUCCESS, at=self.clock.now()))
             return
         outcome = "died"
-        event = None if attempt.resume is None else attempt.resume.event
-        self.history.events.append(Began(self.clock.monotonic(), self.node, plain, event))
+        error = None if attempt.resume is None else attempt.resume.error
+        event = None if attempt.resume is None or error is not None else attempt.resume.event
+        self.history.events.append(Began(self.clock.monotonic(), self.node, short, event, error))
         if event is not None:
             self.history.seen["tasks that went on after a trigger"] += 1
         try:
@@ -189,7 +190,7 @@ class VirtualExecutor:
             outcome = "cancelled"
             report = Report(key=key, outcome=Outcome.LOST, at=self.clock.now(), reason="was stopped on request")
         finally:
-            self.history.events.append(Ended(self.clock.monotonic(), self.node, plain, outcome))
+            self.history.events.append(Ended(self.clock.monotonic(), self.node, short, outcome))
         self._end(report)
 
     def _end(self, report: Report) -> None:
@@ -207,14 +208,16 @@ class VirtualExecutor:
     def _result(self, attempt: Attempt) -> Report:
         task, now = (attempt.run.dag_id, attempt.task_id), self.clock.now()
         key = attempt.key
-        real_try = key.try_number - (attempt.max_tries - self.retries[task])
+        if attempt.resume is not None and attempt.resume.error is not None:
+            return Report(key=key, outcome=Outcome.FAILED, at=now, reason=attempt.resume.error)
+        real_try = self.triggers.real_try(attempt)
         until = self.behaviour.reschedules.get(task, 0.0)
         if self.clock.monotonic() < until:
             again = now + timedelta(seconds=1.5)
             return Report(key=key, outcome=Outcome.RESCHEDULED, at=now, reschedule_at=again)
         if (deferral := self.triggers.next_of(attempt)) is not None:
             return Report(key=key, outcome=Outcome.DEFERRED, at=now, deferral=deferral)
-        if real_try <= self.behaviour.failures.get(task, 0):
+        if real_try <= self.behaviour.failures.get(task, 0) or self.behaviour.broken.get(task) == key.map_index:
             silent = task in self.behaviour.silent
             return Report(key=key, outcome=Outcome.FAILED, at=now, reason="boom", unattended=silent)
         followed = self.behaviour.branches.get(task)

@@ -37,12 +37,13 @@ class Handed(NamedTuple):
 
 
 class Began(NamedTuple):
-    """A process began to work on an attempt, or went on with it because of an event."""
+    """A process began to work on an attempt, or went on with it because of an event, or to fail with an error."""
 
     at: float
     node: int
     attempt: Attempt
     event: str | None = None
+    error: str | None = None
 
 
 class Fired(NamedTuple):
@@ -142,5 +143,6 @@ _SHOWN = (
     "outcome",
     "next_method",
     "event",
+    "timed_out",
     "logical_date",
 )

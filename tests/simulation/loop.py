@@ -109,10 +109,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._grave.extend(queue)
             queue.clear()
             return
-        handle = queue.popleft()
+        turn = queue.popleft()
         self.turns += 1
-        if not handle.cancelled():
-            handle._run()  # type: ignore[attr-defined]
+        if not turn.cancelled():
+            turn._run()
 
     def _process_events(self, event_list: Any) -> None:
         raise NotImplementedError("there are no sockets here")

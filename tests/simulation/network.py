@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from aiosched.config import DatabaseSettings
-from tests.simulation.answers import Answer
+from tests.simulation.answers import Answer, UnknownStatement
+from tests.simulation.dialects import Dialects
 from tests.simulation.loop import NODE, WORLD, VirtualLoop
 from tests.simulation.statements import carry_out
 from tests.simulation.store import Backend, Store
@@ -50,6 +51,7 @@ class Network:
     loop: VirtualLoop
     store: Store
     weather: Weather
+    dialects: Dialects | None = None
     closed: bool = False  # at the end: everything fails at once
     on_cut: Callable[[int, str, str], None] = lambda node, when, text: None
     connections: dict[int, list[ModelledConnection]] = field(default_factory=dict)
@@ -129,16 +131,22 @@ class ModelledConnection:
             self.break_()
             return
         assert not backend.busy, "one statement at a time"
+        if network.dialects is not None:
+            args = network.dialects.sent(self.node, text, args)
         network.store.resumed(backend, text, args)
         result: Answer | Exception
         try:
             result = await carry_out(backend, network.store, text, args)
         except Exception as error:
             result = error
+            if isinstance(error, UnknownStatement):  # its sender may well go on without it
+                self._loop.call_exception_handler({"message": "the server failed", "exception": error})
         network.store.finished(backend, result)
         if cut == "after" or not backend.alive:
             self.break_()
             return
+        if network.dialects is not None and isinstance(result, Answer):
+            result = network.dialects.heard(self.node, text, result)
         await self._travel()
         if not answer.done():
             if isinstance(result, Exception):

@@ -61,6 +61,7 @@ _KEYS: Final = {
     "command": "id",
     "callback_outbox": "id",
     "backfill": "id",
+    "dag_quarantine": "dag_id",
     "task_report": "id",
     "deferred_trigger": "run_id, task_index, map_index",
     "deferral": "run_id, task_index, map_index, try_number, since",

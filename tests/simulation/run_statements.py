@@ -11,7 +11,7 @@ import asyncpg
 import msgspec
 
 from aiosched.core.values.ids import as_incomplete
-from aiosched.db.statements import clearing, inbox, outbox, quarantine, reports, runs, schedules, set_aside
+from aiosched.db.statements import clearing, inbox, outbox, reports, runs, schedules, set_aside
 from aiosched.db.statements import rehydration as rehydrations
 from tests.simulation.answers import Answer, answer, changed, handles, kinds_of, pick, read_arrays
 from tests.simulation.store import Row, Strength, Transaction
@@ -44,11 +44,13 @@ def _runs(t: Transaction, wanted: Callable[[Row], object]) -> Answer:
 
 @handles(runs.UNFINISHED_IDS)
 async def _unfinished_ids(t: Transaction, partitions: list[int], but: list[str], of: list[str] | None) -> Answer:
-    assert of is None  # only after an error that no fleet has
     found = [
         [row["id"]]
         for _, row in t.rows("dag_run")
-        if row["state"] in ("queued", "running") and row["partition"] in partitions and row["dag_id"] not in but
+        if row["state"] in ("queued", "running")
+        and row["partition"] in partitions
+        and row["dag_id"] not in but
+        and (of is None or row["dag_id"] in of)
     ]
     return answer("id", sorted(found))
 
@@ -56,12 +58,6 @@ async def _unfinished_ids(t: Transaction, partitions: list[int], but: list[str],
 @handles(runs.LOAD_UNFINISHED)
 async def _load_unfinished(t: Transaction, ids: list[int]) -> Answer:
     return _runs(t, lambda row: row["state"] in ("queued", "running") and row["id"] in ids)
-
-
-@handles(quarantine.LOAD)
-async def _load_quarantine(_: Transaction, partitions: list[int]) -> Answer:
-    """No DAG of a fleet is ever in quarantine: that would be a bug, whose row the model does not know."""
-    return answer("dag_id failures since retry_at tried_at place error version has_changed", [])
 
 
 @handles(runs.LOAD_RUNS)

@@ -14,12 +14,14 @@ from unittest import mock
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import inbox
 from aiosched.scheduler.runs import incomplete
+from tests.simulation.breaks import breaking
+from tests.simulation.dialects import Dialects
 from tests.simulation.fleet import Machine, VirtualClock, VirtualExecutor, make_scheduler, virtual_time
 from tests.simulation.history import Commit, Fault, History, RowChange, SchedulerRemoved
 from tests.simulation.loop import WORLD, NothingHappens, VirtualLoop, run
 from tests.simulation.network import ModelledConnection, Network
 from tests.simulation.people import EVERY, Caretaker
-from tests.simulation.store import Change, Store, Transaction
+from tests.simulation.store import EPOCH, Change, Store, Transaction
 from tests.simulation.waits import Triggers
 from tests.simulation.workload import FAULTS_END, Blow, Plan, Request, make_plan, rows_of
 
@@ -72,10 +74,20 @@ class Simulation:
             self.store.tables[table].update(rows)
         self.store.on_commit = self._committed
         self.weather = Weather(Random(plan.seed + 2), plan.rough, plan.latency)
-        self.network = Network(self.loop, self.store, self.weather, on_cut=self._cut)
+        dialects = Dialects(self.is_newer, self.history.seen)
+        self.network = Network(self.loop, self.store, self.weather, on_cut=self._cut, dialects=dialects)
+        self.newer: set[int] = set()  # machines that run the newer version
+        self.versions = Random(f"{plan.seed}, versions")
+        self.is_mixed = plan.ends_as is not None
         self.clock = VirtualClock(self.loop)
         self.triggers = Triggers(
-            plan.seed, plan.behaviour.waits, self.history, Random(plan.seed + 4), self.loop.time, self.weather.is_calm
+            plan.seed,
+            plan.behaviour.waits,
+            plan.retries,
+            self.history,
+            Random(plan.seed + 4),
+            self.loop.time,
+            self.weather.is_calm,
         )
         self.caretaker = Caretaker(plan, self.store.tables, self._asked)
         self.machines: list[Machine] = []
@@ -100,6 +112,13 @@ class Simulation:
             self.history.events.append(SchedulerRemoved(self.loop.time(), incarnation, gone))
             self.history.seen["take-overs"] += 1
 
+    def is_newer(self, node: int) -> bool:
+        return node in self.newer
+
+    def note_error(self) -> None:
+        """A function is about to raise for one DAG."""
+        self.history.seen["errors about one DAG"] += 1
+
     def _cut(self, node: int, when: str, text: str) -> None:
         if when != "before" and (text == "COMMIT" or text.lstrip().startswith("WITH fence")):
             self.history.seen["unknown commits"] += 1
@@ -114,11 +133,12 @@ class Simulation:
 
     def add_machine(self) -> Machine:
         number = len(self.machines) + 1
+        newer = self.versions.random() < 0.5 if self.is_mixed else self.plan.ends_as == "newer"
+        self.newer |= {number} if newer else set()
         executor = VirtualExecutor(
             number,
             self.clock,
             self.plan.behaviour,
-            self.plan.retries,
             self.history,
             self.weather.twice,
             64,
@@ -241,6 +261,7 @@ class Simulation:
             self.loop.call_at(blow.at, self._strike, blow)
         await asyncio.sleep(FAULTS_END)
         self._heal()
+        self._agree_on_a_version()
         until = self.loop.time() + _PATIENCE
         while self.loop.time() < until:
             over, fleet = self._over(), self._fleet()
@@ -261,15 +282,26 @@ class Simulation:
         if not any(m.state == "up" for m in self.machines):
             self.add_machine()
 
+    def _agree_on_a_version(self) -> None:
+        """The upgrade is completed, or it is rolled back."""
+        self.is_mixed = False
+        for machine in [m for m in self.machines if m.state == "up"] if self.plan.ends_as is not None else ():
+            if self.is_newer(machine.number) != (self.plan.ends_as == "newer"):
+                self.add_machine()
+                machine.state = "leaving"
+                self._note(machine, "another version")
+                self.loop.spawn(machine.number, self._leave(machine))
+
     def _over(self) -> bool:
         tables = self.store.tables
         created = dict.fromkeys(self.plan.intervals, 0)
         for run_ in tables["dag_run"].values():
             if run_["state"] in _UNFINISHED:
                 return False
-            if run_["run_type"] == "scheduled":
-                created[run_["dag_id"]] += 1
+            if run_["run_type"] in ("scheduled", "backfill") and run_["logical_date"] >= EPOCH:
+                created[run_["dag_id"]] += 1  # a backfill may have taken a scheduled run
         waiting = any(command["state"] == "waiting" for command in tables["command"].values())
+        waiting |= any(row["tried_at"] is None for row in tables["dag_quarantine"].values())
         calling = any(row["given_up_at"] is None for row in tables["callback_outbox"].values())
         alive, owners = self._fleet()
         same = tables["scheduler"].keys() == alive and set(owners.values()) <= alive
@@ -344,7 +376,8 @@ def simulate(seed: int, plan: Plan | None = None, *, meddle: Callable[[Simulatio
         loop = simulation.loop
         with virtual_time(loop):
             try:
-                run(loop, simulation.play())
+                with breaking(simulation.plan.breaks, loop.time, simulation.note_error):
+                    run(loop, simulation.play())
             except NothingHappens:
                 simulation.history.troubles.append("nothing happens any more")
             history = simulation.finish()

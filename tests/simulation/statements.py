@@ -18,7 +18,14 @@ import msgspec
 
 from aiosched.db.statements import journal, ownership
 from aiosched.db.statements import pool_demands as demands
-from tests.simulation import backfill_statements, pasts, recount_statements, run_statements, trigger_statements
+from tests.simulation import (
+    backfill_statements,
+    pasts,
+    quarantine_statements,
+    recount_statements,
+    run_statements,
+    trigger_statements,
+)
 from tests.simulation.answers import (
     HANDLERS,
     Answer,
@@ -43,6 +50,7 @@ __all__ = [
     "carry_out",
     "document",
     "pasts",
+    "quarantine_statements",
     "recount_statements",
     "run_statements",
     "trigger_statements",

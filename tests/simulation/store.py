@@ -191,7 +191,7 @@ class Store:
             for name in (
                 "scheduler", "partition_lease", "dag", "dag_version", "dag_run", "task_instance", "task_try", "xcom",
                 "pool", "command", "callback_outbox", "task_report", "uq_run", "uq_date", "uq_started",
-                "deferred_trigger", "deferral", "backfill", "uq_backfill",
+                "deferred_trigger", "deferral", "backfill", "uq_backfill", "dag_quarantine",
             )
         }  # fmt: skip
         self.backends: dict[int, Backend] = {}

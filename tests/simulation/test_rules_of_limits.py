@@ -10,8 +10,7 @@ import pytest
 
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from tests.simulation.checker_limits import RunLimits
-from tests.simulation.history import Commit
-from tests.simulation.store import Change
+from tests.simulation.history import Commit, RowChange
 
 TASK = TaskSpec(task_id="a", operator="Simulated", depends_on_past=True)
 
@@ -35,7 +34,7 @@ def objections(*, limit: int, running: str = "", starts: str, under_way: str = "
         at=100.0,
         say=lambda rule, text: said.append(text),
     )
-    changes = [Change("dag_run", name, {**runs[name], "state": "queued"}, runs[name]) for name in starts]
+    changes = [RowChange("dag_run", name, {**runs[name], "state": "queued"}, runs[name]) for name in starts]
     RunLimits(checker).commit(Commit(100.0, 1, 1, changes))
     return said
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ class Triggers:
 
     seed: int
     waits: dict[tuple[str, str], Wait]  # by DAG and task
+    retries: dict[tuple[str, str], int]
     history: History
     random: Random
     now: Callable[[], float]
@@ -56,16 +58,25 @@ class Triggers:
         place = 1 if done is None else done.place + 1
         if wait is None or place > wait.triggers:
             return None
-        return Deferral(classpath="tests.Virtual", kwargs="{}", next_method=f"after_{place}")
+        timeout = wait.timeout if wait.is_late(self.real_try(attempt), place) else None
+        return Deferral(classpath="tests.Virtual", kwargs="{}", next_method=f"after_{place}", timeout=timeout)
+
+    def real_try(self, attempt: Attempt) -> int:
+        """The number of a try, or of a trigger's try, among those that were not lost."""
+        lost = attempt.max_tries - self.retries[attempt.run.dag_id, attempt.task_id]
+        return abs(attempt.key.try_number) - lost
 
     def seconds(self, attempt: Attempt, place: int) -> float:
-        """How long the trigger waits, wherever it does."""
+        """How long the trigger waits, wherever it does; infinite for one that never fires."""
         wait = self.waits[attempt.run.dag_id, attempt.task_id]
+        is_late = wait.is_late(self.real_try(attempt), place)
+        if is_late and not wait.fires:
+            return math.inf
         text = (
             f"{self.seed} {attempt.run.dag_id} {attempt.run.run_id} {attempt.task_id} {attempt.key.try_number} {place}"
         )
         share = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") / 2**32
-        return 0.1 + wait.seconds * share**2
+        return wait.timeout + 0.1 * share if is_late else 0.1 + wait.seconds * share**2
 
     def handed(self, which: tuple[AttemptKey, int]) -> None:
         """A trigger was handed out."""
@@ -82,11 +93,15 @@ class Triggers:
 
 
 def event_of(attempt: Attempt) -> Event | None:
-    """What an attempt goes on with; None: it begins."""
-    return None if attempt.resume is None else msgspec.json.decode(attempt.resume.event, type=Event)
+    """What an attempt goes on with; None: it begins, or goes on by failing."""
+    resume = attempt.resume
+    if resume is None or resume.error is not None:
+        return None
+    return msgspec.json.decode(resume.event, type=Event)
 
 
-def _plain(key: AttemptKey) -> tuple[int, int, int, int]:
+def plain(key: AttemptKey) -> tuple[int, int, int, int]:
+    """A key as histories have it."""
     return key.run, key.task_index, key.map_index, key.try_number
 
 
@@ -109,12 +124,14 @@ class VirtualTriggers:
         self._stop(attempt.key)
         place = int(attempt.trigger.next_method.removeprefix("after_"))
         which, at = (attempt.key, place), self._triggers.now()
-        self._triggers.history.events.append(Handed(at, self._node, incarnation, _plain(attempt.key), place))
+        self._triggers.history.events.append(Handed(at, self._node, incarnation, plain(attempt.key), place))
         self._triggers.handed(which)
         work = asyncio.create_task(self._wait(which, self._triggers.seconds(attempt, place)))
         self._waiting[attempt.key] = (place, work)
 
     async def _wait(self, which: tuple[AttemptKey, int], seconds: float) -> None:
+        if seconds == math.inf:
+            await asyncio.get_running_loop().create_future()
         await asyncio.sleep(seconds)
         event = self._triggers.fire(which)
         outcome = Outcome.LOST if event is None else Outcome.TRIGGERED
@@ -124,7 +141,7 @@ class VirtualTriggers:
 
     def _note(self, which: tuple[AttemptKey, int], outcome: str, event: str | None = None) -> None:
         at, (key, place) = self._triggers.now(), which
-        self._triggers.history.events.append(Fired(at, self._node, _plain(key), place, outcome, event))
+        self._triggers.history.events.append(Fired(at, self._node, plain(key), place, outcome, event))
 
     def _send(self, key: AttemptKey, outcome: Outcome, event: str | None = None) -> None:
         self._report(Report(key=key, outcome=outcome, at=self._clock(), event=event))

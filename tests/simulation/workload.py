@@ -9,10 +9,15 @@ from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
+import msgspec
+
 from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.core.values.ids import PARTITIONS, partition_of
+from tests.simulation.breaks import Break, make_breaks
+from tests.simulation.dialects import NOVELTY
 from tests.simulation.fleet import Behaviour
+from tests.simulation.grouped_shapes import GROUPED
 from tests.simulation.shapes import (
     BUSY_SECONDS,
     HARSH,
@@ -27,8 +32,10 @@ from tests.simulation.shapes import (
     no_troubles,
 )
 from tests.simulation.store import EPOCH
+from tests.simulation.timed_shapes import TIMED
 
 FAULTS_END = 50.0
+LONG = 12.0  # seconds of errors, after which somebody has a DAG tried again
 ARRIVAL = 0.5  # in which a request is stored for certain: what is asked for sooner may overtake it
 
 
@@ -63,6 +70,8 @@ class Plan:
     part: int = 1_000  # task instances of a run that one transaction stores
     latency: float = 0.002  # seconds that a message takes at most, when nothing delays it
     intervals: dict[str, int] = field(default_factory=dict)  # of scheduled DAGs: how many runs there will be
+    breaks: tuple[Break, ...] = ()
+    ends_as: str | None = None  # the version in the end, newer or older, of a fleet of both; None: it has one
 
     @property
     def retries(self) -> dict[tuple[str, str], int]:
@@ -88,9 +97,22 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
     dags = list(_dags(random, random.randint(2, 5), left, HARSH if harsh else SHAPES, how))
     dags += _dags(more, more.choice((0, 1, 1, 2)), left, WAITING, how)
     dags += _dags(mapped, 0 if harsh else mapped.choice((0, 0, 1)), left, MAPPED, how)
+    moves = _moves(more, len(dags))
+    if not harsh:
+        timed, grouped = Random(f"{seed}, timed"), Random(f"{seed}, grouped")
+        dags += _dags(timed, timed.choice((0, 0, 1)), left, TIMED, how)
+        dags += _dags(grouped, grouped.choice((0, 0, 0, 1)), left, GROUPED, how)
     requests = [request for dag in dags for request in dag.requests]
     if not harsh:
         requests += _backfills(Random(f"{seed}, backfills"), dags)
+    breaks = () if harsh else make_breaks(Random(f"{seed}, breaks"), [dag.spec.dag_id for dag in dags])
+    version = Random(f"{seed}, version")
+    ends_as = None if harsh else version.choice((None, None, None, "newer", "newer", "older"))
+    if ends_as is not None:  # somebody uses an option of the newer version
+        dag_id = version.choice(dags).spec.dag_id
+        requests.append(Request(version.uniform(1, BUSY_SECONDS), "trigger", dag_id, {"run_id": "novel"} | NOVELTY))
+        moves += _upgrade(version)
+    requests += [Request(each.at + 5, "release_dag", each.dag_id, {}) for each in breaks if each.until - each.at > LONG]
     behaviour = Behaviour(
         seed,
         how["failures"],
@@ -100,6 +122,7 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         random.choice((0.3, 2.0, 8.0)),
         how["waits"],
         how["lengths"],
+        how["broken"],
     )
     machines = 3 if harsh else random.randint(1, 3)
     return Plan(
@@ -109,12 +132,14 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         specs=tuple(dag.spec for dag in dags),
         behaviour=behaviour,
         requests=tuple(sorted((r._replace(at=min(r.at, FAULTS_END - 2)) for r in requests), key=lambda r: r[:3])),
-        blows=tuple(sorted([*_blows(random, 20 if harsh else random.randint(1, 6)), *_moves(more, len(dags))])),
+        blows=tuple(sorted([*_blows(random, 20 if harsh else random.randint(1, 6)), *moves])),
         rough=1.0 if harsh else random.choice((0.0, 0.3, 1.0)),
         parallelism=random.choice((2, 4, 32)),
         max_triggers=more.choice((1, 2, 1000)),
         part=Random(f"{seed}, parts").choice((1_000, 1_000, 2, 1)),
         latency=0.02 if harsh else 0.002,
+        breaks=breaks,
+        ends_as=ends_as,
         intervals={dag.spec.dag_id: dag.interval for dag in dags if dag.interval is not None},
     )
 
@@ -127,6 +152,7 @@ def _dags(random: Random, count: int, names: Iterator[str], shapes: Sequence[Sha
             "max_active_tasks": random.choice((1, 2, 16)),
             "has_success_callback": random.random() < 0.3,
             "has_failure_callback": random.random() < 0.5,
+            "groups": how["groups"].get(dag_id, ()),
         }
         schedule = count_ = None
         step = timedelta(seconds=1)
@@ -135,7 +161,8 @@ def _dags(random: Random, count: int, names: Iterator[str], shapes: Sequence[Sha
             count_ = int(BUSY_SECONDS // step.total_seconds())
             end = EPOCH + step * (count_ - 1)
             options |= {"start_date": EPOCH, "end_date": end, "catchup": True}
-        cleared = 0.6 if any(task.mapping for task in tasks) else 0.25
+        is_mapped = dag_id in how["groups"] or any(task.mapping for task in tasks)
+        cleared = 0.6 if is_mapped else 0.25
         requests = _requests(random, dag_id, scheduled=schedule is not None, cleared=cleared)
         if looks_back(tasks):
             options["max_active_runs"] = random.choice((1, 2, 16))
@@ -235,6 +262,23 @@ def _moves(random: Random, count: int) -> list[Blow]:
     ]
 
 
+def _upgrade(random: Random) -> list[Blow]:
+    """One machine after the other leaves, and another comes: what those that leave still report is for the others."""
+    return [
+        Blow(random.uniform(3, BUSY_SECONDS), "leave", random.randrange(8), random.uniform(0.2, 3)) for _ in range(5)
+    ]
+
+
+def _document(spec: DagSpec, version: int) -> str:
+    """Every other DAG was parsed by a newer version, which knows of more than this one."""
+    document = encode_spec(spec).decode()
+    if version % 2:
+        return document
+    found = msgspec.json.decode(document)
+    found["tasks"] = [task | NOVELTY for task in found["tasks"]]
+    return msgspec.json.encode(found | NOVELTY).decode()
+
+
 def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
     """The rows that are there in the beginning: registered DAGs, free partitions, pools."""
     tables: dict[str, dict[Any, dict[str, Any]]] = {
@@ -247,7 +291,8 @@ def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
         tables["pool"][name] = {"name": name, "slots": slots, "used": 0, "include_deferred": False, "demands": {}}
     for version, spec in enumerate(specs, start=1):
         tables["dag_version"][version] = {
-            "id": version, "dag_id": spec.dag_id, "number": 1, "spec": encode_spec(spec).decode(), "file": None,
+            "id": version, "dag_id": spec.dag_id, "number": 1, "spec": _document(spec, version),
+            "file": None,
             "file_hash": None,
             "source_hash": None,
             "sources": None,

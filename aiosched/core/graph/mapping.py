@@ -192,5 +192,9 @@ class Lengths:
 
     def sizes(self, task: int) -> tuple[int, ...] | None:
         """The numbers by which the task's units multiply it; None while one of them is unknown."""
-        found = _all_known(size_of(unit, self.known) for unit in self._mappings.units[task])
+        found = _all_known(self.found(task))
         return None if found is None else tuple(found)
+
+    def found(self, task: int) -> tuple[int | None, ...]:
+        """The numbers by which the task's units multiply it, as far as they are known."""
+        return tuple(size_of(unit, self.known) for unit in self._mappings.units[task])

@@ -294,6 +294,8 @@ class Board(ManualChanges, Expansion):
 
     def _decide(self, task: int, now: datetime) -> None:
         """Decide on the instances of `task` that wait for their dependencies, if those have changed (section 4)."""
+        if self._upstream_counts.awaits_sizes(task):
+            self._know_places(task)
         instances = self._upstream_counts.of(task)
         if len(instances) == 1:
             if instances[0].state in SCHEDULABLE:

@@ -34,12 +34,21 @@ class Expansion(RunRows):
         if self._lengths is None:
             return
         for task, units in enumerate(self.graph.mappings.units if self.graph.mappings else ()):
-            if not units or (sizes := self._lengths.sizes(task)) is None:
+            if not units:
                 continue
-            self._upstream_counts.resize(task, sizes)
+            self._know_places(task)
+            if (sizes := self._lengths.sizes(task)) is None:
+                continue
             there = self._upstream_counts.of(task)
             if len(there) == math.prod(sizes) and all(i.state is not TaskState.REMOVED for i in there):
                 self._sizes[task] = sizes
+
+    def _know_places(self, task: int) -> None:
+        """As far as its lengths are known, a task in nested groups knows which instances belong together."""
+        if self._lengths is not None:
+            sizes, awaits_others = self._lengths.found(task), not self._lengths.are_new(task)
+            for concerned in self._upstream_counts.resize(task, sizes, awaits_others=awaits_others):
+                self._evaluate_later(concerned)
 
     def _take_place(self, instance: Instance, now: datetime) -> bool:
         """Whether a mapped instance whose dependencies are met can continue under its index.

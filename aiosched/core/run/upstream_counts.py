@@ -29,6 +29,7 @@ _FIRST: Final = {
     TriggerVerdict.WAIT: 3,
     TriggerVerdict.RUN: 4,
 }
+Sizes = tuple[int | None, ...]  # by which units multiply a task, outermost first; None: unknown
 
 
 class Pending:
@@ -86,8 +87,8 @@ class UpstreamCounts:
     """
 
     __slots__ = (
-        "_aligned", "_counts", "_done", "_graph", "_indirect_dependents", "_loose", "_of_task", "_own", "_setups",
-        "_sizes", "alive", "open", "totals", "unfinished",
+        "_aligned", "_awaited", "_counts", "_done", "_graph", "_indirect_dependents", "_loose", "_of_task", "_own",
+        "_setups", "_sizes", "alive", "open", "totals", "unfinished",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, instances: Iterable[Instance]) -> None:
@@ -99,7 +100,8 @@ class UpstreamCounts:
         self._aligned: dict[int, list[tuple[int, int]]] = {}  # others: (task, number of groups in common)
         if graph.mappings is not None and any(graph.mappings.groups):
             self._loose, self._aligned = _split(graph, graph.mappings)
-        self._sizes: dict[int, tuple[int, ...]] = {}  # by which the units of a task in nested groups multiply it
+        self._sizes: dict[int, Sizes] = {}  # by which the units of a task in nested groups multiply it
+        self._awaited: set[int] = set()  # tasks of which a size is unknown until what they are mapped over has ended
         self._counts: list[StateCounts | None] = [None] * size  # None: nothing upstream has finished yet
         self._setups: dict[int, int] = {}  # how many of `totals` are setups
         self._own: dict[int, dict[tuple[int, int], Share]] = {}  # by (groups in common, their index); (0, 0) is the sum
@@ -203,20 +205,32 @@ class UpstreamCounts:
             else:
                 pending.tasks.add(dependent)
 
-    def resize(self, task: int, sizes: tuple[int, ...]) -> Sequence[int]:
+    def resize(self, task: int, sizes: Sizes, *, awaits_others: bool = False) -> Sequence[int]:
         """Set the `sizes` by which a task's units multiply it; returns the tasks whose counts change.
 
-        Units are those of a task in nested groups.
+        Units are those of a task in nested groups. Where one of the sizes is unknown (None), those that were known
+        before stay. `awaits_others`: unknown ones are still to come, so what depends on them waits.
         """
-        if len(sizes) < 2 or self._sizes.get(task) == sizes:
+        before = self._sizes.get(task)
+        if len(sizes) < 2 or (None in sizes and before is not None and None not in before):
+            return ()
+        is_awaited = awaits_others and None in sizes
+        if before == sizes and is_awaited == (task in self._awaited):
             return ()
         self._sizes[task] = sizes
+        self._awaited.discard(task)
+        if is_awaited:
+            self._awaited.add(task)
         concerned = [down for down, _ in self._aligned.get(task, ())]
         if any(self._depth(up, task) for up in self._graph.upstream[task]):
             concerned.append(task)
         for each in concerned:
             self._recount(each)
         return concerned
+
+    def awaits_sizes(self, task: int) -> bool:
+        """Whether a size of a task in nested groups is still to come (`resize`)."""
+        return task in self._awaited
 
     # -- judging ----------------------------------------------------------------------------
 
@@ -242,6 +256,8 @@ class UpstreamCounts:
 
     def _judge_dependencies(self, instance: Instance) -> TriggerVerdict:
         graph, task = self._graph, instance.task
+        if self._awaited and self._awaits_place(instance):
+            return TriggerVerdict.WAIT
         by_setups = TriggerVerdict.RUN
         if graph.indirect_setups[task] and (by_setups := self.judge_setups(instance)).settles:
             return by_setups
@@ -326,10 +342,11 @@ class UpstreamCounts:
     def _below(self, task: int, depth: int) -> int | None:
         """The number of instances of `task` for each index of its `depth` outermost groups."""
         assert self._graph.mappings is not None
-        if len(self._graph.mappings.units[task]) == depth:
+        inner = len(self._graph.mappings.units[task]) - depth
+        if not inner:
             return 1
-        sizes = self._sizes.get(task)
-        return None if sizes is None else math.prod(sizes[depth:])
+        known = [size for size in self._sizes.get(task, ())[depth:] if size is not None]
+        return math.prod(known) if len(known) == inner else None
 
     def _place(self, instance: Instance, depth: int) -> tuple[int, int] | None:
         """Its index in the common groups; None while it represents all of them."""
@@ -342,10 +359,23 @@ class UpstreamCounts:
             if self._graph.rules[task] in EARLY_RULES and _ALL in shares:
                 yield shares[_ALL]
             return
-        for depth in {self._depth(up, task) for up in self._graph.upstream[task]} - {0}:
-            place = self._place(instance, depth)
-            if place is not None and place in shares:
-                yield shares[place]
+        depths = {self._depth(up, task) for up in self._graph.upstream[task]} - {0}
+        is_unknown = any(self._below(task, depth) is None for depth in depths)  # it depends on all of them then
+        places = {_ALL} if is_unknown else {self._place(instance, depth) for depth in depths}
+        yield from (shares[place] for place in places if place is not None and place in shares)
+
+    def _awaits_place(self, instance: Instance) -> bool:
+        """Whether it is to come which instances it depends on: their places follow from a size that is awaited."""
+        graph, task = self._graph, instance.task
+        if instance.map_index < 0:
+            return False
+        for other in (*graph.upstream[task], *graph.indirect_setups[task], *graph.teardown_scopes[task]):
+            depth, group = self._depth(other, task), self._of_task[other]
+            if depth and group and group[0].map_index >= 0:
+                awaited = self._awaited.intersection((task, other))
+                if any(self._below(each, depth) is None for each in awaited):
+                    return True
+        return False
 
     def _spread(self, instance: Instance, state: TaskState, counted: int, added: int) -> None:
         """Count `instance` in `state`, `counted` times as finished and `added` times as present.
