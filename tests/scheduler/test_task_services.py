@@ -276,11 +276,12 @@ async def test_of_very_many_events_that_made_a_run_its_tasks_see_the_newest(
         await it.execute("INSERT INTO asset (name, uri) VALUES ('x', 'x')")
         await it.execute(
             """INSERT INTO asset_event (asset_id, timestamp, extra)
-               SELECT a.id, now() + make_interval(secs => n), to_json(n) FROM asset AS a, generate_series(1, 5) AS n"""
+               SELECT a.id, now() + make_interval(secs => n), json_build_object('n', n)
+                 FROM asset AS a, generate_series(1, 5) AS n"""
         )
         await it.execute("INSERT INTO asset_consumption SELECT 'd', id, $1 FROM asset_event", run)
 
         seen = await ask(it, "triggering_asset_events", run=run)
 
-        assert [event["extra"] for event in seen] == [3, 4, 5]
+        assert [event["extra"] for event in seen] == [{"n": 3}, {"n": 4}, {"n": 5}]
         assert "only the newest 3 events" in caplog.text
