@@ -186,7 +186,7 @@ class Database:
                 pool_size=2,
                 max_overflow=self.settings.pool_size,
                 connect_args=_UNPREPARED if self.settings.pgbouncer else {},
-                json_deserializer=shown_object,
+                json_deserializer=shown_object,  # the JSON columns that queries read by it hold objects
             )
         return self._engine
 
