@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import asyncpg
@@ -164,15 +165,24 @@ class Serve:
 
 
 async def start_serve(
-    folders: Folders, *, dsn: str | None, name: str = "one", executor: str = "inline", grace: float = 0.0
+    folders: Folders,
+    *,
+    dsn: str | None,
+    name: str = "one",
+    executor: str = "inline",
+    grace: float = 0.0,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Serve:
-    """Start `aiosched serve` with every limit raised; without a DSN on an embedded database in the home folder."""
+    """Start `aiosched serve` with every limit raised; without a DSN on an embedded database in the home folder.
+
+    `settings` are further ones, as variables of its environment.
+    """
     command = ["serve", "--dags", str(folders.dags), "--home", str(folders.home), "--executor", executor]
     command += ["--name", name, "--grace", str(grace), "--no-web", "-o", "json"]
     if dsn is not None:
         command += ["--dsn", dsn]
     errors = folders.root / f"{name}.stderr"
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("AIOSCHED_")} | _UNLIMITED
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("AIOSCHED_")} | _UNLIMITED | settings
     with errors.open("ab") as stream:
         started = time.monotonic()
         process = await asyncio.create_subprocess_exec(
