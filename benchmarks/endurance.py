@@ -1,9 +1,9 @@
 """One `aiosched serve` in real time for hours: whether anything grows that should not.
 
-Ten tasks a run, twenty runs a second at the usual rate: plain bodies, a value that is pushed and read, a task that fails
-once, one that prints. History and logs are kept for some minutes only, so that every size has a level at which it
-stays. Each sample reads memory, descriptors, sizes and dead rows, and the lag of what began since the last one. In the
-end each series gets its slope over the part after the warm-up, and a verdict.
+Ten tasks a run, twenty runs a second at the usual rate: plain bodies, a value that is pushed and read, a task that
+fails once, one that prints. History and logs are kept for some minutes only, so that every size has a level at which
+it stays. Each sample reads memory, descriptors, sizes and dead rows, and the lag of what began since the last one. In
+the end each series gets its slope over the part after the warm-up, and a verdict.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ async def _watch(
     for number in range(1, samples + 1):
         await asyncio.sleep(began + seconds * number / samples - time.time())
         if serve.process.returncode is not None:
-            raise TooSlow(f"`aiosched serve` has ended with {serve.process.returncode}: {serve.errors.read_text()[-2000:]}")
+            said = serve.errors.read_text()[-2000:]
+            raise TooSlow(f"`aiosched serve` has ended with {serve.process.returncode}: {said}")
         found = await asyncio.to_thread(reader.new)
         attempts += len(found)
         used = measure.processor_seconds(serve.pid)

@@ -182,7 +182,7 @@ async def start_serve(
     if dsn is not None:
         command += ["--dsn", dsn]
     errors = folders.root / f"{name}.stderr"
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("AIOSCHED_")} | _UNLIMITED | settings
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("AIOSCHED_")} | _UNLIMITED | dict(settings)
     with errors.open("ab") as stream:
         started = time.monotonic()
         process = await asyncio.create_subprocess_exec(

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from benchmarks import fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover
+from benchmarks import endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover
 from benchmarks.stage import Stage, staged, temporary_folders
 from tests.conftest import Server
 
-STAGED = (fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover)
+STAGED = (endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover)
 
 
 @pytest.fixture
