@@ -25,7 +25,7 @@ async def set_pool(it: Running, name: str, slots: int) -> None:
 
     def heard() -> bool:  # until then, a scheduler that is alone goes by the row that it has read
         held = it.session.env.journal._pools
-        return name not in held or (row := held[name]) is not None and row.slots == slots
+        return name not in held or ((row := held[name]) is not None and row.slots == slots)
 
     await it.until(heard, "the notification")
     await it.settled()
