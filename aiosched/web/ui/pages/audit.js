@@ -8,10 +8,12 @@ import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed, Choices, FilterField, Text, pretty } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 
+/** @type {Record<string, string>} */
 const KINDS = { waiting: "warn", applied: "good", refused: "danger" };
 
 export function Audit() {
   const { dag_id, verb, state } = query.value;
+  /** @type {List<Api["Command"]>} */
   const list = useList(
     "commands",
     { dag_id, verb, state: KINDS[state] ? state : null },
@@ -72,7 +74,7 @@ export function Audit() {
   `;
 }
 
-/** @param {Props<{ request: Api["Command"] }>} props */
+/** @param {DialogProps & { request: Api["Command"] }} props */
 function Withdraw({ request, onClose, onDone }) {
   return html`
     <${Confirm}

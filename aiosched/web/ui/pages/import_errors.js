@@ -18,7 +18,10 @@ import {
 import { Choices, Folded } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 
-/** The code frame, with the failing line highlighted. */
+/**
+ * The code frame, with the failing line highlighted.
+ * @param {{ text: string }} props
+ */
 const Frame = ({ text }) => html`
   <pre class="frame" tabindex="0" aria-label="Code around the error">
     ${text
@@ -47,6 +50,7 @@ export function ImportErrors() {
 }
 
 function Errors() {
+  /** @type {List<Api["ImportProblem"]>} */
   const list = useList("import-errors", {}, { kinds: ["dag"] });
   const items = list.items.value;
   if (!items.length && list.error.value)
@@ -108,6 +112,7 @@ function Errors() {
   `;
 }
 
+/** @param {{ ids: string[] }} props */
 const DagLinks = ({ ids }) => html`
   <span class="row near">
     ${ids.map((id) => html`
@@ -120,11 +125,13 @@ const DagLinks = ({ ids }) => html`
 
 function Files() {
   const { failed } = query.value;
+  /** @type {List<Api["DagFile"]>} */
   const list = useList(
     "files",
     { failed: failed === "true" || failed === "false" ? failed : null },
     { kinds: ["dag"], delay: 1500 },
   );
+  /** @type {Column<Api["DagFile"]>[]} */
   const columns = [
     { head: "File", cell: (f) => html`<code>${f.file}</code>` },
     {

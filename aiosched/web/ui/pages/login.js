@@ -4,6 +4,7 @@ import { get, loginNeeded, me, post } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
 import { Notice } from "../parts/basics.js";
 
+/** @type {Record<string, string>} */
 const REFUSED = {
   "not-invited":
     "Your login succeeded, but you have no role here or your account is disabled: ask an administrator.",
@@ -21,6 +22,7 @@ export function Login() {
   }, []);
   const { refused } = query.value;
   const back = refused ? "" : location.href.slice(document.baseURI.length);
+  /** @param {Event & { target: HTMLFormElement }} event */
   const send = async (event) => {
     event.preventDefault();
     const fields = Object.fromEntries(new FormData(event.target));
@@ -76,7 +78,10 @@ export function Login() {
   `;
 }
 
-/** `password` is a ref to the password field; `wrong`: the last attempt was rejected. */
+/**
+ * `password` is a ref to the password field; `wrong`: the last attempt was rejected.
+ * @param {{ password: Ref<HTMLInputElement | null>, wrong: boolean }} props
+ */
 function Fields({ password, wrong }) {
   return html`
     <div class="field">

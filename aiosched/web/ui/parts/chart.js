@@ -4,17 +4,25 @@ import uPlot from "../vendor/uplot.js";
 import { theme } from "../lib/theme.js";
 import { duration, instant, zone } from "../lib/time.js";
 
+/** @param {string} name */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /**
+ * @typedef {{ name: string, colour: string, values: (number | null)[] }} Line
+ *
  * `times` are in seconds; missing values are null; `seconds`: values are durations.
- * @param {any} props
+ * @param {{ label: string, times: number[], lines: Line[], seconds?: boolean }} props
  */
 export function Chart({ label, times, lines, seconds = false }) {
   const box = useRef(null);
   const chart = useRef(null);
+  /** @type {uPlot.AlignedData} */
   const data = [times, ...lines.map((line) => line.values)];
   useEffect(() => {
+    /**
+     * @param {unknown} u
+     * @param {number | null | undefined} v
+     */
     const shown = (u, v) =>
       v === null || v === undefined ? "–" : seconds ? duration(v) : String(Math.round(v * 10) / 10);
     const axis = {

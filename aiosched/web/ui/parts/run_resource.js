@@ -5,10 +5,12 @@ import { useResource } from "../lib/resources.js";
 
 /**
  * A resource of a run, reloaded at most once per second while its tasks change.
+ * @template T
  * @param {string | null} address
  * @param {string} dagId
  * @param {Api["Run"] | null} run
  * @param {object} [params]
+ * @returns {Resource<T>}
  */
 export function useRunResource(address, dagId, run, params) {
   const timer = useRef(null);

@@ -6,6 +6,7 @@ import { stateOf } from "../lib/states.js";
 import { duration, instant, now, secondsBetween, zone } from "../lib/time.js";
 import { Card, Empty, Link, Shown } from "./basics.js";
 
+/** @type {Record<string, string>} */
 const SPANS = { 1: "1 h", 6: "6 h", 24: "24 h" };
 
 const LANES = 14;
@@ -19,6 +20,7 @@ export function Timeline() {
   const to = minute + (hours / 2) * HOUR;
   const latest = useRef(null);
   const timer = useRef(null);
+  /** @type {Resource<Api["Timeline"]>} */
   const found = useResource(
     "timeline",
     { since: new Date(from).toISOString(), until: new Date(to).toISOString(), limit: 1000 },
@@ -61,24 +63,36 @@ export function Timeline() {
   `;
 }
 
-/** One lane per DAG that has runs in the range. */
+/**
+ * @typedef {Api["TimelineRun"] & { start_date: string }} StartedRun
+ *
+ * The runs of a DAG, and those to come.
+ * @typedef {{ dagId: string, runs: StartedRun[], coming: Api["TimelineComing"][] }} Lane
+ */
+
+/**
+ * One lane per DAG that has runs in the range.
+ * @param {Api["Timeline"]} timeline
+ */
 function lanesOf({ runs, coming }) {
-  const lanes = new Map();
+  const lanes = /** @type {FullMap<string, Lane>} */ (new Map());
+  /** @param {string} dagId */
   const lane = (dagId) => {
     if (!lanes.has(dagId)) lanes.set(dagId, { dagId, runs: [], coming: [] });
     return lanes.get(dagId);
   };
-  for (const run of runs) if (run.start_date) lane(run.dag_id).runs.push(run);
+  for (const run of runs) if (run.start_date) lane(run.dag_id).runs.push(/** @type {StartedRun} */ (run));
   for (const one of coming) lane(one.dag_id).coming.push(one);
   return [...lanes.values()];
 }
 
-/** @param {Api["TimelineRun"] | any} run */
+/** @param {StartedRun} run */
 function runWords(run) {
   const took = run.end_date ? `, took ${duration(secondsBetween(run.start_date, run.end_date))}` : "";
   return `${run.dag_id}: ${stateOf(run.state).label}, ${instant(run.start_date)}${took}`;
 }
 
+/** @param {{ data: Api["Timeline"], from: number, to: number }} props */
 function Lanes({ data, from, to }) {
   const [all, setAll] = useState(false);
   const lanes = lanesOf(data);
@@ -87,6 +101,7 @@ function Lanes({ data, from, to }) {
     return html`
       <${Empty} title="No recent or upcoming runs">Choose a longer time range, or trigger a DAG.<//>
     `;
+  /** @param {number} time */
   const share = (time) => Math.max(0, Math.min(100, ((time - from) / (to - from)) * 100));
   const step = (to - from) / 6;
   const utc = zone.value;

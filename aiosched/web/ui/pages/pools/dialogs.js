@@ -4,7 +4,7 @@ import { at, put, remove } from "../../lib/api.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { slots } from "./words.js";
 
-/** @param {Props<{ pool: Api["Pool"] }>} props */
+/** @param {DialogProps & { pool: Api["Pool"], next: number }} props */
 export function ResizeDialog({ pool, next, onClose, onDone }) {
   return html`
     <${Confirm}
@@ -23,13 +23,17 @@ export function ResizeDialog({ pool, next, onClose, onDone }) {
   `;
 }
 
+/**
+ * @param {number} used
+ * @param {number} next
+ */
 function resizeWords(used, next) {
   if (next < 0) return "There is no limit on how many tasks may hold slots.";
   if (next >= used) return `${used} in use; ${next - used} will be open.`;
   return `${used} in use: tasks that hold slots continue, and no new ones start until fewer than ${next} are in use.`;
 }
 
-/** @param {Props<{ pool: Api["Pool"] }>} props */
+/** @param {DialogProps & { pool: Api["Pool"] }} props */
 export function DeleteDialog({ pool, onClose, onDone }) {
   return html`
     <${Confirm}
@@ -47,13 +51,20 @@ export function DeleteDialog({ pool, onClose, onDone }) {
   `;
 }
 
+/**
+ * @typedef {{ name: string, slots: number | string, description: string, include_deferred: boolean }} Draft
+ * @param {DialogProps & { pool?: Api["Pool"] }} props
+ */
 export function PoolDialog({ pool, onClose, onDone }) {
-  const [draft, setDraft] = useState({
-    name: pool?.name ?? "",
-    slots: pool?.slots ?? 8,
-    description: pool?.description ?? "",
-    include_deferred: pool?.include_deferred ?? false,
-  });
+  const [draft, setDraft] = useState(
+    /** @type {Draft} */ ({
+      name: pool?.name ?? "",
+      slots: pool?.slots ?? 8,
+      description: pool?.description ?? "",
+      include_deferred: pool?.include_deferred ?? false,
+    }),
+  );
+  /** @param {Partial<Draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const { name, ...body } = { ...draft, slots: Number(draft.slots) };
   return html`

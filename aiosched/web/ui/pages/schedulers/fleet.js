@@ -2,13 +2,24 @@
 import { html } from "../../lib/html.js";
 import { Card, Notice } from "../../parts/basics.js";
 import { Chart } from "../../parts/chart.js";
-import { Scheduler } from "./scheduler.js";
+import { SchedulerCard } from "./scheduler.js";
+
+/** @typedef {import("../../lib/figures.js").Histogram} Histogram */
+/** @typedef {import("./scheduler.js").Scheduler} Scheduler */
+
+/**
+ * A sample of all schedulers: the time in seconds, what they have measured since their start and since the last sample.
+ * @typedef {{ at: number, lag: Histogram | null, commit: Histogram | null, done: number, p50: number | null,
+ *   p99: number | null, rate: number | null }} Sample
+ */
 
 export const EVERY = 5000; // milliseconds between polls; metrics are updated with each lease renewal
 const HUES = ["--owner-0", "--owner-1", "--owner-2", "--owner-3", "--owner-4", "--owner-5"];
 const PARTITIONS = 64;
 
+/** @param {{ items: Scheduler[], history: Sample[] }} props */
 export function Fleet({ items, history }) {
+  /** @type {(number | null)[]} */
   const owner = Array(PARTITIONS).fill(null);
   items.forEach((one, i) =>
     one.owned.forEach((partition) => {
@@ -89,7 +100,7 @@ export function Fleet({ items, history }) {
         <//>
       </div>
       ${items.map((one, i) => html`
-        <${Scheduler} key=${one.incarnation} one=${one} hue=${HUES[i % HUES.length]} />
+        <${SchedulerCard} key=${one.incarnation} one=${one} hue=${HUES[i % HUES.length]} />
       `)}
     </div>
   `;

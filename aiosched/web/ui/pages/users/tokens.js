@@ -9,6 +9,7 @@ import { Table } from "../../parts/table.js";
 import { ROLES, RoleField } from "./fields.js";
 
 export function Tokens() {
+  /** @type {List<Api["Token"]>} */
   const list = useList("tokens", { everybody: may("admin") || null });
   const [open, setOpen] = useState(null);
   const [created, setCreated] = useState(null);
@@ -30,7 +31,7 @@ export function Tokens() {
       `,
     },
   ];
-  const login = me.value.login !== "none";
+  const login = me.value?.login !== "none";
   return html`
     <div class="stack tight">
       <div class="row">
@@ -89,8 +90,10 @@ export function Tokens() {
   `;
 }
 
+/** @param {DialogProps} props */
 function NewToken({ onClose, onDone }) {
   const [draft, setDraft] = useState({ label: "", role: "viewer", days: "90" });
+  /** @param {Partial<typeof draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const days = draft.days === "" ? null : Number(draft.days);
   return html`
@@ -103,7 +106,7 @@ function NewToken({ onClose, onDone }) {
       cli=${commandLine(
         "tokens",
         "create",
-        me.value.name,
+        me.value?.name,
         "--label",
         draft.label || "LABEL",
         "--role",

@@ -12,14 +12,14 @@ const MARKS = OPTIONS.filter(([name]) => ["upstream", "downstream", "past", "fut
 
 /**
  * Set the state of a run (without `taskId`) or of a task instance; without `mapIndex` of all instances of the task.
- * @param {{ dagId: string, runId: string, taskId?: string, mapIndex?: number, onClose: () => void,
- *   onDone?: () => void }} props
+ * @param {DialogProps & { dagId: string, runId: string, taskId?: string, mapIndex?: number }} props
  */
 export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) {
   const states = taskId ? ["success", "failed", "skipped"] : ["success", "failed", "queued"];
   const [state, setState] = useState("success");
   const [options, setOptions] = useState({});
   const mapped = mapIndex !== undefined && mapIndex !== null && mapIndex >= 0;
+  /** @type {Resource<Api["RunDetails"]>} */
   const run = useResource(taskId ? null : at("dags", dagId, "runs", runId));
   const address = taskId
     ? at("dags", dagId, "runs", runId, "tasks", taskId, "mark")

@@ -8,7 +8,14 @@ import { InputField } from "../form.js";
 import { Field } from "../schema_form.js";
 import { confOf, looksLikeJson, textsOf } from "./conf.js";
 
-/** The form that triggers a run of `dagId`; `onDone(run)` is called once it is created. */
+/** @typedef {import("../../lib/schema.js").FieldText} FieldText */
+/** @typedef {import("../../lib/schema.js").Param} Param */
+/** @typedef {{ logical_date: string, run_id: string, more: string, unpause: boolean }} RunDraft */
+
+/**
+ * The form that triggers a run of `dagId`; `onDone(run)` is called once it is created.
+ * @param {DialogProps & { dagId: string }} props
+ */
 export function TriggerDialog({ dagId, onClose, onDone }) {
   const read = useMemo(
     () => async () => {
@@ -31,18 +38,23 @@ export function TriggerDialog({ dagId, onClose, onDone }) {
   `;
 }
 
-/** @param {Props<{ dag: Api["Dag"] }>} props */
+/** @param {DialogProps & { dag: Api["Dag"], params: Record<string, Param> }} props */
 function TriggerForm({ dag, params, onClose, onDone }) {
   const names = Object.keys(params);
   const [texts, setTexts] = useState(() => textsOf(params));
   const [run, setRun] = useState({ logical_date: "", run_id: "", more: "", unpause: dag.is_paused });
-  const [serverErrors, setServerErrors] = useState(/** @type {Record<string, any>} */ ({})); // by field
+  const [serverErrors, setServerErrors] = useState(/** @type {Record<string, string | undefined>} */ ({})); // by field
   const { conf, wrong } = confOf(params, texts, run.more);
   const errors = { ...serverErrors, ...wrong };
+  /**
+   * @param {string} name
+   * @param {FieldText} text
+   */
   const change = (name, text) => {
     setTexts({ ...texts, [name]: text });
     setServerErrors({ ...serverErrors, [`conf.${name}`]: undefined });
   };
+  /** @param {Partial<RunDraft>} changes */
   const set = (changes) => {
     setRun({ ...run, ...changes });
     setServerErrors({ ...serverErrors, logical_date: undefined, run_id: undefined });
@@ -51,6 +63,7 @@ function TriggerForm({ dag, params, onClose, onDone }) {
     try {
       return await post(at("dags", dag.dag_id, "runs"), bodyOf(run, conf));
     } catch (problem) {
+      /** @type {Api["Field"][]} */
       const fields = problem.fields ?? [];
       setServerErrors(
         Object.fromEntries(fields.map(({ where, message }) => [where.replace(/^body\./, ""), message])),
@@ -122,7 +135,10 @@ function TriggerForm({ dag, params, onClose, onDone }) {
   `;
 }
 
-/** A JSON object with conf values that are not params of the DAG. */
+/**
+ * A JSON object with conf values that are not params of the DAG.
+ * @param {{ words: string, text: string, onText: (text: string) => void, wrong?: string }} props
+ */
 function MoreConf({ words, text, onText, wrong }) {
   return html`
     <details class="more">
@@ -143,7 +159,11 @@ function MoreConf({ words, text, onText, wrong }) {
   `;
 }
 
-/** @returns {Api["NewRun"]} */
+/**
+ * @param {RunDraft} draft
+ * @param {Record<string, unknown>} conf
+ * @returns {Api["NewRun"]}
+ */
 const bodyOf = ({ logical_date, run_id, unpause }, conf) => ({
   conf,
   unpause,
@@ -151,7 +171,13 @@ const bodyOf = ({ logical_date, run_id, unpause }, conf) => ({
   ...(run_id && { run_id }),
 });
 
+/**
+ * @param {Api["Dag"]} dag
+ * @param {RunDraft} draft
+ * @param {Record<string, unknown>} conf
+ */
 function triggerLine(dag, { logical_date, run_id, unpause }, conf) {
+  /** @param {unknown} value */
   const text = (value) => (typeof value === "string" && !looksLikeJson(value) ? value : JSON.stringify(value));
   return commandLine(
     "dags",

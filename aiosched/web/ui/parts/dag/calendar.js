@@ -10,16 +10,20 @@ const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 
 const DAY = 86_400_000;
 
+/** @param {number} time */
 const key = (time) => new Date(time).toISOString().slice(0, 10);
 
+/** @param {{ dagId: string }} props */
 export function CalendarTab({ dagId }) {
   const thisYear = new Date().getUTCFullYear();
   const year = Number(query.value.year) || thisYear;
+  /** @type {Resource<Api["Calendar"]>} */
   const calendar = useResource(
     at("dags", dagId, "calendar"),
     { year },
     { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId },
   );
+  /** @param {number} by */
   const turn = (by) => setQuery({ year: year + by === thisYear ? null : year + by });
   return html`
     <${Card}
@@ -40,20 +44,30 @@ export function CalendarTab({ dagId }) {
   `;
 }
 
+/**
+ * @param {string} day
+ * @param {Api["Day"] | undefined} known
+ */
 const words = (day, known) => {
   if (!known) return `${day}: no runs`;
   const counts = Object.entries(known.counts).map(([state, n]) => `${n} ${stateOf(state).label}`);
   return `${day}: ${[...counts, known.coming && `${known.coming} upcoming`].filter(Boolean).join(", ")}`;
 };
 
+/** @param {{ year: number, days: Api["Day"][] }} props */
 function Year({ year, days }) {
   const known = new Map(days.map((day) => [day.date, day]));
   const first = Date.UTC(year, 0, 1);
   const count = (Date.UTC(year + 1, 0, 1) - first) / DAY;
   const lead = (new Date(first).getUTCDay() + 6) % 7;
   const most = Math.max(1, ...days.map((day) => Object.values(day.counts).reduce((sum, n) => sum + n, 0)));
+  /** @param {number} index */
   const weekOf = (index) => Math.floor((index + lead) / 7) + 2;
   const today = key(Date.now());
+  /**
+   * @param {string} day
+   * @param {number} time
+   */
   const runsOf = (day, time) => href(`${here.value.path}?tab=runs&since=${day}&until=${key(time + DAY)}`);
   const cells = Array.from({ length: count }, (_, index) => {
     const time = first + index * DAY;
@@ -63,7 +77,7 @@ function Year({ year, days }) {
     const total = here ? Object.values(here.counts).reduce((sum, n) => sum + n, 0) : 0;
     const label = words(day, here);
     const now = day === today ? "today" : "";
-    if (!total)
+    if (!here || !total)
       return html`
         <span key=${day} class=${`day ${here?.coming ? "coming" : ""} ${now}`} style=${place} title=${label} />
       `;

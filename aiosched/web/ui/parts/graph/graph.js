@@ -17,7 +17,7 @@ export function Graph({ dagId, graph, startedAt }) {
   const { critical, run: runId } = query.value;
   const bounds = useMemo(() => boundsOf(graph), [graph]);
   const onPath = useMemo(() => new Set(graph.critical_path), [graph]);
-  const [chosen, setChosen] = useState(query.value.task ?? null);
+  const [chosen, setChosen] = useState(/** @type {string | null} */ (query.value.task ?? null));
   const selected = graph.nodes.find((node) => node.id === chosen);
   const position = useRef(null);
   const size = useRef({ width: 0, height: 0 });
@@ -25,6 +25,7 @@ export function Graph({ dagId, graph, startedAt }) {
   const { box: tipBox, tip } = useTooltip();
   const painted = useFirstPaint("aiosched.graph", startedAt);
   const scene = { graph, bounds, onPath, chosen, dim: critical === "1" && onPath.size > 0 };
+  /** @type {import("../canvas.js").Draw} */
   const draw = (on, view) => {
     size.current = view;
     position.current ??= initialPosition(graph, view);
@@ -34,11 +35,13 @@ export function Graph({ dagId, graph, startedAt }) {
   const { canvas, redraw } = useCanvas(draw, [graph, chosen, critical]);
   useKey("+ − 0", "zoom the graph, fit to view", () => {});
 
+  /** @param {import("./scene.js").Position} next */
   const move = (next) => {
     position.current = next;
     redraw();
   };
   const middle = () => [size.current.width / 2, size.current.height / 2];
+  /** @type {import("./moving.js").Actions} */
   const actions = {
     move,
     zoom: (factor, point = middle()) => move(zoomed(position.current, factor, point)),
@@ -93,7 +96,12 @@ export function Graph({ dagId, graph, startedAt }) {
   `;
 }
 
-/** Show the selected task once if the query string has `goto=1`. */
+/**
+ * Show the selected task once if the query string has `goto=1`.
+ * @param {Api["DagGraph"]} graph
+ * @param {Ref<import("./scene.js").Position | null>} position
+ * @param {(node: Api["GraphNode"]) => void} show
+ */
 function useGoto(graph, position, show) {
   useEffect(() => {
     if (query.value.goto !== "1") return;

@@ -10,6 +10,8 @@ import { paintGrid } from "./painting.js";
 import { COLUMN, HEAD, ROW, namesWidth, placeOf, rangeOf, selectionOf } from "./scene.js";
 import { Selected } from "./selected.js";
 
+/** @typedef {{ run: string | null, task: string | null }} Focus */
+
 /**
  * `startedAt` is the start time for the first-paint measure, from `performance.now()`.
  * @param {{ dagId: string, grid: Api["Grid"], startedAt: number }} props
@@ -24,6 +26,7 @@ export function Grid({ dagId, grid, startedAt }) {
   const hover = useRef(null);
   const { box: tipBox, tip } = useTooltip();
   const painted = useFirstPaint("aiosched.grid", startedAt);
+  /** @type {import("../canvas.js").Draw} */
   const draw = (on, view) => {
     const scroll = { x: box.current.scrollLeft, y: box.current.scrollTop };
     paintGrid(on, { ...scene, ...view, scroll, marked: hover.current ?? {} });
@@ -41,6 +44,11 @@ export function Grid({ dagId, grid, startedAt }) {
     () => {},
   );
 
+  /**
+   * @param {number} row
+   * @param {number} column
+   * @param {boolean} extend
+   */
   const focus = (row, column, extend) => {
     const next = nearest(scene, row, column);
     setAnchor(extend ? (anchor ?? place ?? next) : null);
@@ -101,10 +109,13 @@ export function Grid({ dagId, grid, startedAt }) {
   `;
 }
 
+/** @param {import("./scene.js").Range | null} range */
 const isMany = (range) => range !== null && (range.top !== range.bottom || range.from !== range.to);
 
 /**
  * @param {Api["Grid"]} grid
+ * @param {Focus} focused
+ * @param {import("./scene.js").Place | null} anchor
  * @returns {import("./scene.js").Scene}
  */
 function useScene(grid, focused, anchor) {
@@ -126,6 +137,7 @@ function useFocus() {
     if (!timer.current) setFocus({ run, task });
   }, [run, task]); // back and forward navigation
   useEffect(() => () => clearTimeout(timer.current), []);
+  /** @param {Focus} next */
   const move = (next) => {
     setFocus(next);
     clearTimeout(timer.current);
@@ -137,7 +149,10 @@ function useFocus() {
   return { focus, move };
 }
 
-/** The focused cell for screen readers, which cannot read the canvas. */
+/**
+ * The focused cell for screen readers, which cannot read the canvas.
+ * @param {{ scene: import("./scene.js").Scene }} props
+ */
 function FocusedCell({ scene }) {
   const { place } = scene;
   return html`

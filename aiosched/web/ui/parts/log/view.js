@@ -49,6 +49,7 @@ export function LogView({ path, params, name, running = false, failed = false })
   `;
 }
 
+/** @param {{ complete: boolean }} props */
 function EmptyLog({ complete }) {
   if (complete)
     return html`<${Empty} title="The log is empty">Output that the task prints or logs appears here.<//>`;
