@@ -13,29 +13,7 @@ export function layered(ids, edges, { wide, high, across, down }) {
     after.get(a)?.push(b);
     before.get(b)?.push(a);
   }
-  const layer = /** @type {FullMap<string, number>} */ (new Map());
-  const state = new Map();
-  /** @param {string} start */
-  const depth = (start) => {
-    // longest path from a node without predecessors; iterative, because chains can be long
-    /** @type {[string, number][]} */
-    const stack = [[start, 0]];
-    while (stack.length) {
-      const top = stack[stack.length - 1];
-      const [id] = top;
-      const ups = before.get(id);
-      state.set(id, "open");
-      if (top[1] < ups.length) {
-        const up = ups[top[1]++];
-        if (!state.has(up)) stack.push([up, 0]);
-      } else {
-        layer.set(id, Math.max(0, ...ups.filter((up) => layer.has(up)).map((up) => layer.get(up) + 1)));
-        state.set(id, "done");
-        stack.pop();
-      }
-    }
-  };
-  for (const id of ids) if (!state.has(id)) depth(id);
+  const layer = layersOf(ids, before);
   /** @type {string[][]} */
   const rows = [];
   for (const id of ids) (rows[layer.get(id)] ??= []).push(id);
@@ -68,4 +46,36 @@ export function layered(ids, edges, { wide, high, across, down }) {
     ),
   );
   return { places, width: rows.length * (wide + across) - across, height };
+}
+
+/**
+ * The layer of each node: 0 without predecessors, otherwise after all of them.
+ * @param {string[]} ids
+ * @param {FullMap<string, string[]>} before the predecessors of each node
+ */
+function layersOf(ids, before) {
+  const layer = /** @type {FullMap<string, number>} */ (new Map());
+  const state = new Map();
+  /** @param {string} start */
+  const depth = (start) => {
+    // longest path from a node without predecessors; iterative, because chains can be long
+    /** @type {[string, number][]} */
+    const stack = [[start, 0]];
+    while (stack.length) {
+      const top = stack[stack.length - 1];
+      const [id] = top;
+      const ups = before.get(id);
+      state.set(id, "open");
+      if (top[1] < ups.length) {
+        const up = ups[top[1]++];
+        if (!state.has(up)) stack.push([up, 0]);
+      } else {
+        layer.set(id, Math.max(0, ...ups.filter((up) => layer.has(up)).map((up) => layer.get(up) + 1)));
+        state.set(id, "done");
+        stack.pop();
+      }
+    }
+  };
+  for (const id of ids) if (!state.has(id)) depth(id);
+  return layer;
 }

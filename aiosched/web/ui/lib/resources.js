@@ -100,6 +100,28 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
 }
 
 /**
+ * The first pages of a list, and the cursor of the one after them; null if there is none.
+ * @template T
+ * @param {string} path
+ * @param {object} params
+ * @param {number} pages
+ * @param {AbortSignal} signal
+ * @returns {Promise<{ items: T[], cursor: string | null }>}
+ */
+async function readPages(path, params, pages, signal) {
+  /** @type {T[]} */
+  let items = [];
+  let cursor = null;
+  for (let page = 0; page < pages; page++) {
+    const response = await get(path, { ...params, cursor }, { signal });
+    items = items.concat(response.items);
+    cursor = response.next_cursor ?? null;
+    if (!cursor) break;
+  }
+  return { items, cursor };
+}
+
+/**
  * A paged list with `limit` items per page; patches of `kinds` reload it after `delay` ms.
  * @template T
  * @param {string | null} path
@@ -132,15 +154,8 @@ export function useList(
     const read = oneAtATime(async () => {
       state.loading.value = true;
       try {
-        /** @type {T[]} */
-        let items = [];
-        let cursor = null;
-        for (let page = 0; page < pages; page++) {
-          const response = await get(path, { ...params, limit, cursor }, { signal: abort.signal });
-          items = items.concat(response.items);
-          cursor = response.next_cursor ?? null;
-          if (!cursor) break;
-        }
+        /** @type {{ items: T[], cursor: string | null }} */
+        const { items, cursor } = await readPages(path, { ...params, limit }, pages, abort.signal);
         state.items.value = items;
         state.more.value = cursor;
         state.error.value = null;

@@ -50,16 +50,7 @@ export function Login() {
             ${REFUSED[refused] ?? "The login with your organisation failed: try again, or ask an administrator."}
           <//>
         `}
-        ${method === "oidc" && html`
-          <a
-            class="button primary"
-            data-external
-            href=${`api/v1/login/oidc?back=${encodeURIComponent(back)}`}
-          >
-            Log in with your organisation
-          </a>
-          <p class="faint">Or log in with a password:</p>
-        `}
+        ${method === "oidc" && html`<${Organisation} back=${back} />`}
         <${Fields} password=${password} wrong=${Boolean(error)} />
         ${error && html`
           <div id="login-error">
@@ -75,6 +66,19 @@ export function Login() {
         </p>
       </form>
     </main>
+  `;
+}
+
+/**
+ * The login with the organisation; `back` is the address to return to.
+ * @param {{ back: string }} props
+ */
+function Organisation({ back }) {
+  return html`
+    <a class="button primary" data-external href=${`api/v1/login/oidc?back=${encodeURIComponent(back)}`}>
+      Log in with your organisation
+    </a>
+    <p class="faint">Or log in with a password:</p>
   `;
 }
 

@@ -108,52 +108,9 @@ function Lanes({ data, from, to }) {
   const ticks = Array.from({ length: 6 }, (_, i) => from + i * step);
   return html`
     <div class="timeline" key=${utc}>
-      <div class="lane axis" aria-hidden="true">
-        <span />
-        <div>
-          ${ticks.map((time) => html`
-            <time style=${{ left: `${share(time)}%` }}>${instant(time).slice(11, 16)}</time>
-          `)}
-        </div>
-      </div>
+      <${Axis} times=${ticks} share=${share} />
       ${shown.map((lane) => html`
-        <div class="lane" key=${lane.dagId}>
-          <${Link} class="clip" to=${path("dags", lane.dagId)} title=${lane.dagId}>
-            ${lane.dagId}
-          <//>
-          <div>
-            ${lane.runs.map((run) => {
-              const start = share(Date.parse(run.start_date));
-              const end = share(run.end_date ? Date.parse(run.end_date) : now.value);
-              return html`
-                <a
-                  key=${run.run_id}
-                  class="run"
-                  href=${href(path("dags", run.dag_id, "runs", run.run_id))}
-                  title=${runWords(run)}
-                  aria-label=${runWords(run)}
-                  style=${{
-                    "--c": `var(--state-${run.state})`,
-                    left: `${start}%`,
-                    width: `max(7px, ${end - start}%)`,
-                  }}
-                >
-                  <span aria-hidden="true">
-                    ${end - start > 1.2 || run.state === "failed" ? stateOf(run.state).glyph : ""}
-                  </span>
-                </a>
-              `;
-            })}
-            ${lane.coming.map((one) => html`
-              <span
-                key=${one.run_after}
-                class="coming"
-                title=${`${one.dag_id}: scheduled for ${instant(one.run_after)}`}
-                style=${{ left: `${share(Date.parse(one.run_after))}%` }}
-              />
-            `)}
-          </div>
-        </div>
+        <${LaneRow} key=${lane.dagId} lane=${lane} share=${share} />
       `)}
       <div class="nowline" aria-hidden="true">
         <div>
@@ -165,6 +122,64 @@ function Lanes({ data, from, to }) {
           ${all ? "Show fewer" : `Show ${lanes.length - LANES} more DAGs`}
         </button>
       `}
+    </div>
+  `;
+}
+
+/**
+ * The times below which runs are; `share` is the place of a time, in percent.
+ * @param {{ times: number[], share: (time: number) => number }} props
+ */
+const Axis = ({ times, share }) => html`
+  <div class="lane axis" aria-hidden="true">
+    <span />
+    <div>
+      ${times.map((time) => html`
+        <time style=${{ left: `${share(time)}%` }}>${instant(time).slice(11, 16)}</time>
+      `)}
+    </div>
+  </div>
+`;
+
+/** @param {{ lane: Lane, share: (time: number) => number }} props */
+function LaneRow({ lane, share }) {
+  return html`
+    <div class="lane">
+      <${Link} class="clip" to=${path("dags", lane.dagId)} title=${lane.dagId}>
+        ${lane.dagId}
+      <//>
+      <div>
+        ${lane.runs.map((run) => {
+          const start = share(Date.parse(run.start_date));
+          const end = share(run.end_date ? Date.parse(run.end_date) : now.value);
+          return html`
+            <a
+              key=${run.run_id}
+              class="run"
+              href=${href(path("dags", run.dag_id, "runs", run.run_id))}
+              title=${runWords(run)}
+              aria-label=${runWords(run)}
+              style=${{
+                "--c": `var(--state-${run.state})`,
+                left: `${start}%`,
+                width: `max(7px, ${end - start}%)`,
+              }}
+            >
+              <span aria-hidden="true">
+                ${end - start > 1.2 || run.state === "failed" ? stateOf(run.state).glyph : ""}
+              </span>
+            </a>
+          `;
+        })}
+        ${lane.coming.map((one) => html`
+          <span
+            key=${one.run_after}
+            class="coming"
+            title=${`${one.dag_id}: scheduled for ${instant(one.run_after)}`}
+            style=${{ left: `${share(Date.parse(one.run_after))}%` }}
+          />
+        `)}
+      </div>
     </div>
   `;
 }

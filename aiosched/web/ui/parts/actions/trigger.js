@@ -38,9 +38,13 @@ export function TriggerDialog({ dagId, onClose, onDone }) {
   `;
 }
 
-/** @param {DialogProps & { dag: Api["Dag"], params: Record<string, Param> }} props */
-function TriggerForm({ dag, params, onClose, onDone }) {
-  const names = Object.keys(params);
+/**
+ * What is entered: `texts` of the params, the rest as `run`, the `conf` of both, what is `wrong` with it, and all
+ * `errors` by field, also those of the server. `act` creates the run.
+ * @param {Api["Dag"]} dag
+ * @param {Record<string, Param>} params
+ */
+function useDraft(dag, params) {
   const [texts, setTexts] = useState(() => textsOf(params));
   const [run, setRun] = useState({ logical_date: "", run_id: "", more: "", unpause: dag.is_paused });
   const [serverErrors, setServerErrors] = useState(/** @type {Record<string, string | undefined>} */ ({})); // by field
@@ -71,6 +75,13 @@ function TriggerForm({ dag, params, onClose, onDone }) {
       throw problem;
     }
   };
+  return { texts, run, conf, wrong, errors, change, set, setRun, act };
+}
+
+/** @param {DialogProps & { dag: Api["Dag"], params: Record<string, Param> }} props */
+function TriggerForm({ dag, params, onClose, onDone }) {
+  const { texts, run, conf, wrong, errors, change, set, setRun, act } = useDraft(dag, params);
+  const names = Object.keys(params);
   const invalid = Object.values(wrong).some(Boolean) || (dag.is_paused && !run.unpause);
   return html`
     <${Confirm}
@@ -93,27 +104,7 @@ function TriggerForm({ dag, params, onClose, onDone }) {
           wrong=${errors[`conf.${name}`]}
         />
       `)}
-      <div class="columns">
-        <${InputField}
-          id="logical-date"
-          label="Logical date (UTC)"
-          type="datetime-local"
-          step="1"
-          value=${run.logical_date}
-          onText=${(text) => set({ logical_date: text })}
-          wrong=${errors.logical_date}
-          help="Leave empty for no data interval"
-        />
-        <${InputField}
-          id="run-id"
-          label="Run id"
-          maxlength="250"
-          value=${run.run_id}
-          onText=${(text) => set({ run_id: text })}
-          wrong=${errors.run_id}
-          help="Leave empty to generate one"
-        />
-      </div>
+      <${RunFields} run=${run} set=${set} errors=${errors} />
       <${MoreConf}
         words=${names.length ? "More conf" : "Conf"}
         text=${run.more}
@@ -132,6 +123,36 @@ function TriggerForm({ dag, params, onClose, onDone }) {
         </label>
       `}
     <//>
+  `;
+}
+
+/**
+ * @param {{ run: RunDraft, set: (changes: Partial<RunDraft>) => void,
+ *   errors: Record<string, string | undefined> }} props
+ */
+function RunFields({ run, set, errors }) {
+  return html`
+    <div class="columns">
+      <${InputField}
+        id="logical-date"
+        label="Logical date (UTC)"
+        type="datetime-local"
+        step="1"
+        value=${run.logical_date}
+        onText=${(text) => set({ logical_date: text })}
+        wrong=${errors.logical_date}
+        help="Leave empty for no data interval"
+      />
+      <${InputField}
+        id="run-id"
+        label="Run id"
+        maxlength="250"
+        value=${run.run_id}
+        onText=${(text) => set({ run_id: text })}
+        wrong=${errors.run_id}
+        help="Leave empty to generate one"
+      />
+    </div>
   `;
 }
 

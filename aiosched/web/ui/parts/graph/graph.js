@@ -35,27 +35,7 @@ export function Graph({ dagId, graph, startedAt }) {
   const { canvas, redraw } = useCanvas(draw, [graph, chosen, critical]);
   useKey("+ − 0", "zoom the graph, fit to view", () => {});
 
-  /** @param {import("./scene.js").Position} next */
-  const move = (next) => {
-    position.current = next;
-    redraw();
-  };
-  const middle = () => [size.current.width / 2, size.current.height / 2];
-  /** @type {import("./moving.js").Actions} */
-  const actions = {
-    move,
-    zoom: (factor, point = middle()) => move(zoomed(position.current, factor, point)),
-    fit: () => move(fitted(graph, size.current)),
-    show: (node) => move(showing(position.current, size.current, node)),
-    choose(id) {
-      setChosen(id);
-      setQuery({ task: id });
-    },
-    open(node) {
-      if (node.kind === "group") toggleFold(node.id);
-      else if (runId) go(path("dags", dagId, "runs", runId, "tasks", node.id));
-    },
-  };
+  const actions = actionsOf(graph, { position, size, redraw, setChosen, dagId, runId });
   useGoto(graph, position, (node) => {
     setChosen(node.id);
     actions.show(node);
@@ -78,17 +58,7 @@ export function Graph({ dagId, graph, startedAt }) {
         ...${usePointer(graph, { chosen, position, hover, canvas, tip, redraw, actions })}
       >
         <canvas ref=${canvas} aria-hidden="true" />
-        <div class="zoom row">
-          <button class="button small" aria-label="Zoom in" onClick=${() => actions.zoom(1.25)}>
-            +
-          </button>
-          <button class="button small" aria-label="Zoom out" onClick=${() => actions.zoom(0.8)}>
-            −
-          </button>
-          <button class="button small" onClick=${actions.fit}>
-            Fit
-          </button>
-        </div>
+        <${Zoom} actions=${actions} />
       </div>
       <div class="tip" ref=${tipBox} hidden aria-hidden="true" />
       <${Chosen} node=${selected} dagId=${dagId} runId=${runId} />
@@ -97,9 +67,58 @@ export function Graph({ dagId, graph, startedAt }) {
 }
 
 /**
+ * @typedef {import("./moving.js").Actions} Actions
+ * @typedef {import("./scene.js").Position} Position
+ * @typedef {import("./scene.js").Size} Size
+ *
+ * The actions; `position` and `size` are of the view, `runId` is that of the run whose states are shown.
+ * @param {Api["DagGraph"]} graph
+ * @param {{ position: Ref<Position>, size: Ref<Size>, redraw: () => void, setChosen: (id: string | null) => void,
+ *   dagId: string, runId: string | undefined }} view
+ * @returns {Actions}
+ */
+function actionsOf(graph, { position, size, redraw, setChosen, dagId, runId }) {
+  /** @param {Position} next */
+  const move = (next) => {
+    position.current = next;
+    redraw();
+  };
+  const middle = () => [size.current.width / 2, size.current.height / 2];
+  return {
+    move,
+    zoom: (factor, point = middle()) => move(zoomed(position.current, factor, point)),
+    fit: () => move(fitted(graph, size.current)),
+    show: (node) => move(showing(position.current, size.current, node)),
+    choose(id) {
+      setChosen(id);
+      setQuery({ task: id });
+    },
+    open(node) {
+      if (node.kind === "group") toggleFold(node.id);
+      else if (runId) go(path("dags", dagId, "runs", runId, "tasks", node.id));
+    },
+  };
+}
+
+/** @param {{ actions: Actions }} props */
+const Zoom = ({ actions }) => html`
+  <div class="zoom row">
+    <button class="button small" aria-label="Zoom in" onClick=${() => actions.zoom(1.25)}>
+      +
+    </button>
+    <button class="button small" aria-label="Zoom out" onClick=${() => actions.zoom(0.8)}>
+      −
+    </button>
+    <button class="button small" onClick=${actions.fit}>
+      Fit
+    </button>
+  </div>
+`;
+
+/**
  * Show the selected task once if the query string has `goto=1`.
  * @param {Api["DagGraph"]} graph
- * @param {Ref<import("./scene.js").Position | null>} position
+ * @param {Ref<Position | null>} position
  * @param {(node: Api["GraphNode"]) => void} show
  */
 function useGoto(graph, position, show) {
