@@ -12,8 +12,13 @@ let pending = "";
 /** @type {number | undefined} */
 let resetTimer;
 
-/** @param {any} target */
-const typing = (target) => target.closest?.("input, textarea, select, [contenteditable]");
+/**
+ * The field that an event is for.
+ * @param {EventTarget | null} target
+ * @returns {HTMLElement | null | undefined}
+ */
+const typing = (target) =>
+  /** @type {Partial<HTMLElement>} */ (target).closest?.("input, textarea, select, [contenteditable]");
 
 addEventListener("keydown", (event) => {
   if (event.metaKey || event.ctrlKey || event.altKey || document.querySelector("dialog[open]")) return;

@@ -65,8 +65,8 @@ document.addEventListener("click", (event) => {
     event.altKey
   )
     return;
-  const target = /** @type {any} */ (event.target);
-  const link = target.closest?.("a[href]");
+  const target = /** @type {Partial<Element>} */ (event.target);
+  const link = /** @type {HTMLAnchorElement | null | undefined} */ (target.closest?.("a[href]"));
   if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
   if (!link.pathname.startsWith(base) || link.dataset.external !== undefined) return;
   event.preventDefault();
