@@ -19,7 +19,7 @@ export function Audit() {
     { dag_id, verb, state: KINDS[state] ? state : null },
     { kinds: ["command"] },
   );
-  const [withdrawn, setWithdrawn] = useState(null);
+  const [withdrawn, setWithdrawn] = useState(/** @type {Api["Command"] | null} */ (null));
   const none = dag_id || verb || state ? "No matching requests" : "No requests yet";
   const empty = html`<${Empty} title=${none} />`;
   return html`

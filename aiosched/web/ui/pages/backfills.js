@@ -25,7 +25,7 @@ export function Backfills() {
   const { dag_id, make } = query.value;
   /** @type {List<Api["Backfill"]>} */
   const list = useList("backfills", { dag_id }, { kinds: ["run", "command", "dag"], limit: 50 });
-  const [action, setAction] = useState(null);
+  const [action, setAction] = useState(/** @type {[Api["Backfill"], Verb] | null} */ (null));
   const actions = html`
     <${FilterField} name="dag_id" words="DAG id" />
     <${Allowed}>

@@ -28,7 +28,7 @@ export function Dags() {
   /** @type {List<Api["Dag"]>} */
   const list = useList("dags", filters, { kinds: ["dag", "run"], limit: 50, delay: 1500 });
   const statistics = useStatistics(list.items.value.map((dag) => dag.dag_id));
-  const [triggering, setTriggering] = useState(null);
+  const [triggering, setTriggering] = useState(/** @type {string | null} */ (null));
   const columns = columnsOf(statistics, { reload: list.reload, trigger: setTriggering });
   const empty = html`<${NoDag} filtered=${Boolean(q || tag || status)} />`;
   return html`
@@ -51,6 +51,7 @@ export function Dags() {
 /** @param {{ dags: Api["Dag"][] }} props */
 function Filters({ dags }) {
   const { q, tag, status } = query.value;
+  /** @type {Ref<HTMLInputElement | null>} */
   const search = useRef(null);
   useKey("/", "search DAGs", () => search.current?.focus());
   const tags = [...new Set([...dags.flatMap((dag) => dag.tags), ...(tag ? [tag] : [])])].sort();

@@ -36,7 +36,8 @@ const HEALTH = {
 };
 
 export function Home() {
-  const timer = useRef(null);
+  /** @type {Ref<number | undefined>} */
+  const timer = useRef(undefined);
   /** @type {Resource<Api["Summary"]>} */
   const summary = useResource(
     "summary",
@@ -45,7 +46,7 @@ export function Home() {
       kinds: ["run", "dag", "pool", "command", "scheduler"],
       onUpdate: (data) => {
         timer.current ??= setTimeout(() => {
-          timer.current = null;
+          timer.current = undefined;
           summary.reload();
         }, 1500);
         return data;

@@ -12,8 +12,9 @@ const REFUSED = {
 };
 
 export function Login() {
-  const [error, setError] = useState(null);
+  const [error, setError] = useState(/** @type {Problem | null} */ (null));
   const [busy, setBusy] = useState(false);
+  /** @type {Ref<HTMLInputElement | null>} */
   const password = useRef(null);
   const [method, setMethod] = useState("password");
   useEffect(() => {

@@ -65,7 +65,7 @@ export function RunPage({ dag, run }) {
 
 /** @param {{ run: Api["RunDetails"], reload: () => void }} props */
 function Run({ run, reload }) {
-  const [open, setOpen] = useState(null);
+  const [open, setOpen] = useState(/** @type {string | null} */ (null));
   const base = at("dags", run.dag_id, "runs", run.run_id);
   const tab = query.value.tab || "tasks";
   return html`

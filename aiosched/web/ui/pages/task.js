@@ -79,7 +79,7 @@ function TaskLoader({ dag, run, task, mapIndex }) {
 
 /** @param {{ task: Api["TaskDetails"], reload: () => void }} props */
 function Task({ task, reload }) {
-  const [open, setOpen] = useState(null);
+  const [open, setOpen] = useState(/** @type {string | null} */ (null));
   const { dag_id: dag, run_id: run, task_id: id, map_index: mapIndex } = task;
   const base = at("dags", dag, "runs", run, "tasks", id);
   const params = mapIndex >= 0 ? { map_index: mapIndex } : {};

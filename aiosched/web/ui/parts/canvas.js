@@ -101,6 +101,7 @@ const contextOf = (canvas) => /** @type {CanvasRenderingContext2D} */ (canvas.ge
  * @param {unknown[]} [deps]
  */
 export function useCanvas(draw, deps = []) {
+  /** @type {Ref<HTMLCanvasElement & { parentElement: HTMLElement }>} */
   const canvas = useRef(null);
   /** @type {Ref<{ draw?: Draw, due?: number | null, width?: number, height?: number }>} */
   const state = useRef({});
@@ -195,6 +196,7 @@ function truncated(on, text, width) {
  * @returns {{ box: Ref<HTMLElement>, tip: Tip }}
  */
 export function useTooltip() {
+  /** @type {Ref<HTMLElement>} */
   const box = useRef(null);
   const tip = useRef(
     /** @type {Tip} */ ({

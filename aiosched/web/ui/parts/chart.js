@@ -14,7 +14,9 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
  * @param {{ label: string, times: number[], lines: Line[], seconds?: boolean }} props
  */
 export function Chart({ label, times, lines, seconds = false }) {
+  /** @type {Ref<HTMLElement>} */
   const box = useRef(null);
+  /** @type {Ref<uPlot | null>} */
   const chart = useRef(null);
   /** @type {uPlot.AlignedData} */
   const data = [times, ...lines.map((line) => line.values)];
@@ -26,7 +28,7 @@ export function Chart({ label, times, lines, seconds = false }) {
     observer.observe(box.current);
     return () => {
       observer.disconnect();
-      chart.current.destroy();
+      chart.current?.destroy();
       chart.current = null;
     };
   }, [theme.value, zone.value, lines.length]);

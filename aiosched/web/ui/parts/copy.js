@@ -18,9 +18,9 @@ async function copy(text, box) {
 
 /** @param {{ text: string }} props */
 export function CopyButton({ text }) {
-  const [status, setStatus] = useState(null);
+  const [status, setStatus] = useState(/** @type {string | null} */ (null));
   useEffect(() => {
-    const timer = status && setTimeout(() => setStatus(null), 1500);
+    const timer = status ? setTimeout(() => setStatus(null), 1500) : undefined;
     return () => clearTimeout(timer);
   }, [status]);
   /** @param {Event & { currentTarget: HTMLElement }} event */

@@ -75,6 +75,7 @@ export function Cli({ line }) {
  * @param {{ title: string, onClose: () => void, children?: Content }} props
  */
 export function Dialog({ title, onClose, children }) {
+  /** @type {Ref<HTMLDialogElement>} */
   const box = useRef(null);
   useLayoutEffect(() => {
     const dialog = box.current;
@@ -126,7 +127,7 @@ export function Confirm({
   children,
 }) {
   const [busy, setBusy] = useState(false);
-  const [error, setError] = useState(null);
+  const [error, setError] = useState(/** @type {Problem | null} */ (null));
   /** @param {Event} event */
   const run = async (event) => {
     event.preventDefault();

@@ -134,7 +134,8 @@ export function Choices({ name, options, label }) {
  * @param {{ name: string, words: string, [attribute: string]: unknown }} props
  */
 export function FilterField({ name, words, ...rest }) {
-  const timer = useRef(null);
+  /** @type {Ref<number | undefined>} */
+  const timer = useRef(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
   /** @param {string} value */
   const debounced = (value) => {

@@ -18,8 +18,10 @@ export function Timeline() {
   const minute = Math.floor(now.value / 60_000) * 60_000;
   const from = minute - hours * HOUR;
   const to = minute + (hours / 2) * HOUR;
+  /** @type {Ref<Api["Timeline"] | null>} */
   const latest = useRef(null);
-  const timer = useRef(null);
+  /** @type {Ref<number | undefined>} */
+  const timer = useRef(undefined);
   /** @type {Resource<Api["Timeline"]>} */
   const found = useResource(
     "timeline",
@@ -28,7 +30,7 @@ export function Timeline() {
       kinds: ["run"],
       onUpdate: (data) => {
         timer.current ??= setTimeout(() => {
-          timer.current = null;
+          timer.current = undefined;
           found.reload();
         }, 2000);
         return data;

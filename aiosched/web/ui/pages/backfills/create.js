@@ -53,8 +53,8 @@ export function BackfillDialog({ dagId, onClose, onDone }) {
   const [draft, setDraft] = useState(
     /** @type {Draft} */ ({ ...DEFAULTS, dag_id: dagId ?? "", from_date: day(7), to_date: day(1) }),
   );
-  const [plan, setPlan] = useState(null);
-  const [error, setError] = useState(null);
+  const [plan, setPlan] = useState(/** @type {Planned | null} */ (null));
+  const [error, setError] = useState(/** @type {Problem | null} */ (null));
   /** @param {Partial<Draft>} change */
   const set = (change) => {
     setDraft({ ...draft, ...change });
@@ -129,7 +129,7 @@ const createLine = (draft) =>
  * @param {{ value: string, onText: (text: string) => void }} props
  */
 function DagField({ value, onText }) {
-  const [names, setNames] = useState([]);
+  const [names, setNames] = useState(/** @type {string[]} */ ([]));
   /** @param {string} search */
   const find = async (search) => {
     try {

@@ -9,8 +9,8 @@ import { slots } from "./words.js";
 
 /** @param {{ pool: Api["Pool"], reload: () => void }} props */
 export function Pool({ pool, reload }) {
-  const [open, setOpen] = useState(null);
-  const [wanted, setWanted] = useState(null);
+  const [open, setOpen] = useState(/** @type {string | null} */ (null));
+  const [wanted, setWanted] = useState(/** @type {string | null} */ (null));
   const chosen = query.value.pool === pool.name;
   const close = () => setOpen(null);
   const next = wanted === null || wanted === "" ? pool.slots : Number(wanted);

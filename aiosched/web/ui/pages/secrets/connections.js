@@ -11,7 +11,7 @@ import { Input, itemActions } from "./fields.js";
 export function Connections() {
   /** @type {List<Api["Connection"]>} */
   const list = useList("connections");
-  const [open, setOpen] = useState(null);
+  const [open, setOpen] = useState(/** @type {import("./fields.js").Open<Api["Connection"]> | null} */ (null));
   /** @type {Column<Api["Connection"]>[]} */
   const columns = [
     { head: "Id", cell: (c) => html`<code>${c.conn_id}</code>` },

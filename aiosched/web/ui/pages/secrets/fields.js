@@ -3,6 +3,12 @@ import { html } from "../../lib/html.js";
 import { Allowed } from "../../parts/facts.js";
 
 /**
+ * The dialog that is open, and of which item; null for a new one.
+ * @template Item
+ * @typedef {["set", Item | null] | ["delete", Item]} Open
+ */
+
+/**
  * A form field; `draft` and `set` are the state of the form.
  * @param {{ draft: Record<string, string>, set: (change: Record<string, string>) => void, name: string, words: string,
  *   help?: string, [attribute: string]: unknown }} props
@@ -27,7 +33,7 @@ export function Input({ draft, set, name, words, help, ...rest }) {
  * @template Item
  * @param {Item} item
  * @param {string} name
- * @param {(open: [action: string, item: Item]) => void} open
+ * @param {(open: Open<Item>) => void} open
  * @returns {Content}
  */
 export const itemActions = (item, name, open) => html`

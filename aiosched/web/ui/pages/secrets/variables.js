@@ -11,7 +11,7 @@ import { Input, itemActions } from "./fields.js";
 export function Variables() {
   /** @type {List<Api["Variable"]>} */
   const list = useList("variables");
-  const [open, setOpen] = useState(null);
+  const [open, setOpen] = useState(/** @type {import("./fields.js").Open<Api["Variable"]> | null} */ (null));
   /** @type {Column<Api["Variable"]>[]} */
   const columns = [
     { head: "Key", cell: (v) => html`<code>${v.key}</code>` },

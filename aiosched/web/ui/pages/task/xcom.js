@@ -43,7 +43,7 @@ export function XComs({ base, params }) {
 
 /** @param {{ one: Api["XCom"], base: string, params: InstanceParams }} props */
 function XCom({ one, base, params }) {
-  const [full, setFull] = useState(null);
+  const [full, setFull] = useState(/** @type {string | null} */ (null));
   const read = async () => {
     try {
       setFull((await get(`${base}/xcom/${encodeURIComponent(one.key)}`, params)).value);

@@ -15,10 +15,10 @@ import { PasswordField, RoleField } from "./fields.js";
 export function UserList() {
   /** @type {List<Api["User"]>} */
   const list = useList("users");
-  const [open, setOpen] = useState(null);
+  const [open, setOpen] = useState(/** @type {[action: string, user?: Api["User"]] | null} */ (null));
   const empty = html`<${Empty} title="No users yet" command="aiosched users create NAME --role admin" />`;
   const [act, user] = open ?? [];
-  const Dialog = DIALOGS[act];
+  const Dialog = act && DIALOGS[act];
   return html`
     <div class="stack tight">
       <div class="row">

@@ -11,8 +11,8 @@ import { ROLES, RoleField } from "./fields.js";
 export function Tokens() {
   /** @type {List<Api["Token"]>} */
   const list = useList("tokens", { everybody: may("admin") || null });
-  const [open, setOpen] = useState(null);
-  const [created, setCreated] = useState(null);
+  const [open, setOpen] = useState(/** @type {Api["Token"] | "new" | null} */ (null));
+  const [created, setCreated] = useState(/** @type {Api["MadeToken"] | null} */ (null));
   const close = () => setOpen(null);
   const login = me.value?.login !== "none";
   return html`

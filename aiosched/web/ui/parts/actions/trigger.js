@@ -25,8 +25,10 @@ export function TriggerDialog({ dagId, onClose, onDone }) {
     },
     [dagId],
   );
-  const [facts, setFacts] = useState(null);
-  const [error, setError] = useState(null);
+  const [facts, setFacts] = useState(
+    /** @type {{ dag: Api["DagDetails"], params: Record<string, Param> } | null} */ (null),
+  );
+  const [error, setError] = useState(/** @type {Problem | null} */ (null));
   useEffect(() => {
     read().then(setFacts, setError);
   }, [read]);

@@ -30,9 +30,11 @@ export function Chart({ dagId, run, items }) {
   const moment = live ? now.value : 0;
   const rows = useMemo(() => rowsOf(items, moment, run), [items, moment]);
   const span = useMemo(() => spanOf(rows, run), [rows]);
+  /** @type {Ref<HTMLElement>} */
   const box = useRef(null);
+  /** @type {Ref<number | null>} */
   const hover = useRef(null);
-  const [chosen, setChosen] = useState(null);
+  const [chosen, setChosen] = useState(/** @type {number | null} */ (null));
   const { box: tipBox, tip } = useTooltip();
   const left = namesWidth(rows);
   /** @type {import("../canvas.js").Draw} */

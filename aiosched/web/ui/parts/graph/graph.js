@@ -19,8 +19,10 @@ export function Graph({ dagId, graph, startedAt }) {
   const onPath = useMemo(() => new Set(graph.critical_path), [graph]);
   const [chosen, setChosen] = useState(/** @type {string | null} */ (query.value.task ?? null));
   const selected = graph.nodes.find((node) => node.id === chosen);
+  /** @type {Ref<import("./scene.js").Position>} */
   const position = useRef(null);
   const size = useRef({ width: 0, height: 0 });
+  /** @type {Ref<string | null>} */
   const hover = useRef(null);
   const { box: tipBox, tip } = useTooltip();
   const painted = useFirstPaint("aiosched.graph", startedAt);

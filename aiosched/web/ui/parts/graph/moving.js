@@ -6,6 +6,7 @@ import { neighbour, nodeAt } from "./scene.js";
 
 /** @typedef {import("./scene.js").Position} Position */
 /** @typedef {import("../canvas.js").CanvasRef} CanvasRef */
+/** @typedef {{ x: number, y: number, moved: boolean }} Drag */
 
 /**
  * @typedef {object} Actions
@@ -67,14 +68,18 @@ function pointIn(canvas, event) {
  * @returns {Record<string, (event: PointerEvent) => void>}
  */
 export function usePointer(graph, { chosen, position, hover, canvas, tip, redraw, actions }) {
+  /** @type {Ref<Drag | null>} */
   const drag = useRef(null);
   /** @param {PointerEvent} event */
   const under = (event) => nodeAt(graph.nodes, position.current, pointIn(canvas, event));
-  /** @param {PointerEvent} event */
-  const pan = (event) => {
-    const dx = event.clientX - drag.current.x;
-    const dy = event.clientY - drag.current.y;
-    if (!drag.current.moved && Math.abs(dx) + Math.abs(dy) <= 3) return;
+  /**
+   * @param {PointerEvent} event
+   * @param {Drag} from
+   */
+  const pan = (event, from) => {
+    const dx = event.clientX - from.x;
+    const dy = event.clientY - from.y;
+    if (!from.moved && Math.abs(dx) + Math.abs(dy) <= 3) return;
     drag.current = { x: event.clientX, y: event.clientY, moved: true };
     tip.hide();
     actions.move({ ...position.current, x: position.current.x + dx, y: position.current.y + dy });
@@ -87,7 +92,7 @@ export function usePointer(graph, { chosen, position, hover, canvas, tip, redraw
     },
     onPointerMove(event) {
       if (!position.current) return;
-      if (drag.current) return void pan(event);
+      if (drag.current) return void pan(event, drag.current);
       const node = under(event);
       if ((node?.id ?? null) !== hover.current) {
         hover.current = node?.id ?? null;

@@ -20,6 +20,7 @@ export function GraphTab({ dagId }) {
   const params = { run: runId, fold: [...foldedGroups()] };
   /** @type {Resource<Api["DagGraph"]>} */
   const graph = useRunResource(at("dags", dagId, "graph"), dagId, run.data.value, params);
+  /** @type {Ref<Api["DagGraph"] | null>} */
   const latest = useRef(null); // keep the graph while a group is folding
   if (graph.data.value) latest.current = graph.data.value;
   const data = graph.data.value ?? latest.current;

@@ -15,7 +15,8 @@ const RELOAD_DELAY = 700; // milliseconds: patches come in bursts
  */
 export function useGrid(dagId, params) {
   const watched = useRef(new Set()).current;
-  const timer = useRef(null);
+  /** @type {Ref<number | undefined>} */
+  const timer = useRef(undefined);
   /** @type {Resource<Api["Grid"]>} */
   const grid = useResource(at("dags", dagId, "grid"), params, {
     kinds: ["run", "task", "dag"],
@@ -24,7 +25,7 @@ export function useGrid(dagId, params) {
       const next = patched(data, patch, watched);
       if (next) return next;
       timer.current ??= setTimeout(() => {
-        timer.current = null;
+        timer.current = undefined;
         grid.reload();
       }, RELOAD_DELAY);
       return data;

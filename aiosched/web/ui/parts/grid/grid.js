@@ -10,6 +10,8 @@ import { paintGrid } from "./painting.js";
 import { COLUMN, HEAD, ROW, namesWidth, placeOf, rangeOf, selectionOf } from "./scene.js";
 import { Selected } from "./selected.js";
 
+/** @typedef {import("./scene.js").Place} Place */
+/** @typedef {import("./scene.js").Scene} Scene */
 /** @typedef {{ run: string | null, task: string | null }} Focus */
 
 /**
@@ -17,10 +19,12 @@ import { Selected } from "./selected.js";
  * @param {{ dagId: string, grid: Api["Grid"], startedAt: number }} props
  */
 export function Grid({ dagId, grid, startedAt }) {
+  /** @type {Ref<HTMLElement>} */
   const box = useRef(null);
   const { scene, selected, focus, leave } = useSelection(grid, box);
   const { rows, place, left } = scene;
-  const [dialog, setDialog] = useState(null);
+  const [dialog, setDialog] = useState(/** @type {string | null} */ (null));
+  /** @type {Ref<import("./moving.js").Under | null>} */
   const hover = useRef(null);
   const { box: tipBox, tip } = useTooltip();
   const painted = useFirstPaint("aiosched.grid", startedAt);
@@ -79,7 +83,7 @@ export function Grid({ dagId, grid, startedAt }) {
  */
 function useSelection(grid, box) {
   const { focus: focused, move: setFocused } = useFocus();
-  const [anchor, setAnchor] = useState(null); // the opposite corner of the selection
+  const [anchor, setAnchor] = useState(/** @type {Place | null} */ (null)); // the opposite corner of the selection
   const scene = useScene(grid, focused, anchor);
   const { rows, place, left } = scene;
   const foldKey = [...scene.folded].join(",");
@@ -100,7 +104,7 @@ function useSelection(grid, box) {
 
 /**
  * What is selected, or how to select something.
- * @param {{ dagId: string, scene: import("./scene.js").Scene, dialog: string | null,
+ * @param {{ dagId: string, scene: Scene, dialog: string | null,
  *   setDialog: (dialog: string | null) => void }} props
  */
 function SelectedPlace({ dagId, scene, dialog, setDialog }) {
@@ -132,8 +136,8 @@ const isMany = (range) => range !== null && (range.top !== range.bottom || range
 /**
  * @param {Api["Grid"]} grid
  * @param {Focus} focused
- * @param {import("./scene.js").Place | null} anchor
- * @returns {import("./scene.js").Scene}
+ * @param {Place | null} anchor
+ * @returns {Scene}
  */
 function useScene(grid, focused, anchor) {
   const folded = foldedGroups();
@@ -149,7 +153,8 @@ function useScene(grid, focused, anchor) {
 function useFocus() {
   const { run = null, task = null } = query.value;
   const [focus, setFocus] = useState({ run, task });
-  const timer = useRef(null);
+  /** @type {Ref<number | undefined>} */
+  const timer = useRef(undefined);
   useEffect(() => {
     if (!timer.current) setFocus({ run, task });
   }, [run, task]); // back and forward navigation
@@ -159,7 +164,7 @@ function useFocus() {
     setFocus(next);
     clearTimeout(timer.current);
     timer.current = setTimeout(() => {
-      timer.current = null;
+      timer.current = undefined;
       setQuery(next);
     }, 150);
   };
@@ -168,7 +173,7 @@ function useFocus() {
 
 /**
  * The focused cell for screen readers, which cannot read the canvas.
- * @param {{ scene: import("./scene.js").Scene }} props
+ * @param {{ scene: Scene }} props
  */
 function FocusedCell({ scene }) {
   const { place } = scene;
