@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,8 @@ TOOLS: Final = ROOT / "tools" / "ui"
 MODULES: Final = [path for path in sorted(UI.rglob("*.js")) if UI / "vendor" not in path.parents]
 NODE: Final = shutil.which("node")
 MOST_LINES: Final = 250
+MOST_LINES_OF_A_FUNCTION: Final = 60  # one screenful
+FUNCTION: Final = re.compile(r"(?:export )?(?:async )?function (\w+)|(?:export )?const (\w+) = .*=>")
 MOST_MODULES: Final = 20
 WIDTH: Final = 120
 
@@ -46,6 +50,32 @@ def test_the_types_are_those_of_the_committed_document_of_the_api() -> None:
 @needs_tools
 def test_the_modules_use_the_models_of_the_api_as_they_are() -> None:
     run("node_modules/typescript/bin/tsc", "--project", ".")
+
+
+def test_every_parameter_has_a_type() -> None:
+    options = json.loads((TOOLS / "tsconfig.json").read_text(encoding="utf-8"))["compilerOptions"]
+
+    assert options["strict"] is True
+    assert options.get("noImplicitAny", True) is True
+    assert [path.name for path in MODULES if "@ts-" in path.read_text(encoding="utf-8")] == []
+
+
+def lengths_of_functions(module: str) -> Iterator[tuple[str, int]]:
+    """The functions of a module that are not inside of others, components among them, and their numbers of lines."""
+    for statement in re.split(r"^(?=[^\s})\]`])", module, flags=re.MULTILINE):
+        if (found := FUNCTION.match(statement)) is not None:
+            yield found[1] or found[2], len(statement.strip().splitlines())
+
+
+def test_a_component_is_one_screenful() -> None:
+    lengths = {
+        f"{path.relative_to(UI)}: {name}": length
+        for path in MODULES
+        for name, length in lengths_of_functions(path.read_text(encoding="utf-8"))
+    }
+
+    assert len(lengths) > 400
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES_OF_A_FUNCTION} == {}
 
 
 def test_a_module_is_short_and_says_what_it_is_for() -> None:

@@ -26,6 +26,7 @@ import { Users } from "./pages/users.js";
 import { Empty, Failure, Loading, Notice, Page } from "./parts/basics.js";
 import { Dialog, Toasts } from "./parts/dialog.js";
 
+/** @type {[string, Function][]} */
 const ROUTES = [
   ["/", Home],
   ["/dags", Dags],
@@ -89,6 +90,7 @@ async function logOut() {
   location.reload();
 }
 
+/** @param {{ keys: string, label: string, act: () => void }} props */
 function Key({ keys, label, act }) {
   useKey(keys, label, act);
   return null;
@@ -96,6 +98,7 @@ function Key({ keys, label, act }) {
 
 function Side() {
   const path = here.value.path;
+  /** @param {string} to */
   const current = (to) =>
     (to === "/" ? path === "/" : path === to || path.startsWith(to + "/")) ? "page" : undefined;
   const [open, setOpen] = useState(false); // on narrow screens
@@ -122,10 +125,10 @@ function Side() {
       `)}
       <div class="foot">
         <span>${status}</span>
-        ${me.value.login !== "none" && html`
+        ${me.value?.login !== "none" && html`
           <span class="row apart">
             <span>
-              ${me.value.name} · ${me.value.role}
+              ${me.value?.name} · ${me.value?.role}
             </span>
             <button class="button small" onClick=${logOut}>
               Log out

@@ -1,7 +1,9 @@
 // Terminal colours in logs: splits a line into pieces with class names; other escape sequences are dropped.
 
 const ESCAPE = /\x1b(?:\[([\d;:]*)m|\[[\d;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])/g;
+/** @type {Record<number, string>} */
 const ON = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
+/** @type {Record<number, string[]>} */
 const OFF = {
   22: ["bold", "dim"],
   23: ["italic"],
@@ -16,15 +18,24 @@ const OFF = {
  * A piece of a line: `className` may be "", `style` holds the colours that have no class.
  * @typedef {{ text: string, className: string, style: Record<string, string> | null }} Piece
  *
+ * A named colour by number or name, or red, green and blue.
+ * @typedef {number | number[] | "surface" | "text"} Colour
+ *
+ * The active styles, and the colours.
+ * @typedef {{ fore?: Colour, back?: Colour, [style: string]: Colour | true | undefined }} Fonts
+ *
  * Split a line into pieces. Styles do not carry over from the previous line.
  * @param {string} line
  * @returns {Piece[]}
  */
 export function pieces(line) {
   if (!line.includes("\x1b")) return [{ text: line, className: "", style: null }];
+  /** @type {Piece[]} */
   const found = [];
   let at = 0;
+  /** @type {Fonts} */
   let current = {};
+  /** @param {string} text */
   const put = (text) => {
     if (text) found.push({ text, ...styleOf(current) });
   };
@@ -40,11 +51,12 @@ export function pieces(line) {
 /**
  * Class names for the 16 named colours, which every theme defines. Other colours are passed as `--fore` and `--back` to
  * a class that keeps them legible.
- * @param {Record<string, any>} fonts active styles, plus `fore` and `back`: a number, or red, green and blue
+ * @param {Fonts} fonts
  */
 function styleOf({ fore, back, inverse, ...fonts }) {
   if (inverse) [fore, back] = [back ?? "surface", fore ?? "text"];
   const names = Object.keys(fonts);
+  /** @type {Record<string, string>} */
   const style = {};
   for (const [side, colour] of [
     ["fore", fore],
@@ -61,7 +73,12 @@ function styleOf({ fore, back, inverse, ...fonts }) {
 /** @param {number[]} colour */
 const isLight = ([red, green, blue]) => 0.299 * red + 0.587 * green + 0.114 * blue > 140;
 
+/**
+ * @param {Fonts} before
+ * @param {string} codes
+ */
 function changed(before, codes) {
+  /** @type {Fonts} */
   const now = { ...before };
   const list = codes.split(";");
   for (let i = 0; i < list.length; i++) {
@@ -78,7 +95,7 @@ function changed(before, codes) {
       const given = parts.length ? parts : list.slice(i + 1, i + 5).map(Number);
       const colour =
         given[0] === 5
-          ? fromPalette(parts.length ? given.at(-1) : given[1])
+          ? fromPalette(given[parts.length ? given.length - 1 : 1])
           : given[0] === 2
             ? given.slice(parts.length ? -3 : 1)
             : undefined;
@@ -90,7 +107,11 @@ function changed(before, codes) {
   return now;
 }
 
-/** A colour from the 256-colour palette: 16 named colours by number, then the colour cube, then greys. */
+/**
+ * A colour from the 256-colour palette: 16 named colours by number, then the colour cube, then greys.
+ * @param {number} n
+ * @returns {number | number[]}
+ */
 function fromPalette(n) {
   if (n < 16) return n;
   if (n >= 232) return Array(3).fill(8 + (n - 232) * 10);

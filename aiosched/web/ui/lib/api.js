@@ -22,20 +22,24 @@ export const loginNeeded = signal(false);
 
 /**
  * The current user; null until loaded.
- * @type {Signal<Api["Me"] | any>}
+ * @type {Signal<Api["Me"] | null>}
  */
 export const me = signal(null);
 
-/** Why the current user could not be loaded, unless a login is needed. */
+/**
+ * Why the current user could not be loaded, unless a login is needed.
+ * @type {Signal<Problem | null>}
+ */
 export const meError = signal(null);
 
+/** @type {Record<string, number>} */
 const RANK = { viewer: 1, operator: 2, admin: 3 };
 
 /**
  * Whether the current user has at least this role.
  * @param {string} role
  */
-export const may = (role) => RANK[me.value?.role] >= RANK[role];
+export const may = (role) => RANK[me.value?.role ?? ""] >= RANK[role];
 
 /** Load the current user; sets `me`, `loginNeeded` or `meError`. */
 export async function whoAmI() {

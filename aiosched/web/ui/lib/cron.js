@@ -1,5 +1,6 @@
 // Describes schedules in words: common cron expressions; others are shown as they are.
 
+/** @type {Record<string, string>} */
 const PRESETS = {
   "@once": "once",
   "@continuous": "continuously",
@@ -33,12 +34,28 @@ const SHORT_MONTHS = Object.fromEntries(
   MONTHS.slice(1).map((month, i) => [month.slice(0, 3).toUpperCase(), i + 1]),
 );
 
+/**
+ * @param {string} text
+ * @param {Record<string, number>} [names]
+ */
 const number = (text, names) => (/^\d+$/.test(text) ? Number(text) : names?.[text.toUpperCase()]);
+/** @param {number} n */
 const pad = (n) => String(n).padStart(2, "0");
+/** @param {(string | number)[]} words */
 const and = (words) =>
   words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 
-/** A field as `{every}`, `{step}`, `{from, to}` or `{list}`; null if it has no short description. */
+/**
+ * @typedef {{ every?: boolean, step?: number, list?: number[] }
+ *   & ({ from: number, to: number } | { from?: undefined, to?: undefined })} Field
+ *
+ * A field as `{every}`, `{step}`, `{from, to}` or `{list}`; null if it has no short description.
+ * @param {string} text
+ * @param {number} low
+ * @param {number} high
+ * @param {Record<string, number>} [names]
+ * @returns {Field | null}
+ */
 function field(text, low, high, names) {
   if (text === "*") return { every: true };
   const step = /^(?:\*|0)\/(\d+)$/.exec(text);
@@ -50,32 +67,44 @@ function field(text, low, high, names) {
     return from === undefined || to === undefined ? null : { from, to };
   }
   const list = text.split(",").map((one) => number(one, names));
-  return list.every((one) => one !== undefined && one >= low && one <= high) ? { list } : null;
+  if (!list.every((one) => one !== undefined && one >= low && one <= high)) return null;
+  return { list: /** @type {number[]} */ (list) };
 }
 
+/**
+ * @param {Field} minute
+ * @param {Field} hour
+ */
 function time(minute, hour) {
   if (minute.every && hour.every) return "every minute";
   if (minute.step && hour.every) return minute.step === 1 ? "every minute" : `every ${minute.step} minutes`;
   if (minute.step && hour.from !== undefined)
     return `every ${minute.step} minutes from ${pad(hour.from)}:00 to ${pad(hour.to)}:59`;
-  if (!minute.list) return null;
-  const minutes = and(minute.list.map((m) => `:${pad(m)}`));
+  const { list } = minute;
+  if (!list) return null;
+  const minutes = and(list.map((m) => `:${pad(m)}`));
   if (hour.every) return minutes === ":00" ? "every hour" : `every hour at ${minutes}`;
   if (hour.step) return `every ${hour.step} hours${minutes === ":00" ? "" : ` at ${minutes}`}`;
-  if (hour.from !== undefined && minute.list.length === 1)
-    return `every hour from ${pad(hour.from)}:${pad(minute.list[0])} to ${pad(hour.to)}:${pad(minute.list[0])}`;
-  if (!hour.list || hour.list.length * minute.list.length > 4) return null;
-  return `at ${and(hour.list.flatMap((h) => minute.list.map((m) => `${pad(h)}:${pad(m)}`)))}`;
+  if (hour.from !== undefined && list.length === 1)
+    return `every hour from ${pad(hour.from)}:${pad(list[0])} to ${pad(hour.to)}:${pad(list[0])}`;
+  if (!hour.list || hour.list.length * list.length > 4) return null;
+  return `at ${and(hour.list.flatMap((h) => list.map((m) => `${pad(h)}:${pad(m)}`)))}`;
 }
 
+/**
+ * @param {Field} dayOfMonth
+ * @param {Field} month
+ * @param {Field} dayOfWeek
+ */
 function day(dayOfMonth, month, dayOfWeek) {
   const months = month.every ? "" : month.list ? and(month.list.map((m) => MONTHS[m])) : null;
   if (months === null) return null;
   if (!dayOfMonth.every && !dayOfWeek.every) return null;
-  if (dayOfMonth.list) {
-    if (month.every) return `on day ${and(dayOfMonth.list)} of every month`;
-    return dayOfMonth.list.length * month.list.length <= 4
-      ? `every ${and(month.list.flatMap((m) => dayOfMonth.list.map((d) => `${d} ${MONTHS[m]}`)))}`
+  const { list } = dayOfMonth;
+  if (list) {
+    if (!month.list) return `on day ${and(list)} of every month`;
+    return list.length * month.list.length <= 4
+      ? `every ${and(month.list.flatMap((m) => list.map((d) => `${d} ${MONTHS[m]}`)))}`
       : null;
   }
   if (!dayOfMonth.every) return null;
@@ -85,7 +114,10 @@ function day(dayOfMonth, month, dayOfWeek) {
   return dayOfWeek.every ? `every day${within}` : null;
 }
 
-/** "every day at 03:00" for "0 3 * * *"; null if there is no description. */
+/**
+ * "every day at 03:00" for "0 3 * * *"; null if there is no description.
+ * @param {string} expression
+ */
 export function cronWords(expression) {
   if (PRESETS[expression]) return PRESETS[expression];
   const parts = expression.trim().split(/\s+/);
@@ -98,7 +130,7 @@ export function cronWords(expression) {
     field(parts[4], 0, 7, SHORT_DAYS),
   ];
   if (fields.some((one) => one === null)) return null;
-  const [minute, hour, dayOfMonth, month, dayOfWeek] = fields;
+  const [minute, hour, dayOfMonth, month, dayOfWeek] = /** @type {Field[]} */ (fields);
   const when = time(minute, hour);
   const days = day(dayOfMonth, month, dayOfWeek);
   if (when === null || days === null) return null;
@@ -106,12 +138,15 @@ export function cronWords(expression) {
   return `${days} ${when}`;
 }
 
-/** A human-readable schedule: `{words, expression}`; the expression is null if the words say it all. */
+/**
+ * A human-readable schedule: `{words, expression}`; the expression is null if the words say it all.
+ * @param {string | null | undefined} schedule
+ */
 export function scheduleWords(schedule) {
   if (!schedule || schedule === "none") return { words: "manual", expression: null };
   const or = schedule.indexOf(" or "); // a timetable, or assets
   if (or > 0 && cronWords(schedule.slice(0, or)))
-    return { words: cronWords(schedule.slice(0, or)) + schedule.slice(or), expression: schedule };
+    return { words: `${cronWords(schedule.slice(0, or))}${schedule.slice(or)}`, expression: schedule };
   const zoned = /^(.*?) \(?([A-Z][A-Za-z]+\/[\w/+-]+)\)?$/.exec(schedule); // an expression with its time zone
   if (PRESETS[schedule]) return { words: PRESETS[schedule], expression: null };
   const words =

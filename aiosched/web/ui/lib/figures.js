@@ -1,6 +1,15 @@
 // Metrics for display: sizes, quantiles of the schedulers' histograms, and the change between two samples.
 
-/** The difference between a histogram and an earlier one. */
+/**
+ * Values by size: `buckets` are how many were at most the bound of the same index, and the rest.
+ * @typedef {{ count: number, sum: number, bounds: number[], buckets: number[] }} Histogram
+ */
+
+/**
+ * The difference between a histogram and an earlier one.
+ * @param {Histogram} now
+ * @param {Histogram | null | undefined} before
+ */
 export const since = (now, before) =>
   before && now.count >= before.count
     ? {
@@ -11,7 +20,11 @@ export const since = (now, before) =>
       }
     : now;
 
-/** The `q` quantile of a histogram, interpolated within a bucket; null if the histogram is empty. */
+/**
+ * The `q` quantile of a histogram, interpolated within a bucket; null if the histogram is empty.
+ * @param {Histogram | null | undefined} histogram
+ * @param {number} q
+ */
 export function quantile(histogram, q) {
   if (!histogram?.count) return null;
   const wanted = q * histogram.count;
@@ -28,7 +41,10 @@ export function quantile(histogram, q) {
   return null;
 }
 
-/** Merge the same histogram of several schedulers. */
+/**
+ * Merge the same histogram of several schedulers.
+ * @param {(Histogram | null | undefined)[]} histograms
+ */
 export function together(histograms) {
   const found = histograms.filter(Boolean);
   if (!found.length) return null;

@@ -3,11 +3,20 @@ import { stateOf, worst } from "./states.js";
 import { duration } from "./time.js";
 
 /**
+ * A row outside folded groups; `index` is its number among all rows.
+ * @typedef {Api["Row"] & { index: number }} VisibleRow
+ *
+ * A state, the number of instances in each state, or null if the run does not have the task.
+ * @typedef {Api["Grid"]["cells"][number][number]} Cell
+ */
+
+/**
  * The rows outside folded groups.
  * @param {Api["Row"][]} rows
  * @param {Set<string>} folded
  */
 export function visibleRows(rows, folded) {
+  /** @type {VisibleRow[]} */
   const shown = [];
   let hiddenBelow = Infinity;
   rows.forEach((row, index) => {
@@ -19,7 +28,10 @@ export function visibleRows(rows, folded) {
   return shown;
 }
 
-/** The state shown for a cell, and its counts if it has several instances. */
+/**
+ * The state shown for a cell, and its counts if it has several instances.
+ * @param {Cell | undefined} cell
+ */
 export function readCell(cell) {
   if (cell === null || cell === undefined) return null;
   if (typeof cell === "string") return { state: cell, counts: null, total: 1 };
@@ -27,7 +39,10 @@ export function readCell(cell) {
   return { state: worst(cell), counts: cell, total };
 }
 
-/** A cell as text: "success", or "3 success, 1 failed". */
+/**
+ * A cell as text: "success", or "3 success, 1 failed".
+ * @param {Cell | undefined} cell
+ */
 export function cellWords(cell) {
   const read = readCell(cell);
   if (!read) return "not in this run";
@@ -43,6 +58,7 @@ export function cellWords(cell) {
  */
 export const runLabel = (run) => run.logical_date ?? run.run_after;
 
+/** @param {Api["Run"]} run */
 export const runWords = (run) =>
   [
     `${run.run_type} run, ${stateOf(run.state).label}`,
@@ -53,7 +69,7 @@ export const runWords = (run) =>
 /**
  * Apply a change of a run to the grid; undefined if the grid must be reloaded.
  * @param {Api["Grid"]} grid
- * @param {any} patch
+ * @param {RunPatch} patch
  * @param {Set<number>} watched keys of runs whose task changes are received as well
  */
 export function patchRun(grid, patch, watched) {
@@ -70,7 +86,7 @@ export function patchRun(grid, patch, watched) {
 /**
  * Apply changes of a run's task instances to the grid; undefined if the grid must be reloaded.
  * @param {Api["Grid"]} grid
- * @param {any} patch
+ * @param {TaskPatch} patch
  */
 export function patchTasks(grid, patch) {
   const column = grid.runs.findIndex((run) => run.key === patch.run);
@@ -86,28 +102,38 @@ export function patchTasks(grid, patch) {
   return { ...grid, cells: grid.cells.with(column, cells) };
 }
 
-/** State counts in the form used by cells: see Grid in the API. */
+/**
+ * State counts in the form used by cells: see Grid in the API.
+ * @param {Record<string, number>} counts
+ * @param {boolean} isMapped
+ * @returns {Cell}
+ */
 function cellOf(counts, isMapped) {
   const states = Object.keys(counts);
   if (!states.length) return null;
   return !isMapped && states.length === 1 && counts[states[0]] === 1 ? states[0] : counts;
 }
 
-/** Recompute the cells of groups from their tasks. */
+/**
+ * Recompute the cells of groups from their tasks.
+ * @param {Api["Row"][]} rows
+ * @param {Cell[]} cells
+ */
 function recountGroups(rows, cells) {
+  /** @type {{ depth: number, counts: Record<string, number> }[]} */
   const open = [];
   rows.forEach((row, i) => {
-    while (open.length && open.at(-1).depth >= row.depth) open.pop();
+    while ((open.at(-1)?.depth ?? -1) >= row.depth) open.pop();
     if (row.kind === "group") {
       open.push({ depth: row.depth, counts: (cells[i] = {}) });
       return;
     }
     const cell = cells[i];
     if (cell === null) return;
-    for (const [name, n] of typeof cell === "string" ? [[cell, 1]] : Object.entries(cell))
+    for (const [name, n] of Object.entries(typeof cell === "string" ? { [cell]: 1 } : cell))
       for (const group of open) group.counts[name] = (group.counts[name] ?? 0) + n;
   });
   rows.forEach((row, i) => {
-    if (row.kind === "group" && !Object.keys(cells[i]).length) cells[i] = null;
+    if (row.kind === "group" && !Object.keys(cells[i] ?? {}).length) cells[i] = null;
   });
 }

@@ -15,5 +15,8 @@ export {
 export { signal, computed, effect, batch, useSignal, useComputed, useSignalEffect } from "../vendor/signals.js";
 export const html = htm.bind(h);
 
-/** Join class names, skipping falsy ones. */
+/**
+ * Join class names, skipping falsy ones.
+ * @param {...(string | false | null | undefined)} names
+ */
 export const classes = (...names) => names.filter(Boolean).join(" ");

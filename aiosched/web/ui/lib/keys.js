@@ -1,14 +1,24 @@
 // Keyboard shortcuts: each is registered with a label, so that "?" can list them.
 import { signal, useLayoutEffect, useRef } from "./html.js";
 
-/** What "?" lists: `[keys, label]`, in order of registration. */
+/**
+ * What "?" lists: `[keys, label]`, in order of registration.
+ * @type {Signal<[string, string][]>}
+ */
 export const shortcuts = signal([]);
+/** @type {{ keys: string, label: string, act: (event: KeyboardEvent) => unknown }[]} */
 const bound = [];
 let pending = "";
-let resetTimer = null;
+/** @type {number | undefined} */
+let resetTimer;
 
-/** @param {any} target */
-const typing = (target) => target.closest?.("input, textarea, select, [contenteditable]");
+/**
+ * The field that an event is for.
+ * @param {EventTarget | null} target
+ * @returns {HTMLElement | null | undefined}
+ */
+const typing = (target) =>
+  /** @type {Partial<HTMLElement>} */ (target).closest?.("input, textarea, select, [contenteditable]");
 
 addEventListener("keydown", (event) => {
   if (event.metaKey || event.ctrlKey || event.altKey || document.querySelector("dialog[open]")) return;
@@ -34,12 +44,18 @@ addEventListener("keydown", (event) => {
   }, 1500);
 });
 
-/** Bind `keys` ("g d", "t", "?") while the component is mounted. */
+/**
+ * Bind `keys` ("g d", "t", "?") while the component is mounted.
+ * @param {string} keys
+ * @param {string} label
+ * @param {(event: KeyboardEvent) => unknown} act
+ */
 export function useKey(keys, label, act) {
   const current = useRef(act);
   current.current = act;
   useLayoutEffect(() => {
     // a layout effect: shortcuts work as soon as the page is visible
+    /** @type {typeof bound[number]} */
     const entry = { keys, label, act: (event) => current.current(event) };
     bound.push(entry);
     shortcuts.value = bound.map((one) => [one.keys, one.label]);

@@ -6,23 +6,34 @@ const GRACE = 6000; // milliseconds without a connection before it is reported
 /** "live", "connecting" or "off". */
 export const connection = signal("connecting");
 
+/** @type {Set<(patch: Patch) => void>} */
 const listeners = new Set();
+/** @type {EventSource | null} */
 let source = null;
+/** @type {Map<string, number>} */
 let topics = new Map(); // topic -> number of subscribers
+/** @type {string | null} */
 let last = null; // number of the last patch: a stream with other topics continues from there
 
-/** Subscribe to all patches, objects with `kind`; returns a function that unsubscribes. */
+/**
+ * Subscribe to all patches, objects with `kind`; returns a function that unsubscribes.
+ * @param {(patch: Patch) => void} listener
+ */
 export function onPatch(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-let offTimer = null;
-/** Record whether the stream is connected; a short interruption counts as "connecting". */
+/** @type {number | undefined} */
+let offTimer;
+/**
+ * Record whether the stream is connected; a short interruption counts as "connecting".
+ * @param {boolean} connected
+ */
 function setConnected(connected) {
   if (connected) {
     clearTimeout(offTimer);
-    offTimer = null;
+    offTimer = undefined;
     connection.value = "live";
     return;
   }
@@ -32,6 +43,7 @@ function setConnected(connected) {
   }, GRACE);
 }
 
+/** @param {Patch} patch */
 const publish = (patch) => {
   for (const listener of [...listeners]) listener(patch);
 };
@@ -46,7 +58,7 @@ function connect() {
   source.onopen = () => setConnected(true);
   source.onerror = () => {
     setConnected(false);
-    if (source.readyState === EventSource.CLOSED) reconnectSoon(3000);
+    if (source?.readyState === EventSource.CLOSED) reconnectSoon(3000);
   }; // otherwise the browser reconnects by itself
   source.onmessage = (event) => {
     last = event.lastEventId;
@@ -58,10 +70,11 @@ function connect() {
   });
 }
 
-let reconnectTimer = null;
+/** @type {number | undefined} */
+let reconnectTimer;
 const reconnectSoon = (ms = 50) => {
   reconnectTimer ??= setTimeout(() => {
-    reconnectTimer = null;
+    reconnectTimer = undefined;
     connect();
   }, ms);
 };
@@ -71,12 +84,15 @@ export function startLive() {
   connect();
 }
 
-/** Subscribe to the task instances of one run (topic `run:<key>`); returns a function that unsubscribes. */
+/**
+ * Subscribe to the task instances of one run (topic `run:<key>`); returns a function that unsubscribes.
+ * @param {string} topic
+ */
 export function watchTopic(topic) {
   topics.set(topic, (topics.get(topic) || 0) + 1);
   if (topics.get(topic) === 1) reconnectSoon();
   return () => {
-    const left = topics.get(topic) - 1;
+    const left = (topics.get(topic) ?? 1) - 1;
     if (left) topics.set(topic, left);
     else {
       topics.delete(topic);

@@ -8,9 +8,16 @@ const LINE = 1;
 const SIZE = 2;
 const LINES = 3; // these index a block
 
-/** A line as a terminal shows it: text after a carriage return overwrites the text before it. */
+/**
+ * A line as a terminal shows it: text after a carriage return overwrites the text before it.
+ * @param {string} line
+ */
 const printed = (line) => (line.includes("\r") ? line.replace(/\r$/, "").replace(/^.*\r/, "") : line);
 
+/**
+ * @param {Uint8Array} bytes
+ * @param {number} count
+ */
 const linesOf = (bytes, count) => {
   const lines = new TextDecoder().decode(bytes).split("\n");
   if (lines.length > count) lines.length = count; // drop the empty piece after the final newline
@@ -43,7 +50,10 @@ export class LogFile {
     return last ? last[LINE] + last[LINES] : 0;
   }
 
-  /** Extend the index by what was written since, from its last block on. True if something changed. */
+  /**
+   * Extend the index by what was written since, from its last block on. True if something changed.
+   * @returns {Promise<boolean>}
+   */
   async refresh() {
     const before = `${this.size} ${this.complete}`;
     let from = this.blocks.at(-1) || [0, 0];
@@ -68,7 +78,10 @@ export class LogFile {
     return before !== `${this.size} ${this.complete}`;
   }
 
-  /** The number of the block that contains a line. */
+  /**
+   * The number of the block that contains a line.
+   * @param {number} line
+   */
   blockOf(line) {
     return Math.max(
       this.blocks.findLastIndex((block) => block[LINE] <= line),
@@ -76,7 +89,10 @@ export class LogFile {
     );
   }
 
-  /** The text of a line if its block is cached; if undefined, call `load(blockOf(line))` first. */
+  /**
+   * The text of a line if its block is cached; if undefined, call `load(blockOf(line))` first.
+   * @param {number} line
+   */
   peek(line) {
     const number = this.blockOf(line);
     const one = this.cache.get(number);
@@ -86,7 +102,10 @@ export class LogFile {
       : undefined;
   }
 
-  /** Read a block unless its current content is cached. */
+  /**
+   * Read a block unless its current content is cached.
+   * @param {number} number
+   */
   async load(number) {
     const block = this.blocks[number];
     const cached = this.cache.get(number);
@@ -109,6 +128,10 @@ export class LogFile {
     }
   }
 
+  /**
+   * @param {number} offset
+   * @param {number} limit in bytes
+   */
   async read(offset, limit) {
     const response = await call("GET", this.path, {
       params: { ...this.params, offset, limit },

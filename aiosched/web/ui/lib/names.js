@@ -1,9 +1,18 @@
 // Names and paths of task instances.
 import { path } from "./router.js";
 
-/** `load`, or `load[3]` for an instance of a mapped task. */
-export const taskName = ({ task_id, map_index }) => (map_index >= 0 ? `${task_id}[${map_index}]` : task_id);
+/** @typedef {{ dag_id: string, run_id: string, task_id: string, map_index: number }} TaskPlace */
 
-/** The path of the page of a task instance. */
+/**
+ * `load`, or `load[3]` for an instance of a mapped task.
+ * @param {{ task_id: string, map_index?: number | null }} instance
+ */
+export const taskName = ({ task_id, map_index }) =>
+  (map_index ?? -1) >= 0 ? `${task_id}[${map_index}]` : task_id;
+
+/**
+ * The path of the page of a task instance.
+ * @param {TaskPlace} place
+ */
 export const taskPath = ({ dag_id, run_id, task_id, map_index }) =>
   path("dags", dag_id, "runs", run_id, "tasks", task_id) + (map_index >= 0 ? `?map_index=${map_index}` : "");

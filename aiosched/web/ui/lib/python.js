@@ -19,6 +19,10 @@ export function highlight(source) {
   /** @type {[string, string][]} */
   let line = [];
   const lines = [line];
+  /**
+   * @param {string} kind
+   * @param {string} text
+   */
   const put = (kind, text) => {
     const parts = text.split("\n");
     parts.forEach((part, i) => {
@@ -29,6 +33,10 @@ export function highlight(source) {
       else line.push([kind, part]);
     });
   };
+  /**
+   * @param {RegExp} pattern
+   * @param {number} at
+   */
   const take = (pattern, at) => {
     pattern.lastIndex = at;
     return pattern.exec(source);
@@ -66,6 +74,11 @@ export function highlight(source) {
   return lines;
 }
 
+/**
+ * @param {string} source
+ * @param {number} from
+ * @param {string} opening
+ */
 function endOfString(source, from, opening) {
   const quote = opening.replace(/^[rRbBfFuU]+/, "");
   for (let at = from; at < source.length; at++) {

@@ -5,20 +5,29 @@ import { onPatch } from "./live.js";
 
 /**
  * The result of `useResource`; `data` is null until loaded.
+ * @template T
  * @typedef {object} Resource
- * @property {Signal<any>} data
+ * @property {Signal<T | null>} data
  * @property {Signal<import("./api.js").Problem | null>} error
  * @property {Signal<boolean>} loading
- * @property {() => any} reload
- *
+ * @property {() => void} reload
+ */
+
+/**
  * The result of `useList`; `more` is null if there is no further page.
+ * @template T
  * @typedef {object} List
- * @property {Signal<any[]>} items
+ * @property {Signal<T[]>} items
  * @property {Signal<import("./api.js").Problem | null>} error
  * @property {Signal<boolean>} loading
  * @property {Signal<string | null>} more
- * @property {() => any} next loads the next page
- * @property {() => any} reload loads the list again
+ * @property {() => void} next loads the next page
+ * @property {() => void} reload loads the list again
+ */
+
+/**
+ * The patches that cause a reload: those of `kinds` that `concerns` does not refuse.
+ * @typedef {{ kinds?: string[], concerns?: (patch: Patch) => boolean | undefined }} Watch
  */
 
 /**
@@ -47,14 +56,16 @@ function oneAtATime(work) {
  * A resource, loaded when mounted and again on patches of `kinds`. With `path` null nothing is loaded yet.
  * `onUpdate(data, patch)` may apply a patch itself and return the new data; if it returns undefined, the resource is
  * reloaded.
+ * @template T
  * @param {string | null} path
  * @param {object} [params]
- * @param {{ kinds?: string[], concerns?: (patch: any) => boolean, onUpdate?: (data: any, patch: any) => any }} [opts]
- * @returns {Resource}
+ * @param {Watch & { onUpdate?: (data: T, patch: Patch) => T | undefined }} [options]
+ * @returns {Resource<T>}
  */
 export function useResource(path, params = {}, { kinds = [], concerns = () => true, onUpdate } = {}) {
   const key = path === null ? null : address(path, params).href;
   const state = useMemo(
+    /** @returns {Resource<T>} */
     () => ({ data: signal(null), error: signal(null), loading: signal(true), reload: () => {} }),
     [key],
   );
@@ -89,11 +100,34 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
 }
 
 /**
+ * The first pages of a list, and the cursor of the one after them; null if there is none.
+ * @template T
+ * @param {string} path
+ * @param {object} params
+ * @param {number} pages
+ * @param {AbortSignal} signal
+ * @returns {Promise<{ items: T[], cursor: string | null }>}
+ */
+async function readPages(path, params, pages, signal) {
+  /** @type {T[]} */
+  let items = [];
+  let cursor = null;
+  for (let page = 0; page < pages; page++) {
+    const response = await get(path, { ...params, cursor }, { signal });
+    items = items.concat(response.items);
+    cursor = response.next_cursor ?? null;
+    if (!cursor) break;
+  }
+  return { items, cursor };
+}
+
+/**
  * A paged list with `limit` items per page; patches of `kinds` reload it after `delay` ms.
+ * @template T
  * @param {string | null} path
  * @param {object} [params]
- * @param {{ kinds?: string[], concerns?: (patch: any) => boolean, limit?: number, delay?: number }} [options]
- * @returns {List}
+ * @param {Watch & { limit?: number, delay?: number }} [options]
+ * @returns {List<T>}
  */
 export function useList(
   path,
@@ -102,6 +136,7 @@ export function useList(
 ) {
   const key = path === null ? null : address(path, params).href;
   const state = useMemo(
+    /** @returns {List<T>} */
     () => ({
       items: signal([]),
       error: signal(null),
@@ -119,14 +154,8 @@ export function useList(
     const read = oneAtATime(async () => {
       state.loading.value = true;
       try {
-        let items = [];
-        let cursor = null;
-        for (let page = 0; page < pages; page++) {
-          const response = await get(path, { ...params, limit, cursor }, { signal: abort.signal });
-          items = items.concat(response.items);
-          cursor = response.next_cursor ?? null;
-          if (!cursor) break;
-        }
+        /** @type {{ items: T[], cursor: string | null }} */
+        const { items, cursor } = await readPages(path, { ...params, limit }, pages, abort.signal);
         state.items.value = items;
         state.more.value = cursor;
         state.error.value = null;
@@ -142,11 +171,12 @@ export function useList(
       return read();
     };
     read();
-    let timer = null;
+    /** @type {number | undefined} */
+    let timer;
     const off = onPatch((patch) => {
       if (patch.kind !== "reset" && (!kinds.includes(patch.kind) || !concerns(patch))) return;
       timer ??= setTimeout(() => {
-        timer = null;
+        timer = undefined;
         state.reload();
       }, delay); // patches come in bursts
     });

@@ -17,24 +17,38 @@ addEventListener("popstate", () => {
   here.value = read();
 });
 
-/** The full address of a path inside the UI, such as `/dags/sales?tab=grid`. */
+/**
+ * The full address of a path inside the UI, such as `/dags/sales?tab=grid`.
+ * @param {string} path
+ */
 export const href = (path) => base + path.replace(/^\//, "");
 
-/** A path from its parts, each encoded: `path("dags", "a b")` is `/dags/a%20b`. */
+/**
+ * A path from its parts, each encoded: `path("dags", "a b")` is `/dags/a%20b`.
+ * @param {...(string | number)} parts
+ */
 export const path = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
 
+/**
+ * @param {string} to
+ * @param {{ replace?: boolean }} [options]
+ */
 export function go(to, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", href(to));
   here.value = read();
   if (!replace) scrollTo(0, 0);
 }
 
-/** Change query parameters; null, "" and false remove one. Replaces the history entry unless `push` is set. */
+/**
+ * Change query parameters; null, "" and false remove one. Replaces the history entry unless `push` is set.
+ * @param {Record<string, string | number | boolean | null | undefined>} changes
+ * @param {{ push?: boolean }} [options]
+ */
 export function setQuery(changes, { push = false } = {}) {
   const next = new URLSearchParams(here.value.query);
   for (const [name, value] of Object.entries(changes)) {
     if (value === null || value === undefined || value === "" || value === false) next.delete(name);
-    else next.set(name, value);
+    else next.set(name, String(value));
   }
   const text = next.toString();
   go(here.value.path + (text ? "?" + text : ""), { replace: !push });
@@ -51,15 +65,20 @@ document.addEventListener("click", (event) => {
     event.altKey
   )
     return;
-  const target = /** @type {any} */ (event.target);
-  const link = target.closest?.("a[href]");
+  const target = /** @type {Partial<Element>} */ (event.target);
+  const link = /** @type {HTMLAnchorElement | null | undefined} */ (target.closest?.("a[href]"));
   if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
   if (!link.pathname.startsWith(base) || link.dataset.external !== undefined) return;
   event.preventDefault();
   go("/" + link.pathname.slice(base.length) + link.search);
 });
 
-/** The page for a path: `routes` are `[pattern, page]` with `:name` parts; `{page, params}`. */
+/**
+ * The page for a path: `routes` are `[pattern, page]` with `:name` parts; `{page, params}`.
+ * @template Page
+ * @param {[string, Page][]} routes
+ * @param {string} path
+ */
 export function match(routes, path) {
   const parts = path.replace(/\/+$/, "").split("/").slice(1);
   for (const [pattern, page] of routes) {

@@ -1,11 +1,40 @@
 // Form fields for params with JSON schemas: kind of field, conversion between text and values. No DOM here.
 
+/**
+ * What is used of a JSON schema; `values_display` are the labels of the values of an enum.
+ * @typedef {object} Schema
+ * @property {string | string[]} [type]
+ * @property {unknown[]} [enum]
+ * @property {unknown} [const]
+ * @property {string} [format]
+ * @property {Schema} [items]
+ * @property {number} [minimum]
+ * @property {number} [maximum]
+ * @property {number} [minLength]
+ * @property {number} [maxLength]
+ * @property {string} [pattern]
+ * @property {string} [title]
+ * @property {string} [description]
+ * @property {unknown[]} [examples]
+ * @property {Record<string, string>} [values_display]
+ *
+ * A param of a DAG; `value` is its default.
+ * @typedef {{ json_schema?: Schema, description?: string, required?: boolean, value?: unknown }} Param
+ *
+ * What a field holds while it is edited: text, or whether a box is checked.
+ * @typedef {string | boolean} FieldText
+ */
+
+/**
+ * @param {Schema} schema
+ * @returns {string[]}
+ */
 const typesOf = (schema) => [schema.type ?? []].flat();
 
 /**
  * The kind of field for a param: "enum", "boolean", "number", "lines", "json", "date", "date-time", "time", "multiline"
  * or "text".
- * @param {Record<string, any>} schema
+ * @param {Schema} schema
  * @param {unknown} value
  */
 export function kindOf(schema, value) {
@@ -15,17 +44,24 @@ export function kindOf(schema, value) {
   if (type === "boolean") return "boolean";
   if (type === "integer" || type === "number") return "number";
   if (type === "array") return isTextual(schema.items, value) ? "lines" : "json";
-  if (type === "string")
-    return ["date", "date-time", "time", "multiline"].includes(schema.format) ? schema.format : "text";
+  const { format = "" } = schema;
+  if (type === "string") return ["date", "date-time", "time", "multiline"].includes(format) ? format : "text";
   return "json";
 }
 
+/** @param {unknown} value */
 const inferred = (value) =>
   Array.isArray(value)
     ? "array"
     : value === null || value === undefined
       ? "json"
-      : ({ object: "json" }[typeof value] ?? typeof value);
+      : typeof value === "object"
+        ? "json"
+        : typeof value;
+/**
+ * @param {Schema | undefined} items
+ * @param {unknown} value
+ */
 const isTextual = (items, value) =>
   items
     ? typesOf(items)[0] === "string" && !items.enum
@@ -33,23 +69,37 @@ const isTextual = (items, value) =>
       value.length > 0 &&
       value.every((one) => typeof one === "string" && !one.includes("\n"));
 
+/** @param {Schema} schema */
 export const mayBeNull = (schema) => typesOf(schema).includes("null") || schema.enum?.includes(null) || false;
 
-/** The text a field shows for a value; booleans stay booleans. */
+/**
+ * The text a field shows for a value; booleans stay booleans.
+ * @param {string} kind
+ * @param {unknown} value
+ * @returns {FieldText}
+ */
 export function toText(kind, value) {
   if (kind === "boolean") return value === true;
   if (kind === "enum") return value === undefined ? "" : JSON.stringify(value);
   if (value === null || value === undefined) return "";
   if (kind === "json") return JSON.stringify(value, null, 2);
-  if (kind === "lines") return value.join("\n");
-  if (kind === "date-time")
-    return Number.isNaN(Date.parse(value)) ? "" : new Date(value).toISOString().slice(0, 19);
+  if (kind === "lines") return /** @type {string[]} */ (value).join("\n");
+  if (kind === "date-time") {
+    const text = /** @type {string} */ (value);
+    return Number.isNaN(Date.parse(text)) ? "" : new Date(text).toISOString().slice(0, 19);
+  }
   return String(value);
 }
 
-/** Parse a field's text into a value; throws an Error with a message for the user. */
+/**
+ * Parse a field's text into a value; throws an Error with a message for the user.
+ * @param {string} kind
+ * @param {FieldText} text
+ * @param {Schema} schema
+ * @returns {unknown}
+ */
 export function toValue(kind, text, schema) {
-  if (kind === "boolean") return text;
+  if (kind === "boolean" || typeof text === "boolean") return text;
   if (kind === "enum") return text === "" ? missing(schema, "choose one") : JSON.parse(text);
   if (kind === "lines") return text.split("\n").filter((line) => line !== "");
   if (kind === "text" || kind === "multiline") return text === "" && mayBeNull(schema) ? null : text;
@@ -66,11 +116,19 @@ export function toValue(kind, text, schema) {
   return text;
 }
 
+/**
+ * @param {Schema} schema
+ * @param {string} message
+ */
 function missing(schema, message) {
   if (mayBeNull(schema)) return null;
   throw new Error(message);
 }
 
+/**
+ * @param {string} text
+ * @param {Schema} schema
+ */
 function numberOf(text, schema) {
   const value = Number(text);
   if (!Number.isFinite(value)) throw new Error(`is not a number: ${text}`);
@@ -81,10 +139,16 @@ function numberOf(text, schema) {
   return value;
 }
 
-/** The value of a `datetime-local` field, read as UTC. */
+/**
+ * The value of a `datetime-local` field, read as UTC.
+ * @param {string} text
+ */
 export const utc = (text) => (text ? `${text.length === 16 ? text + ":00" : text}Z` : null);
 
-/** The limits of a schema as text: "1 to 14", "at least 2 characters". */
+/**
+ * The limits of a schema as text: "1 to 14", "at least 2 characters".
+ * @param {Schema} schema
+ */
 export function limitsOf(schema) {
   const words = [];
   if (schema.minimum !== undefined && schema.maximum !== undefined)

@@ -1,5 +1,6 @@
 // States with colour, glyph and text: no view relies on colour alone. Colours are CSS variables in base.css.
 
+/** @type {Record<string, { glyph: string, label: string }>} */
 export const STATES = {
   success: { glyph: "✓", label: "success" },
   failed: { glyph: "✕", label: "failed" },
@@ -19,8 +20,11 @@ export const STATES = {
   mixed: { glyph: "≡", label: "mixed" },
 };
 
-/** Glyph and label of a state; unknown states are shown by name. */
-export const stateOf = (name) => STATES[name || "none"] || { glyph: "?", label: name };
+/**
+ * Glyph and label of a state; unknown states are shown by name.
+ * @param {string | null | undefined} name
+ */
+export const stateOf = (name) => STATES[name || "none"] || { glyph: "?", label: String(name) };
 
 /** Which of many states represents them all: the most urgent one. */
 const WORST = [
@@ -39,18 +43,27 @@ const WORST = [
   "skipped",
   "removed",
 ];
+/** @param {Record<string, number>} counts */
 export const worst = (counts) => WORST.find((state) => counts[state]) || "none";
 
-/** State counts as `[state, count]`, most urgent first. */
+/**
+ * State counts as `[state, count]`, most urgent first.
+ * @param {Record<string, number>} counts
+ * @returns {[string, number][]}
+ */
 export const byState = (counts) =>
   WORST.filter((state) => counts[state]).map((state) => [state, counts[state]]);
 
 /** The states and types of runs. */
 export const RUN_STATES = ["queued", "running", "success", "failed"];
 export const RUN_TYPES = ["scheduled", "manual", "backfill", "asset_triggered"];
+/** @param {string} type */
 export const runTypeWords = (type) => (type === "asset_triggered" ? "asset-triggered" : type);
 
-/** The current colour of a state, for canvases. */
+/**
+ * The current colour of a state, for canvases.
+ * @param {string | null} name
+ */
 export function colour(name) {
   return (
     getComputedStyle(document.documentElement)

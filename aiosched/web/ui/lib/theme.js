@@ -3,6 +3,7 @@ import { signal } from "./html.js";
 
 export const theme = signal(localStorage.getItem("aiosched.theme") || "system");
 
+/** @param {string} name */
 export function setTheme(name) {
   theme.value = name;
   if (name === "system") {

@@ -14,14 +14,23 @@ setInterval(() => {
   if (!document.hidden) now.value = Date.now();
 }, 1000);
 
+/**
+ * @param {number} n
+ * @param {number} [width]
+ */
 const pad = (n, width = 2) => String(n).padStart(width, "0");
 
-/** `2026-11-20 12:00:05` in the selected zone; "" for null. With `ms`, includes milliseconds. */
+/**
+ * `2026-11-20 12:00:05` in the selected zone; "" for null. With `ms`, includes milliseconds.
+ * @param {string | number | Date | null | undefined} value
+ * @param {{ ms?: boolean }} [options]
+ */
 export function instant(value, { ms = false } = {}) {
   if (!value) return "";
   const d = new Date(value);
   const utc = zone.value === "utc";
-  const part = (name) => d[(utc ? "getUTC" : "get") + name]();
+  /** @param {"FullYear" | "Month" | "Date" | "Hours" | "Minutes" | "Seconds" | "Milliseconds"} name */
+  const part = (name) => d[/** @type {const} */ (`${utc ? "getUTC" : "get"}${name}`)]();
   const day = `${part("FullYear")}-${pad(part("Month") + 1)}-${pad(part("Date"))}`;
   const text = `${day} ${pad(part("Hours"))}:${pad(part("Minutes"))}:${pad(part("Seconds"))}`;
   return ms ? `${text}.${pad(part("Milliseconds"), 3)}` : text;
@@ -30,7 +39,10 @@ export function instant(value, { ms = false } = {}) {
 /** The name of the selected zone. */
 export const zoneName = () => (zone.value === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
 
-/** `4 m 12 s`, `310 ms`, `2 d 3 h`; "" for null. */
+/**
+ * `4 m 12 s`, `310 ms`, `2 d 3 h`; "" for null.
+ * @param {number | null | undefined} seconds
+ */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "";
   const s = Math.abs(seconds);
@@ -42,11 +54,18 @@ export function duration(seconds) {
   return `${sign}${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-/** Seconds between two timestamps; the second defaults to now. */
+/**
+ * Seconds between two timestamps; the second defaults to now.
+ * @param {string | null | undefined} from
+ * @param {string | null} [to]
+ */
 export const secondsBetween = (from, to) =>
   from ? ((to ? Date.parse(to) : now.value) - Date.parse(from)) / 1000 : null;
 
-/** `3 m ago`, `in 12 s`. */
+/**
+ * `3 m ago`, `in 12 s`.
+ * @param {string | null | undefined} value
+ */
 export function relative(value) {
   if (!value) return "";
   const seconds = (Date.parse(value) - now.value) / 1000;

@@ -23,6 +23,7 @@ export function Assets() {
 }
 
 function AssetList() {
+  /** @type {List<Api["Asset"]>} */
   const list = useList("assets", {}, KINDS);
   /** @type {Column<Api["Asset"]>[]} */
   const columns = [

@@ -8,46 +8,18 @@ import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed, Choices, FilterField, Text, pretty } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 
+/** @type {Record<string, string>} */
 const KINDS = { waiting: "warn", applied: "good", refused: "danger" };
 
 export function Audit() {
   const { dag_id, verb, state } = query.value;
+  /** @type {List<Api["Command"]>} */
   const list = useList(
     "commands",
     { dag_id, verb, state: KINDS[state] ? state : null },
     { kinds: ["command"] },
   );
-  const [withdrawn, setWithdrawn] = useState(null);
-  /** @type {Column<Api["Command"]>[]} */
-  const columns = [
-    { head: "", cell: (c) => html`<span class="faint tabular">${c.id}</span>` },
-    { head: "Time", cell: (c) => html`<${When} at=${c.created_at} />` },
-    { head: "Requested by", cell: (c) => c.requested_by },
-    { head: "Request", cell: (c) => html`<code>${c.verb}</code>` },
-    { head: "DAG", cell: (c) => c.dag_id && html`<${Link} to=${path("dags", c.dag_id)}>${c.dag_id}<//>` },
-    { head: "Outcome", cell: (c) => html`<${Tag} kind=${KINDS[c.state]}>${c.state}<//>` },
-    { head: "Reason", cell: (c) => c.reason || html`<span class="faint">–</span>` },
-    {
-      head: "",
-      cell: (c) => html`
-        <details class="folded inline">
-          <summary>Details</summary>
-          <${Text} text=${pretty({ args: c.args, result: c.result })} />
-        </details>
-      `,
-    },
-    {
-      head: "",
-      cell: (c) =>
-        c.state === "waiting" && html`
-          <${Allowed}>
-            <button class="button small" onClick=${() => setWithdrawn(c)}>
-              Withdraw …
-            </button>
-          <//>
-        `,
-    },
-  ];
+  const [withdrawn, setWithdrawn] = useState(/** @type {Api["Command"] | null} */ (null));
   const none = dag_id || verb || state ? "No matching requests" : "No requests yet";
   const empty = html`<${Empty} title=${none} />`;
   return html`
@@ -63,7 +35,13 @@ export function Audit() {
     >
       <${Choices} name="state" label="Outcome" options=${Object.keys(KINDS).map((one) => [one, one])} />
       <${Card} plain>
-        <${Table} columns=${columns} list=${list} keyOf=${(c) => c.id} empty=${empty} caption="Requests" />
+        <${Table}
+          columns=${columnsOf(setWithdrawn)}
+          list=${list}
+          keyOf=${(c) => c.id}
+          empty=${empty}
+          caption="Requests"
+        />
       <//>
       ${withdrawn && html`
         <${Withdraw} request=${withdrawn} onClose=${() => setWithdrawn(null)} onDone=${list.reload} />
@@ -72,7 +50,41 @@ export function Audit() {
   `;
 }
 
-/** @param {Props<{ request: Api["Command"] }>} props */
+/**
+ * @param {(request: Api["Command"]) => void} withdraw
+ * @returns {Column<Api["Command"]>[]}
+ */
+const columnsOf = (withdraw) => [
+  { head: "", cell: (c) => html`<span class="faint tabular">${c.id}</span>` },
+  { head: "Time", cell: (c) => html`<${When} at=${c.created_at} />` },
+  { head: "Requested by", cell: (c) => c.requested_by },
+  { head: "Request", cell: (c) => html`<code>${c.verb}</code>` },
+  { head: "DAG", cell: (c) => c.dag_id && html`<${Link} to=${path("dags", c.dag_id)}>${c.dag_id}<//>` },
+  { head: "Outcome", cell: (c) => html`<${Tag} kind=${KINDS[c.state]}>${c.state}<//>` },
+  { head: "Reason", cell: (c) => c.reason || html`<span class="faint">–</span>` },
+  {
+    head: "",
+    cell: (c) => html`
+      <details class="folded inline">
+        <summary>Details</summary>
+        <${Text} text=${pretty({ args: c.args, result: c.result })} />
+      </details>
+    `,
+  },
+  {
+    head: "",
+    cell: (c) =>
+      c.state === "waiting" && html`
+        <${Allowed}>
+          <button class="button small" onClick=${() => withdraw(c)}>
+            Withdraw …
+          </button>
+        <//>
+      `,
+  },
+];
+
+/** @param {DialogProps & { request: Api["Command"] }} props */
 function Withdraw({ request, onClose, onDone }) {
   return html`
     <${Confirm}

@@ -9,8 +9,12 @@ import { Allowed, FilterField, Parts } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 import { BackfillDialog } from "./backfills/create.js";
 
+/** @typedef {"pause" | "resume" | "cancel"} Verb */
+
+/** @type {Record<string, string>} */
 const KINDS = { running: "good", paused: "warn", cancelled: "danger" };
 
+/** @type {Record<Verb, [label: string, effect: string, done: string]>} */
 const VERBS = {
   pause: ["Pause", "Running runs continue; no further runs are started.", "Backfill paused."],
   resume: ["Resume", "Runs are started again, up to the limit of the backfill.", "Backfill resumed."],
@@ -19,8 +23,9 @@ const VERBS = {
 
 export function Backfills() {
   const { dag_id, make } = query.value;
+  /** @type {List<Api["Backfill"]>} */
   const list = useList("backfills", { dag_id }, { kinds: ["run", "command", "dag"], limit: 50 });
-  const [action, setAction] = useState(null);
+  const [action, setAction] = useState(/** @type {[Api["Backfill"], Verb] | null} */ (null));
   const actions = html`
     <${FilterField} name="dag_id" words="DAG id" />
     <${Allowed}>
@@ -60,7 +65,10 @@ export function Backfills() {
   `;
 }
 
-/** @returns {Column<Api["Backfill"]>[]} */
+/**
+ * @param {(action: [Api["Backfill"], Verb]) => void} setAction
+ * @returns {Column<Api["Backfill"]>[]}
+ */
 const columnsOf = (setAction) => [
   { head: "", cell: (b) => html`<span class="faint tabular">${b.id}</span>` },
   { head: "DAG", cell: (b) => html`<${Link} to=${path("dags", b.dag_id)}>${b.dag_id}<//>` },
@@ -91,7 +99,7 @@ const columnsOf = (setAction) => [
   { head: "", cell: (b) => html`<${Actions} of=${b} setAction=${setAction} />` },
 ];
 
-/** @param {Props<{ of: Api["Backfill"] }>} props */
+/** @param {{ of: Api["Backfill"] }} props */
 function BackfillState({ of: b }) {
   return html`
     <${Tag} kind=${KINDS[b.state]}>${b.state}<//>
@@ -102,7 +110,7 @@ function BackfillState({ of: b }) {
   `;
 }
 
-/** @param {Props<{ of: Api["Backfill"] }>} props */
+/** @param {{ of: Api["Backfill"], setAction: (action: [Api["Backfill"], Verb]) => void }} props */
 function Actions({ of: b, setAction }) {
   const { state } = b;
   return html`
@@ -128,8 +136,12 @@ function Actions({ of: b, setAction }) {
   `;
 }
 
-/** Why no run of a backfill is running, if the DAG is paused. */
+/**
+ * Why no run of a backfill is running, if the DAG is paused.
+ * @param {{ dagId: string }} props
+ */
 function Held({ dagId }) {
+  /** @type {Resource<Api["DagDetails"]>} */
   const dag = useResource(at("dags", dagId), {}, { kinds: ["dag", "command"] });
   return dag.data.value?.is_paused ? html`
     <${Link} class="late" to=${path("dags", dagId)} title="Its runs wait until the DAG is unpaused">
@@ -138,7 +150,7 @@ function Held({ dagId }) {
   ` : null;
 }
 
-/** @param {Props<{ of: Api["Backfill"] }>} props */
+/** @param {{ of: Api["Backfill"] }} props */
 function Progress({ of: b }) {
   const all = Math.max(b.total, 1);
   const good = b.finished - b.failed;
@@ -158,7 +170,7 @@ function Progress({ of: b }) {
   `;
 }
 
-/** @param {Props<{ backfill: Api["Backfill"] }>} props */
+/** @param {DialogProps & { backfill: Api["Backfill"], verb: Verb }} props */
 function Change({ backfill, verb, onClose, onDone }) {
   const [words, effect, done] = VERBS[verb];
   const left = backfill.total - backfill.finished;

@@ -18,6 +18,7 @@ import { GraphTab } from "../parts/graph/tab.js";
 import { GridTab } from "../parts/grid/tab.js";
 import { Schedule } from "../parts/schedule.js";
 
+/** @type {Record<string, Function>} */
 const VIEWS = {
   grid: GridTab,
   graph: GraphTab,
@@ -28,6 +29,7 @@ const VIEWS = {
   details: DetailsTab,
 };
 
+/** @type {[key: string, label: string][]} */
 const TABS = [
   ["grid", "Grid"],
   ["graph", "Graph"],
@@ -38,7 +40,9 @@ const TABS = [
   ["details", "Details"],
 ];
 
+/** @param {{ dag: string }} props */
 export function DagPage({ dag: dagId }) {
+  /** @type {Resource<Api["DagDetails"]>} */
   const facts = useResource(
     at("dags", dagId),
     {},
@@ -61,13 +65,16 @@ export function DagPage({ dag: dagId }) {
   return html`<${Dag} dag=${dag} reload=${facts.reload} />`;
 }
 
-/** The path of a tab, keeping the selected run and the folded groups. */
+/**
+ * The path of a tab, keeping the selected run and the folded groups.
+ * @param {string} tab
+ */
 function addressOf(tab) {
   const kept = ["run", "fold"].filter((name) => query.value[name]).map((name) => [name, query.value[name]]);
   return `${here.value.path}?${new URLSearchParams([["tab", tab], ...kept])}`;
 }
 
-/** @param {Props<{ dag: Api["DagDetails"] }>} props */
+/** @param {{ dag: Api["DagDetails"], reload: () => void }} props */
 function Dag({ dag, reload }) {
   const dagId = dag.dag_id;
   const triggering = query.value.trigger === "1" && may("operator");
@@ -106,7 +113,7 @@ function Dag({ dag, reload }) {
   `;
 }
 
-/** @param {Props<{ dag: Api["Dag"] }>} props */
+/** @param {{ dag: Api["DagDetails"] }} props */
 const Lead = ({ dag }) => html`
   <${Schedule} of=${dag.schedule} />
   ${dag.next_run_after && !dag.is_paused && html`
@@ -129,9 +136,14 @@ const Lead = ({ dag }) => html`
   ${dag.description && html`<span class="faint">${dag.description}</span>`}
 `;
 
+/** @param {number} n */
 const runs = (n) => `${n === 100 ? "100 or more" : n} ${n === 1 ? "run" : "runs"}`;
 
-/** The notice for a paused DAG: how many runs are waiting, how many are in progress. */
+/**
+ * The notice for a paused DAG: how many runs are waiting, how many are in progress.
+ * @param {number} waiting
+ * @param {number} active
+ */
 function pausedWords(waiting, active) {
   const [are, them] = waiting === 1 ? ["is", "it"] : ["are", "them"];
   const none = "This DAG is paused: no scheduled runs are created.";
@@ -144,9 +156,10 @@ function pausedWords(waiting, active) {
 
 /**
  * Problems of the DAG that need attention.
- * @param {Props<{ dag: Api["Dag"] }>} props
+ * @param {{ dag: Api["DagDetails"] }} props
  */
 function Warnings({ dag }) {
+  /** @type {Resource<Api["Page_Run_"]>} */
   const queued = useResource(
     dag.is_paused ? "runs" : null,
     { dag_id: dag.dag_id, state: "queued", limit: 100 },

@@ -13,6 +13,7 @@ import { columnsOf } from "./dags/columns.js";
 
 const BATCH = 50; // DAGs per statistics request
 
+/** @type {Choice[]} */
 const STATUSES = [
   ["active", "active"],
   ["paused", "paused"],
@@ -24,9 +25,10 @@ const STATUSES = [
 export function Dags() {
   const { q, tag, status } = query.value;
   const filters = { pattern: q ? `*${q}*` : null, tag, status };
+  /** @type {List<Api["Dag"]>} */
   const list = useList("dags", filters, { kinds: ["dag", "run"], limit: 50, delay: 1500 });
   const statistics = useStatistics(list.items.value.map((dag) => dag.dag_id));
-  const [triggering, setTriggering] = useState(null);
+  const [triggering, setTriggering] = useState(/** @type {string | null} */ (null));
   const columns = columnsOf(statistics, { reload: list.reload, trigger: setTriggering });
   const empty = html`<${NoDag} filtered=${Boolean(q || tag || status)} />`;
   return html`
@@ -49,6 +51,7 @@ export function Dags() {
 /** @param {{ dags: Api["Dag"][] }} props */
 function Filters({ dags }) {
   const { q, tag, status } = query.value;
+  /** @type {Ref<HTMLInputElement | null>} */
   const search = useRef(null);
   useKey("/", "search DAGs", () => search.current?.focus());
   const tags = [...new Set([...dags.flatMap((dag) => dag.tags), ...(tag ? [tag] : [])])].sort();
@@ -79,6 +82,7 @@ function Filters({ dags }) {
   `;
 }
 
+/** @param {{ filtered: boolean }} props */
 function NoDag({ filtered }) {
   if (filtered)
     return html`
@@ -95,24 +99,37 @@ function NoDag({ filtered }) {
   `;
 }
 
-/** The statistics of many DAGs as a Map by id, loaded in batches; DAGs whose runs change are reloaded. */
+/**
+ * The statistics of many DAGs as a Map by id, loaded in batches; DAGs whose runs change are reloaded.
+ * @param {string[]} ids
+ */
 function useStatistics(ids) {
+  /** @type {Signal<Map<string, Api["Statistics"]>>} */
   const known = useSignal(new Map());
   const loader = useMemo(() => {
+    /** @type {Set<string>} */
     const wanted = new Set();
-    let timer = null;
+    /** @type {number | undefined} */
+    let timer;
     const read = async () => {
       const some = [...wanted].slice(0, BATCH);
       some.forEach((id) => wanted.delete(id));
       try {
+        /** @type {Api["StatisticsList"]} */
         const { items } = await get("dag-statistics", { dag_id: some });
-        known.value = new Map([...known.value, ...items.map((one) => [one.dag_id, one])]);
+        const next = new Map(known.value);
+        for (const one of items) next.set(one.dag_id, one);
+        known.value = next;
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
       } // the list itself shows the error
-      timer = wanted.size ? setTimeout(read, 0) : null;
+      timer = wanted.size ? setTimeout(read, 0) : undefined;
     };
     return {
+      /**
+       * @param {string[]} some
+       * @param {number} delay in ms
+       */
       load: (some, delay) => {
         some.forEach((id) => wanted.add(id));
         if (wanted.size) timer ??= setTimeout(read, delay);

@@ -28,6 +28,7 @@ const KINDS = {
   callback: ["!", "warn"],
 };
 
+/** @type {Record<string, [glyph: string, kind: string, words: string]>} */
 const HEALTH = {
   healthy: ["✓", "good", "healthy"],
   degraded: ["!", "warn", "degraded"],
@@ -35,7 +36,9 @@ const HEALTH = {
 };
 
 export function Home() {
-  const timer = useRef(null);
+  /** @type {Ref<number | undefined>} */
+  const timer = useRef(undefined);
+  /** @type {Resource<Api["Summary"]>} */
   const summary = useResource(
     "summary",
     {},
@@ -43,7 +46,7 @@ export function Home() {
       kinds: ["run", "dag", "pool", "command", "scheduler"],
       onUpdate: (data) => {
         timer.current ??= setTimeout(() => {
-          timer.current = null;
+          timer.current = undefined;
           summary.reload();
         }, 1500);
         return data;
@@ -80,6 +83,7 @@ export function Home() {
   `;
 }
 
+/** @type {Record<string, string>} */
 const PAGES = {
   schedulers: "/schedulers",
   parser: "/import-errors",
@@ -87,7 +91,7 @@ const PAGES = {
   database: "/settings",
 };
 
-/** @param {Props<{ components: Api["HealthReport"]["components"] }>} props */
+/** @param {{ components: Api["HealthReport"]["components"] }} props */
 const Health = ({ components }) => html`
   <section class="card health" aria-label="Health">
     ${Object.entries(components).map(([name, part]) => {
@@ -106,8 +110,15 @@ const Health = ({ components }) => html`
   </section>
 `;
 
-/** @param {Props<{ counts: Api["Counts"] }>} props */
+/** @param {{ counts: Api["Counts"] }} props */
 function Figures({ counts }) {
+  /**
+   * @param {number} number
+   * @param {string} words
+   * @param {string} more
+   * @param {string} to
+   * @param {string} [kind]
+   */
   const figure = (number, words, more, to, kind) => html`
     <a class=${`figure ${number && kind ? kind : ""}`} href=${href(to)}>
       <b>${number}</b>
@@ -154,6 +165,7 @@ function Figures({ counts }) {
 /**
  * The link that helps with an item: its path and label.
  * @param {Api["Attention"]} one
+ * @returns {[to: string, words: string]}
  */
 function remedy({ kind, dag_id, run_id }) {
   const dag = dag_id && path("dags", dag_id);
@@ -161,14 +173,14 @@ function remedy({ kind, dag_id, run_id }) {
   if (kind === "import_error") return ["/import-errors", "View error"];
   if (kind === "pool") return ["/pools", "View pools"];
   if (kind === "failed")
-    return run_id
+    return dag_id && run_id
       ? [path("dags", dag_id, "runs", run_id), "View run"]
       : [`${dag}?tab=runs&state=failed`, "View runs"];
   if (kind === "paused") return [`${dag}?tab=runs&state=queued`, "View waiting runs"];
   return [dag ?? "/dags", "View DAG"];
 }
 
-/** @param {Props<{ items: Api["Attention"][] }>} props */
+/** @param {{ items: Api["Attention"][] }} props */
 function Attention({ items }) {
   const sorted = [...items].sort((a, b) => (WORST_FIRST[a.kind] ?? 9) - (WORST_FIRST[b.kind] ?? 9));
   if (!sorted.length)

@@ -18,7 +18,10 @@ import {
 import { Choices, Folded } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 
-/** The code frame, with the failing line highlighted. */
+/**
+ * The code frame, with the failing line highlighted.
+ * @param {{ text: string }} props
+ */
 const Frame = ({ text }) => html`
   <pre class="frame" tabindex="0" aria-label="Code around the error">
     ${text
@@ -47,6 +50,7 @@ export function ImportErrors() {
 }
 
 function Errors() {
+  /** @type {List<Api["ImportProblem"]>} */
   const list = useList("import-errors", {}, { kinds: ["dag"] });
   const items = list.items.value;
   if (!items.length && list.error.value)
@@ -73,31 +77,7 @@ function Errors() {
     <div class="stack">
       <${Stale} error=${list.error.value} />
       ${items.map((one) => html`
-        <${Card}
-          key=${one.file}
-          title=${
-            html`<code>
-              ${one.file}
-              ${one.line ? `:${one.line}` : ""}
-            </code>`
-          }
-          actions=${
-            html`<span class="faint">
-              parsed <${When} at=${one.parsed_at} ago />
-            </span>`
-          }
-        >
-          <div class="stack">
-            <p class="wrong-line">${one.error}</p>
-            ${one.code_frame && html`<${Frame} text=${one.code_frame} />`}
-            ${one.dag_ids.length > 0 && html`
-              <p class="row soft">
-                Still running the last good version: <${DagLinks} ids=${one.dag_ids} />
-              </p>
-            `}
-            ${one.traceback && html`<${Folded} title="Traceback" text=${one.traceback} />`}
-          </div>
-        <//>
+        <${ErrorCard} key=${one.file} one=${one} />
       `)}
       ${list.more.value && html`
         <button class="button start" onClick=${() => list.next()}>
@@ -108,6 +88,36 @@ function Errors() {
   `;
 }
 
+/** @param {{ one: Api["ImportProblem"] }} props */
+function ErrorCard({ one }) {
+  const title = html`
+    <code>
+      ${one.file}
+      ${one.line ? `:${one.line}` : ""}
+    </code>
+  `;
+  const parsed = html`
+    <span class="faint">
+      parsed <${When} at=${one.parsed_at} ago />
+    </span>
+  `;
+  return html`
+    <${Card} title=${title} actions=${parsed}>
+      <div class="stack">
+        <p class="wrong-line">${one.error}</p>
+        ${one.code_frame && html`<${Frame} text=${one.code_frame} />`}
+        ${one.dag_ids.length > 0 && html`
+          <p class="row soft">
+            Still running the last good version: <${DagLinks} ids=${one.dag_ids} />
+          </p>
+        `}
+        ${one.traceback && html`<${Folded} title="Traceback" text=${one.traceback} />`}
+      </div>
+    <//>
+  `;
+}
+
+/** @param {{ ids: string[] }} props */
 const DagLinks = ({ ids }) => html`
   <span class="row near">
     ${ids.map((id) => html`
@@ -120,43 +130,12 @@ const DagLinks = ({ ids }) => html`
 
 function Files() {
   const { failed } = query.value;
+  /** @type {List<Api["DagFile"]>} */
   const list = useList(
     "files",
     { failed: failed === "true" || failed === "false" ? failed : null },
     { kinds: ["dag"], delay: 1500 },
   );
-  const columns = [
-    { head: "File", cell: (f) => html`<code>${f.file}</code>` },
-    {
-      head: "DAGs",
-      cell: (f) => (f.dag_ids.length ? html`<${DagLinks} ids=${f.dag_ids} />` : html`<span class="faint">none</span>`),
-    },
-    { head: "Last parsed", cell: (f) => html`<${When} at=${f.parsed_at} ago none="never" />` },
-    { head: "Duration", right: true, cell: (f) => html`<${Duration} seconds=${f.seconds} />` },
-    {
-      head: "Result",
-      cell: (f) =>
-        f.has_error ? html`
-          <${Link} to="/import-errors">
-            <${Tag} kind="danger">✕ error<//>
-          <//>
-        ` : html`
-          <${Tag} kind="good">✓ parsed<//>
-        `,
-    },
-    {
-      head: "Warnings",
-      cell: (f) =>
-        f.warnings.length ? html`
-          <${Folded}
-            title=${`${f.warnings.length} ${f.warnings.length === 1 ? "warning" : "warnings"}`}
-            text=${f.warnings.join("\n")}
-          />
-        ` : html`
-          <span class="faint">–</span>
-        `,
-    },
-  ];
   const empty = html`
     <${Empty}
       title=${failed ? "No matching files" : "No DAG files yet"}
@@ -178,8 +157,42 @@ function Files() {
         ]}
       />
       <${Card} plain>
-        <${Table} columns=${columns} list=${list} keyOf=${(f) => f.file} empty=${empty} caption="DAG files" />
+        <${Table} columns=${COLUMNS} list=${list} keyOf=${(f) => f.file} empty=${empty} caption="DAG files" />
       <//>
     </div>
   `;
 }
+
+/** @type {Column<Api["DagFile"]>[]} */
+const COLUMNS = [
+  { head: "File", cell: (f) => html`<code>${f.file}</code>` },
+  {
+    head: "DAGs",
+    cell: (f) => (f.dag_ids.length ? html`<${DagLinks} ids=${f.dag_ids} />` : html`<span class="faint">none</span>`),
+  },
+  { head: "Last parsed", cell: (f) => html`<${When} at=${f.parsed_at} ago none="never" />` },
+  { head: "Duration", right: true, cell: (f) => html`<${Duration} seconds=${f.seconds} />` },
+  {
+    head: "Result",
+    cell: (f) =>
+      f.has_error ? html`
+        <${Link} to="/import-errors">
+          <${Tag} kind="danger">✕ error<//>
+        <//>
+      ` : html`
+        <${Tag} kind="good">✓ parsed<//>
+      `,
+  },
+  {
+    head: "Warnings",
+    cell: (f) =>
+      f.warnings.length ? html`
+        <${Folded}
+          title=${`${f.warnings.length} ${f.warnings.length === 1 ? "warning" : "warnings"}`}
+          text=${f.warnings.join("\n")}
+        />
+      ` : html`
+        <span class="faint">–</span>
+      `,
+  },
+];

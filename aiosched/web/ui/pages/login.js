@@ -4,6 +4,7 @@ import { get, loginNeeded, me, post } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
 import { Notice } from "../parts/basics.js";
 
+/** @type {Record<string, string>} */
 const REFUSED = {
   "not-invited":
     "Your login succeeded, but you have no role here or your account is disabled: ask an administrator.",
@@ -11,8 +12,9 @@ const REFUSED = {
 };
 
 export function Login() {
-  const [error, setError] = useState(null);
+  const [error, setError] = useState(/** @type {Problem | null} */ (null));
   const [busy, setBusy] = useState(false);
+  /** @type {Ref<HTMLInputElement | null>} */
   const password = useRef(null);
   const [method, setMethod] = useState("password");
   useEffect(() => {
@@ -21,6 +23,7 @@ export function Login() {
   }, []);
   const { refused } = query.value;
   const back = refused ? "" : location.href.slice(document.baseURI.length);
+  /** @param {Event & { target: HTMLFormElement }} event */
   const send = async (event) => {
     event.preventDefault();
     const fields = Object.fromEntries(new FormData(event.target));
@@ -48,16 +51,7 @@ export function Login() {
             ${REFUSED[refused] ?? "The login with your organisation failed: try again, or ask an administrator."}
           <//>
         `}
-        ${method === "oidc" && html`
-          <a
-            class="button primary"
-            data-external
-            href=${`api/v1/login/oidc?back=${encodeURIComponent(back)}`}
-          >
-            Log in with your organisation
-          </a>
-          <p class="faint">Or log in with a password:</p>
-        `}
+        ${method === "oidc" && html`<${Organisation} back=${back} />`}
         <${Fields} password=${password} wrong=${Boolean(error)} />
         ${error && html`
           <div id="login-error">
@@ -76,7 +70,23 @@ export function Login() {
   `;
 }
 
-/** `password` is a ref to the password field; `wrong`: the last attempt was rejected. */
+/**
+ * The login with the organisation; `back` is the address to return to.
+ * @param {{ back: string }} props
+ */
+function Organisation({ back }) {
+  return html`
+    <a class="button primary" data-external href=${`api/v1/login/oidc?back=${encodeURIComponent(back)}`}>
+      Log in with your organisation
+    </a>
+    <p class="faint">Or log in with a password:</p>
+  `;
+}
+
+/**
+ * `password` is a ref to the password field; `wrong`: the last attempt was rejected.
+ * @param {{ password: Ref<HTMLInputElement | null>, wrong: boolean }} props
+ */
 function Fields({ password, wrong }) {
   return html`
     <div class="field">

@@ -17,6 +17,7 @@ import { WhyCard } from "../parts/why.js";
 import { Details, RunFacts, StateBar } from "./run/facts.js";
 import { Tasks } from "./run/tasks.js";
 
+/** @type {Record<string, string>} */
 const ENDS = {
   running: "is stopped",
   queued: "does not start",
@@ -34,16 +35,23 @@ const TABS = [
   ["details", "Details"],
 ];
 
+/**
+ * @param {string} dag
+ * @returns {[string, string][]}
+ */
 const crumbsOf = (dag) => [
   ["DAGs", "/dags"],
   [dag, path("dags", dag)],
 ];
 
+/** @param {{ dag: string, run: string }} props */
 export function RunPage({ dag, run }) {
+  /** @param {Patch} patch */
   const mine = (patch) => patch.kind === "task" || (patch.dag_id === dag && !patch.verb);
+  /** @type {Resource<Api["RunDetails"]>} */
   const facts = useResource(at("dags", dag, "runs", run), {}, { kinds: ["run", "task"], concerns: mine });
   const key = facts.data.value?.key;
-  useEffect(() => key && watchTopic(`run:${key}`), [key]);
+  useEffect(() => (key ? watchTopic(`run:${key}`) : undefined), [key]);
   if (!facts.data.value)
     return html`
       <${Page} title=${run} crumbs=${crumbsOf(dag)}>
@@ -55,9 +63,9 @@ export function RunPage({ dag, run }) {
   return html`<${Run} run=${facts.data.value} reload=${facts.reload} />`;
 }
 
-/** @param {Props<{ run: Api["RunDetails"] }>} props */
+/** @param {{ run: Api["RunDetails"], reload: () => void }} props */
 function Run({ run, reload }) {
-  const [open, setOpen] = useState(null);
+  const [open, setOpen] = useState(/** @type {string | null} */ (null));
   const base = at("dags", run.dag_id, "runs", run.run_id);
   const tab = query.value.tab || "tasks";
   return html`
@@ -88,13 +96,16 @@ function Run({ run, reload }) {
   `;
 }
 
-/** Whether the run is waiting for something or failed. */
+/**
+ * Whether the run is waiting for something or failed.
+ * @param {Api["RunDetails"]} run
+ */
 function isExplained({ state, tasks }) {
   const busy = tasks.running || tasks.queued || tasks.deferred;
   return state === "queued" || state === "failed" || (state === "running" && !busy);
 }
 
-/** @param {Props<{ run: Api["RunDetails"] }>} props */
+/** @param {{ run: Api["RunDetails"] }} props */
 function Lead({ run }) {
   return html`
     <${State} name=${run.state} />
@@ -109,7 +120,7 @@ function Lead({ run }) {
   `;
 }
 
-/** @param {Props<{ run: Api["RunDetails"] }>} props */
+/** @param {{ run: Api["RunDetails"], setOpen: (action: string) => void }} props */
 function Actions({ run, setOpen }) {
   const ended = run.state === "success" || run.state === "failed";
   return html`
@@ -131,7 +142,7 @@ function Actions({ run, setOpen }) {
 
 /**
  * The dialog of an action: "clear", "mark" or "cancel".
- * @param {Props<{ run: Api["RunDetails"] }>} props
+ * @param {DialogProps & { of: string, run: Api["RunDetails"], base: string }} props
  */
 function ActionDialog({ of, run, base, onClose, onDone }) {
   const handlers = { onClose, onDone };
@@ -148,7 +159,7 @@ function ActionDialog({ of, run, base, onClose, onDone }) {
   return html`<${CancelDialog} run=${run} base=${base} ...${handlers} />`;
 }
 
-/** @param {Props<{ run: Api["RunDetails"] }>} props */
+/** @param {DialogProps & { run: Api["RunDetails"], base: string }} props */
 function CancelDialog({ run, base, onClose, onDone }) {
   return html`
     <${Confirm}
@@ -176,8 +187,9 @@ function CancelDialog({ run, base, onClose, onDone }) {
   `;
 }
 
-/** @param {Props<{ run: Api["RunDetails"] }>} props */
+/** @param {{ run: Api["RunDetails"], base: string }} props */
 function Time({ run, base }) {
+  /** @type {Resource<Api["Gantt"]>} */
   const gantt = useRunResource(`${base}/gantt`, run.dag_id, run);
   return html`
     <${Card} title="Timeline">

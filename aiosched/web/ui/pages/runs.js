@@ -8,11 +8,15 @@ import { Card, Empty, Link, Page, State, Tag, When } from "../parts/basics.js";
 import { Choices, FilterField } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 
-/** The duration of a run; it keeps counting while the run is running. */
+/**
+ * The duration of a run; it keeps counting while the run is running.
+ * @param {Api["Run"]} run
+ */
 const took = (run) => (run.start_date ? duration(secondsBetween(run.start_date, run.end_date)) : "–");
 
 export function Runs() {
   const { state, run_type, dag_id, search } = query.value;
+  /** @type {List<Api["Run"]>} */
   const list = useList("runs", { state, run_type, dag_id, search }, { kinds: ["run"], limit: 50 });
   const filtered = state || run_type || dag_id || search;
   /** @type {Column<Api["Run"]>[]} */

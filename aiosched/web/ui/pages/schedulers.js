@@ -6,12 +6,21 @@ import { Card, Empty, Page, Shown } from "../parts/basics.js";
 import { EVERY, Fleet } from "./schedulers/fleet.js";
 import { figure } from "./schedulers/scheduler.js";
 
+/** @typedef {import("./schedulers/scheduler.js").Scheduler} Scheduler */
+/** @typedef {import("./schedulers/fleet.js").Sample} Sample */
+
 const MAX_SAMPLES = 360; // samples shown in the charts
 
+/** @param {Scheduler[]} items */
 const ended = (items) =>
   items.reduce((sum, one) => sum + Object.values(one.figures?.finished ?? {}).reduce((a, b) => a + b, 0), 0);
 
-/** A sample of all schedulers, relative to the previous one. */
+/**
+ * A sample of all schedulers, relative to the previous one.
+ * @param {Scheduler[]} items
+ * @param {Sample | undefined} before
+ * @returns {Sample}
+ */
 function sample(items, before) {
   const lag = together(items.map((one) => figure(one, "task_lag")));
   const commit = together(items.map((one) => figure(one, "journal_commit")));
@@ -26,8 +35,9 @@ function sample(items, before) {
 }
 
 export function Schedulers() {
+  /** @type {Resource<{ items: Scheduler[] }>} */
   const found = useResource("schedulers", {}, { kinds: ["scheduler"] });
-  const [history, setHistory] = useState([]);
+  const [history, setHistory] = useState(/** @type {Sample[]} */ ([]));
   useEffect(() => {
     const poll = setInterval(() => {
       if (!document.hidden) found.reload();

@@ -6,6 +6,7 @@ import { query } from "../lib/router.js";
 import { Card, Empty, Page, Shown, Tag } from "../parts/basics.js";
 import { FilterField } from "../parts/facts.js";
 
+/** @param {unknown} value */
 const shown = (value) =>
   value === null || value === undefined || value === "" ? html`
     <span class="faint">not set</span>
@@ -13,9 +14,14 @@ const shown = (value) =>
     <code>${typeof value === "string" ? value : JSON.stringify(value)}</code>
   `;
 
+/**
+ * @param {unknown} a
+ * @param {unknown} b
+ */
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 export function Settings() {
+  /** @type {Resource<Api["SettingsList"]>} */
   const found = useResource(may("admin") ? "settings" : null);
   const wanted = (query.value.search || "").toLowerCase();
   if (!may("admin"))
@@ -34,49 +40,60 @@ export function Settings() {
       lead="As used by the web server process; schedulers on other machines may use different settings."
       actions=${html`<${FilterField} name="search" words="Search settings" />`}
     >
-      <${Shown} of=${found}>
-        ${({ items }) => {
-          const hits = items.filter((one) => `${one.key} ${one.description}`.toLowerCase().includes(wanted));
-          const sections = Object.entries(
-            hits.reduce((all, one) => {
-              (all[one.key.split(".")[0]] ??= []).push(one);
-              return all;
-            }, {}),
-          );
-          if (!sections.length)
-            return html`
-              <${Card}>
-                <${Empty} title="No matching settings" />
-              <//>
-            `;
-          return html`
-            <div class="stack">
-              ${sections.map(([name, list]) => html`
-                <${Card} key=${name} title=${name} plain>
-                  <dl class="settings">
-                    ${list.map((one) => html`
-                      <div class=${classes("setting", !same(one.value, one.default) && "changed")}>
-                        <dt>
-                          <code>${one.key}</code>
-                          ${!same(one.value, one.default) && html`
-                            ${" "}
-                            <${Tag} kind="warn">set<//>
-                          `}
-                          <p class="faint">${one.description}</p>
-                        </dt>
-                        <dd>
-                          ${shown(one.value)}
-                          ${!same(one.value, one.default) && html`<p class="faint">default ${shown(one.default)}</p>`}
-                        </dd>
-                      </div>
-                    `)}
-                  </dl>
-                <//>
-              `)}
-            </div>
-          `;
-        }}
-      <//>
+      <${Shown} of=${found}>${({ items }) => html`<${Sections} items=${items} wanted=${wanted} />`}<//>
     <//>
+  `;
+}
+
+/**
+ * The settings that contain `wanted`, by the first part of their names.
+ * @param {{ items: Api["Setting"][], wanted: string }} props
+ */
+function Sections({ items, wanted }) {
+  /** @type {Record<string, Api["Setting"][]>} */
+  const sections = {};
+  for (const one of items) {
+    if (!`${one.key} ${one.description}`.toLowerCase().includes(wanted)) continue;
+    (sections[one.key.split(".")[0]] ??= []).push(one);
+  }
+  if (!Object.keys(sections).length)
+    return html`
+      <${Card}>
+        <${Empty} title="No matching settings" />
+      <//>
+    `;
+  return html`
+    <div class="stack">
+      ${Object.entries(sections).map(([name, list]) => html`
+        <${Card} key=${name} title=${name} plain>
+          <dl class="settings">
+            ${list.map((one) => html`
+              <${Setting} one=${one} />
+            `)}
+          </dl>
+        <//>
+      `)}
+    </div>
+  `;
+}
+
+/** @param {{ one: Api["Setting"] }} props */
+function Setting({ one }) {
+  const changed = !same(one.value, one.default);
+  return html`
+    <div class=${classes("setting", changed && "changed")}>
+      <dt>
+        <code>${one.key}</code>
+        ${changed && html`
+          ${" "}
+          <${Tag} kind="warn">set<//>
+        `}
+        <p class="faint">${one.description}</p>
+      </dt>
+      <dd>
+        ${shown(one.value)}
+        ${changed && html`<p class="faint">default ${shown(one.default)}</p>`}
+      </dd>
+    </div>
   `;
 }

@@ -18,6 +18,8 @@ import { Instances, crumbsOf } from "./task/instances.js";
 import { Log } from "./task/tries.js";
 import { XComs } from "./task/xcom.js";
 
+/** @typedef {{ task: Api["TaskDetails"], base: string, params: InstanceParams }} TabProps */
+
 const TABS = [
   ["log", "Log"],
   ["xcom", "XCom"],
@@ -38,8 +40,10 @@ const EXPLAINED = [
   "failed",
 ];
 
+/** @param {{ dag: string, run: string, task: string }} props */
 export function TaskPage({ dag, run, task }) {
   const named = query.value.map_index !== undefined;
+  /** @type {List<Api["TaskInstance"]>} */
   const found = useList(
     named ? null : at("dags", dag, "runs", run, "tasks"),
     { task_id: task },
@@ -52,14 +56,16 @@ export function TaskPage({ dag, run, task }) {
   return html`<${Instances} ...${wanted} list=${found} />`;
 }
 
+/** @param {{ dag: string, run: string, task: string, mapIndex: number }} props */
 function TaskLoader({ dag, run, task, mapIndex }) {
+  /** @type {Resource<Api["TaskDetails"]>} */
   const facts = useResource(
     at("dags", dag, "runs", run, "tasks", task),
     { map_index: mapIndex },
     { kinds: ["task", "run"], concerns: (p) => p.kind === "task" || p.dag_id === dag },
   );
   const key = facts.data.value?.run_key;
-  useEffect(() => key && watchTopic(`run:${key}`), [key]);
+  useEffect(() => (key ? watchTopic(`run:${key}`) : undefined), [key]);
   if (!facts.data.value)
     return html`
       <${Page} title=${task} crumbs=${crumbsOf(dag, run)}>
@@ -71,9 +77,9 @@ function TaskLoader({ dag, run, task, mapIndex }) {
   return html`<${Task} key=${`${task} ${mapIndex}`} task=${facts.data.value} reload=${facts.reload} />`;
 }
 
-/** @param {Props<{ task: Api["TaskDetails"] }>} props */
+/** @param {{ task: Api["TaskDetails"], reload: () => void }} props */
 function Task({ task, reload }) {
-  const [open, setOpen] = useState(null);
+  const [open, setOpen] = useState(/** @type {string | null} */ (null));
   const { dag_id: dag, run_id: run, task_id: id, map_index: mapIndex } = task;
   const base = at("dags", dag, "runs", run, "tasks", id);
   const params = mapIndex >= 0 ? { map_index: mapIndex } : {};
@@ -109,9 +115,10 @@ function Task({ task, reload }) {
 
 /**
  * The tab selected by the query string: logs, XComs, rendered fields, events or details.
- * @param {Props<{ task: Api["TaskDetails"] }>} props
+ * @param {TabProps & { name: string }} props
  */
 function Tab({ task, base, params, name }) {
+  /** @type {Resource<Api["Page_Try_"]>} */
   const tries = useResource(`${base}/tries`, params, {
     kinds: ["task"],
     concerns: (p) => p.run === task.run_key,
@@ -129,6 +136,7 @@ function Tab({ task, base, params, name }) {
   return tab === "details" ? html`<${Definition} task=${task} />` : null;
 }
 
+/** @param {{ setOpen: (action: string) => void }} props */
 function Actions({ setOpen }) {
   return html`
     <${Allowed}>
@@ -142,7 +150,7 @@ function Actions({ setOpen }) {
   `;
 }
 
-/** @param {Props<{ task: Api["TaskDetails"] }>} props */
+/** @param {{ task: Api["TaskDetails"] }} props */
 function Lead({ task }) {
   return html`
     <${State} name=${task.state} />
@@ -160,7 +168,7 @@ function Lead({ task }) {
   `;
 }
 
-/** @param {Props<{ task: Api["TaskDetails"] }>} props */
+/** @param {TabProps & { reload: () => void }} props */
 function TaskFacts({ task, base, params, reload }) {
   return html`
     <${Card} title="Task instance">

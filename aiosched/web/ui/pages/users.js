@@ -11,7 +11,7 @@ export function Users() {
   const tab = query.value.tab || (isAdmin ? "users" : "tokens");
   return html`
     <${Page} title="Users and tokens">
-      ${me.value.login === "none" && html`
+      ${me.value?.login === "none" && html`
         <${Notice}>
           This server requires no login: everyone who can reach it is an administrator. Set${" "}
           <code>web.auth = "password"</code> to change that.

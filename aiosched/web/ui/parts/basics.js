@@ -4,7 +4,10 @@ import { here, href, query } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { instant, relative, zoneName, duration } from "../lib/time.js";
 
-/** A state as colour, glyph and text; `bare` leaves the text to screen readers. */
+/**
+ * A state as colour, glyph and text; `bare` leaves the text to screen readers.
+ * @param {{ name: string | null | undefined, bare?: boolean, count?: number }} props
+ */
 export function State({ name, bare = false, count }) {
   const { glyph, label } = stateOf(name);
   const text = count === undefined ? label : `${count} ${label}`;
@@ -16,7 +19,10 @@ export function State({ name, bare = false, count }) {
   `;
 }
 
-/** A timestamp in the selected zone, with the relative time as tooltip; with `ago` the other way round. */
+/**
+ * A timestamp in the selected zone, with the relative time as tooltip; with `ago` the other way round.
+ * @param {{ at: string | null | undefined, ago?: boolean, none?: string }} props
+ */
 export function When({ at, ago = false, none = "–" }) {
   if (!at) return html`<span class="faint">${none}</span>`;
   const exact = `${instant(at)} ${zoneName()}`;
@@ -27,18 +33,25 @@ export function When({ at, ago = false, none = "–" }) {
   `;
 }
 
+/** @param {{ seconds: number | null | undefined, none?: string }} props */
 export const Duration = ({ seconds, none = "–" }) => html`
   <span class="tabular nowrap">${seconds === null || seconds === undefined ? none : duration(seconds)}</span>
 `;
 
-/** A link inside the UI. */
+/**
+ * A link inside the UI.
+ * @param {{ to: string, children?: Content, [attribute: string]: unknown }} props
+ */
 export const Link = ({ to, children, ...rest }) => html`
   <a href=${href(to)} ...${rest}>
     ${children}
   </a>
 `;
 
-/** A list of facts: `rows` are `[term, value]`; empty values are omitted. */
+/**
+ * A list of facts: `rows` are `[term, value]`; empty values are omitted.
+ * @param {{ rows: [string, Content][] }} props
+ */
 export function Facts({ rows }) {
   const shown = rows.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return html`
@@ -51,7 +64,10 @@ export function Facts({ rows }) {
   `;
 }
 
-/** An empty state: what is missing, why, and what to do. */
+/**
+ * An empty state: what is missing, why, and what to do.
+ * @param {{ title: string, children?: Content, command?: string | null }} props
+ */
 export const Empty = ({ title, children, command }) => html`
   <div class="empty">
     <b>${title}</b>
@@ -60,8 +76,12 @@ export const Empty = ({ title, children, command }) => html`
   </div>
 `;
 
-/** An error, shown instead of the content. */
+/**
+ * An error, shown instead of the content.
+ * @param {{ error: Problem, retry?: () => void }} props
+ */
 export function Failure({ error, retry }) {
+  /** @type {Record<number, string>} */
   const titles = {
     0: "No connection",
     401: "Login required",
@@ -82,7 +102,10 @@ export function Failure({ error, retry }) {
   `;
 }
 
-/** A skeleton, shown while loading. */
+/**
+ * A skeleton, shown while loading.
+ * @param {{ lines?: number }} props
+ */
 export const Loading = ({ lines = 4 }) => html`
   <div class="stack tight" role="status" aria-label="loading">
     ${Array.from({ length: lines }, (_, i) => html`
@@ -91,18 +114,28 @@ export const Loading = ({ lines = 4 }) => html`
   </div>
 `;
 
-/** Warns that the content below could not be reloaded; nothing without an error. */
+/**
+ * Warns that the content below could not be reloaded; nothing without an error.
+ * @param {{ error: Problem | null | undefined }} props
+ */
 export const Stale = ({ error }) =>
   error && html`<${Notice} kind="warn">This may be out of date, reloading failed: ${error.message}<//>`;
 
-/** Hidden text that screen readers announce when it changes. */
+/**
+ * Hidden text that screen readers announce when it changes.
+ * @param {{ text: string }} props
+ */
 export const Announce = ({ text }) => html`
   <span class="hidden-text" role="status">
     ${text}
   </span>
 `;
 
-/** The data of a `useResource`, or its loading or error state; `children` is a function of the data. */
+/**
+ * The data of a `useResource`, or its loading or error state; `children` is a function of the data.
+ * @template T
+ * @param {{ of: Resource<T>, children: (data: T) => Content, lines?: number }} props
+ */
 export function Shown({ of, children, lines }) {
   if (of.data.value !== null)
     return html`
@@ -113,6 +146,10 @@ export function Shown({ of, children, lines }) {
   return html`<${Loading} lines=${lines} />`;
 }
 
+/**
+ * @param {{ title?: Content, actions?: Content, children?: Content, plain?: boolean,
+ *   [attribute: string]: unknown }} props
+ */
 export const Card = ({ title, actions, children, plain = false, ...rest }) => html`
   <section class="card" ...${rest}>
     ${title && html`
@@ -125,7 +162,10 @@ export const Card = ({ title, actions, children, plain = false, ...rest }) => ht
   </section>
 `;
 
-/** The page frame: breadcrumbs `[[label, path]…]`, title with actions, and the content. */
+/**
+ * The page frame: breadcrumbs `[[label, path]…]`, title with actions, and the content.
+ * @param {{ title: string, crumbs?: [string, string][], actions?: Content, lead?: Content, children?: Content }} props
+ */
 export function Page({ title, crumbs = [], actions, lead, children }) {
   useEffect(() => {
     document.title = `${title} · aiosched`;
@@ -173,7 +213,9 @@ export function Tabs({ tabs, name = "tab", keep = [] }) {
   `;
 }
 
+/** @param {{ kind?: string, children?: Content }} props */
 export const Tag = ({ kind, children }) => html`<span class=${classes("tag", kind)}>${children}</span>`;
+/** @param {{ kind?: string, children?: Content }} props */
 export const Notice = ({ kind, children }) => html`
   <div class=${classes("notice", kind)} role=${kind === "danger" ? "alert" : "status"}>
     ${children}

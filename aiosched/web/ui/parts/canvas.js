@@ -8,6 +8,7 @@ const colours = signal(0);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   colours.value += 1;
 });
+/** @type {Palette | null} */
 let cachedPalette = null;
 
 /**
@@ -19,6 +20,13 @@ let cachedPalette = null;
  *
  * What is drawn on: the size in CSS pixels, and device pixels per CSS pixel.
  * @typedef {{ width: number, height: number, density: number, colours: Palette }} View
+ *
+ * @typedef {(on: CanvasRenderingContext2D, view: View) => void} Draw
+ *
+ * @typedef {Ref<HTMLCanvasElement & { parentElement: HTMLElement }>} CanvasRef
+ *
+ * A tooltip: `show` puts lines next to the pointer, empty ones are omitted.
+ * @typedef {{ show: (lines: (string | false | null | undefined)[], event: MouseEvent) => void, hide: () => void }} Tip
  */
 
 /** The current palette: `{text, soft, line, surface, …, state: {name: colour}}`. */
@@ -26,6 +34,7 @@ function palette() {
   const key = `${theme.value} ${colours.value}`;
   if (cachedPalette?.key === key) return cachedPalette;
   const style = getComputedStyle(document.documentElement);
+  /** @param {string} name */
   const read = (name) => style.getPropertyValue(`--${name}`).trim();
   cachedPalette = {
     key,
@@ -48,7 +57,14 @@ function palette() {
   return cachedPalette;
 }
 
-/** A state icon, drawn once per size and density. */
+/**
+ * A state icon, drawn once per size and density.
+ * @param {Palette} colours
+ * @param {string} name
+ * @param {number} size
+ * @param {number} density
+ * @param {string} [mark] shown instead of the state's glyph
+ */
 export function sprite(colours, name, size, density, mark) {
   const glyph = mark ?? stateOf(name).glyph;
   const key = `${name} ${size} ${density} ${glyph}`;
@@ -56,7 +72,7 @@ export function sprite(colours, name, size, density, mark) {
   if (!found) {
     found = document.createElement("canvas");
     found.width = found.height = size * density;
-    const on = found.getContext("2d");
+    const on = contextOf(found);
     on.scale(density, density);
     on.fillStyle = colours.state[name] ?? colours.state.none;
     on.beginPath();
@@ -73,11 +89,21 @@ export function sprite(colours, name, size, density, mark) {
 }
 
 /**
+ * What draws on a canvas; browsers always have one for "2d".
+ * @param {HTMLCanvasElement} canvas
+ */
+const contextOf = (canvas) => /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+
+/**
  * A canvas that fills its container. `draw(on, {width, height, density, colours})` draws all of it. Returns
  * `{canvas, redraw}`; `redraw()` schedules a frame. Also redrawn when the size, the colours or `deps` change.
+ * @param {Draw} draw
+ * @param {unknown[]} [deps]
  */
 export function useCanvas(draw, deps = []) {
+  /** @type {Ref<HTMLCanvasElement & { parentElement: HTMLElement }>} */
   const canvas = useRef(null);
+  /** @type {Ref<{ draw?: Draw, due?: number | null, width?: number, height?: number }>} */
   const state = useRef({});
   state.current.draw = draw;
   const paint = useRef(() => {
@@ -90,10 +116,10 @@ export function useCanvas(draw, deps = []) {
       box.width = Math.round(width * density);
       box.height = Math.round(height * density);
     }
-    const on = box.getContext("2d");
+    const on = contextOf(box);
     on.setTransform(density, 0, 0, density, 0, 0);
     on.clearRect(0, 0, width, height);
-    state.current.draw(on, { width, height, density, colours: palette() });
+    state.current.draw?.(on, { width, height, density, colours: palette() });
   }).current;
   const redraw = useRef(() => {
     state.current.due ??= requestAnimationFrame(paint);
@@ -107,7 +133,7 @@ export function useCanvas(draw, deps = []) {
     observer.observe(canvas.current);
     return () => {
       observer.disconnect();
-      cancelAnimationFrame(state.current.due);
+      cancelAnimationFrame(state.current.due ?? 0);
     };
   }, []);
   useEffect(redraw, [theme.value, colours.value, ...deps]);
@@ -118,6 +144,7 @@ export function useCanvas(draw, deps = []) {
  * Measure once how long the first paint of a view takes. Its `draw` calls the returned function with details.
  * @param {string} name name of the `performance` measure
  * @param {number} startedAt start time, from `performance.now()`
+ * @returns {(detail: object) => void}
  */
 export function useFirstPaint(name, startedAt) {
   const painted = useRef(false);
@@ -128,9 +155,15 @@ export function useFirstPaint(name, startedAt) {
   };
 }
 
+/** @type {Map<string, string>} */
 const clipped = new Map(); // measuring text is slow
 
-/** Truncate text to a width, with an ellipsis. */
+/**
+ * Truncate text to a width, with an ellipsis.
+ * @param {CanvasRenderingContext2D} on
+ * @param {string} text
+ * @param {number} width
+ */
 export function clip(on, text, width) {
   const key = `${on.font} ${width} ${text}`;
   let found = clipped.get(key);
@@ -141,6 +174,11 @@ export function clip(on, text, width) {
   return found;
 }
 
+/**
+ * @param {CanvasRenderingContext2D} on
+ * @param {string} text
+ * @param {number} width
+ */
 function truncated(on, text, width) {
   if (on.measureText(text).width <= width) return text;
   let low = 0;
@@ -153,29 +191,35 @@ function truncated(on, text, width) {
   return text.slice(0, low) + "…";
 }
 
-/** A tooltip that follows the pointer without rerendering: `show(lines, event)`, `hide()`. */
+/**
+ * A tooltip that follows the pointer without rerendering: `show(lines, event)`, `hide()`.
+ * @returns {{ box: Ref<HTMLElement>, tip: Tip }}
+ */
 export function useTooltip() {
+  /** @type {Ref<HTMLElement>} */
   const box = useRef(null);
-  const tip = useRef({
-    show(lines, event) {
-      const at = box.current;
-      if (!at) return;
-      at.replaceChildren(
-        ...lines.filter(Boolean).map((line, i) => {
-          const row = document.createElement(i ? "span" : "b");
-          row.textContent = line;
-          return row;
-        }),
-      );
-      at.hidden = false;
-      const { width, height } = at.getBoundingClientRect();
-      at.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8))}px`;
-      const below = event.clientY + 18;
-      at.style.top = `${below + height > innerHeight ? event.clientY - height - 10 : below}px`;
-    },
-    hide() {
-      if (box.current) box.current.hidden = true;
-    },
-  }).current;
+  const tip = useRef(
+    /** @type {Tip} */ ({
+      show(lines, event) {
+        const at = box.current;
+        if (!at) return;
+        at.replaceChildren(
+          ...lines.filter(Boolean).map((line, i) => {
+            const row = document.createElement(i ? "span" : "b");
+            row.textContent = line;
+            return row;
+          }),
+        );
+        at.hidden = false;
+        const { width, height } = at.getBoundingClientRect();
+        at.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8))}px`;
+        const below = event.clientY + 18;
+        at.style.top = `${below + height > innerHeight ? event.clientY - height - 10 : below}px`;
+      },
+      hide() {
+        if (box.current) box.current.hidden = true;
+      },
+    }),
+  ).current;
   return { box, tip };
 }

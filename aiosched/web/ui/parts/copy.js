@@ -1,23 +1,29 @@
 // A button that copies text to the clipboard and reports the result.
 import { html, useEffect, useState } from "../lib/html.js";
 
-/** Copy text, also without HTTPS, where browsers do not provide the clipboard API. */
+/**
+ * Copy text, also without HTTPS, where browsers do not provide the clipboard API.
+ * @param {string} text
+ * @param {HTMLElement | null} box the parent of the button
+ */
 async function copy(text, box) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = Object.assign(document.createElement("textarea"), { value: text, className: "hidden-text" });
-  box.append(area); // inside the dialog, which traps the focus
+  box?.append(area); // inside the dialog, which traps the focus
   area.select();
   const done = document.execCommand("copy");
   area.remove();
   if (!done) throw new Error("no clipboard");
 }
 
+/** @param {{ text: string }} props */
 export function CopyButton({ text }) {
-  const [status, setStatus] = useState(null);
+  const [status, setStatus] = useState(/** @type {string | null} */ (null));
   useEffect(() => {
-    const timer = status && setTimeout(() => setStatus(null), 1500);
+    const timer = status ? setTimeout(() => setStatus(null), 1500) : undefined;
     return () => clearTimeout(timer);
   }, [status]);
+  /** @param {Event & { currentTarget: HTMLElement }} event */
   const act = async (event) => {
     const button = event.currentTarget;
     try {

@@ -3,10 +3,15 @@ import { html, signal, useLayoutEffect, useRef, useState } from "../lib/html.js"
 import { Notice } from "./basics.js";
 import { CopyButton } from "./copy.js";
 
+/** @type {Signal<{ key: number, text: string, kind: string | undefined }[]>} */
 const toasts = signal([]);
 let number = 0;
 
-/** Show a message for a few seconds; kinds: "good", "danger" or none. */
+/**
+ * Show a message for a few seconds; kinds: "good", "danger" or none.
+ * @param {string} text
+ * @param {string} [kind]
+ */
 export function toast(text, kind) {
   const one = { key: ++number, text, kind };
   toasts.value = [...toasts.value, one];
@@ -27,22 +32,35 @@ export const Toasts = () => html`
   </div>
 `;
 
-/** Show that an action is `done`, or queued until a scheduler applies it (202). */
+/**
+ * Show that an action is `done`, or queued until a scheduler applies it (202).
+ * @param {Answer} response
+ * @param {string} done
+ */
 export const reportDone = (response, done) =>
   response?.accepted
     ? toast("Request stored: it will be applied once a scheduler is available.")
     : toast(done, "good");
 
-/** A shell word, quoted if necessary. */
+/**
+ * A shell word, quoted if necessary.
+ * @param {unknown} word
+ */
 export const shell = (word) =>
   /^[\w@%+=:,./-]+$/.test(String(word)) ? String(word) : `'${String(word).replace(/'/g, `'\\''`)}'`;
-/** A command line from words; empty ones are omitted. */
+/**
+ * A command line from words; empty ones are omitted.
+ * @param {...(string | number | false | null | undefined)} words
+ */
 export const commandLine = (...words) =>
   ["aiosched", ...words.filter((w) => w !== null && w !== undefined && w !== "" && w !== false)]
     .map(shell)
     .join(" ");
 
-/** The equivalent command line, with a copy button. */
+/**
+ * The equivalent command line, with a copy button.
+ * @param {{ line: string }} props
+ */
 export function Cli({ line }) {
   return html`
     <div class="cli">
@@ -52,8 +70,12 @@ export function Cli({ line }) {
   `;
 }
 
-/** A modal dialog, open while it is rendered; afterwards the focus returns to where it was. */
+/**
+ * A modal dialog, open while it is rendered; afterwards the focus returns to where it was.
+ * @param {{ title: string, onClose: () => void, children?: Content }} props
+ */
 export function Dialog({ title, onClose, children }) {
+  /** @type {Ref<HTMLDialogElement>} */
   const box = useRef(null);
   useLayoutEffect(() => {
     const dialog = box.current;
@@ -85,8 +107,12 @@ export function Dialog({ title, onClose, children }) {
 }
 
 /**
+ * @typedef {DialogProps & { title: string, submitLabel: string, act: () => Promise<Answer>, done: string, cli?: string,
+ *   danger?: boolean, disabled?: boolean, children?: Content }} ConfirmProps
+ *
  * A confirmation dialog: `submitLabel` is the text of the button, `act()` returns the API response (202: queued),
  * `done` is the text of the toast, `cli` the equivalent command line. Children are the preview or the form.
+ * @param {ConfirmProps} props
  */
 export function Confirm({
   title,
@@ -101,7 +127,8 @@ export function Confirm({
   children,
 }) {
   const [busy, setBusy] = useState(false);
-  const [error, setError] = useState(null);
+  const [error, setError] = useState(/** @type {Problem | null} */ (null));
+  /** @param {Event} event */
   const run = async (event) => {
     event.preventDefault();
     setBusy(true);

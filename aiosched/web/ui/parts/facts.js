@@ -5,7 +5,10 @@ import { query, setQuery } from "../lib/router.js";
 import { CopyButton } from "./copy.js";
 import { Confirm } from "./dialog.js";
 
-/** Children, shown to users with `role` only; others see why the actions are missing. */
+/**
+ * Children, shown to users with `role` only; others see why the actions are missing.
+ * @param {{ role?: string, children?: Content, quiet?: boolean }} props
+ */
 export function Allowed({ role = "operator", children, quiet = false }) {
   if (may(role)) return children;
   return quiet ? null : html`
@@ -15,7 +18,10 @@ export function Allowed({ role = "operator", children, quiet = false }) {
   `;
 }
 
-/** An editable note; `path` is its API path, `params` such as `map_index`. */
+/**
+ * An editable note; `path` is its API path, `params` such as `map_index`.
+ * @param {{ path: string, params?: InstanceParams, text: string | null, onDone: () => void }} props
+ */
 export function Note({ path, params, text, onDone }) {
   const [open, setOpen] = useState(false);
   const [draft, setDraft] = useState("");
@@ -23,7 +29,7 @@ export function Note({ path, params, text, onDone }) {
     setDraft(text || "");
     setOpen(true);
   };
-  const suffix = params?.map_index >= 0 ? `?map_index=${params.map_index}` : "";
+  const suffix = (params?.map_index ?? -1) >= 0 ? `?map_index=${params?.map_index}` : "";
   return html`
     <span class="row near">
       ${text ? html`<span class="note">${text}</span>` : html`<span class="faint">none</span>`}
@@ -59,7 +65,12 @@ export function Note({ path, params, text, onDone }) {
   `;
 }
 
-/** A segmented bar of `[{share, name, words}]`: `share` from 0 to 1, `name` a colour variable. */
+/**
+ * @typedef {{ share: number, name: string, words: string }} Part
+ *
+ * A segmented bar of `[{share, name, words}]`: `share` from 0 to 1, `name` a colour variable.
+ * @param {{ parts: Part[], label: string }} props
+ */
 export function Parts({ parts, label }) {
   return html`
     <span class="parts" role="img" aria-label=${label}>
@@ -72,7 +83,10 @@ export function Parts({ parts, label }) {
   `;
 }
 
-/** Long text: collapsed, with a copy button. */
+/**
+ * Long text: collapsed, with a copy button.
+ * @param {{ title: string, text: string, open?: boolean }} props
+ */
 export function Folded({ title, text, open = false }) {
   return html`
     <details class="folded" open=${open}>
@@ -82,7 +96,10 @@ export function Folded({ title, text, open = false }) {
   `;
 }
 
-/** Preformatted text with a copy button. */
+/**
+ * Preformatted text with a copy button.
+ * @param {{ text: string }} props
+ */
 export const Text = ({ text }) => html`
   <div class="text">
     <${CopyButton} text=${text} />
@@ -90,7 +107,10 @@ export const Text = ({ text }) => html`
   </div>
 `;
 
-/** A filter in the query string: `options` are `[value, label]`; at most one is selected. */
+/**
+ * A filter in the query string: `options` are `[value, label]`; at most one is selected.
+ * @param {{ name: string, options: Choice[], label: string }} props
+ */
 export function Choices({ name, options, label }) {
   const now = query.value[name] || "";
   return html`
@@ -109,10 +129,15 @@ export function Choices({ name, options, label }) {
   `;
 }
 
-/** A filter field stored in the query string, debounced while typing. */
+/**
+ * A filter field stored in the query string, debounced while typing.
+ * @param {{ name: string, words: string, [attribute: string]: unknown }} props
+ */
 export function FilterField({ name, words, ...rest }) {
-  const timer = useRef(null);
+  /** @type {Ref<number | undefined>} */
+  const timer = useRef(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
+  /** @param {string} value */
   const debounced = (value) => {
     clearTimeout(timer.current);
     timer.current = setTimeout(() => setQuery({ [name]: value.trim() }), 250);
@@ -130,10 +155,17 @@ export function FilterField({ name, words, ...rest }) {
   `;
 }
 
-/** Pretty-printed JSON. */
+/**
+ * Pretty-printed JSON.
+ * @param {unknown} value
+ */
 export const pretty = (value) => JSON.stringify(value, null, 2);
 
-/** Parse a JSON object: `{value}`, or `{wrong}` with an error message. */
+/**
+ * Parse a JSON object: `{value}`, or `{wrong}` with an error message.
+ * @param {string} text
+ * @returns {{ value: Record<string, unknown>, wrong?: undefined } | { value?: undefined, wrong: string }}
+ */
 export function objectOf(text) {
   if (!text.trim()) return { value: {} };
   try {

@@ -4,7 +4,7 @@ import { html } from "../lib/html.js";
 /**
  * An input; other props are attributes of the control.
  * @param {{ id: string, label: string, value: string | number, onText: (text: string) => void, help?: string,
- *   wrong?: string, [attribute: string]: any }} props
+ *   wrong?: string, [attribute: string]: unknown }} props
  */
 export function InputField({ id, label, value, onText, help, wrong, ...rest }) {
   return html`
@@ -16,9 +16,7 @@ export function InputField({ id, label, value, onText, help, wrong, ...rest }) {
   `;
 }
 
-/**
- * @param {{ id: string, label: string, value: string, options: string[][], onText: (text: string) => void }} props
- */
+/** @param {{ id: string, label: string, value: string, options: Choice[], onText: (text: string) => void }} props */
 export function SelectField({ id, label, value, options, onText }) {
   return html`
     <div class="field">
@@ -32,6 +30,7 @@ export function SelectField({ id, label, value, options, onText }) {
   `;
 }
 
+/** @param {{ wrong?: string, help?: string }} props */
 function Below({ wrong, help }) {
   if (wrong) return html`<span class="wrong">${wrong}</span>`;
   return help ? html`<span class="help">${help}</span>` : null;
@@ -39,7 +38,7 @@ function Below({ wrong, help }) {
 
 /**
  * A filter select; `any` is the label of the empty option.
- * @param {{ label: string, value: string | undefined, any: string, options: string[][],
+ * @param {{ label: string, value: string | undefined, any: string, options: Choice[],
  *   onText: (text: string) => void }} props
  */
 export function Filter({ label, value, any, options, onText }) {
@@ -56,7 +55,7 @@ export function Filter({ label, value, any, options, onText }) {
 /**
  * A search field; `field` is a ref to the control.
  * @param {{ label: string, words: string, value: string | undefined, onText: (text: string) => void,
- *   field?: any }} props
+ *   field?: Ref<HTMLInputElement | null> }} props
  */
 export function SearchField({ label, words, value, onText, field }) {
   return html`

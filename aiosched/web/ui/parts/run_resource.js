@@ -5,13 +5,16 @@ import { useResource } from "../lib/resources.js";
 
 /**
  * A resource of a run, reloaded at most once per second while its tasks change.
+ * @template T
  * @param {string | null} address
  * @param {string} dagId
  * @param {Api["Run"] | null} run
  * @param {object} [params]
+ * @returns {Resource<T>}
  */
 export function useRunResource(address, dagId, run, params) {
-  const timer = useRef(null);
+  /** @type {Ref<number | undefined>} */
+  const timer = useRef(undefined);
   const found = useResource(address, params, {
     kinds: ["task", "run"],
     concerns: (patch) =>
@@ -20,7 +23,7 @@ export function useRunResource(address, dagId, run, params) {
         : patch.dag_id === dagId && (!run || patch.key === run.key),
     onUpdate: (data) => {
       timer.current ??= setTimeout(() => {
-        timer.current = null;
+        timer.current = undefined;
         found.reload();
       }, 1000);
       return data;

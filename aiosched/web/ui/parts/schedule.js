@@ -2,6 +2,7 @@
 import { html } from "../lib/html.js";
 import { scheduleWords } from "../lib/cron.js";
 
+/** @param {{ of: string | null }} props */
 export function Schedule({ of }) {
   const { words, expression } = scheduleWords(of);
   return html`

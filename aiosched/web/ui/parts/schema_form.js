@@ -2,6 +2,10 @@
 import { html } from "../lib/html.js";
 import { kindOf, limitsOf, mayBeNull } from "../lib/schema.js";
 
+/** @typedef {import("../lib/schema.js").FieldText} FieldText */
+/** @typedef {import("../lib/schema.js").Param} Param */
+
+/** @type {Record<string, { type: string, step?: number, inputMode?: string }>} */
 const INPUT = {
   date: { type: "date" },
   "date-time": { type: "datetime-local", step: 1 },
@@ -9,11 +13,17 @@ const INPUT = {
   number: { type: "text", inputMode: "decimal" },
 };
 
+/**
+ * @typedef {{ id: string, kind: string, schema: import("../lib/schema.js").Schema, text: FieldText,
+ *   onText: (text: FieldText) => void, wrong?: string, described?: string }} ControlProps
+ * @param {ControlProps} props
+ */
 function Control({ id, kind, schema, text, onText, wrong, described }) {
   const common = {
     id,
     "aria-invalid": wrong ? "true" : undefined,
     "aria-describedby": described,
+    /** @param {FieldEvent} e */
     onInput: (e) => onText(e.target.value),
   };
   if (kind === "boolean")
@@ -33,7 +43,8 @@ function Control({ id, kind, schema, text, onText, wrong, described }) {
         ${(text === "" || mayBeNull(schema)) && !values.includes(null) && html`<option value="">–</option>`}
         ${values.map((value) => html`
           <option value=${JSON.stringify(value)}>
-            ${schema.values_display?.[value] ?? (typeof value === "string" ? value : JSON.stringify(value))}
+            ${schema.values_display?.[String(value)] ??
+              (typeof value === "string" ? value : JSON.stringify(value))}
           </option>
         `)}
       </select>
@@ -44,7 +55,7 @@ function Control({ id, kind, schema, text, onText, wrong, described }) {
       <textarea
         ...${common}
         class="input"
-        rows=${Math.min(Math.max(text.split("\n").length, 2), 12)}
+        rows=${Math.min(Math.max(String(text).split("\n").length, 2), 12)}
         spellcheck=${false}
         placeholder=${kind === "lines" ? "one per line" : ""}
         value=${text}
@@ -63,7 +74,10 @@ function Control({ id, kind, schema, text, onText, wrong, described }) {
   `;
 }
 
-/** One param: `param` is `{json_schema, description, required, value}`, `text` the input, `wrong` the error. */
+/**
+ * One param: `param` is `{json_schema, description, required, value}`, `text` the input, `wrong` the error.
+ * @param {{ name: string, param: Param, text: FieldText, onText: (text: FieldText) => void, wrong?: string }} props
+ */
 export function Field({ name, param, text, onText, wrong }) {
   const schema = param.json_schema ?? {};
   const kind = kindOf(schema, param.value);

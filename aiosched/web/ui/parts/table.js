@@ -5,9 +5,12 @@ import { Failure, Loading, Stale } from "./basics.js";
 /**
  * `columns` are `{head, cell(item), right}`; the rows come from `list` (see `useList`) or `items`.
  * `empty` is shown if there are no rows; `keyOf(item)` identifies a row.
+ * @template T
+ * @param {{ columns: Column<T>[], list?: List<T>, items?: T[], keyOf: (item: T) => string | number, empty?: Content,
+ *   caption?: string }} props
  */
 export function Table({ columns, list, items, keyOf, empty, caption }) {
-  const rows = items ?? list.items.value;
+  const rows = items ?? list?.items.value ?? [];
   if (list?.error.value && !rows.length) return html`<${Failure} error=${list.error.value} retry=${list.reload} />`;
   if (list?.loading.value && !rows.length)
     return html`

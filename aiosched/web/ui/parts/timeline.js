@@ -6,6 +6,7 @@ import { stateOf } from "../lib/states.js";
 import { duration, instant, now, secondsBetween, zone } from "../lib/time.js";
 import { Card, Empty, Link, Shown } from "./basics.js";
 
+/** @type {Record<string, string>} */
 const SPANS = { 1: "1 h", 6: "6 h", 24: "24 h" };
 
 const LANES = 14;
@@ -17,8 +18,11 @@ export function Timeline() {
   const minute = Math.floor(now.value / 60_000) * 60_000;
   const from = minute - hours * HOUR;
   const to = minute + (hours / 2) * HOUR;
+  /** @type {Ref<Api["Timeline"] | null>} */
   const latest = useRef(null);
-  const timer = useRef(null);
+  /** @type {Ref<number | undefined>} */
+  const timer = useRef(undefined);
+  /** @type {Resource<Api["Timeline"]>} */
   const found = useResource(
     "timeline",
     { since: new Date(from).toISOString(), until: new Date(to).toISOString(), limit: 1000 },
@@ -26,7 +30,7 @@ export function Timeline() {
       kinds: ["run"],
       onUpdate: (data) => {
         timer.current ??= setTimeout(() => {
-          timer.current = null;
+          timer.current = undefined;
           found.reload();
         }, 2000);
         return data;
@@ -61,24 +65,36 @@ export function Timeline() {
   `;
 }
 
-/** One lane per DAG that has runs in the range. */
+/**
+ * @typedef {Api["TimelineRun"] & { start_date: string }} StartedRun
+ *
+ * The runs of a DAG, and those to come.
+ * @typedef {{ dagId: string, runs: StartedRun[], coming: Api["TimelineComing"][] }} Lane
+ */
+
+/**
+ * One lane per DAG that has runs in the range.
+ * @param {Api["Timeline"]} timeline
+ */
 function lanesOf({ runs, coming }) {
-  const lanes = new Map();
+  const lanes = /** @type {FullMap<string, Lane>} */ (new Map());
+  /** @param {string} dagId */
   const lane = (dagId) => {
     if (!lanes.has(dagId)) lanes.set(dagId, { dagId, runs: [], coming: [] });
     return lanes.get(dagId);
   };
-  for (const run of runs) if (run.start_date) lane(run.dag_id).runs.push(run);
+  for (const run of runs) if (run.start_date) lane(run.dag_id).runs.push(/** @type {StartedRun} */ (run));
   for (const one of coming) lane(one.dag_id).coming.push(one);
   return [...lanes.values()];
 }
 
-/** @param {Api["TimelineRun"] | any} run */
+/** @param {StartedRun} run */
 function runWords(run) {
   const took = run.end_date ? `, took ${duration(secondsBetween(run.start_date, run.end_date))}` : "";
   return `${run.dag_id}: ${stateOf(run.state).label}, ${instant(run.start_date)}${took}`;
 }
 
+/** @param {{ data: Api["Timeline"], from: number, to: number }} props */
 function Lanes({ data, from, to }) {
   const [all, setAll] = useState(false);
   const lanes = lanesOf(data);
@@ -87,58 +103,16 @@ function Lanes({ data, from, to }) {
     return html`
       <${Empty} title="No recent or upcoming runs">Choose a longer time range, or trigger a DAG.<//>
     `;
+  /** @param {number} time */
   const share = (time) => Math.max(0, Math.min(100, ((time - from) / (to - from)) * 100));
   const step = (to - from) / 6;
   const utc = zone.value;
   const ticks = Array.from({ length: 6 }, (_, i) => from + i * step);
   return html`
     <div class="timeline" key=${utc}>
-      <div class="lane axis" aria-hidden="true">
-        <span />
-        <div>
-          ${ticks.map((time) => html`
-            <time style=${{ left: `${share(time)}%` }}>${instant(time).slice(11, 16)}</time>
-          `)}
-        </div>
-      </div>
+      <${Axis} times=${ticks} share=${share} />
       ${shown.map((lane) => html`
-        <div class="lane" key=${lane.dagId}>
-          <${Link} class="clip" to=${path("dags", lane.dagId)} title=${lane.dagId}>
-            ${lane.dagId}
-          <//>
-          <div>
-            ${lane.runs.map((run) => {
-              const start = share(Date.parse(run.start_date));
-              const end = share(run.end_date ? Date.parse(run.end_date) : now.value);
-              return html`
-                <a
-                  key=${run.run_id}
-                  class="run"
-                  href=${href(path("dags", run.dag_id, "runs", run.run_id))}
-                  title=${runWords(run)}
-                  aria-label=${runWords(run)}
-                  style=${{
-                    "--c": `var(--state-${run.state})`,
-                    left: `${start}%`,
-                    width: `max(7px, ${end - start}%)`,
-                  }}
-                >
-                  <span aria-hidden="true">
-                    ${end - start > 1.2 || run.state === "failed" ? stateOf(run.state).glyph : ""}
-                  </span>
-                </a>
-              `;
-            })}
-            ${lane.coming.map((one) => html`
-              <span
-                key=${one.run_after}
-                class="coming"
-                title=${`${one.dag_id}: scheduled for ${instant(one.run_after)}`}
-                style=${{ left: `${share(Date.parse(one.run_after))}%` }}
-              />
-            `)}
-          </div>
-        </div>
+        <${LaneRow} key=${lane.dagId} lane=${lane} share=${share} />
       `)}
       <div class="nowline" aria-hidden="true">
         <div>
@@ -150,6 +124,64 @@ function Lanes({ data, from, to }) {
           ${all ? "Show fewer" : `Show ${lanes.length - LANES} more DAGs`}
         </button>
       `}
+    </div>
+  `;
+}
+
+/**
+ * The times below which runs are; `share` is the place of a time, in percent.
+ * @param {{ times: number[], share: (time: number) => number }} props
+ */
+const Axis = ({ times, share }) => html`
+  <div class="lane axis" aria-hidden="true">
+    <span />
+    <div>
+      ${times.map((time) => html`
+        <time style=${{ left: `${share(time)}%` }}>${instant(time).slice(11, 16)}</time>
+      `)}
+    </div>
+  </div>
+`;
+
+/** @param {{ lane: Lane, share: (time: number) => number }} props */
+function LaneRow({ lane, share }) {
+  return html`
+    <div class="lane">
+      <${Link} class="clip" to=${path("dags", lane.dagId)} title=${lane.dagId}>
+        ${lane.dagId}
+      <//>
+      <div>
+        ${lane.runs.map((run) => {
+          const start = share(Date.parse(run.start_date));
+          const end = share(run.end_date ? Date.parse(run.end_date) : now.value);
+          return html`
+            <a
+              key=${run.run_id}
+              class="run"
+              href=${href(path("dags", run.dag_id, "runs", run.run_id))}
+              title=${runWords(run)}
+              aria-label=${runWords(run)}
+              style=${{
+                "--c": `var(--state-${run.state})`,
+                left: `${start}%`,
+                width: `max(7px, ${end - start}%)`,
+              }}
+            >
+              <span aria-hidden="true">
+                ${end - start > 1.2 || run.state === "failed" ? stateOf(run.state).glyph : ""}
+              </span>
+            </a>
+          `;
+        })}
+        ${lane.coming.map((one) => html`
+          <span
+            key=${one.run_after}
+            class="coming"
+            title=${`${one.dag_id}: scheduled for ${instant(one.run_after)}`}
+            style=${{ left: `${share(Date.parse(one.run_after))}%` }}
+          />
+        `)}
+      </div>
     </div>
   `;
 }

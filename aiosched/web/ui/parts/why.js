@@ -18,9 +18,10 @@ const VERDICTS = {
 
 const HOLDS = ["queued", "running", "restarting", "shutdown", "deferred", "scheduled"];
 
-/** @param {Props<{ one: Api["WhyHolder"] }>} props */
+/** @param {{ one: Api["WhyHolder"], gate: string }} props */
 function Holder({ one, gate }) {
-  const to = one.task_id ? taskPath(one) : path("dags", one.dag_id, "runs", one.run_id);
+  const task = one.task_id ? { ...one, task_id: one.task_id } : null;
+  const to = task ? taskPath(task) : path("dags", one.dag_id, "runs", one.run_id);
   const runs = HOLDS.includes(one.state);
   const late = runs && one.seconds !== null && one.usual_seconds && one.seconds > one.usual_seconds * 1.5;
   const details = runs
@@ -34,7 +35,7 @@ function Holder({ one, gate }) {
     <li>
       <${Link} to=${to}>
         ${one.dag_id} · ${one.run_id}
-        ${one.task_id && ` · ${taskName(one)}`}
+        ${task && ` · ${taskName(task)}`}
       <//>
       <span class="soft tabular">
         ${details.map((part, i) => html`
@@ -47,11 +48,11 @@ function Holder({ one, gate }) {
 }
 
 /**
- * The card for the `/why` of an API path; nothing if the server has no explanation.
- * @param {{ of: string, params?: object, kinds?: string[], concerns?: (patch: any) => boolean }} props  `kinds` of
- *   patches that reload it
+ * The card for the `/why` of an API path; nothing if the server has no explanation. Patches of `kinds` reload it.
+ * @param {{ of: string, params?: InstanceParams, kinds?: string[], concerns?: (patch: Patch) => boolean }} props
  */
 export function WhyCard({ of, params, kinds = ["run", "task", "pool", "dag"], concerns }) {
+  /** @type {Resource<Api["Why"]>} */
   const why = useResource(`${of}/why`, params, { kinds, concerns });
   if (why.error.value) {
     if (why.error.value.status === 404 || why.data.value) return null;

@@ -2,9 +2,8 @@ import type { Dispatch, MutableRef, StateUpdater } from "preact/hooks";
 
 export * from "preact/hooks";
 
-// What begins with null or an empty list may hold anything later.
-export function useState(initial: null): [any, (next: any) => void];
-export function useState(initial: never[]): [any[], (next: any) => void];
 export function useState<S>(initial: S | (() => S)): [S, Dispatch<StateUpdater<S>>];
-export function useRef(initial: null): MutableRef<any>;
+
+// A ref is null until its element is there; where its type leaves that out, it is used only then.
+export function useRef<T>(initial: null): MutableRef<T>;
 export function useRef<T>(initial: T): MutableRef<T>;

@@ -1,2 +1,2 @@
-import uPlot from "uplot";
+import uPlot from "uplot/dist/uPlot";
 export default uPlot;

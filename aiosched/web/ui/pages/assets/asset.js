@@ -11,7 +11,9 @@ import { Table } from "../../parts/table.js";
 import { LineageCard } from "./lineage.js";
 import { KINDS, dags } from "./links.js";
 
+/** @param {{ asset: string }} props */
 export function AssetPage({ asset }) {
+  /** @type {Resource<Api["Asset"]>} */
   const found = useResource(at("assets", asset), {}, KINDS);
   const [open, setOpen] = useState(false);
   return html`
@@ -50,19 +52,24 @@ export function AssetPage({ asset }) {
   `;
 }
 
+/** @param {Record<string, unknown>} extra */
 const extraOf = (extra) =>
   Object.keys(extra).length ? html`<code>${JSON.stringify(extra)}</code>` : html`<span class="faint">–</span>`;
 
+/** @param {{ asset: string }} props */
 function Events({ asset }) {
+  /** @type {List<Api["AssetEvent"]>} */
   const list = useList(`${at("assets", asset)}/events`, {}, KINDS);
-  const source = (e) =>
-    e.dag_id ? html`
-      <${Link} to=${taskPath(e)}>
-        ${e.dag_id} · ${taskName(e)}
+  /** @param {Api["AssetEvent"]} e */
+  const source = (e) => {
+    if (!e.dag_id) return html`<span class="soft">a user or another system</span>`;
+    const task = /** @type {import("../../lib/names.js").TaskPlace} */ (e);
+    return html`
+      <${Link} to=${taskPath(task)}>
+        ${e.dag_id} · ${taskName(task)}
       <//>
-    ` : html`
-      <span class="soft">a user or another system</span>
     `;
+  };
   /** @type {Column<Api["AssetEvent"]>[]} */
   const columns = [
     { head: "Time", cell: (e) => html`<${When} at=${e.timestamp} />` },
@@ -70,6 +77,7 @@ function Events({ asset }) {
     {
       head: "Run",
       cell: (e) =>
+        e.dag_id &&
         e.run_id && html`
           <${Link} class="mono" to=${path("dags", e.dag_id, "runs", e.run_id)}>
             ${e.run_id}
@@ -91,7 +99,7 @@ function Events({ asset }) {
   `;
 }
 
-/** @param {Props<{ asset: Api["Asset"] }>} props */
+/** @param {DialogProps & { asset: Api["Asset"] }} props */
 function Emit({ asset, onClose, onDone }) {
   const [text, setText] = useState("");
   const { value, wrong } = objectOf(text);

@@ -9,7 +9,11 @@ const WIDE = 190;
 
 const HIGH = 36;
 
+/** @typedef {{ x: number, y: number }} Place */
+
+/** @param {{ around?: string }} props */
 export function LineageCard({ around }) {
+  /** @type {Resource<Api["Lineage"]>} */
   const found = useResource("asset-lineage", {}, { kinds: ["asset", "dag"] });
   return html`
     <${Card} title="Lineage">
@@ -27,7 +31,11 @@ export function LineageCard({ around }) {
   `;
 }
 
-/** The part of a graph upstream and downstream of a node. */
+/**
+ * The part of a graph upstream and downstream of a node.
+ * @param {Api["Lineage"]} graph
+ * @param {string} start
+ */
 function near({ nodes, edges }, start) {
   const found = new Set([start]);
   for (const [from, to] of [
@@ -35,8 +43,7 @@ function near({ nodes, edges }, start) {
     [1, 0],
   ]) {
     const pending = [start];
-    while (pending.length) {
-      const now = pending.pop();
+    for (let now = pending.pop(); now !== undefined; now = pending.pop()) {
       for (const edge of edges)
         if (edge[from] === now && !found.has(edge[to])) {
           found.add(edge[to]);
@@ -50,7 +57,11 @@ function near({ nodes, edges }, start) {
   };
 }
 
-/** The SVG path of an edge; an edge that leads backwards loops below the nodes. */
+/**
+ * The SVG path of an edge; an edge that leads backwards loops below the nodes.
+ * @param {Place} from
+ * @param {Place} to
+ */
 function lineOf(from, to) {
   const [x1, y1] = [from.x + WIDE, from.y + HIGH / 2];
   const [x2, y2] = [to.x, to.y + HIGH / 2];
@@ -62,12 +73,14 @@ function lineOf(from, to) {
   return `M${x1},${y1} C${x1 + middle},${y1} ${x2 - middle},${y2} ${x2},${y2}`;
 }
 
+/** @param {{ graph: Api["Lineage"], marked: string | undefined }} props */
 function Lineage({ graph, marked }) {
   const { places, width, height } = layered(
     graph.nodes.map((n) => n.id),
     graph.edges,
     { wide: WIDE, high: HIGH, across: 70, down: 14 },
   );
+  /** @param {[string, string]} edge */
   const line = ([a, b]) => lineOf(places.get(a), places.get(b));
   return html`
     <div class="scroll lineage" tabindex="0" role="region" aria-label="Asset lineage">
@@ -79,7 +92,7 @@ function Lineage({ graph, marked }) {
         aria-label=${`${graph.nodes.length} DAGs and assets`}
       >
         ${graph.edges.map((edge) => html`
-          <path class=${edge.includes(marked) ? "edge near" : "edge"} d=${line(edge)} />
+          <path class=${marked && edge.includes(marked) ? "edge near" : "edge"} d=${line(edge)} />
         `)}
         ${graph.nodes.map((n) => {
           const p = places.get(n.id);

@@ -5,6 +5,7 @@ import { Link } from "../../parts/basics.js";
 
 export const KINDS = { kinds: ["asset", "dag", "run"] };
 
+/** @param {string[]} ids */
 export const dags = (ids) =>
   ids.length ? html`
     <span class="row">

@@ -7,12 +7,14 @@ import { Confirm, commandLine } from "../../parts/dialog.js";
 import { objectOf } from "../../parts/facts.js";
 import { InputField, SelectField } from "../../parts/form.js";
 
+/** @type {Choice[]} */
 const RERUN = [
   ["missing", "only dates without a run"],
   ["failed", "also dates whose run failed"],
   ["all", "every date"],
 ];
 
+/** @type {Record<string, string>} */
 const FATES = {
   create: "a run will be created",
   rerun: "its run will run again",
@@ -20,9 +22,13 @@ const FATES = {
   "already exists": "skipped: it already has a run",
 };
 
+/** @param {number} back in days */
 const day = (back) => new Date(Date.now() - back * 86400e3).toISOString().slice(0, 10);
 
-/** Parse a date or timestamp as entered, in UTC unless it has an offset. */
+/**
+ * Parse a date or timestamp as entered, in UTC unless it has an offset.
+ * @param {string} text
+ */
 const utc = (text) =>
   /^\d{4}-\d\d-\d\d$/.test(text)
     ? `${text}T00:00:00Z`
@@ -40,11 +46,16 @@ const DEFAULTS = {
   conf: "",
 };
 
-/** @param {{ dagId: string | undefined, onClose: () => void, onDone: () => void }} props */
+/** @typedef {Omit<typeof DEFAULTS, "max_active_runs"> & { max_active_runs: number | string }} Draft */
+
+/** @param {DialogProps & { dagId: string | undefined }} props */
 export function BackfillDialog({ dagId, onClose, onDone }) {
-  const [draft, setDraft] = useState({ ...DEFAULTS, dag_id: dagId ?? "", from_date: day(7), to_date: day(1) });
-  const [plan, setPlan] = useState(null);
-  const [error, setError] = useState(null);
+  const [draft, setDraft] = useState(
+    /** @type {Draft} */ ({ ...DEFAULTS, dag_id: dagId ?? "", from_date: day(7), to_date: day(1) }),
+  );
+  const [plan, setPlan] = useState(/** @type {Planned | null} */ (null));
+  const [error, setError] = useState(/** @type {Problem | null} */ (null));
+  /** @param {Partial<Draft>} change */
   const set = (change) => {
     setDraft({ ...draft, ...change });
     setPlan(null);
@@ -85,6 +96,10 @@ export function BackfillDialog({ dagId, onClose, onDone }) {
   `;
 }
 
+/**
+ * @param {Draft} draft
+ * @param {Record<string, unknown> | undefined} conf
+ */
 const bodyOf = (draft, conf) => ({
   ...draft,
   conf,
@@ -93,6 +108,7 @@ const bodyOf = (draft, conf) => ({
   max_active_runs: Number(draft.max_active_runs),
 });
 
+/** @param {Draft} draft */
 const createLine = (draft) =>
   commandLine(
     "backfill",
@@ -108,16 +124,23 @@ const createLine = (draft) =>
     ...(draft.conf.trim() ? ["--conf", draft.conf.trim()] : []),
   );
 
-/** The DAG id, with suggestions while typing; the field works without them. */
+/**
+ * The DAG id, with suggestions while typing; the field works without them.
+ * @param {{ value: string, onText: (text: string) => void }} props
+ */
 function DagField({ value, onText }) {
-  const [names, setNames] = useState([]);
+  const [names, setNames] = useState(/** @type {string[]} */ ([]));
+  /** @param {string} search */
   const find = async (search) => {
     try {
-      setNames((await get("dags", { pattern: `*${search}*`, limit: 20 })).items.map((d) => d.dag_id));
+      /** @type {Api["Page_Dag_"]} */
+      const found = await get("dags", { pattern: `*${search}*`, limit: 20 });
+      setNames(found.items.map((d) => d.dag_id));
     } catch {
       setNames([]);
     }
   };
+  /** @param {FieldEvent} event */
   const type = (event) => {
     onText(event.target.value);
     find(event.target.value);
@@ -135,6 +158,7 @@ function DagField({ value, onText }) {
   `;
 }
 
+/** @param {{ draft: Draft, set: (change: Partial<Draft>) => void, wrong?: string }} props */
 function Fields({ draft, set, wrong }) {
   return html`
     <div class="columns close">
@@ -194,9 +218,14 @@ function Fields({ draft, set, wrong }) {
   `;
 }
 
+/** @param {Api["PlannedDate"]} planned */
 const isRun = ({ fate }) => fate === "create" || fate === "rerun";
 
-/** @param {{ plan: any }} props  the result of a dry run */
+/**
+ * What happens to each date, or that no scheduler can say it.
+ * @typedef {(Api["BackfillAnswer"] & { accepted?: undefined }) | { accepted: true, dates?: undefined }} Planned
+ * @param {{ plan: Planned }} props  the result of a dry run
+ */
 function Plan({ plan }) {
   if (plan.accepted)
     return html`<${Notice} kind="warn">No scheduler is responding, so there is no preview.<//>`;

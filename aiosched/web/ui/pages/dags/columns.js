@@ -11,10 +11,13 @@ import { Schedule } from "../../parts/schedule.js";
 /**
  * `statistics` by DAG id; `trigger(dagId)` opens the trigger dialog.
  * @param {Map<string, Api["Statistics"]>} statistics
+ * @param {{ reload: () => void, trigger: (dagId: string) => void }} actions
  * @returns {Column<Api["Dag"]>[]}
  */
 export function columnsOf(statistics, { reload, trigger }) {
+  /** @param {Api["Dag"]} dag */
   const of = (dag) => statistics.get(dag.dag_id);
+  /** @param {string} words */
   const hidden = (words) => html`<span class="hidden-text">${words}</span>`;
   const percentiles = html`<span title="median and 95th percentile of the run duration">p50 / p95</span>`;
   return [
@@ -35,9 +38,11 @@ export function columnsOf(statistics, { reload, trigger }) {
 
 const nothing = () => html`<span class="faint">–</span>`;
 
+/** @param {Api["Statistics"] | undefined} found */
 const successOf = (found) =>
   !found || found.success_rate === null ? nothing() : `${Math.round(found.success_rate * 100)} %`;
 
+/** @param {Api["Statistics"] | undefined} found */
 const durationsOf = (found) =>
   !found || found.p50 === null ? (
     nothing()
@@ -47,6 +52,7 @@ const durationsOf = (found) =>
     </span>
   `;
 
+/** @param {{ dagId: string, trigger: (dagId: string) => void }} props */
 function TriggerButton({ dagId, trigger }) {
   return (
     may("operator") && html`
@@ -57,7 +63,7 @@ function TriggerButton({ dagId, trigger }) {
   );
 }
 
-/** @param {Props<{ dag: Api["Dag"] }>} props */
+/** @param {{ dag: Api["Dag"] }} props */
 const Name = ({ dag }) => html`
   <div class="stack tight">
     <span class="row">
@@ -91,6 +97,7 @@ const Name = ({ dag }) => html`
   </div>
 `;
 
+/** @param {{ dagId: string, runs: Api["RunBar"][] | undefined }} props */
 function Bars({ dagId, runs }) {
   if (!runs) return html`<span class="bars" />`;
   if (!runs.length) return html`<span class="faint">no runs yet</span>`;
@@ -119,7 +126,7 @@ function Bars({ dagId, runs }) {
   `;
 }
 
-/** @param {Props<{ dag: Api["Dag"] }>} props */
+/** @param {{ dag: Api["Dag"] }} props */
 function Next({ dag }) {
   if (!dag.next_run_after) return html`<span class="faint">–</span>`;
   if (dag.is_paused)

@@ -4,7 +4,9 @@ import { at, put, remove } from "../../lib/api.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { slots } from "./words.js";
 
-/** @param {Props<{ pool: Api["Pool"] }>} props */
+/** @typedef {{ name: string, slots: number | string, description: string, include_deferred: boolean }} Draft */
+
+/** @param {DialogProps & { pool: Api["Pool"], next: number }} props */
 export function ResizeDialog({ pool, next, onClose, onDone }) {
   return html`
     <${Confirm}
@@ -23,13 +25,17 @@ export function ResizeDialog({ pool, next, onClose, onDone }) {
   `;
 }
 
+/**
+ * @param {number} used
+ * @param {number} next
+ */
 function resizeWords(used, next) {
   if (next < 0) return "There is no limit on how many tasks may hold slots.";
   if (next >= used) return `${used} in use; ${next - used} will be open.`;
   return `${used} in use: tasks that hold slots continue, and no new ones start until fewer than ${next} are in use.`;
 }
 
-/** @param {Props<{ pool: Api["Pool"] }>} props */
+/** @param {DialogProps & { pool: Api["Pool"] }} props */
 export function DeleteDialog({ pool, onClose, onDone }) {
   return html`
     <${Confirm}
@@ -47,13 +53,19 @@ export function DeleteDialog({ pool, onClose, onDone }) {
   `;
 }
 
+/**
+ * @param {DialogProps & { pool?: Api["Pool"] }} props
+ */
 export function PoolDialog({ pool, onClose, onDone }) {
-  const [draft, setDraft] = useState({
-    name: pool?.name ?? "",
-    slots: pool?.slots ?? 8,
-    description: pool?.description ?? "",
-    include_deferred: pool?.include_deferred ?? false,
-  });
+  const [draft, setDraft] = useState(
+    /** @type {Draft} */ ({
+      name: pool?.name ?? "",
+      slots: pool?.slots ?? 8,
+      description: pool?.description ?? "",
+      include_deferred: pool?.include_deferred ?? false,
+    }),
+  );
+  /** @param {Partial<Draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const { name, ...body } = { ...draft, slots: Number(draft.slots) };
   return html`
@@ -74,49 +86,56 @@ export function PoolDialog({ pool, onClose, onDone }) {
       onClose=${onClose}
       onDone=${onDone}
     >
-      ${!pool && html`
-        <div class="field">
-          <label for="pool-name">Name</label>
-          <input
-            class="input"
-            id="pool-name"
-            required
-            maxlength="250"
-            value=${draft.name}
-            onInput=${(e) => set({ name: e.target.value })}
-          />
-        </div>
-      `}
-      <div class="field">
-        <label for="pool-slots">Slots</label>
-        <input
-          class="input"
-          id="pool-slots"
-          type="number"
-          min="-1"
-          value=${draft.slots}
-          onInput=${(e) => set({ slots: e.target.value })}
-        />
-        <span class="help">-1: unlimited, 0: nothing runs.</span>
-      </div>
-      <div class="field">
-        <label for="pool-words">Description</label>
-        <input
-          class="input"
-          id="pool-words"
-          maxlength="1000"
-          value=${draft.description}
-          onInput=${(e) => set({ description: e.target.value })}
-        />
-      </div>
-      <label class="row">
-        <input
-          type="checkbox"
-          checked=${draft.include_deferred}
-          onChange=${(e) => set({ include_deferred: e.target.checked })}
-        />${" "}
-        Deferred tasks keep their slots
-      </label>
+      <${Fields} draft=${draft} set=${set} isNew=${!pool} />
     <//>
+  `;
+}
+
+/** @param {{ draft: Draft, set: (change: Partial<Draft>) => void, isNew: boolean }} props */
+function Fields({ draft, set, isNew }) {
+  return html`
+    ${isNew && html`
+      <div class="field">
+        <label for="pool-name">Name</label>
+        <input
+          class="input"
+          id="pool-name"
+          required
+          maxlength="250"
+          value=${draft.name}
+          onInput=${(e) => set({ name: e.target.value })}
+        />
+      </div>
+    `}
+    <div class="field">
+      <label for="pool-slots">Slots</label>
+      <input
+        class="input"
+        id="pool-slots"
+        type="number"
+        min="-1"
+        value=${draft.slots}
+        onInput=${(e) => set({ slots: e.target.value })}
+      />
+      <span class="help">-1: unlimited, 0: nothing runs.</span>
+    </div>
+    <div class="field">
+      <label for="pool-words">Description</label>
+      <input
+        class="input"
+        id="pool-words"
+        maxlength="1000"
+        value=${draft.description}
+        onInput=${(e) => set({ description: e.target.value })}
+      />
+    </div>
+    <label class="row">
+      <input
+        type="checkbox"
+        checked=${draft.include_deferred}
+        onChange=${(e) => set({ include_deferred: e.target.checked })}
+      />${" "}
+      Deferred tasks keep their slots
+    </label>
   `;
 }

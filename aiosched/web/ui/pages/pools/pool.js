@@ -9,8 +9,8 @@ import { slots } from "./words.js";
 
 /** @param {{ pool: Api["Pool"], reload: () => void }} props */
 export function Pool({ pool, reload }) {
-  const [open, setOpen] = useState(null);
-  const [wanted, setWanted] = useState(null);
+  const [open, setOpen] = useState(/** @type {string | null} */ (null));
+  const [wanted, setWanted] = useState(/** @type {string | null} */ (null));
   const chosen = query.value.pool === pool.name;
   const close = () => setOpen(null);
   const next = wanted === null || wanted === "" ? pool.slots : Number(wanted);
@@ -46,12 +46,17 @@ export function Pool({ pool, reload }) {
   `;
 }
 
+/** @param {Api["Pool"]} pool */
 const isFull = (pool) => pool.slots >= 0 && (pool.open ?? 0) <= 0;
 
-/** @param {Props<{ pool: Api["Pool"] }>} props */
+/**
+ * @param {{ pool: Api["Pool"], wanted: string | null, setWanted: (text: string) => void, next: number,
+ *   setOpen: (dialog: string) => void }} props
+ */
 function Actions({ pool, wanted, setWanted, next, setOpen }) {
   const change = next !== pool.slots && Number.isInteger(next) && next >= -1;
   const isDefault = pool.name === "default_pool";
+  /** @param {Event} event */
   const onSubmit = (event) => {
     event.preventDefault();
     if (change) setOpen("slots");
@@ -94,7 +99,7 @@ function Actions({ pool, wanted, setWanted, next, setOpen }) {
 
 /**
  * The usage of a pool.
- * @param {Props<{ pool: Api["Pool"] }>} props
+ * @param {{ pool: Api["Pool"] }} props
  */
 function Gauge({ pool }) {
   const unlimited = pool.slots < 0;

@@ -7,11 +7,18 @@ import { duration } from "../../lib/time.js";
 import { Failure, Link, Loading } from "../../parts/basics.js";
 import { LIVE } from "./words.js";
 
+/** @param {{ name: string }} props */
 export function Queue({ name }) {
+  /** @type {Resource<Api["Queue"]>} */
   const found = useResource(`${at("pools", name)}/queue`, {}, LIVE);
   if (found.error.value) return html`<${Failure} error=${found.error.value} retry=${found.reload} />`;
   if (!found.data.value) return html`<${Loading} lines=${2} />`;
   const { holders, items, next_cursor } = found.data.value;
+  /**
+   * @param {string} title
+   * @param {Api["SlotUser"][]} list
+   * @param {string} none
+   */
   const List = (title, list, none) => html`
     <div>
       <h3>${title}</h3>

@@ -6,12 +6,14 @@ import { Card, Facts, Link, When } from "../../parts/basics.js";
 import { commandLine } from "../../parts/dialog.js";
 import { Note, Parts, Text, pretty } from "../../parts/facts.js";
 
+/** @type {Record<string, string>} */
 export const REASONS = {
   task_failure: "A task failed, so the run failed.",
   all_tasks_deadlocked: "Deadlock: the unfinished tasks wait for something that will never happen.",
   deadline_missed: "The run missed its deadline.",
 };
 
+/** @param {{ tasks: Record<string, number> }} props */
 export function StateBar({ tasks }) {
   const all = Object.values(tasks).reduce((a, b) => a + b, 0);
   if (!all) return null;
@@ -51,7 +53,7 @@ export function RunFacts({ run, base, reload }) {
           ["Started", html`<${When} at=${run.start_date} />`],
           ["Ended", html`<${When} at=${run.end_date} />`],
           ["Type", `${runTypeWords(run.run_type)}, by ${run.triggered_by}`],
-          ["Reason", REASONS[run.reason] ?? run.reason],
+          ["Reason", REASONS[run.reason ?? ""] ?? run.reason],
           ["Note", html`<${Note} path=${`${base}/note`} text=${run.note} onDone=${reload} />`],
         ]}
       />

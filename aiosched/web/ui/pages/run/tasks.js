@@ -11,8 +11,20 @@ import { Table } from "../../parts/table.js";
 
 const FOLD = 3; // more instances of a mapped task are folded
 
-/** Table rows: single instances, and one row per folded mapped task, followed by its instances when open. */
+/**
+ * A row of several instances of a mapped task, and whether they follow it.
+ * @typedef {{ group: Api["TaskInstance"][], task_id: string, open: boolean }} Folded
+ *
+ * @typedef {Folded | (Api["TaskInstance"] & { group?: undefined })} Row
+ */
+
+/**
+ * Table rows: single instances, and one row per folded mapped task, followed by its instances when open.
+ * @param {Api["TaskInstance"][]} items
+ * @param {string | undefined} open
+ */
 function rowsOf(items, open) {
+  /** @type {Row[]} */
   const rows = [];
   for (let i = 0; i < items.length;) {
     let end = i + 1;
@@ -26,16 +38,19 @@ function rowsOf(items, open) {
   return rows;
 }
 
+/** @param {Api["TaskInstance"][]} items */
 const count = (items) =>
   items.reduce(
     (counts, { state }) => ({ ...counts, [state || "none"]: (counts[state || "none"] || 0) + 1 }),
-    {},
+    /** @type {Record<string, number>} */ ({}),
   );
 
 /** @param {{ run: Api["RunDetails"], base: string }} props */
 export function Tasks({ run, base }) {
   const { state, open } = query.value;
+  /** @param {Patch} p */
   const concerns = (p) => p.run === run.key;
+  /** @type {List<Api["TaskInstance"]>} */
   const list = useList(`${base}/tasks`, { state }, { kinds: ["task"], concerns, limit: 200 });
   const states = byState(run.tasks).map(([s, n]) => [s, html`<${State} name=${s} count=${n} />`]);
   const empty = html`
@@ -61,7 +76,13 @@ export function Tasks({ run, base }) {
   `;
 }
 
-/** The columns. A row is a task instance, or `{group}` with the instances of a mapped task. */
+/**
+ * The columns. A row is a task instance, or `{group}` with the instances of a mapped task.
+ * @param {Api["RunDetails"]} run
+ * @param {List<Api["TaskInstance"]>} list
+ * @param {string | undefined} open
+ * @returns {Column<Row>[]}
+ */
 const columnsOf = (run, list, open) => [
   { head: "Task", cell: (t) => html`<${Task} row=${t} list=${list} run=${run} open=${open} />` },
   { head: "State", cell: (t) => html`<${States} row=${t} />` },
@@ -85,10 +106,12 @@ const columnsOf = (run, list, open) => [
   { head: "", cell: (t) => (t.group ? "" : html`<${Reason} task=${t} />`) },
 ];
 
+/** @param {{ row: Row, list: List<Api["TaskInstance"]>, run: Api["RunDetails"], open: string | undefined }} props */
 function Task({ row, list, run, open }) {
   return row.group ? html`<${Fold} row=${row} list=${list} />` : html`<${Name} task=${row} run=${run} open=${open} />`;
 }
 
+/** @param {{ row: Folded, list: List<Api["TaskInstance"]> }} props */
 function Fold({ row, list }) {
   const more = list.more.value && row.group.at(-1) === list.items.value.at(-1) ? "+" : "";
   return html`
@@ -106,7 +129,7 @@ function Fold({ row, list }) {
   `;
 }
 
-/** @param {Props<{ task: Api["TaskInstance"], run: Api["RunDetails"] }>} props */
+/** @param {{ task: Api["TaskInstance"], run: Api["RunDetails"], open: string | undefined }} props */
 function Name({ task, run, open }) {
   const to = taskPath({ ...task, dag_id: run.dag_id, run_id: run.run_id });
   return html`
@@ -120,6 +143,7 @@ function Name({ task, run, open }) {
   `;
 }
 
+/** @param {{ row: Row }} props */
 function States({ row }) {
   if (!row.group) return html`<${State} name=${row.state || "none"} />`;
   return html`
@@ -131,7 +155,7 @@ function States({ row }) {
   `;
 }
 
-/** @param {Props<{ task: Api["TaskInstance"] }>} props */
+/** @param {{ task: Api["TaskInstance"] }} props */
 function Tries({ task }) {
   if (!(task.try_number > 0)) return "–";
   return html`
@@ -142,7 +166,7 @@ function Tries({ task }) {
   `;
 }
 
-/** @param {Props<{ task: Api["TaskInstance"] }>} props */
+/** @param {{ task: Api["TaskInstance"] }} props */
 function Reason({ task }) {
   return html`
     <span class="faint clip reason" title=${task.reason || ""}>

@@ -5,6 +5,26 @@ import { duration } from "../../lib/time.js";
 import { Card, Facts, State, Tag, When } from "../../parts/basics.js";
 import { Parts } from "../../parts/facts.js";
 
+/** @typedef {import("../../lib/figures.js").Histogram} Histogram */
+
+/**
+ * The metrics of a scheduler as of its last heartbeat; the API has them without types.
+ * @typedef {object} Figures
+ * @property {Record<string, Histogram>} [histograms]
+ * @property {Record<string, number>} [counters]
+ * @property {Record<string, number>} [finished] attempts by state
+ * @property {Record<string, number>} [waiting] task instances by pool
+ * @property {Record<string, { open: number, open_async: number }>} [executor] its slots by executor
+ * @property {Record<string, number>} [tasks] task instances by state
+ * @property {number} [in_flight]
+ * @property {number} [parallelism]
+ * @property {number} [oldest_queued_seconds]
+ * @property {number} [runs]
+ * @property {{ files: number, dags: number, errors: number }} [parsing]
+ *
+ * @typedef {Omit<Api["Scheduler"], "figures"> & { figures: Figures | null }} Scheduler
+ */
+
 const LOST = {
   lost_attempts: "attempts lost",
   takeovers: "takeovers",
@@ -16,10 +36,16 @@ const LOST = {
   watchers_stopped: "asset watchers stopped",
 };
 
+/**
+ * @param {Scheduler} one
+ * @param {string} name
+ */
 export const figure = (one, name) => one.figures?.histograms?.[name];
 
+/** @type {Record<string, string>} */
 const KINDS = { alive: "good", draining: "warn", stalled: "danger", dead: "danger" };
 
+/** @param {Histogram | undefined} histogram */
 const two = (histogram) =>
   histogram?.count ? html`
     <span class="tabular">
@@ -32,9 +58,9 @@ const two = (histogram) =>
 
 /**
  * `hue` is the colour of its partitions.
- * @param {{ one: any, hue: string }} props  a scheduler from the API; `figures` is untyped
+ * @param {{ one: Scheduler, hue: string }} props
  */
-export function Scheduler({ one, hue }) {
+export function SchedulerCard({ one, hue }) {
   const figures = one.figures;
   const name = html`
     <span class="row near">
@@ -73,7 +99,10 @@ export function Scheduler({ one, hue }) {
 
 const none = () => html`<span class="faint">none</span>`;
 
-/** The load of a scheduler. */
+/**
+ * The load of a scheduler.
+ * @param {{ figures: Figures }} props
+ */
 function Load({ figures: f }) {
   const waiting = Object.entries(f.waiting ?? {}).filter(([, n]) => n);
   const open = Object.entries(f.executor ?? {}).map(
@@ -96,7 +125,8 @@ function Load({ figures: f }) {
   `;
 }
 
-function InFlight({ figures: { in_flight, parallelism } }) {
+/** @param {{ figures: Figures }} props */
+function InFlight({ figures: { in_flight = 0, parallelism = 0 } }) {
   const share = Math.min(in_flight / Math.max(parallelism, 1), 1);
   const words = `${in_flight} of ${parallelism}`;
   return html`
@@ -107,6 +137,7 @@ function InFlight({ figures: { in_flight, parallelism } }) {
   `;
 }
 
+/** @param {{ tasks: Record<string, number> }} props */
 function Instances({ tasks }) {
   const found = Object.entries(tasks).filter(([, n]) => n);
   return html`
@@ -119,9 +150,12 @@ function Instances({ tasks }) {
   `;
 }
 
-/** Latencies, parsing and problems of a scheduler. */
-function Speed({ figures: { histograms, parsing, counters } }) {
-  const lost = Object.entries(LOST).filter(([name]) => counters?.[name]);
+/**
+ * Latencies, parsing and problems of a scheduler.
+ * @param {{ figures: Figures }} props
+ */
+function Speed({ figures: { histograms = {}, parsing, counters = {} } }) {
+  const lost = Object.entries(LOST).filter(([name]) => counters[name]);
   return html`
     <${Facts}
       rows=${[

@@ -9,8 +9,9 @@ import { Table } from "../../parts/table.js";
 import { Input, itemActions } from "./fields.js";
 
 export function Connections() {
+  /** @type {List<Api["Connection"]>} */
   const list = useList("connections");
-  const [open, setOpen] = useState(null);
+  const [open, setOpen] = useState(/** @type {import("./fields.js").Open<Api["Connection"]> | null} */ (null));
   /** @type {Column<Api["Connection"]>[]} */
   const columns = [
     { head: "Id", cell: (c) => html`<code>${c.conn_id}</code>` },
@@ -75,7 +76,9 @@ const EMPTY = {
   description: "",
 };
 
-/** @param {{ connection: Api["Connection"] | null, onClose: () => void, onDone: () => void }} props */
+/** @typedef {typeof EMPTY} Draft */
+
+/** @param {DialogProps & { connection: Api["Connection"] | null }} props */
 function ConnectionDialog({ connection, onClose, onDone }) {
   const known = {
     conn_id: connection?.conn_id ?? "",
@@ -83,6 +86,7 @@ function ConnectionDialog({ connection, onClose, onDone }) {
     description: connection?.description ?? "",
   };
   const [draft, setDraft] = useState({ ...EMPTY, ...known });
+  /** @param {Partial<Draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const { value: extra, wrong } = objectOf(draft.extra);
   const form = { draft, set };
@@ -90,7 +94,7 @@ function ConnectionDialog({ connection, onClose, onDone }) {
     <${Confirm}
       title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"}
       submitLabel="Save"
-      act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra))}
+      act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra ?? {}))}
       done=${`Connection ${draft.conn_id} saved.`}
       disabled=${!draft.conn_id || !draft.conn_type || Boolean(wrong)}
       cli=${setLine(draft)}
@@ -128,7 +132,11 @@ function ConnectionDialog({ connection, onClose, onDone }) {
   `;
 }
 
-/** @returns {Api["NewConnection"]} */
+/**
+ * @param {Draft} draft
+ * @param {Record<string, unknown>} extra
+ * @returns {Api["NewConnection"]}
+ */
 const bodyOf = (draft, extra) => ({
   conn_type: draft.conn_type,
   host: draft.host || null,
@@ -140,11 +148,15 @@ const bodyOf = (draft, extra) => ({
   description: draft.description || null,
 });
 
-/** The command prompts for the password, to keep it out of the command line. */
+/**
+ * The command prompts for the password, to keep it out of the command line.
+ * @param {Draft} draft
+ */
 function setLine(draft) {
-  const options = ["type", "host", "port", "login", "schema"].map((name) => [
+  const { conn_type: type, host, port, login, schema } = draft;
+  const options = Object.entries({ type, host, port, login, schema }).map(([name, value]) => [
     `--${name}`,
-    draft[name === "type" ? "conn_type" : name],
+    value,
   ]);
   const password = draft.password ? ["--password", "-"] : [];
   return commandLine(

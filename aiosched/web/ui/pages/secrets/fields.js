@@ -2,7 +2,17 @@
 import { html } from "../../lib/html.js";
 import { Allowed } from "../../parts/facts.js";
 
-/** A form field; `draft` and `set` are the state of the form. */
+/**
+ * The dialog that is open, and of which item; null for a new one.
+ * @template Item
+ * @typedef {["set", Item | null] | ["delete", Item]} Open
+ */
+
+/**
+ * A form field; `draft` and `set` are the state of the form.
+ * @param {{ draft: Record<string, string>, set: (change: Record<string, string>) => void, name: string, words: string,
+ *   help?: string, [attribute: string]: unknown }} props
+ */
 export function Input({ draft, set, name, words, help, ...rest }) {
   return html`
     <div class="field">
@@ -19,6 +29,13 @@ export function Input({ draft, set, name, words, help, ...rest }) {
   `;
 }
 
+/**
+ * @template Item
+ * @param {Item} item
+ * @param {string} name
+ * @param {(open: Open<Item>) => void} open
+ * @returns {Content}
+ */
 export const itemActions = (item, name, open) => html`
   <${Allowed} role="admin" quiet>
     <span class="row near">

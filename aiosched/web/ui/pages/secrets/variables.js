@@ -9,8 +9,9 @@ import { Table } from "../../parts/table.js";
 import { Input, itemActions } from "./fields.js";
 
 export function Variables() {
+  /** @type {List<Api["Variable"]>} */
   const list = useList("variables");
-  const [open, setOpen] = useState(null);
+  const [open, setOpen] = useState(/** @type {import("./fields.js").Open<Api["Variable"]> | null} */ (null));
   /** @type {Column<Api["Variable"]>[]} */
   const columns = [
     { head: "Key", cell: (v) => html`<code>${v.key}</code>` },
@@ -68,13 +69,14 @@ export function Variables() {
   `;
 }
 
-/** @param {Props<{ variable: Api["Variable"] | null }>} props */
+/** @param {DialogProps & { variable: Api["Variable"] | null }} props */
 function VariableDialog({ variable, onClose, onDone }) {
   const [draft, setDraft] = useState({
     key: variable?.key ?? "",
     value: "",
     description: variable?.description ?? "",
   });
+  /** @param {Partial<typeof draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   return html`
     <${Confirm}

@@ -6,8 +6,12 @@ import { path } from "../../lib/router.js";
 import { Card, Empty, Facts, Link, Shown } from "../../parts/basics.js";
 import { Text, pretty } from "../../parts/facts.js";
 
-/** Rendering starts a process that loads the DAG file, so it is done on request only, not on every change. */
+/**
+ * Rendering starts a process that loads the DAG file, so it is done on request only, not on every change.
+ * @param {{ base: string, params: InstanceParams }} props
+ */
 export function Rendered({ base, params }) {
+  /** @type {Resource<Api["Rendered"]>} */
   const found = useResource(may("operator") ? `${base}/rendered` : null, params);
   if (!may("operator"))
     return html`
@@ -47,9 +51,10 @@ export function Rendered({ base, params }) {
   `;
 }
 
-/** @param {Props<{ task: Api["TaskDetails"] }>} props */
+/** @param {{ task: Api["TaskDetails"] }} props */
 export function Definition({ task }) {
   const d = task.definition;
+  /** @param {string[]} ids */
   const links = (ids) =>
     ids.length ? html`
       <span class="row">

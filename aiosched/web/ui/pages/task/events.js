@@ -4,7 +4,9 @@ import { useResource } from "../../lib/resources.js";
 import { Card, Empty, Shown, State, When } from "../../parts/basics.js";
 import { Table } from "../../parts/table.js";
 
+/** @param {{ base: string, params: InstanceParams }} props */
 export function Events({ base, params }) {
+  /** @type {Resource<{ items: Api["TaskEvent"][] }>} */
   const found = useResource(`${base}/events`, params, { kinds: ["task", "command"] });
   /** @type {Column<Api["TaskEvent"]>[]} */
   const columns = [

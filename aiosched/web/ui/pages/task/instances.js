@@ -6,13 +6,21 @@ import { duration, secondsBetween } from "../../lib/time.js";
 import { Card, Empty, Link, Page, State, When } from "../../parts/basics.js";
 import { Table } from "../../parts/table.js";
 
+/**
+ * @param {string} dag
+ * @param {string} run
+ * @returns {[string, string][]}
+ */
 export const crumbsOf = (dag, run) => [
   ["DAGs", "/dags"],
   [dag, path("dags", dag)],
   [run, path("dags", dag, "runs", run)],
 ];
 
-/** The instances of a mapped task, shown when the URL has no map index. */
+/**
+ * The instances of a mapped task, shown when the URL has no map index.
+ * @param {{ dag: string, run: string, task: string, list: List<Api["TaskInstance"]> }} props
+ */
 export function Instances({ dag, run, task, list }) {
   /** @type {Column<Api["TaskInstance"]>[]} */
   const columns = [

@@ -9,7 +9,9 @@ import { LogView } from "../../parts/log/view.js";
 
 const ACTIVE = ["running", "restarting", "shutdown"]; // states in which logs are written
 
-/** @param {{ task: Api["TaskDetails"], base: string, params: object, tries: Api["Try"][], name: string }} props */
+/**
+ * @param {{ task: Api["TaskDetails"], base: string, params: InstanceParams, tries: Api["Try"][], name: string }} props
+ */
 export function Log({ task, base, params, tries, name }) {
   const numbers = [...new Set([...tries.map((t) => t.try_number), ...task.logs])]
     .filter((n) => n > 0)
@@ -44,11 +46,19 @@ export function Log({ task, base, params, tries, name }) {
 
 /**
  * Links that select a try.
- * @param {Props<{ tries: Api["Try"][] }>} props
+ * @param {{ numbers: number[], tries: Api["Try"][], chosen: number, params: InstanceParams }} props
  */
 function Tries({ numbers, tries, chosen, params }) {
+  /** @param {number} n */
   const address = (n) =>
-    href(here.value.path + "?" + new URLSearchParams([...Object.entries(params), ["try", n]]));
+    href(
+      here.value.path +
+        "?" +
+        new URLSearchParams(
+          Object.entries({ ...params, try: n }).map(([name, value]) => [name, String(value)]),
+        ),
+    );
+  /** @param {number} n */
   const stateOfTry = (n) => tries.find((each) => each.try_number === n)?.state;
   return html`
     <nav class="choices row" aria-label="Tries">
@@ -66,7 +76,7 @@ function Tries({ numbers, tries, chosen, params }) {
   `;
 }
 
-/** @param {Props<{ one: Api["Try"], task: Api["TaskDetails"] }>} props */
+/** @param {{ one: Api["Try"], task: Api["TaskDetails"] }} props */
 function TryFacts({ one, task }) {
   return html`
     <div class="row wide soft">
@@ -90,7 +100,7 @@ function TryFacts({ one, task }) {
 
 /**
  * The code that a try ran.
- * @param {Props<{ one: Api["Try"] }>} props
+ * @param {{ one: Api["Try"], dagId: string }} props
  */
 function Source({ one, dagId }) {
   const to = `/dags/${encodeURIComponent(dagId)}?tab=code&version=${one.version}`;

@@ -7,7 +7,9 @@ import { Card, Empty, Failure, Loading, When } from "../../parts/basics.js";
 import { toast } from "../../parts/dialog.js";
 import { Text, pretty } from "../../parts/facts.js";
 
+/** @param {{ base: string, params: InstanceParams }} props */
 export function XComs({ base, params }) {
+  /** @type {List<Api["XCom"]>} */
   const list = useList(`${base}/xcom`, params, { kinds: ["task"], limit: 50 });
   if (list.error.value)
     return html`
@@ -39,9 +41,9 @@ export function XComs({ base, params }) {
   `;
 }
 
-/** @param {Props<{ one: Api["XCom"] }>} props */
+/** @param {{ one: Api["XCom"], base: string, params: InstanceParams }} props */
 function XCom({ one, base, params }) {
-  const [full, setFull] = useState(null);
+  const [full, setFull] = useState(/** @type {string | null} */ (null));
   const read = async () => {
     try {
       setFull((await get(`${base}/xcom/${encodeURIComponent(one.key)}`, params)).value);

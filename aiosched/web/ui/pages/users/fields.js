@@ -1,12 +1,14 @@
 // Form fields shared by users and tokens.
 import { html } from "../../lib/html.js";
 
+/** @type {Choice[]} */
 export const ROLES = [
   ["viewer", "viewer: read only"],
   ["operator", "operator: can also run actions"],
   ["admin", "admin: also manages pools, secrets and users"],
 ];
 
+/** @param {{ value: string, onChange: (role: string) => void, roles?: Choice[] }} props */
 export const RoleField = ({ value, onChange, roles = ROLES }) => html`
   <div class="field">
     <label for="u-role">Role</label>
@@ -18,6 +20,7 @@ export const RoleField = ({ value, onChange, roles = ROLES }) => html`
   </div>
 `;
 
+/** @param {{ value: string, onInput: (text: string) => void }} props */
 export const PasswordField = ({ value, onInput }) => html`
   <div class="field">
     <label for="u-password">Password</label>

@@ -7,12 +7,18 @@ import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
 import { PasswordField, RoleField } from "./fields.js";
 
+/**
+ * Opens the dialog of an action, of a user unless it makes one.
+ * @typedef {(open: [action: string, user?: Api["User"]]) => void} SetOpen
+ */
+
 export function UserList() {
+  /** @type {List<Api["User"]>} */
   const list = useList("users");
-  const [open, setOpen] = useState(null);
+  const [open, setOpen] = useState(/** @type {[action: string, user?: Api["User"]] | null} */ (null));
   const empty = html`<${Empty} title="No users yet" command="aiosched users create NAME --role admin" />`;
   const [act, user] = open ?? [];
-  const Dialog = DIALOGS[act];
+  const Dialog = act && DIALOGS[act];
   return html`
     <div class="stack tight">
       <div class="row">
@@ -34,12 +40,15 @@ export function UserList() {
   `;
 }
 
-/** @returns {Column<Api["User"]>[]} */
+/**
+ * @param {SetOpen} setOpen
+ * @returns {Column<Api["User"]>[]}
+ */
 const columnsOf = (setOpen) => [
   {
     head: "Name",
     cell: (u) => html`
-      ${u.name} ${u.name === me.value.name && html`<span class="faint">you</span>`}
+      ${u.name} ${u.name === me.value?.name && html`<span class="faint">you</span>`}
     `,
   },
   { head: "Role", cell: (u) => html`<${Tag}>${u.role}<//>` },
@@ -54,7 +63,7 @@ const columnsOf = (setOpen) => [
   { head: "", cell: (u) => html`<${Actions} user=${u} setOpen=${setOpen} />` },
 ];
 
-/** @param {Props<{ user: Api["User"] }>} props */
+/** @param {{ user: Api["User"], setOpen: SetOpen }} props */
 function Actions({ user, setOpen }) {
   return html`
     <span class="row near">
@@ -81,7 +90,7 @@ function Actions({ user, setOpen }) {
 
 /**
  * Enable or disable a user.
- * @param {Props<{ user: Api["User"] }>} props
+ * @param {DialogProps & { user: Api["User"] }} props
  */
 function DisableDialog({ user, onClose, onDone }) {
   const [words, verb, done] = user.is_disabled
@@ -106,7 +115,7 @@ function DisableDialog({ user, onClose, onDone }) {
   `;
 }
 
-/** @param {Props<{ user: Api["User"] }>} props */
+/** @param {DialogProps & { user: Api["User"] }} props */
 function DeleteDialog({ user, onClose, onDone }) {
   return html`
     <${Confirm}
@@ -124,8 +133,10 @@ function DeleteDialog({ user, onClose, onDone }) {
   `;
 }
 
+/** @param {DialogProps} props */
 function NewUser({ onClose, onDone }) {
   const [draft, setDraft] = useState({ name: "", role: "viewer", password: "" });
+  /** @param {Partial<Api["NewUser"]>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   return html`
     <${Confirm}
@@ -155,7 +166,7 @@ function NewUser({ onClose, onDone }) {
   `;
 }
 
-/** @param {Props<{ user: Api["User"] }>} props */
+/** @param {DialogProps & { user: Api["User"] }} props */
 function ChangeUser({ user, onClose, onDone }) {
   const [role, setRole] = useState(user.role);
   const [password, setPassword] = useState("");
@@ -190,4 +201,5 @@ function ChangeUser({ user, onClose, onDone }) {
   `;
 }
 
+/** @type {Record<string, Function>} */
 const DIALOGS = { new: NewUser, change: ChangeUser, disable: DisableDialog, delete: DeleteDialog };

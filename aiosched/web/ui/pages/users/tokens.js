@@ -9,28 +9,12 @@ import { Table } from "../../parts/table.js";
 import { ROLES, RoleField } from "./fields.js";
 
 export function Tokens() {
+  /** @type {List<Api["Token"]>} */
   const list = useList("tokens", { everybody: may("admin") || null });
-  const [open, setOpen] = useState(null);
-  const [created, setCreated] = useState(null);
+  const [open, setOpen] = useState(/** @type {Api["Token"] | "new" | null} */ (null));
+  const [created, setCreated] = useState(/** @type {Api["MadeToken"] | null} */ (null));
   const close = () => setOpen(null);
-  /** @type {Column<Api["Token"]>[]} */
-  const columns = [
-    { head: "Label", cell: (t) => t.label },
-    { head: "Owner", cell: (t) => t.owner },
-    { head: "Role", cell: (t) => html`<${Tag}>${t.role}<//>` },
-    { head: "Created", cell: (t) => html`<${When} at=${t.created_at} />` },
-    { head: "Expires", cell: (t) => html`<${When} at=${t.expires_at} ago none="never" />` },
-    { head: "Last used", cell: (t) => html`<${When} at=${t.last_used_at} ago none="never" />` },
-    {
-      head: "",
-      cell: (t) => html`
-        <button class="button small danger" aria-label=${`Revoke ${t.label}`} onClick=${() => setOpen(t)}>
-          Revoke …
-        </button>
-      `,
-    },
-  ];
-  const login = me.value.login !== "none";
+  const login = me.value?.login !== "none";
   return html`
     <div class="stack tight">
       <div class="row">
@@ -44,7 +28,7 @@ export function Tokens() {
       </div>
       <${Card} plain>
         <${Table}
-          columns=${columns}
+          columns=${columnsOf(setOpen)}
           list=${list}
           keyOf=${(t) => t.id}
           empty=${html`<${Empty} title="No tokens">Programs use tokens instead of a password.<//>`}
@@ -60,37 +44,70 @@ export function Tokens() {
           }}
         />
       `}
-      ${open && open !== "new" && html`
-        <${Confirm}
-          title=${`Revoke token ${open.label}`}
-          submitLabel="Revoke"
-          danger
-          act=${() => remove(at("tokens", open.id))}
-          done="Token revoked."
-          cli=${commandLine("tokens", "revoke", open.id)}
-          onClose=${close}
-          onDone=${list.reload}
-        >
-          <p>Programs that use it lose access immediately.</p>
-        <//>
-      `}
-      ${created && html`
-        <${Dialog} title="Your new token" onClose=${() => setCreated(null)}>
-          <${Notice} kind="warn">Copy it now: it is shown only once.<//>
-          <${Text} text=${created.token} />
-          <div class="actions">
-            <button class="button primary" onClick=${() => setCreated(null)}>
-              Done
-            </button>
-          </div>
-        <//>
-      `}
+      ${open && open !== "new" && html`<${RevokeDialog} token=${open} onClose=${close} onDone=${list.reload} />`}
+      ${created && html`<${Created} token=${created.token} onClose=${() => setCreated(null)} />`}
     </div>
   `;
 }
 
+/**
+ * @param {(token: Api["Token"]) => void} revoke
+ * @returns {Column<Api["Token"]>[]}
+ */
+const columnsOf = (revoke) => [
+  { head: "Label", cell: (t) => t.label },
+  { head: "Owner", cell: (t) => t.owner },
+  { head: "Role", cell: (t) => html`<${Tag}>${t.role}<//>` },
+  { head: "Created", cell: (t) => html`<${When} at=${t.created_at} />` },
+  { head: "Expires", cell: (t) => html`<${When} at=${t.expires_at} ago none="never" />` },
+  { head: "Last used", cell: (t) => html`<${When} at=${t.last_used_at} ago none="never" />` },
+  {
+    head: "",
+    cell: (t) => html`
+      <button class="button small danger" aria-label=${`Revoke ${t.label}`} onClick=${() => revoke(t)}>
+        Revoke …
+      </button>
+    `,
+  },
+];
+
+/** @param {DialogProps & { token: Api["Token"] }} props */
+function RevokeDialog({ token, onClose, onDone }) {
+  return html`
+    <${Confirm}
+      title=${`Revoke token ${token.label}`}
+      submitLabel="Revoke"
+      danger
+      act=${() => remove(at("tokens", token.id))}
+      done="Token revoked."
+      cli=${commandLine("tokens", "revoke", token.id)}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      <p>Programs that use it lose access immediately.</p>
+    <//>
+  `;
+}
+
+/** @param {{ token: string, onClose: () => void }} props */
+function Created({ token, onClose }) {
+  return html`
+    <${Dialog} title="Your new token" onClose=${onClose}>
+      <${Notice} kind="warn">Copy it now: it is shown only once.<//>
+      <${Text} text=${token} />
+      <div class="actions">
+        <button class="button primary" onClick=${onClose}>
+          Done
+        </button>
+      </div>
+    <//>
+  `;
+}
+
+/** @param {DialogProps} props */
 function NewToken({ onClose, onDone }) {
   const [draft, setDraft] = useState({ label: "", role: "viewer", days: "90" });
+  /** @param {Partial<typeof draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const days = draft.days === "" ? null : Number(draft.days);
   return html`
@@ -103,7 +120,7 @@ function NewToken({ onClose, onDone }) {
       cli=${commandLine(
         "tokens",
         "create",
-        me.value.name,
+        me.value?.name,
         "--label",
         draft.label || "LABEL",
         "--role",

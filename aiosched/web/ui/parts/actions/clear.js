@@ -4,11 +4,20 @@ import { at, post } from "../../lib/api.js";
 import { Confirm, commandLine } from "../dialog.js";
 import { OPTIONS, Options, Preview, flagsOf, useDryRun } from "./touched.js";
 
+/** @typedef {import("./touched.js").Flags} Flags */
+
+/**
+ * Task instances of runs: those of `task_ids`, or all.
+ * @typedef {{ run_ids: string[], task_ids?: string[], map_index?: number }} Selection
+ */
+
+/** @param {string[]} ids */
 const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})$`;
 
 /**
  * @param {string} dagId
  * @param {Selection} selection
+ * @param {Flags} options
  */
 function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
   const flags = flagsOf(options);
@@ -26,9 +35,7 @@ function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
 
 /**
  * Clear task instances. A `selection` without tasks means whole runs; `options` are the initial options.
- * @typedef {{ run_ids?: string[], task_ids?: string[], map_index?: number }} Selection
- * @param {{ dagId: string, selection: Selection, options?: Record<string, boolean>,
- *   onClose: () => void, onDone?: () => void }} props
+ * @param {DialogProps & { dagId: string, selection: Selection, options?: Flags }} props
  */
 export function ClearDialog({ dagId, selection, options: initial = {}, onClose, onDone }) {
   const [options, setOptions] = useState(initial);

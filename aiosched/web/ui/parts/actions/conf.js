@@ -2,6 +2,10 @@
 import { kindOf, toText, toValue } from "../../lib/schema.js";
 import { objectOf } from "../facts.js";
 
+/** @typedef {import("../../lib/schema.js").FieldText} FieldText */
+/** @typedef {import("../../lib/schema.js").Param} Param */
+
+/** @param {string} text */
 export const looksLikeJson = (text) => {
   try {
     JSON.parse(text);
@@ -11,9 +15,15 @@ export const looksLikeJson = (text) => {
   }
 };
 
-/** The values that differ from the defaults, and the errors of invalid ones. */
+/**
+ * The values that differ from the defaults, and the errors of invalid ones.
+ * @param {Record<string, Param>} params
+ * @param {Record<string, FieldText>} texts
+ * @param {string} more
+ */
 export function confOf(params, texts, more) {
   const { value, wrong: confError } = objectOf(more);
+  /** @type {Record<string, unknown>} */
   const conf = { ...value };
   /** @type {Record<string, string>} */
   const wrong = confError ? { conf: confError } : {};
@@ -30,7 +40,10 @@ export function confOf(params, texts, more) {
   return { conf, wrong };
 }
 
-/** The initial texts of the param fields: the defaults. */
+/**
+ * The initial texts of the param fields: the defaults.
+ * @param {Record<string, Param>} params
+ */
 export const textsOf = (params) =>
   Object.fromEntries(
     Object.entries(params).map(([name, { json_schema, value }]) => [

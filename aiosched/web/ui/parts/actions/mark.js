@@ -11,39 +11,37 @@ import { Counts, OPTIONS, Options, Preview, flagsOf, useDryRun } from "./touched
 const MARKS = OPTIONS.filter(([name]) => ["upstream", "downstream", "past", "future"].includes(name));
 
 /**
+ * What a state does to what is after it.
+ * @param {string} state
+ * @param {boolean} ofTask whether it is that of a task instance, not of a run
+ */
+function effectOf(state, ofTask) {
+  if (state === "queued") return "The run continues with its remaining tasks.";
+  return ofTask
+    ? "Downstream instances that failed because of it run again."
+    : "All unfinished task instances get this state too; running ones are stopped.";
+}
+
+/**
  * Set the state of a run (without `taskId`) or of a task instance; without `mapIndex` of all instances of the task.
- * @param {{ dagId: string, runId: string, taskId?: string, mapIndex?: number, onClose: () => void,
- *   onDone?: () => void }} props
+ * @param {DialogProps & { dagId: string, runId: string, taskId?: string, mapIndex?: number }} props
  */
 export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) {
   const states = taskId ? ["success", "failed", "skipped"] : ["success", "failed", "queued"];
   const [state, setState] = useState("success");
   const [options, setOptions] = useState({});
   const mapped = mapIndex !== undefined && mapIndex !== null && mapIndex >= 0;
+  /** @type {Resource<Api["RunDetails"]>} */
   const run = useResource(taskId ? null : at("dags", dagId, "runs", runId));
   const address = taskId
     ? at("dags", dagId, "runs", runId, "tasks", taskId, "mark")
     : at("dags", dagId, "runs", runId, "mark");
   const body = { state, ...(taskId && mapped && { map_index: mapIndex }), ...options };
   const { preview, error } = useDryRun(taskId ? address : null, body);
+  const flags = [...(mapped ? ["--map-index", mapIndex] : []), ...flagsOf(options)];
   const cli = taskId
-    ? commandLine(
-        "tasks",
-        "mark",
-        dagId,
-        runId,
-        taskId,
-        state,
-        ...(mapped ? ["--map-index", mapIndex] : []),
-        ...flagsOf(options),
-      )
+    ? commandLine("tasks", "mark", dagId, runId, taskId, state, ...flags)
     : commandLine("runs", "mark", dagId, runId, state);
-  const words =
-    state === "queued"
-      ? "The run continues with its remaining tasks."
-      : taskId
-        ? "Downstream instances that failed because of it run again."
-        : "All unfinished task instances get this state too; running ones are stopped.";
   return html`
     <${Confirm}
       title=${taskId ? `Mark ${taskName({ task_id: taskId, map_index: mapIndex })}` : "Mark the run"}
@@ -64,7 +62,7 @@ export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) 
         </select>
       </div>
       <p class="soft">
-        In run <code>${runId}</code>. ${words}
+        In run <code>${runId}</code>. ${effectOf(state, Boolean(taskId))}
       </p>
       ${taskId ? html`
         <${Options} usable=${MARKS} options=${options} setOptions=${setOptions} />

@@ -5,11 +5,12 @@ import { reportDone, toast } from "../dialog.js";
 
 /**
  * A switch that is on unless the DAG is paused.
- * @param {{ dag: Pick<Api["Dag"], "dag_id" | "is_paused">, onDone?: (response: any) => void }} props
+ * @param {{ dag: Pick<Api["Dag"], "dag_id" | "is_paused">, onDone?: (response: Answer) => void }} props
  */
 export function PauseSwitch({ dag, onDone }) {
-  const [requested, setRequested] = useState(null);
+  const [requested, setRequested] = useState(/** @type {boolean | null} */ (null));
   useEffect(() => setRequested(null), [dag.is_paused]);
+  /** @param {FieldEvent} event */
   const change = async (event) => {
     const active = event.target.checked;
     setRequested(active);

@@ -5,9 +5,10 @@ import { taskName } from "../../lib/names.js";
 import { byState } from "../../lib/states.js";
 import { Loading, Notice, State } from "../basics.js";
 
-/** @type {[string, string, string, boolean?][]} */
+/** @typedef {Record<string, boolean>} Flags options that are chosen, by name */
+
+/** @type {[name: string, label: string, flag: string, ofRuns?: boolean][]} */
 export const OPTIONS = [
-  // name, label, flag, whether it applies to whole runs too
   ["only_failed", "Only failed", "--only-failed", true],
   ["upstream", "Include upstream", "--upstream"],
   ["downstream", "Include downstream", "--downstream"],
@@ -17,9 +18,13 @@ export const OPTIONS = [
   ["prevent_running", "Refuse if any are running", "--prevent-running", true],
 ];
 
+/** @param {Flags} options */
 export const flagsOf = (options) => OPTIONS.filter(([name]) => options[name]).map(([, , flag]) => flag);
 
-/** Checkboxes for the `usable` options. */
+/**
+ * Checkboxes for the `usable` options.
+ * @param {{ usable: typeof OPTIONS, options: Flags, setOptions: (options: Flags) => void }} props
+ */
 export const Options = ({ usable, options, setOptions }) => html`
   <div class="row wide">
     ${usable.map(([name, words]) => html`
@@ -36,13 +41,18 @@ export const Options = ({ usable, options, setOptions }) => html`
 `;
 
 /**
+ * What an action would do, or that no scheduler can say it.
+ * @typedef {(Api["ClearAnswer"] & { accepted?: undefined }) | { accepted: true, count?: undefined }} Touching
+ *
+ * @typedef {{ preview?: Touching, error?: Error }} DryRun
+ *
  * The result of the dry run of an action; empty until it arrives.
  * @param {string | null} address null: no dry run
  * @param {object} body
- * @returns {{ preview?: any, error?: Error }}
+ * @returns {DryRun}
  */
 export function useDryRun(address, body) {
-  const [found, setFound] = useState(/** @type {any} */ ({}));
+  const [found, setFound] = useState(/** @type {DryRun & { request?: string | null }} */ ({}));
   const request = address && JSON.stringify([address, body]);
   useEffect(() => {
     if (!address) return undefined;
@@ -58,7 +68,10 @@ export function useDryRun(address, body) {
   return found.request === request ? found : {}; // never the result of another request
 }
 
-/** The number of instances per state. */
+/**
+ * The number of instances per state.
+ * @param {{ states: Record<string, number> }} props
+ */
 export const Counts = ({ states }) => html`
   <span class="row">
     ${byState(states).map(([name, count]) => html`
@@ -70,7 +83,7 @@ export const Counts = ({ states }) => html`
 /**
  * The instances an action would affect: `none` is shown if there are none, `effect` says what happens to them,
  * `label` describes the list.
- * @param {{ preview?: any, error?: Error, none: string, effect: string, label: string }} props
+ * @param {DryRun & { none: string, effect: string, label: string }} props
  */
 export function Preview({ preview, error, none, effect, label }) {
   if (error) return html`<${Notice} kind="danger">${error.message}<//>`;

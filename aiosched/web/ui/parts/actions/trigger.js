@@ -8,7 +8,14 @@ import { InputField } from "../form.js";
 import { Field } from "../schema_form.js";
 import { confOf, looksLikeJson, textsOf } from "./conf.js";
 
-/** The form that triggers a run of `dagId`; `onDone(run)` is called once it is created. */
+/** @typedef {import("../../lib/schema.js").FieldText} FieldText */
+/** @typedef {import("../../lib/schema.js").Param} Param */
+/** @typedef {{ logical_date: string, run_id: string, more: string, unpause: boolean }} RunDraft */
+
+/**
+ * The form that triggers a run of `dagId`; `onDone(run)` is called once it is created.
+ * @param {DialogProps & { dagId: string }} props
+ */
 export function TriggerDialog({ dagId, onClose, onDone }) {
   const read = useMemo(
     () => async () => {
@@ -18,8 +25,10 @@ export function TriggerDialog({ dagId, onClose, onDone }) {
     },
     [dagId],
   );
-  const [facts, setFacts] = useState(null);
-  const [error, setError] = useState(null);
+  const [facts, setFacts] = useState(
+    /** @type {{ dag: Api["DagDetails"], params: Record<string, Param> } | null} */ (null),
+  );
+  const [error, setError] = useState(/** @type {Problem | null} */ (null));
   useEffect(() => {
     read().then(setFacts, setError);
   }, [read]);
@@ -31,18 +40,27 @@ export function TriggerDialog({ dagId, onClose, onDone }) {
   `;
 }
 
-/** @param {Props<{ dag: Api["Dag"] }>} props */
-function TriggerForm({ dag, params, onClose, onDone }) {
-  const names = Object.keys(params);
+/**
+ * What is entered: `texts` of the params, the rest as `run`, the `conf` of both, what is `wrong` with it, and all
+ * `errors` by field, also those of the server. `act` creates the run.
+ * @param {Api["Dag"]} dag
+ * @param {Record<string, Param>} params
+ */
+function useDraft(dag, params) {
   const [texts, setTexts] = useState(() => textsOf(params));
   const [run, setRun] = useState({ logical_date: "", run_id: "", more: "", unpause: dag.is_paused });
-  const [serverErrors, setServerErrors] = useState(/** @type {Record<string, any>} */ ({})); // by field
+  const [serverErrors, setServerErrors] = useState(/** @type {Record<string, string | undefined>} */ ({})); // by field
   const { conf, wrong } = confOf(params, texts, run.more);
   const errors = { ...serverErrors, ...wrong };
+  /**
+   * @param {string} name
+   * @param {FieldText} text
+   */
   const change = (name, text) => {
     setTexts({ ...texts, [name]: text });
     setServerErrors({ ...serverErrors, [`conf.${name}`]: undefined });
   };
+  /** @param {Partial<RunDraft>} changes */
   const set = (changes) => {
     setRun({ ...run, ...changes });
     setServerErrors({ ...serverErrors, logical_date: undefined, run_id: undefined });
@@ -51,6 +69,7 @@ function TriggerForm({ dag, params, onClose, onDone }) {
     try {
       return await post(at("dags", dag.dag_id, "runs"), bodyOf(run, conf));
     } catch (problem) {
+      /** @type {Api["Field"][]} */
       const fields = problem.fields ?? [];
       setServerErrors(
         Object.fromEntries(fields.map(({ where, message }) => [where.replace(/^body\./, ""), message])),
@@ -58,6 +77,13 @@ function TriggerForm({ dag, params, onClose, onDone }) {
       throw problem;
     }
   };
+  return { texts, run, conf, wrong, errors, change, set, setRun, act };
+}
+
+/** @param {DialogProps & { dag: Api["Dag"], params: Record<string, Param> }} props */
+function TriggerForm({ dag, params, onClose, onDone }) {
+  const { texts, run, conf, wrong, errors, change, set, setRun, act } = useDraft(dag, params);
+  const names = Object.keys(params);
   const invalid = Object.values(wrong).some(Boolean) || (dag.is_paused && !run.unpause);
   return html`
     <${Confirm}
@@ -80,27 +106,7 @@ function TriggerForm({ dag, params, onClose, onDone }) {
           wrong=${errors[`conf.${name}`]}
         />
       `)}
-      <div class="columns">
-        <${InputField}
-          id="logical-date"
-          label="Logical date (UTC)"
-          type="datetime-local"
-          step="1"
-          value=${run.logical_date}
-          onText=${(text) => set({ logical_date: text })}
-          wrong=${errors.logical_date}
-          help="Leave empty for no data interval"
-        />
-        <${InputField}
-          id="run-id"
-          label="Run id"
-          maxlength="250"
-          value=${run.run_id}
-          onText=${(text) => set({ run_id: text })}
-          wrong=${errors.run_id}
-          help="Leave empty to generate one"
-        />
-      </div>
+      <${RunFields} run=${run} set=${set} errors=${errors} />
       <${MoreConf}
         words=${names.length ? "More conf" : "Conf"}
         text=${run.more}
@@ -122,7 +128,40 @@ function TriggerForm({ dag, params, onClose, onDone }) {
   `;
 }
 
-/** A JSON object with conf values that are not params of the DAG. */
+/**
+ * @param {{ run: RunDraft, set: (changes: Partial<RunDraft>) => void,
+ *   errors: Record<string, string | undefined> }} props
+ */
+function RunFields({ run, set, errors }) {
+  return html`
+    <div class="columns">
+      <${InputField}
+        id="logical-date"
+        label="Logical date (UTC)"
+        type="datetime-local"
+        step="1"
+        value=${run.logical_date}
+        onText=${(text) => set({ logical_date: text })}
+        wrong=${errors.logical_date}
+        help="Leave empty for no data interval"
+      />
+      <${InputField}
+        id="run-id"
+        label="Run id"
+        maxlength="250"
+        value=${run.run_id}
+        onText=${(text) => set({ run_id: text })}
+        wrong=${errors.run_id}
+        help="Leave empty to generate one"
+      />
+    </div>
+  `;
+}
+
+/**
+ * A JSON object with conf values that are not params of the DAG.
+ * @param {{ words: string, text: string, onText: (text: string) => void, wrong?: string }} props
+ */
 function MoreConf({ words, text, onText, wrong }) {
   return html`
     <details class="more">
@@ -143,7 +182,11 @@ function MoreConf({ words, text, onText, wrong }) {
   `;
 }
 
-/** @returns {Api["NewRun"]} */
+/**
+ * @param {RunDraft} draft
+ * @param {Record<string, unknown>} conf
+ * @returns {Api["NewRun"]}
+ */
 const bodyOf = ({ logical_date, run_id, unpause }, conf) => ({
   conf,
   unpause,
@@ -151,7 +194,13 @@ const bodyOf = ({ logical_date, run_id, unpause }, conf) => ({
   ...(run_id && { run_id }),
 });
 
+/**
+ * @param {Api["Dag"]} dag
+ * @param {RunDraft} draft
+ * @param {Record<string, unknown>} conf
+ */
 function triggerLine(dag, { logical_date, run_id, unpause }, conf) {
+  /** @param {unknown} value */
   const text = (value) => (typeof value === "string" && !looksLikeJson(value) ? value : JSON.stringify(value));
   return commandLine(
     "dags",

@@ -10,16 +10,20 @@ const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 
 const DAY = 86_400_000;
 
+/** @param {number} time */
 const key = (time) => new Date(time).toISOString().slice(0, 10);
 
+/** @param {{ dagId: string }} props */
 export function CalendarTab({ dagId }) {
   const thisYear = new Date().getUTCFullYear();
   const year = Number(query.value.year) || thisYear;
+  /** @type {Resource<Api["Calendar"]>} */
   const calendar = useResource(
     at("dags", dagId, "calendar"),
     { year },
     { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId },
   );
+  /** @param {number} by */
   const turn = (by) => setQuery({ year: year + by === thisYear ? null : year + by });
   return html`
     <${Card}
@@ -40,47 +44,36 @@ export function CalendarTab({ dagId }) {
   `;
 }
 
+/**
+ * @param {string} day
+ * @param {Api["Day"] | undefined} known
+ */
 const words = (day, known) => {
   if (!known) return `${day}: no runs`;
   const counts = Object.entries(known.counts).map(([state, n]) => `${n} ${stateOf(state).label}`);
   return `${day}: ${[...counts, known.coming && `${known.coming} upcoming`].filter(Boolean).join(", ")}`;
 };
 
+/** @param {Api["Day"] | undefined} day */
+const totalOf = (day) => Object.values(day?.counts ?? {}).reduce((sum, n) => sum + n, 0);
+
+/** @param {{ year: number, days: Api["Day"][] }} props */
 function Year({ year, days }) {
   const known = new Map(days.map((day) => [day.date, day]));
   const first = Date.UTC(year, 0, 1);
   const count = (Date.UTC(year + 1, 0, 1) - first) / DAY;
   const lead = (new Date(first).getUTCDay() + 6) % 7;
-  const most = Math.max(1, ...days.map((day) => Object.values(day.counts).reduce((sum, n) => sum + n, 0)));
+  const most = Math.max(1, ...days.map(totalOf));
+  /** @param {number} index */
   const weekOf = (index) => Math.floor((index + lead) / 7) + 2;
   const today = key(Date.now());
-  const runsOf = (day, time) => href(`${here.value.path}?tab=runs&since=${day}&until=${key(time + DAY)}`);
   const cells = Array.from({ length: count }, (_, index) => {
     const time = first + index * DAY;
     const day = key(time);
-    const here = known.get(day);
     const place = { gridColumn: weekOf(index), gridRow: ((index + lead) % 7) + 2 };
-    const total = here ? Object.values(here.counts).reduce((sum, n) => sum + n, 0) : 0;
-    const label = words(day, here);
-    const now = day === today ? "today" : "";
-    if (!total)
-      return html`
-        <span key=${day} class=${`day ${here?.coming ? "coming" : ""} ${now}`} style=${place} title=${label} />
-      `;
-    const state = worst(here.counts);
-    const strength = 45 + Math.round((total / most) * 55);
-    return html`
-      <a
-        key=${day}
-        class=${`day has ${now}`}
-        style=${{ ...place, "--c": `color-mix(in srgb, var(--state-${state}) ${strength}%, var(--surface))` }}
-        title=${label}
-        aria-label=${label}
-        href=${runsOf(day, time)}
-      >
-        ${state === "success" ? "" : stateOf(state).glyph}
-      </a>
-    `;
+    const to = `${here.value.path}?tab=runs&since=${day}&until=${key(time + DAY)}`;
+    const isToday = day === today;
+    return html`<${Day} key=${day} ...${{ day, known: known.get(day), most, place, to, isToday }} />`;
   });
   const months = MONTHS.map((name, i) => html`
     <span
@@ -104,16 +97,46 @@ function Year({ year, days }) {
           ${cells}
         </div>
       </div>
-      <div class="row soft">
-        ${["success", "failed", "running", "queued"].map((name) => html`
-          <${State} name=${name} />
-        `)}
-        <span class="row">
-          <span class="day coming" />
-          upcoming
-        </span>
-        <span class="faint">Days are in UTC. Stronger: more runs.</span>
-      </div>
+      <${Legend} />
     </div>
   `;
 }
+
+/**
+ * A day; `most` is the largest number of runs of a day, which has the strongest colour; `to` is where its runs are.
+ * @param {{ day: string, known: Api["Day"] | undefined, most: number, place: object, to: string,
+ *   isToday: boolean }} props
+ */
+function Day({ day, known, most, place, to, isToday }) {
+  const total = totalOf(known);
+  const label = words(day, known);
+  const now = isToday ? "today" : "";
+  if (!known || !total)
+    return html`<span class=${`day ${known?.coming ? "coming" : ""} ${now}`} style=${place} title=${label} />`;
+  const state = worst(known.counts);
+  const strength = 45 + Math.round((total / most) * 55);
+  return html`
+    <a
+      class=${`day has ${now}`}
+      style=${{ ...place, "--c": `color-mix(in srgb, var(--state-${state}) ${strength}%, var(--surface))` }}
+      title=${label}
+      aria-label=${label}
+      href=${href(to)}
+    >
+      ${state === "success" ? "" : stateOf(state).glyph}
+    </a>
+  `;
+}
+
+const Legend = () => html`
+  <div class="row soft">
+    ${["success", "failed", "running", "queued"].map((name) => html`
+      <${State} name=${name} />
+    `)}
+    <span class="row">
+      <span class="day coming" />
+      upcoming
+    </span>
+    <span class="faint">Days are in UTC. Stronger: more runs.</span>
+  </div>
+`;

@@ -9,7 +9,9 @@ import { Card, Empty, Shown } from "../basics.js";
 
 const MAX_LINES = 20_000; // lines shown
 
+/** @param {{ dagId: string }} props */
 export function CodeTab({ dagId }) {
+  /** @type {Resource<Api["Page_Version_"]>} */
   const versions = useResource(at("dags", dagId, "versions"), { limit: 100 }, { kinds: ["dag"] });
   return html`
     <${Shown} of=${versions}>
@@ -24,6 +26,7 @@ export function CodeTab({ dagId }) {
   `;
 }
 
+/** @param {{ dagId: string, versions: Api["Version"][] }} props */
 function Code({ dagId, versions }) {
   const chosen = Number(query.value.version) || versions[0].number;
   const against = Number(query.value.against) || null;
@@ -81,7 +84,9 @@ function Code({ dagId, versions }) {
   `;
 }
 
+/** @param {{ dagId: string, version: number }} props */
 function Source({ dagId, version }) {
+  /** @type {Resource<Api["VersionDetails"]>} */
   const found = useResource(at("dags", dagId, "versions", version));
   return html`
     <${Shown} of=${found} lines=${12}>
@@ -97,8 +102,10 @@ function Source({ dagId, version }) {
   `;
 }
 
+/** @param {[string, string]} piece */
 const coloured = ([kind, text]) => (kind ? html`<span class=${`py-${kind}`}>${text}</span>` : text);
 
+/** @param {{ source: string }} props */
 function Lines({ source }) {
   const lines = useMemo(() => highlight(source).slice(0, MAX_LINES), [source]);
   return html`
@@ -114,7 +121,9 @@ function Lines({ source }) {
   `;
 }
 
+/** @param {{ dagId: string, from: number, to: number, what: "source" | "spec" }} props */
 function Difference({ dagId, from, to, what }) {
+  /** @type {Resource<Api["Difference"]>} */
   const found = useResource(at("dags", dagId, "versions", from, "diff", to));
   return html`
     <${Shown} of=${found} lines=${8}>
@@ -132,7 +141,10 @@ function Difference({ dagId, from, to, what }) {
   `;
 }
 
-/** A list of modules in the DAGs folder; nothing if empty. */
+/**
+ * A list of modules in the DAGs folder; nothing if empty.
+ * @param {{ words: string, names: string[] }} props
+ */
 function Modules({ words, names }) {
   return (
     names.length > 0 && html`
@@ -147,7 +159,10 @@ function Modules({ words, names }) {
   );
 }
 
-/** A unified diff with the line numbers of both sides. */
+/**
+ * A unified diff with the line numbers of both sides.
+ * @param {{ text: string }} props
+ */
 function Diff({ text }) {
   let one = 0;
   let two = 0;

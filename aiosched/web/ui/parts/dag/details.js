@@ -10,60 +10,35 @@ import { Schedule } from "../schedule.js";
 import { Table } from "../table.js";
 import { WhyCard } from "../why.js";
 
-/** @param {Props<{ dag: Api["Dag"] }>} props */
+/** @typedef {import("../../lib/schema.js").Param} Param */
+
+/**
+ * What is shown of a serialized DAG.
+ * @typedef {{ timezone?: string, start_date?: string, end_date?: string, catchup?: boolean, fail_fast?: boolean,
+ *   allowed_run_types?: string[], dagrun_timeout?: number, params?: Record<string, Param>, doc_md?: string }} Spec
+ */
+
+/** @param {{ dagId: string, dag: Api["Dag"] }} props */
 export function DetailsTab({ dagId, dag }) {
+  /** @type {Resource<Api["VersionDetails"]>} */
   const version = useResource(
     dag.version === null ? null : at("dags", dagId, "versions", dag.version),
     {},
     { kinds: ["dag"] },
   );
-  const coming = useResource(at("dags", dagId, "next"), { n: 8 }, { kinds: ["dag"] });
-  const tasks = useResource(at("dags", dagId, "tasks"), {}, { kinds: ["dag"] });
   return html`
     <div class="stack">
       <div class="columns">
         <${Card} title="Settings" actions=${may("admin") && html`<${Delete} dagId=${dagId} />`}>
           <${Shown} of=${version}>${({ spec }) => html`<${Settings} dag=${dag} spec=${spec} />`}<//>
         <//>
-        <${Card} title="Upcoming runs" plain>
-          <${Shown} of=${coming}>
-            ${({ items }) => html`
-              <${Table}
-                caption="Upcoming runs"
-                items=${items}
-                keyOf=${(one) => one.run_after}
-                columns=${[
-                  { head: "Run after", cell: (one) => html`<${When} at=${one.run_after} />` },
-                  { head: "Logical date", cell: (one) => html`<${When} at=${one.logical_date} />` },
-                  { head: "", cell: (one) => one.note && html`<${Tag} kind="warn">${one.note}<//>` },
-                ]}
-                empty=${
-                  html`<${Empty} title="No upcoming runs">
-                    This DAG has no time-based schedule, or its end date has passed.
-                  <//>`
-                }
-              />
-            `}
-          <//>
-        <//>
+        <${Upcoming} dagId=${dagId} />
       </div>
       <${WhyCard} of=${at("dags", dagId)} concerns=${(patch) => !patch.dag_id || patch.dag_id === dagId} />
       <${Shown} of=${version}>
         ${({ spec }) => (spec.params ? html`<${Params} params=${spec.params} />` : null)}
       <//>
-      <${Card} title="Tasks" plain>
-        <${Shown} of=${tasks}>
-          ${({ items }) => html`
-            <${Table}
-              caption="Tasks"
-              items=${items}
-              keyOf=${(task) => task.task_id}
-              columns=${TASKS}
-              empty=${html`<${Empty} title="This DAG has no tasks" />`}
-            />
-          `}
-        <//>
-      <//>
+      <${TaskList} dagId=${dagId} />
       <${Shown} of=${version}>
         ${({ spec }) =>
           spec.doc_md ? html`
@@ -77,6 +52,61 @@ export function DetailsTab({ dagId, dag }) {
   `;
 }
 
+/** @param {{ dagId: string }} props */
+function Upcoming({ dagId }) {
+  /** @type {Resource<Api["ComingList"]>} */
+  const coming = useResource(at("dags", dagId, "next"), { n: 8 }, { kinds: ["dag"] });
+  const empty = html`
+    <${Empty} title="No upcoming runs">
+      This DAG has no time-based schedule, or its end date has passed.
+    <//>
+  `;
+  return html`
+    <${Card} title="Upcoming runs" plain>
+      <${Shown} of=${coming}>
+        ${({ items }) => html`
+          <${Table}
+            caption="Upcoming runs"
+            items=${items}
+            keyOf=${(one) => one.run_after}
+            columns=${COMING}
+            empty=${empty}
+          />
+        `}
+      <//>
+    <//>
+  `;
+}
+
+/** @type {Column<Api["Coming"]>[]} */
+const COMING = [
+  { head: "Run after", cell: (one) => html`<${When} at=${one.run_after} />` },
+  { head: "Logical date", cell: (one) => html`<${When} at=${one.logical_date} />` },
+  { head: "", cell: (one) => one.note && html`<${Tag} kind="warn">${one.note}<//>` },
+];
+
+/** @param {{ dagId: string }} props */
+function TaskList({ dagId }) {
+  /** @type {Resource<Api["Tasks"]>} */
+  const tasks = useResource(at("dags", dagId, "tasks"), {}, { kinds: ["dag"] });
+  return html`
+    <${Card} title="Tasks" plain>
+      <${Shown} of=${tasks}>
+        ${({ items }) => html`
+          <${Table}
+            caption="Tasks"
+            items=${items}
+            keyOf=${(task) => task.task_id}
+            columns=${TASKS}
+            empty=${html`<${Empty} title="This DAG has no tasks" />`}
+          />
+        `}
+      <//>
+    <//>
+  `;
+}
+
+/** @param {{ dagId: string }} props */
 function Delete({ dagId }) {
   const [open, setOpen] = useState(false);
   return html`
@@ -103,7 +133,7 @@ function Delete({ dagId }) {
   `;
 }
 
-/** @param {Props<{ dag: Api["Dag"] }>} props */
+/** @param {{ dag: Api["Dag"], spec: Spec }} props */
 const Settings = ({ dag, spec }) => html`
   <${Facts}
     rows=${[
@@ -131,30 +161,26 @@ const Settings = ({ dag, spec }) => html`
   />
 `;
 
+/** @param {{ params: Record<string, Param> }} props */
 const Params = ({ params }) => html`
   <${Card} title="Params" plain>
-    <${Table}
-      caption="Params"
-      items=${Object.entries(params)}
-      keyOf=${([name]) => name}
-      columns=${[
-        { head: "Name", cell: ([name]) => html`<b>${name}</b>` },
-        {
-          head: "Default",
-          cell: ([, param]) =>
-            param.required ? html`
-              <span class="soft">required</span>
-            ` : html`
-              <code>${JSON.stringify(param.value ?? null)}</code>
-            `,
-        },
-        { head: "Schema", cell: ([, param]) => html`<code>${JSON.stringify(param.json_schema ?? {})}</code>` },
-        { head: "Description", cell: ([, param]) => param.description ?? "" },
-      ]}
-    />
+    <${Table} caption="Params" items=${Object.entries(params)} keyOf=${([name]) => name} columns=${PARAMS} />
   <//>
 `;
 
+/** @param {Param} param */
+const defaultOf = ({ required, value }) =>
+  required ? html`<span class="soft">required</span>` : html`<code>${JSON.stringify(value ?? null)}</code>`;
+
+/** @type {Column<[name: string, param: Param]>[]} */
+const PARAMS = [
+  { head: "Name", cell: ([name]) => html`<b>${name}</b>` },
+  { head: "Default", cell: ([, param]) => defaultOf(param) },
+  { head: "Schema", cell: ([, param]) => html`<code>${JSON.stringify(param.json_schema ?? {})}</code>` },
+  { head: "Description", cell: ([, param]) => param.description ?? "" },
+];
+
+/** @type {Column<Api["Task"]>[]} */
 const TASKS = [
   {
     head: "Task",

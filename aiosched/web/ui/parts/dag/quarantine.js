@@ -8,7 +8,7 @@ import { Allowed, Folded } from "../facts.js";
 
 /**
  * The banner; `onDone` is called after a release.
- * @param {Props<{ dagId: string, quarantine: Api["QuarantineDetails"], onDone: () => void }>} props
+ * @param {{ dagId: string, quarantine: Api["QuarantineDetails"], onDone: () => void }} props
  */
 export function QuarantineBanner({ dagId, quarantine, onDone }) {
   const { failures, traceback } = quarantine;
@@ -35,6 +35,7 @@ export function QuarantineBanner({ dagId, quarantine, onDone }) {
   `;
 }
 
+/** @param {{ dagId: string, onDone: () => void }} props */
 function Release({ dagId, onDone }) {
   const [busy, setBusy] = useState(false);
   const release = async () => {

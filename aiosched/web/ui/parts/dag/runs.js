@@ -8,8 +8,12 @@ import { Card, Duration, Empty, Link, State, When } from "../basics.js";
 import { Filter, SearchField } from "../form.js";
 import { Table } from "../table.js";
 
-/** A select for one of the latest runs, stored in the query string; `none` is the label of the empty option. */
+/**
+ * A select for one of the latest runs, stored in the query string; `none` is the label of the empty option.
+ * @param {{ dagId: string, none: string }} props
+ */
 export function RunPicker({ dagId, none }) {
+  /** @type {Resource<Api["Page_Run_"]>} */
   const list = useResource(
     "runs",
     { dag_id: dagId, limit: 50 },
@@ -49,6 +53,7 @@ export function RunsTab({ dagId }) {
     since: since && `${since}T00:00:00Z`,
     until: until && `${until}T00:00:00Z`,
   };
+  /** @type {List<Api["Run"]>} */
   const list = useList("runs", params, {
     kinds: ["run"],
     concerns: (patch) => patch.dag_id === dagId,
@@ -72,7 +77,10 @@ export function RunsTab({ dagId }) {
   `;
 }
 
-/** @returns {Column<Api["Run"]>[]} */
+/**
+ * @param {string} dagId
+ * @returns {Column<Api["Run"]>[]}
+ */
 const columnsOf = (dagId) => [
   { head: "State", cell: (r) => html`<${State} name=${r.state} />` },
   { head: "Run", cell: (r) => html`<${Link} to=${path("dags", dagId, "runs", r.run_id)}>${r.run_id}<//>` },
@@ -84,12 +92,17 @@ const columnsOf = (dagId) => [
   { head: "Note", cell: (r) => r.note ?? r.reason ?? "" },
 ];
 
-/** The duration of a run, up to now while it is running. */
+/**
+ * The duration of a run, up to now while it is running.
+ * @param {Api["Run"]} run
+ */
 const secondsOf = (run) => run.seconds ?? (run.state === "running" ? secondsBetween(run.start_date) : null);
 
 function Filters() {
   const { state, type, q, since, until } = query.value;
+  /** @type {Choice[]} */
   const states = RUN_STATES.map((name) => [name, stateOf(name).label]);
+  /** @type {Choice[]} */
   const types = RUN_TYPES.map((name) => [name, runTypeWords(name)]);
   return html`
     <div class="row">
@@ -119,6 +132,7 @@ function Filters() {
   `;
 }
 
+/** @param {{ words: string, value: string | undefined, onText: (text: string) => void }} props */
 function Day({ words, value, onText }) {
   return html`
     <label class="row soft">
@@ -127,6 +141,7 @@ function Day({ words, value, onText }) {
   `;
 }
 
+/** @param {{ dagId: string, filtered: boolean }} props */
 function NoRun({ dagId, filtered }) {
   const none = { state: null, type: null, q: null, since: null, until: null };
   if (filtered)

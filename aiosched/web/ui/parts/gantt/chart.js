@@ -10,6 +10,18 @@ import { HEAD, ROW, paintChart } from "./painting.js";
 import { rowWords, rowsOf, spanOf } from "./segments.js";
 
 /**
+ * @typedef {import("./segments.js").Row} Row
+ *
+ * What the keyboard listener needs: `chosen` is the number of a row.
+ * @typedef {{ box: Ref<HTMLElement>, chosen: number | null, setChosen: (row: number | null) => void,
+ *   open: (row: number) => void }} Moved
+ *
+ * What the pointer listeners need: `hover` holds the number of the row under the pointer.
+ * @typedef {{ box: Ref<HTMLElement>, hover: Ref<number | null>, tip: import("../canvas.js").Tip, redraw: () => void,
+ *   setChosen: (row: number | null) => void, open: (row: number) => void }} Pointed
+ */
+
+/**
  * The Gantt chart of a run; `items` are those of the API's Gantt. Used by the DAG page and the run page.
  * @param {{ dagId: string, run: Api["Run"], items: Api["Gantt"]["items"] }} props
  */
@@ -18,18 +30,24 @@ export function Chart({ dagId, run, items }) {
   const moment = live ? now.value : 0;
   const rows = useMemo(() => rowsOf(items, moment, run), [items, moment]);
   const span = useMemo(() => spanOf(rows, run), [rows]);
+  /** @type {Ref<HTMLElement>} */
   const box = useRef(null);
+  /** @type {Ref<number | null>} */
   const hover = useRef(null);
-  const [chosen, setChosen] = useState(null);
+  const [chosen, setChosen] = useState(/** @type {number | null} */ (null));
   const { box: tipBox, tip } = useTooltip();
   const left = namesWidth(rows);
-  const draw = (on, view) =>
-    paintChart(on, { ...view, rows, span, left, scroll: box.current.scrollTop, hover: hover.current, chosen });
+  /** @type {import("../canvas.js").Draw} */
+  const draw = (on, view) => {
+    const scroll = box.current.scrollTop;
+    if (span) paintChart(on, { ...view, rows, span, left, scroll, hover: hover.current, chosen });
+  };
   const { canvas, redraw } = useCanvas(draw, [rows, chosen]);
   useKey("↑ ↓", "move in the Gantt chart; Enter opens a task", () => {});
   if (!span || !rows.length)
     return html`<${Empty} title="Nothing has started yet">The tasks of this run have not been scheduled.<//>`;
 
+  /** @param {number} row */
   const open = (row) => go(taskPath({ ...rows[row], dag_id: dagId, run_id: run.run_id }));
   const pointer = pointerListeners(rows, { box, hover, tip, redraw, setChosen, open });
   return html`
@@ -65,14 +83,24 @@ export function Chart({ dagId, run, items }) {
   `;
 }
 
-/** The width of the task names, in pixels. */
+/**
+ * The width of the task names, in pixels.
+ * @param {Row[]} rows
+ */
 function namesWidth(rows) {
   const wanted = Math.max(0, ...rows.map((row) => row.name.length * 7.2 + 30));
   return Math.max(110, Math.min(innerWidth < 600 ? 130 : 280, wanted));
 }
 
+/**
+ * @param {Row[]} rows
+ * @param {Moved} moved
+ * @returns {(event: KeyboardEvent) => void}
+ */
 function keyListener(rows, { box, chosen, setChosen, open }) {
+  /** @type {Record<string, number>} */
   const steps = { ArrowUp: -1, ArrowDown: 1, PageUp: -10, PageDown: 10, Home: -rows.length, End: rows.length };
+  /** @param {number} by */
   const move = (by) => {
     const row = Math.max(0, Math.min(rows.length - 1, (chosen ?? -1) + by));
     const least = (row + 1) * ROW - box.current.clientHeight + HEAD;
@@ -87,7 +115,13 @@ function keyListener(rows, { box, chosen, setChosen, open }) {
   };
 }
 
+/**
+ * @param {Row[]} rows
+ * @param {Pointed} pointed
+ * @returns {Record<string, (event: MouseEvent) => void>}
+ */
 function pointerListeners(rows, { box, hover, tip, redraw, setChosen, open }) {
+  /** @param {MouseEvent} event */
   const rowAt = (event) => {
     const y = event.clientY - box.current.getBoundingClientRect().top - HEAD + box.current.scrollTop;
     const row = Math.floor(y / ROW);
@@ -116,6 +150,7 @@ function pointerListeners(rows, { box, hover, tip, redraw, setChosen, open }) {
   };
 }
 
+/** @param {{ row: Row, open: () => void }} props */
 function Selected({ row, open }) {
   const [name, ...tries] = rowWords(row);
   return html`

@@ -4,6 +4,18 @@ import { duration, instant } from "../../lib/time.js";
 import { clip } from "../canvas.js";
 import { THIN } from "./segments.js";
 
+/** @typedef {import("./segments.js").Row} Row */
+/** @typedef {import("./segments.js").Piece} Piece */
+
+/**
+ * `left` is the width of the names and `scroll` the scroll position in pixels; `hover` and `chosen` are row numbers.
+ * @typedef {import("../canvas.js").View & { rows: Row[], span: import("./segments.js").Span, left: number,
+ *   scroll: number, hover: number | null, chosen: number | null }} Picture
+ *
+ * The same with the seconds between grid lines, pixels per ms, and the place of a time.
+ * @typedef {Picture & { step: number, scale: number, x: (time: number) => number }} Drawing
+ */
+
 export const ROW = 22;
 export const HEAD = 26; // height of the time axis, in pixels
 const BAR = 12;
@@ -13,10 +25,8 @@ const STEPS = [
 ]; // seconds between grid lines
 
 /**
- * `left` is the width of the names and `scroll` the scroll position in pixels; `hover` and `chosen` are row numbers.
  * @param {CanvasRenderingContext2D} on
- * @param {import("../canvas.js").View & { rows: any[], span: { from: number, to: number }, left: number,
- *   scroll: number, hover: number | null, chosen: number | null }} picture
+ * @param {Picture} picture
  */
 export function paintChart(on, picture) {
   const { width, height, colours, rows, span, left, scroll } = picture;
@@ -24,6 +34,7 @@ export function paintChart(on, picture) {
   const last = Math.min(rows.length - 1, Math.ceil((scroll + height - HEAD) / ROW));
   const scale = (width - left - 24) / (span.to - span.from);
   const step = STEPS.find((seconds) => seconds * 1000 * scale > 80) ?? STEPS[STEPS.length - 1];
+  /** @type {Drawing} */
   const view = { ...picture, scale, step, x: (time) => left + 6 + (time - span.from) * scale };
   on.textBaseline = "middle";
   on.fillStyle = colours.line;
@@ -37,6 +48,11 @@ export function paintChart(on, picture) {
   on.fillRect(left, 0, 1, height);
 }
 
+/**
+ * @param {CanvasRenderingContext2D} on
+ * @param {number} row
+ * @param {Drawing} view
+ */
 function paintRow(on, row, view) {
   const { width, colours, rows, left, scroll, hover, chosen } = view;
   const y = HEAD + row * ROW - scroll;
@@ -53,6 +69,13 @@ function paintRow(on, row, view) {
   on.fillText(clip(on, rows[row].name, left - 20), 10, y + ROW / 2 + 0.5);
 }
 
+/**
+ * @param {CanvasRenderingContext2D} on
+ * @param {Row["tries"][number]} one
+ * @param {Piece} segment
+ * @param {number} y
+ * @param {Drawing} view
+ */
 function paintSegment(on, one, [state, from, to], y, { colours, scale, x }) {
   const waiting = state in THIN;
   const high = THIN[state] ?? BAR;
@@ -74,13 +97,18 @@ function paintSegment(on, one, [state, from, to], y, { colours, scale, x }) {
   );
 }
 
-/** The start time, then offsets from it. */
+/**
+ * The start time, then offsets from it.
+ * @param {CanvasRenderingContext2D} on
+ * @param {Drawing} view
+ */
 function paintTimes(on, { width, colours, span, step, x }) {
   on.fillStyle = colours.surface;
   on.fillRect(0, 0, width, HEAD - 4);
   on.font = `10.5px ${colours.sans}`;
   on.fillStyle = colours.faint;
   on.textAlign = "left";
+  /** @param {number} seconds */
   const since = (seconds) => (step < 1 ? seconds.toFixed(1) + " s" : duration(seconds).replace(/\.0 s/, " s"));
   for (let time = span.from, n = 0; time <= span.to; time += step * 1000, n++) {
     if (x(time) >= width - 60) continue;

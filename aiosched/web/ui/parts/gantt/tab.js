@@ -11,12 +11,14 @@ import { Chart } from "./chart.js";
 /** @param {{ dagId: string }} props */
 export function GanttTab({ dagId }) {
   const runId = query.value.run || "latest";
+  /** @type {Resource<Api["Run"]>} */
   const run = useResource(
     at("dags", dagId, "runs", runId),
     {},
     { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId },
   );
   const facts = run.data.value;
+  /** @type {Resource<Api["Gantt"]>} */
   const gantt = useRunResource(facts ? at("dags", dagId, "runs", facts.run_id, "gantt") : null, dagId, facts);
   const failed = run.error.value ?? gantt.error.value;
   return html`

@@ -5,6 +5,7 @@ import { byState, stateOf } from "../../lib/states.js";
 import { Link, State } from "../basics.js";
 import { toggleFold } from "../grid/folding.js";
 
+/** @param {Api["GraphNode"]} node */
 const isMany = (node) => node.kind === "group" || node.is_mapped;
 
 /**
@@ -13,6 +14,7 @@ const isMany = (node) => node.kind === "group" || node.is_mapped;
  */
 export const nodeWords = (node) => [...shapeWords(node), node.counts && countWords(node)].filter(Boolean);
 
+/** @param {Api["GraphNode"]} node */
 const shapeWords = (node) =>
   [
     node.id,
@@ -21,8 +23,9 @@ const shapeWords = (node) =>
     node.trigger_rule && node.trigger_rule !== "all_success" && `trigger rule ${node.trigger_rule}`,
   ].filter(Boolean);
 
+/** @param {Api["GraphNode"]} node */
 const countWords = (node) =>
-  Object.entries(node.counts)
+  Object.entries(node.counts ?? {})
     .map(([name, n]) => (isMany(node) ? `${n} ` : "") + stateOf(name).label)
     .join(", ");
 
@@ -55,7 +58,7 @@ export function Chosen({ node, dagId, runId }) {
   `;
 }
 
-/** @param {Props<{ node: Api["GraphNode"] }>} props */
+/** @param {{ node: Api["GraphNode"], dagId: string, runId: string | undefined }} props */
 function Action({ node, dagId, runId }) {
   if (node.kind === "group")
     return html`

@@ -17,14 +17,17 @@ export function Graph({ dagId, graph, startedAt }) {
   const { critical, run: runId } = query.value;
   const bounds = useMemo(() => boundsOf(graph), [graph]);
   const onPath = useMemo(() => new Set(graph.critical_path), [graph]);
-  const [chosen, setChosen] = useState(query.value.task ?? null);
+  const [chosen, setChosen] = useState(/** @type {string | null} */ (query.value.task ?? null));
   const selected = graph.nodes.find((node) => node.id === chosen);
+  /** @type {Ref<import("./scene.js").Position>} */
   const position = useRef(null);
   const size = useRef({ width: 0, height: 0 });
+  /** @type {Ref<string | null>} */
   const hover = useRef(null);
   const { box: tipBox, tip } = useTooltip();
   const painted = useFirstPaint("aiosched.graph", startedAt);
   const scene = { graph, bounds, onPath, chosen, dim: critical === "1" && onPath.size > 0 };
+  /** @type {import("../canvas.js").Draw} */
   const draw = (on, view) => {
     size.current = view;
     position.current ??= initialPosition(graph, view);
@@ -34,25 +37,7 @@ export function Graph({ dagId, graph, startedAt }) {
   const { canvas, redraw } = useCanvas(draw, [graph, chosen, critical]);
   useKey("+ − 0", "zoom the graph, fit to view", () => {});
 
-  const move = (next) => {
-    position.current = next;
-    redraw();
-  };
-  const middle = () => [size.current.width / 2, size.current.height / 2];
-  const actions = {
-    move,
-    zoom: (factor, point = middle()) => move(zoomed(position.current, factor, point)),
-    fit: () => move(fitted(graph, size.current)),
-    show: (node) => move(showing(position.current, size.current, node)),
-    choose(id) {
-      setChosen(id);
-      setQuery({ task: id });
-    },
-    open(node) {
-      if (node.kind === "group") toggleFold(node.id);
-      else if (runId) go(path("dags", dagId, "runs", runId, "tasks", node.id));
-    },
-  };
+  const actions = actionsOf(graph, { position, size, redraw, setChosen, dagId, runId });
   useGoto(graph, position, (node) => {
     setChosen(node.id);
     actions.show(node);
@@ -75,17 +60,7 @@ export function Graph({ dagId, graph, startedAt }) {
         ...${usePointer(graph, { chosen, position, hover, canvas, tip, redraw, actions })}
       >
         <canvas ref=${canvas} aria-hidden="true" />
-        <div class="zoom row">
-          <button class="button small" aria-label="Zoom in" onClick=${() => actions.zoom(1.25)}>
-            +
-          </button>
-          <button class="button small" aria-label="Zoom out" onClick=${() => actions.zoom(0.8)}>
-            −
-          </button>
-          <button class="button small" onClick=${actions.fit}>
-            Fit
-          </button>
-        </div>
+        <${Zoom} actions=${actions} />
       </div>
       <div class="tip" ref=${tipBox} hidden aria-hidden="true" />
       <${Chosen} node=${selected} dagId=${dagId} runId=${runId} />
@@ -93,7 +68,61 @@ export function Graph({ dagId, graph, startedAt }) {
   `;
 }
 
-/** Show the selected task once if the query string has `goto=1`. */
+/**
+ * @typedef {import("./moving.js").Actions} Actions
+ * @typedef {import("./scene.js").Position} Position
+ * @typedef {import("./scene.js").Size} Size
+ *
+ * The actions; `position` and `size` are of the view, `runId` is that of the run whose states are shown.
+ * @param {Api["DagGraph"]} graph
+ * @param {{ position: Ref<Position>, size: Ref<Size>, redraw: () => void, setChosen: (id: string | null) => void,
+ *   dagId: string, runId: string | undefined }} view
+ * @returns {Actions}
+ */
+function actionsOf(graph, { position, size, redraw, setChosen, dagId, runId }) {
+  /** @param {Position} next */
+  const move = (next) => {
+    position.current = next;
+    redraw();
+  };
+  const middle = () => [size.current.width / 2, size.current.height / 2];
+  return {
+    move,
+    zoom: (factor, point = middle()) => move(zoomed(position.current, factor, point)),
+    fit: () => move(fitted(graph, size.current)),
+    show: (node) => move(showing(position.current, size.current, node)),
+    choose(id) {
+      setChosen(id);
+      setQuery({ task: id });
+    },
+    open(node) {
+      if (node.kind === "group") toggleFold(node.id);
+      else if (runId) go(path("dags", dagId, "runs", runId, "tasks", node.id));
+    },
+  };
+}
+
+/** @param {{ actions: Actions }} props */
+const Zoom = ({ actions }) => html`
+  <div class="zoom row">
+    <button class="button small" aria-label="Zoom in" onClick=${() => actions.zoom(1.25)}>
+      +
+    </button>
+    <button class="button small" aria-label="Zoom out" onClick=${() => actions.zoom(0.8)}>
+      −
+    </button>
+    <button class="button small" onClick=${actions.fit}>
+      Fit
+    </button>
+  </div>
+`;
+
+/**
+ * Show the selected task once if the query string has `goto=1`.
+ * @param {Api["DagGraph"]} graph
+ * @param {Ref<Position | null>} position
+ * @param {(node: Api["GraphNode"]) => void} show
+ */
 function useGoto(graph, position, show) {
   useEffect(() => {
     if (query.value.goto !== "1") return;

@@ -5,10 +5,12 @@ const SMALLEST = 0.04;
 const LARGEST = 2.5;
 
 /**
+ * @typedef {[left: number, top: number, right: number, bottom: number]} Bounds
+ *
  * Everything that is drawn, except the position of the view.
  * @typedef {object} Scene
  * @property {Api["DagGraph"]} graph
- * @property {number[][]} bounds of each edge: left, top, right, bottom
+ * @property {Bounds[]} bounds of each edge
  * @property {Set<string>} onPath ids on the critical path
  * @property {boolean} dim whether the critical path is highlighted
  * @property {string | null} chosen id of a node
@@ -19,7 +21,10 @@ const LARGEST = 2.5;
  * @typedef {{ width: number, height: number }} Size
  */
 
-/** @param {Api["DagGraph"]} graph */
+/**
+ * @param {Api["DagGraph"]} graph
+ * @returns {Bounds[]}
+ */
 export const boundsOf = (graph) =>
   graph.edges.map(({ points }) => [
     Math.min(...points.map(([x]) => x)),
@@ -28,7 +33,10 @@ export const boundsOf = (graph) =>
     Math.max(...points.map(([, y]) => y)),
   ]);
 
-/** Whether a node is drawn as a box: a task or a folded group. */
+/**
+ * Whether a node is drawn as a box: a task or a folded group.
+ * @param {Api["GraphNode"]} node
+ */
 export const isBox = (node) => node.kind === "task" || node.is_folded;
 
 // ---- position of the view ----
@@ -101,6 +109,7 @@ export function showing(position, { width, height }, node) {
  */
 export function nodeAt(nodes, { scale, x, y }, [px, py]) {
   const [gx, gy] = [(px - x) / scale, (py - y) / scale];
+  /** @param {Api["GraphNode"]} node */
   const hit = (node) => {
     const height = node.kind === "group" && !node.is_folded ? 26 : node.height;
     return gx >= node.x && gx <= node.x + node.width && gy >= node.y && gy <= node.y + height;
@@ -117,7 +126,9 @@ export function nodeAt(nodes, { scale, x, y }, [px, py]) {
 export function neighbour(graph, from, key) {
   if (!from) return graph.nodes.find(isBox);
   if (key === "ArrowLeft" || key === "ArrowRight") return alongEdges(graph, from, key === "ArrowLeft");
+  /** @param {Api["GraphNode"]} node */
   const overlaps = (node) => node.x < from.x + from.width && node.x + node.width > from.x;
+  /** @param {Api["GraphNode"]} node */
   const beyond = (node) => (key === "ArrowUp" ? node.y < from.y : node.y > from.y);
   const same = graph.nodes.filter(
     (node) => node.id !== from.id && isBox(node) && overlaps(node) && beyond(node),
@@ -125,12 +136,17 @@ export function neighbour(graph, from, key) {
   return same.sort((a, b) => Math.abs(a.y - from.y) - Math.abs(b.y - from.y))[0];
 }
 
-/** The nearest predecessor or successor of a node. */
+/**
+ * The nearest predecessor or successor of a node.
+ * @param {Api["DagGraph"]} graph
+ * @param {Api["GraphNode"]} from
+ * @param {boolean} before
+ */
 function alongEdges({ nodes, edges }, from, before) {
   const middle = from.y + from.height / 2;
   const ids = edges
     .filter((edge) => (before ? edge.target : edge.source) === from.id)
     .map((edge) => (before ? edge.source : edge.target));
-  const near = ids.map((id) => nodes.find((node) => node.id === id));
+  const near = ids.flatMap((id) => nodes.find((node) => node.id === id) ?? []);
   return near.sort((a, b) => Math.abs(a.y - middle) - Math.abs(b.y - middle))[0];
 }

@@ -13,10 +13,14 @@ import { Graph } from "./graph.js";
 export function GraphTab({ dagId }) {
   const runId = query.value.run;
   const startedAt = useMemo(() => performance.now(), [dagId]);
+  /** @type {import("../../lib/resources.js").Watch} */
   const ofDag = { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId };
+  /** @type {Resource<Api["Run"]>} */
   const run = useResource(runId ? at("dags", dagId, "runs", runId) : null, {}, ofDag);
   const params = { run: runId, fold: [...foldedGroups()] };
+  /** @type {Resource<Api["DagGraph"]>} */
   const graph = useRunResource(at("dags", dagId, "graph"), dagId, run.data.value, params);
+  /** @type {Ref<Api["DagGraph"] | null>} */
   const latest = useRef(null); // keep the graph while a group is folding
   if (graph.data.value) latest.current = graph.data.value;
   const data = graph.data.value ?? latest.current;
@@ -59,6 +63,7 @@ function CriticalPath() {
  * @param {{ nodes: Api["GraphNode"][] }} props
  */
 function Find({ nodes }) {
+  /** @param {FieldEvent} event */
   const choose = (event) => {
     const found = nodes.find((node) => node.id === event.target.value);
     if (!found) return;

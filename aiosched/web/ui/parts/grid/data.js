@@ -15,7 +15,9 @@ const RELOAD_DELAY = 700; // milliseconds: patches come in bursts
  */
 export function useGrid(dagId, params) {
   const watched = useRef(new Set()).current;
-  const timer = useRef(null);
+  /** @type {Ref<number | undefined>} */
+  const timer = useRef(undefined);
+  /** @type {Resource<Api["Grid"]>} */
   const grid = useResource(at("dags", dagId, "grid"), params, {
     kinds: ["run", "task", "dag"],
     concerns: (patch) => patch.kind !== "run" || patch.dag_id === dagId,
@@ -23,7 +25,7 @@ export function useGrid(dagId, params) {
       const next = patched(data, patch, watched);
       if (next) return next;
       timer.current ??= setTimeout(() => {
-        timer.current = null;
+        timer.current = undefined;
         grid.reload();
       }, RELOAD_DELAY);
       return data;
@@ -34,12 +36,21 @@ export function useGrid(dagId, params) {
   return grid;
 }
 
+/**
+ * @param {Api["Grid"]} data
+ * @param {Patch} patch
+ * @param {Set<number>} watched
+ */
 function patched(data, patch, watched) {
   if (patch.kind === "run") return patchRun(data, patch, watched);
   return patch.kind === "task" ? patchTasks(data, patch) : undefined;
 }
 
-/** Subscribe to the tasks of the newest unfinished runs; their keys are added to `watched`. */
+/**
+ * Subscribe to the tasks of the newest unfinished runs; their keys are added to `watched`.
+ * @param {Api["Run"][]} runs
+ * @param {Set<number>} watched
+ */
 function useRunningTasks(runs, watched) {
   const running = runs
     .filter((run) => run.state === "running" || run.state === "queued")

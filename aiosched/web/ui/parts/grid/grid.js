@@ -10,28 +10,31 @@ import { paintGrid } from "./painting.js";
 import { COLUMN, HEAD, ROW, namesWidth, placeOf, rangeOf, selectionOf } from "./scene.js";
 import { Selected } from "./selected.js";
 
+/** @typedef {import("./scene.js").Place} Place */
+/** @typedef {import("./scene.js").Scene} Scene */
+/** @typedef {{ run: string | null, task: string | null }} Focus */
+
 /**
  * `startedAt` is the start time for the first-paint measure, from `performance.now()`.
  * @param {{ dagId: string, grid: Api["Grid"], startedAt: number }} props
  */
 export function Grid({ dagId, grid, startedAt }) {
-  const { focus: focused, move: setFocused } = useFocus();
-  const [anchor, setAnchor] = useState(null); // the opposite corner of the selection
-  const [dialog, setDialog] = useState(null);
-  const scene = useScene(grid, focused, anchor);
-  const { rows, place, left } = scene;
+  /** @type {Ref<HTMLElement>} */
   const box = useRef(null);
+  const { scene, selected, focus, leave } = useSelection(grid, box);
+  const { rows, place, left } = scene;
+  const [dialog, setDialog] = useState(/** @type {string | null} */ (null));
+  /** @type {Ref<import("./moving.js").Under | null>} */
   const hover = useRef(null);
   const { box: tipBox, tip } = useTooltip();
   const painted = useFirstPaint("aiosched.grid", startedAt);
+  /** @type {import("../canvas.js").Draw} */
   const draw = (on, view) => {
     const scroll = { x: box.current.scrollLeft, y: box.current.scrollTop };
     paintGrid(on, { ...scene, ...view, scroll, marked: hover.current ?? {} });
     painted({ cells: grid.runs.length * grid.rows.length });
   };
-  const foldKey = [...scene.folded].join(",");
-  const { canvas, redraw } = useCanvas(draw, [grid, foldKey, focused, anchor]);
-  useEffect(() => setAnchor(null), [grid.runs.length, foldKey]);
+  const { canvas, redraw } = useCanvas(draw, [grid, ...selected]);
   useLayoutEffect(() => {
     box.current.scrollLeft = box.current.scrollWidth;
   }, [grid.runs.length]); // scroll to the newest runs
@@ -40,17 +43,6 @@ export function Grid({ dagId, grid, startedAt }) {
     "move in the grid, with Shift to select more; Enter opens, Space folds, c clears",
     () => {},
   );
-
-  const focus = (row, column, extend) => {
-    const next = nearest(scene, row, column);
-    setAnchor(extend ? (anchor ?? place ?? next) : null);
-    setFocused({ run: grid.runs[next.column].run_id, task: next.row < 0 ? null : rows[next.row].id });
-    bringIntoView(box.current, left, next);
-  };
-  const leave = () => {
-    setAnchor(null);
-    setFocused({ run: null, task: null });
-  };
   const total = { width: left + grid.runs.length * COLUMN + 8, height: HEAD + rows.length * ROW + 4 };
   return html`
     <div class="stack">
@@ -79,33 +71,73 @@ export function Grid({ dagId, grid, startedAt }) {
         <${FocusedCell} scene=${scene} />
       </div>
       <div class="tip" ref=${tipBox} hidden aria-hidden="true" />
-      ${place ? html`
-        <${Selected}
-          dagId=${dagId}
-          run=${grid.runs[place.column]}
-          row=${rows[place.row]}
-          cell=${place.row < 0 ? null : grid.cells[place.column][rows[place.row].index]}
-          selection=${selectionOf(scene)}
-          many=${isMany(scene.range)}
-          open=${() => openPlace(dagId, scene, place)}
-          dialog=${dialog}
-          setDialog=${setDialog}
-        />
-      ` : html`
-        <p class="faint">
-          Click a cell, or use the arrow keys in the grid: <kbd>Enter</kbd> opens, <kbd>Shift</kbd> selects
-          more.
-        </p>
-      `}
+      <${SelectedPlace} dagId=${dagId} scene=${scene} dialog=${dialog} setDialog=${setDialog} />
     </div>
   `;
 }
 
+/**
+ * The scene with the focus and the selection; `focus` and `leave` change them, `selected` changes with them.
+ * @param {Api["Grid"]} grid
+ * @param {Ref<HTMLElement>} box what scrolls
+ */
+function useSelection(grid, box) {
+  const { focus: focused, move: setFocused } = useFocus();
+  const [anchor, setAnchor] = useState(/** @type {Place | null} */ (null)); // the opposite corner of the selection
+  const scene = useScene(grid, focused, anchor);
+  const { rows, place, left } = scene;
+  const foldKey = [...scene.folded].join(",");
+  useEffect(() => setAnchor(null), [grid.runs.length, foldKey]);
+  /** @type {import("./moving.js").Move} */
+  const focus = (row, column, extend) => {
+    const next = nearest(scene, row, column);
+    setAnchor(extend ? (anchor ?? place ?? next) : null);
+    setFocused({ run: grid.runs[next.column].run_id, task: next.row < 0 ? null : rows[next.row].id });
+    bringIntoView(box.current, left, next);
+  };
+  const leave = () => {
+    setAnchor(null);
+    setFocused({ run: null, task: null });
+  };
+  return { scene, selected: [foldKey, focused, anchor], focus, leave };
+}
+
+/**
+ * What is selected, or how to select something.
+ * @param {{ dagId: string, scene: Scene, dialog: string | null,
+ *   setDialog: (dialog: string | null) => void }} props
+ */
+function SelectedPlace({ dagId, scene, dialog, setDialog }) {
+  const { grid, rows, place, range } = scene;
+  if (!place)
+    return html`
+      <p class="faint">
+        Click a cell, or use the arrow keys in the grid: <kbd>Enter</kbd> opens, <kbd>Shift</kbd> selects more.
+      </p>
+    `;
+  return html`
+    <${Selected}
+      dagId=${dagId}
+      run=${grid.runs[place.column]}
+      row=${rows[place.row]}
+      cell=${place.row < 0 ? null : grid.cells[place.column][rows[place.row].index]}
+      selection=${selectionOf(scene)}
+      many=${isMany(range)}
+      open=${() => openPlace(dagId, scene, place)}
+      dialog=${dialog}
+      setDialog=${setDialog}
+    />
+  `;
+}
+
+/** @param {import("./scene.js").Range | null} range */
 const isMany = (range) => range !== null && (range.top !== range.bottom || range.from !== range.to);
 
 /**
  * @param {Api["Grid"]} grid
- * @returns {import("./scene.js").Scene}
+ * @param {Focus} focused
+ * @param {Place | null} anchor
+ * @returns {Scene}
  */
 function useScene(grid, focused, anchor) {
   const folded = foldedGroups();
@@ -121,23 +153,28 @@ function useScene(grid, focused, anchor) {
 function useFocus() {
   const { run = null, task = null } = query.value;
   const [focus, setFocus] = useState({ run, task });
-  const timer = useRef(null);
+  /** @type {Ref<number | undefined>} */
+  const timer = useRef(undefined);
   useEffect(() => {
     if (!timer.current) setFocus({ run, task });
   }, [run, task]); // back and forward navigation
   useEffect(() => () => clearTimeout(timer.current), []);
+  /** @param {Focus} next */
   const move = (next) => {
     setFocus(next);
     clearTimeout(timer.current);
     timer.current = setTimeout(() => {
-      timer.current = null;
+      timer.current = undefined;
       setQuery(next);
     }, 150);
   };
   return { focus, move };
 }
 
-/** The focused cell for screen readers, which cannot read the canvas. */
+/**
+ * The focused cell for screen readers, which cannot read the canvas.
+ * @param {{ scene: Scene }} props
+ */
 function FocusedCell({ scene }) {
   const { place } = scene;
   return html`

@@ -10,6 +10,18 @@ import { COLUMN, HEAD, ROW, between } from "./scene.js";
 /** @typedef {import("./scene.js").Scene} Scene */
 
 /**
+ * Moves the focus to a place that may be outside of the grid; `extend` selects what is between.
+ * @typedef {(row: number, column: number, extend: boolean) => void} Move
+ *
+ * The row and column under the pointer, null if none; `label`: the pointer is on a row name.
+ * @typedef {{ row: number | null, column: number | null, label: boolean }} Under
+ *
+ * What the pointer listeners need.
+ * @typedef {{ box: Ref<HTMLElement>, hover: Ref<Under | null>, tip: import("../canvas.js").Tip, redraw: () => void,
+ *   focus: Move }} Pointed
+ */
+
+/**
  * A run, or a task in a run, as lines of text.
  * @param {Scene} scene
  * @param {Place} place
@@ -59,10 +71,13 @@ export function bringIntoView(box, left, { row, column }) {
  * The keyboard listener. `focus(row, column, extend)` moves, `clear()` opens the dialog, `leave()` drops the focus.
  * @param {string} dagId
  * @param {Scene} scene
+ * @param {{ focus: Move, clear: () => void, leave: () => void }} actions
+ * @returns {(event: KeyboardEvent) => void}
  */
 export function keyListener(dagId, scene, { focus, clear, leave }) {
   const { place, rows, grid } = scene;
   const many = grid.runs.length;
+  /** @type {Record<string, [number, number]>} */
   const steps = {
     ArrowLeft: [0, -1],
     ArrowRight: [0, 1],
@@ -92,11 +107,21 @@ export function keyListener(dagId, scene, { focus, clear, leave }) {
  * The pointer listeners; `hover` holds the place under the pointer, `tip` is its tooltip.
  * @param {string} dagId
  * @param {Scene} scene
+ * @param {Pointed} pointed
+ * @returns {Record<string, (event: MouseEvent) => void>}
  */
 export function pointerListeners(dagId, scene, { box, hover, tip, redraw, focus }) {
   const { rows } = scene;
+  /**
+   * @param {Under} now
+   * @returns {now is Under & Place}
+   */
   const isCell = (now) => now.column !== null && now.row !== null;
-  const isGroup = (now) => now.label && rows[now.row]?.kind === "group";
+  /**
+   * @param {Under} now
+   * @returns {now is Under & { row: number }}
+   */
+  const isGroup = (now) => now.label && now.row !== null && rows[now.row]?.kind === "group";
   return {
     onMouseMove(event) {
       const now = under(event, box.current, scene);
@@ -108,7 +133,7 @@ export function pointerListeners(dagId, scene, { box, hover, tip, redraw, focus 
       }
       if (isCell(now)) tip.show(placeWords(scene, now), event);
       else if (same) return;
-      else if (now.label && rows[now.row]) tip.show(nameWords(rows[now.row]), event);
+      else if (now.label && now.row !== null && rows[now.row]) tip.show(nameWords(rows[now.row]), event);
       else tip.hide();
     },
     onMouseLeave() {
@@ -128,11 +153,14 @@ export function pointerListeners(dagId, scene, { box, hover, tip, redraw, focus 
   };
 }
 
+/** @param {import("./scene.js").VisibleRow} row */
 const nameWords = (row) => [row.id, row.kind === "group" ? "group" : row.is_mapped && "mapped task"];
 
 /**
- * The row and column under the pointer, null if none; `label`: the pointer is on a row name.
- * @returns {any}
+ * @param {MouseEvent} event
+ * @param {HTMLElement} box
+ * @param {Scene} scene
+ * @returns {Under}
  */
 function under(event, box, { grid, rows, left }) {
   const frame = box.getBoundingClientRect();
@@ -147,7 +175,12 @@ function under(event, box, { grid, rows, left }) {
   };
 }
 
-/** The place nearest to a row and column that may be outside the grid. */
+/**
+ * The place nearest to a row and column that may be outside the grid.
+ * @param {Scene} scene
+ * @param {number} row
+ * @param {number} column
+ */
 export const nearest = ({ rows, grid }, row, column) => ({
   row: between(row, -1, rows.length - 1),
   column: between(column, 0, grid.runs.length - 1),

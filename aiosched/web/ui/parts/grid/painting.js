@@ -10,6 +10,13 @@ import { BARS, CELL, COLUMN, HEAD, INDENT, ROW } from "./scene.js";
  *   scroll: { x: number, y: number },
  *   marked: { row?: number | null, column?: number | null },
  * }} Picture  `marked` is the row and column under the pointer
+ *
+ * The same with what is visible and where it is.
+ * @typedef {Picture & {
+ *   firstRow: number, lastRow: number, firstColumn: number, lastColumn: number,
+ *   xOf: (column: number) => number, yOf: (row: number) => number,
+ *   inRange: (row: number, column: number) => boolean | null,
+ * }} Drawing
  */
 
 /**
@@ -18,6 +25,7 @@ import { BARS, CELL, COLUMN, HEAD, INDENT, ROW } from "./scene.js";
  */
 export function paintGrid(on, picture) {
   const { rows, grid, left, scroll, width, height } = picture;
+  /** @type {Drawing} */
   const view = {
     ...picture,
     firstRow: Math.max(0, Math.floor(scroll.y / ROW)),
@@ -35,7 +43,12 @@ export function paintGrid(on, picture) {
   on.restore();
 }
 
-/** Draw clipped to a part of the canvas. */
+/**
+ * Draw clipped to a part of the canvas.
+ * @param {CanvasRenderingContext2D} on
+ * @param {[number, number, number, number]} area
+ * @param {() => void} draw
+ */
 function within(on, [x, y, width, height], draw) {
   on.save();
   on.beginPath();
@@ -45,11 +58,20 @@ function within(on, [x, y, width, height], draw) {
   on.restore();
 }
 
+/**
+ * @param {import("./scene.js").Range | null} range
+ * @param {number} row
+ * @param {number} column
+ */
 const inside = (range, row, column) =>
   range && row >= range.top && row <= range.bottom && column >= range.from && column <= range.to;
 
 // ---- cells ----
 
+/**
+ * @param {CanvasRenderingContext2D} on
+ * @param {Drawing} view
+ */
 function paintCells(on, view) {
   const { left, width, height, colours, place, marked, xOf, yOf } = view;
   for (let row = view.firstRow; row <= view.lastRow; row++) {
@@ -72,6 +94,12 @@ function paintCells(on, view) {
   }
 }
 
+/**
+ * @param {CanvasRenderingContext2D} on
+ * @param {Drawing} view
+ * @param {number} row
+ * @param {number} column
+ */
 function paintCell(on, view, row, column) {
   const { rows, grid, colours, density, xOf, yOf } = view;
   const cell = readCell(grid.cells[column][rows[row].index]);
@@ -92,7 +120,14 @@ function paintCell(on, view, row, column) {
   if (cell.counts && Object.keys(cell.counts).length > 1) paintShares(on, cell, colours, x, y + CELL - 4);
 }
 
-/** A thin bar with the share of each state. */
+/**
+ * A thin bar with the share of each state.
+ * @param {CanvasRenderingContext2D} on
+ * @param {{ counts: Record<string, number>, total: number }} cell
+ * @param {import("../canvas.js").Palette} colours
+ * @param {number} x
+ * @param {number} y
+ */
 function paintShares(on, cell, colours, x, y) {
   let from = x;
   on.fillStyle = colours.surface;
@@ -107,6 +142,10 @@ function paintShares(on, cell, colours, x, y) {
 
 // ---- run headers ----
 
+/**
+ * @param {CanvasRenderingContext2D} on
+ * @param {Drawing} view
+ */
 function paintRuns(on, view) {
   const { width, left, colours, grid } = view;
   on.fillStyle = colours.surface;
@@ -121,6 +160,11 @@ function paintRuns(on, view) {
   on.fillRect(left, HEAD - 1, width, 1);
 }
 
+/**
+ * @param {CanvasRenderingContext2D} on
+ * @param {Drawing} view
+ * @param {number} column
+ */
 function paintRun(on, { grid, colours, density, longest, place, marked, xOf, inRange }, column) {
   const run = grid.runs[column];
   const x = xOf(column);
@@ -150,6 +194,10 @@ function paintRun(on, { grid, colours, density, longest, place, marked, xOf, inR
 
 // ---- task names ----
 
+/**
+ * @param {CanvasRenderingContext2D} on
+ * @param {Drawing} view
+ */
 function paintNames(on, view) {
   const { height, left, colours } = view;
   on.fillStyle = colours.surface;
@@ -170,6 +218,11 @@ function paintNames(on, view) {
   for (let row = view.firstRow; row <= view.lastRow; row++) paintName(on, view, row);
 }
 
+/**
+ * @param {CanvasRenderingContext2D} on
+ * @param {Drawing} view
+ * @param {number} row
+ */
 function paintName(on, { rows, folded, left, colours, place, marked, yOf }, row) {
   const one = rows[row];
   const y = yOf(row);

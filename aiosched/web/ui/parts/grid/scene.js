@@ -8,8 +8,7 @@ export const BARS = 46;
 export const INDENT = 12;
 
 /**
- * A row outside folded groups; `index` is its number among all rows.
- * @typedef {Api["Row"] & { index: number }} VisibleRow
+ * @typedef {import("../../lib/gridmodel.js").VisibleRow} VisibleRow
  *
  * A row (-1: the run itself) and a column.
  * @typedef {{ row: number, column: number }} Place
@@ -27,7 +26,11 @@ export const INDENT = 12;
  * @property {number} longest duration of the longest run, in seconds
  */
 
-/** @param {number} n */
+/**
+ * @param {number} n
+ * @param {number} low
+ * @param {number} high
+ */
 export const between = (n, low, high) => Math.max(low, Math.min(high, n));
 
 /**
@@ -72,7 +75,7 @@ export function rangeOf(place, anchor) {
 /**
  * The selection for an action: without `task_ids`, whole runs; a group stands for its tasks.
  * @param {Scene} scene
- * @returns {{ run_ids: string[], task_ids?: string[] }}
+ * @returns {import("../actions/clear.js").Selection}
  */
 export function selectionOf({ rows, grid, place, range }) {
   if (!place) return { run_ids: [] };

@@ -7,9 +7,12 @@ import { ClearDialog } from "../actions/clear.js";
 import { MarkDialog } from "../actions/mark.js";
 import { Link, State } from "../basics.js";
 
+/** @typedef {import("../actions/clear.js").Selection} Selection */
+/** @typedef {import("../../lib/gridmodel.js").Cell} Cell */
+
 /**
  * `many`: more than one cell is selected; `dialog` is "clear", "mark" or null.
- * @param {{ dagId: string, run: Api["Grid"]["runs"][0], row: Api["Row"] | undefined, cell: any, selection: any,
+ * @param {{ dagId: string, run: Api["Run"], row: Api["Row"] | undefined, cell: Cell, selection: Selection,
  *   many: boolean, open: () => void, dialog: string | null, setDialog: (dialog: string | null) => void }} props
  */
 export function Selected({ dagId, run, row, cell, selection, many, open, dialog, setDialog }) {
@@ -64,6 +67,7 @@ export function Selected({ dagId, run, row, cell, selection, many, open, dialog,
   `;
 }
 
+/** @param {{ selection: Selection }} props */
 function Many({ selection: { task_ids, run_ids } }) {
   const tasks = task_ids ? `${task_ids.length} ${task_ids.length === 1 ? "task" : "tasks"}` : "All tasks";
   return html`
@@ -73,7 +77,10 @@ function Many({ selection: { task_ids, run_ids } }) {
   `;
 }
 
-/** A cell of the API's Grid: a state, counts of states, or nothing. */
+/**
+ * A cell of the API's Grid: a state, counts of states, or nothing.
+ * @param {{ cell: Cell }} props
+ */
 function CellState({ cell }) {
   if (!cell) return html`<span class="soft">not in this run</span>`;
   if (typeof cell === "string") return html`<${State} name=${cell} />`;

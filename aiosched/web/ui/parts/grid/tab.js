@@ -32,7 +32,10 @@ export function GridTab({ dagId }) {
   `;
 }
 
-/** The filters; `older` is the cursor of older runs, if there are any. */
+/**
+ * The filters; `older` is the cursor of older runs, if there are any.
+ * @param {{ older: string | null | undefined }} props
+ */
 function Filters({ older }) {
   const { limit = "30", state, type, before } = query.value;
   return html`
@@ -69,6 +72,10 @@ function Filters({ older }) {
   `;
 }
 
+/**
+ * @param {{ words: string, value: string, options: [string | number, string][],
+ *   onChange: (value: string) => void }} props
+ */
 function Choice({ words, value, options, onChange }) {
   return html`
     <label class="row soft">
@@ -82,6 +89,7 @@ function Choice({ words, value, options, onChange }) {
   `;
 }
 
+/** @param {{ dagId: string, filtered: boolean }} props */
 function NoRun({ dagId, filtered }) {
   if (filtered) return html`<${Empty} title="No matching runs">Try a different filter.<//>`;
   return html`

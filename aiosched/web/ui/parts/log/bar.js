@@ -5,13 +5,14 @@ import { bytes } from "../../lib/figures.js";
 import { query, setQuery } from "../../lib/router.js";
 
 /** @typedef {import("./viewer.js").Viewer} Viewer */
+/** @typedef {Ref<HTMLInputElement | null>} Field */
 
 export const toggleWrap = () => setQuery({ wrap: query.value.wrap ? null : 1 });
 
 /**
  * `address` is the URL of the whole log, `name` the name of the download; `field` is a ref to the search field.
  * @param {{ viewer: Viewer, address: string, name: string, words: string, setWords: (words: string) => void,
- *   field: any }} props
+ *   field: Field }} props
  */
 export function bar({ viewer, address, name, words, setWords, field }) {
   const { file } = viewer;
@@ -38,11 +39,17 @@ export function bar({ viewer, address, name, words, setWords, field }) {
   `;
 }
 
+/** @param {{ viewer: Viewer, words: string, setWords: (words: string) => void, field: Field }} props */
 function search({ viewer, words, setWords, field }) {
+  /**
+   * @param {Event} event
+   * @param {number} step 1: the next match; -1: the previous one
+   */
   const find = (event, step) => {
     event.preventDefault();
     viewer.search(words.trim(), step);
   };
+  /** @param {FieldEvent} event */
   const type = (event) => {
     setWords(event.target.value);
     viewer.status = "";
@@ -78,6 +85,7 @@ function search({ viewer, words, setWords, field }) {
   `;
 }
 
+/** @param {Viewer} viewer */
 function errors(viewer) {
   const { length } = viewer.errors;
   return html`
@@ -96,6 +104,7 @@ function errors(viewer) {
   `;
 }
 
+/** @param {Viewer} viewer */
 function follow(viewer) {
   const toggle = () => {
     if (!viewer.follow) return viewer.toEnd();

@@ -9,9 +9,14 @@ const BAD = /^Traceback \(most recent call last\)|\b(ERROR|CRITICAL|FATAL)\b|^\w
 
 const ODD = /\b(WARN|WARNING)\b/;
 
-/** `text` with search matches highlighted. */
+/**
+ * `text` with search matches highlighted.
+ * @param {string} text
+ * @param {string} words
+ */
 function marked(text, words) {
   if (!words) return text;
+  /** @type {Content[]} */
   const found = [];
   const low = text.toLowerCase();
   const wanted = words.toLowerCase();
@@ -23,13 +28,17 @@ function marked(text, words) {
   return found.length ? [...found, text.slice(at)] : text;
 }
 
+/**
+ * @param {{ number: number, text: string | undefined, words: string, chosen: boolean,
+ *   onChoose: (line: number) => void }} props
+ */
 export function Line({ number, text, words, chosen, onChoose }) {
-  const cut = text?.length > MAX_LENGTH;
+  const hidden = Math.max((text?.length ?? 0) - MAX_LENGTH, 0); // characters
   const shown =
     text === undefined ? html`
       <span class="skeleton" />
     ` : (
-      pieces(cut ? text.slice(0, MAX_LENGTH) : text).map(({ text: part, className, style }) =>
+      pieces(text.slice(0, MAX_LENGTH)).map(({ text: part, className, style }) =>
         className ? html`
           <span class=${className} style=${style}>
             ${marked(part, words)}
@@ -45,7 +54,7 @@ export function Line({ number, text, words, chosen, onChoose }) {
       <a
         class="no"
         tabindex="-1"
-        href=${href(`${here.value.path}?${new URLSearchParams({ ...query.value, line: number + 1 })}`)}
+        href=${href(`${here.value.path}?${new URLSearchParams({ ...query.value, line: String(number + 1) })}`)}
         onClick=${(e) => {
           e.preventDefault();
           onChoose(number);
@@ -55,7 +64,7 @@ export function Line({ number, text, words, chosen, onChoose }) {
       </a>
       <span class="text">
         ${shown}
-        ${cut && html`<em> … ${(text.length - MAX_LENGTH).toLocaleString("en")} more characters in the download</em>`}
+        ${hidden > 0 && html`<em> … ${hidden.toLocaleString("en")} more characters in the download</em>`}
       </span>
     </div>
   `;

@@ -29,6 +29,7 @@ export function usePane(viewer, box) {
       if (viewer.follow) viewer.toEnd();
       else viewer.redraw();
     });
+    /** @param {WheelEvent} event */
     const wheel = (event) => onWheel(event, viewer);
     addEventListener("resize", fit);
     observer.observe(pane);
@@ -48,7 +49,11 @@ export function usePane(viewer, box) {
   });
 }
 
-/** In a scaled log, the wheel scrolls by lines; native scrolling would be far too fast. */
+/**
+ * In a scaled log, the wheel scrolls by lines; native scrolling would be far too fast.
+ * @param {WheelEvent} event
+ * @param {Viewer} viewer
+ */
 function onWheel(event, viewer) {
   if (event.ctrlKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return;
   const by = event.deltaY * (event.deltaMode === 1 ? ROW : 1);
@@ -61,8 +66,13 @@ function onWheel(event, viewer) {
   viewer.move(by);
 }
 
+/**
+ * @param {KeyboardEvent} event
+ * @param {Viewer} viewer
+ */
 function onKey(event, viewer) {
   const page = viewer.view - ROW;
+  /** @type {Record<string, number>} */
   const steps = {
     ArrowDown: ROW,
     ArrowUp: -ROW,

@@ -15,10 +15,13 @@ import { Viewer } from "./viewer.js";
 export function LogView({ path, params, name, running = false, failed = false }) {
   const [, redraw] = useState(0);
   const [words, setWords] = useState("");
+  /** @type {Ref<HTMLElement | null>} */
   const box = useRef(null);
+  /** @type {Ref<HTMLInputElement | null>} */
   const field = useRef(null);
   const address = apiUrl(path, params);
   const viewer = useMemo(() => new Viewer(path, params, () => redraw((n) => n + 1)), [address]);
+  /** @type {Ref<Viewer>} */
   const current = useRef(null); // shortcuts are bound once
   current.current = viewer;
   useEffect(() => {
@@ -49,6 +52,7 @@ export function LogView({ path, params, name, running = false, failed = false })
   `;
 }
 
+/** @param {{ complete: boolean }} props */
 function EmptyLog({ complete }) {
   if (complete)
     return html`<${Empty} title="The log is empty">Output that the task prints or logs appears here.<//>`;

@@ -19,7 +19,7 @@ export class Viewer {
   ready = false;
   /** @type {number[]} lines where errors begin */
   errors = [];
-  /** @type {Error | null} why the log could not be loaded */
+  /** @type {Problem | null} why the log could not be loaded */
   error = null;
   /** @type {AbortController | null} */
   searching = null;
@@ -52,7 +52,10 @@ export class Viewer {
     return Math.floor(this.top / ROW);
   }
 
-  /** Load the index and start at the most useful place: the line in the URL, the last error, or the end. */
+  /**
+   * Load the index and start at the most useful place: the line in the URL, the last error, or the end.
+   * @param {{ running: boolean, failed: boolean }} task
+   */
   async open({ running, failed }) {
     try {
       await this.file.refresh();
@@ -76,6 +79,7 @@ export class Viewer {
     }
   }
 
+  /** @param {Problem} error */
   fail(error) {
     if (error.name === "AbortError") return;
     this.error = error;
@@ -87,6 +91,7 @@ export class Viewer {
     this.redraw();
   }
 
+  /** @param {number} top */
   scrollTo(top) {
     this.top = Math.max(0, Math.min(top, this.most));
     this.moved = true; // the element is scrolled after rendering, once it has its new height
@@ -96,10 +101,12 @@ export class Viewer {
     this.follow = !this.file.complete;
     this.scrollTo(Infinity);
   }
+  /** @param {number} pixels */
   move(pixels) {
     if (pixels < 0) this.follow = false;
     this.scrollTo(this.top + pixels);
   }
+  /** @param {number} line */
   show(line) {
     this.follow = false;
     this.scrollTo((line - Math.floor(this.view / ROW / 3)) * ROW);
@@ -134,20 +141,31 @@ export class Viewer {
     }
   }
 
-  /** Select a line: put it into the URL and show it. */
+  /**
+   * Select a line: put it into the URL and show it.
+   * @param {number} line
+   */
   choose(line) {
     setQuery({ line: line + 1 });
     this.show(line);
   }
 
+  /**
+   * @param {number} step 1: the next error; -1: the previous one
+   * @param {number} [from] a line
+   */
   nextError(step, from = Number(query.value.line) - 1 || this.first) {
     if (!this.errors.length) return;
     const next =
       step > 0 ? this.errors.find((line) => line > from) : this.errors.findLast((line) => line < from);
-    this.choose(next ?? this.errors.at(step > 0 ? 0 : -1));
+    this.choose(next ?? this.errors[step > 0 ? 0 : this.errors.length - 1]);
   }
 
-  /** Search from the selected line on, and continue from the other end if there is no match. */
+  /**
+   * Search from the selected line on, and continue from the other end if there is no match.
+   * @param {string} words
+   * @param {number} step
+   */
   async search(words, step) {
     this.searching?.abort();
     const stop = (this.searching = new AbortController());
