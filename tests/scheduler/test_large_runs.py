@@ -21,7 +21,7 @@ async def test_the_waiting_tasks_of_a_large_run_are_stored_in_several_commits(ds
         await it.trigger("small", "r")
         await it.finish("a", dag_id="small")
 
-        assert before < sizes.largest <= 510
+        assert before < sizes.largest <= 210
         assert await it.runs("small") == {"r": "success"}
         states = [row["state"] for row in await it.instances("r", "large")]
         assert (states.count("queued"), states.count("scheduled")) == (3, MANY - 3)
