@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 # So that other coroutines get their turn, and other DAGs' decisions are stored in between:
 _REPORTS_PER_PASS: Final = 500
-_DECISIONS_PER_PASS: Final = 200  # about the task instances of one DAG
+_DECISIONS_PER_PASS: Final = 500  # about the task instances of one DAG
 
 
 async def evaluate(context: DecisionContext) -> float | None:
