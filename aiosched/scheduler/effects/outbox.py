@@ -57,7 +57,7 @@ async def load_outbox(session: Session, conn: DatabaseConnection, partitions: Co
 
 async def poll_outbox(session: Session) -> float | None:
     """One pass: deadlines, SLAs, reports of callbacks, deliveries; returns how long to rest."""
-    rests = (await fire_deadlines(session), await record_missed_slas(session))
+    rests = [await fire_deadlines(session), await record_missed_slas(session)]
     if session.env.attempts.callbacks.reports or _chosen(session):
         async with session.locks.ownership:  # no partition may leave meanwhile: its next owner would deliver them, too
             await _deliver(session)
@@ -65,7 +65,7 @@ async def poll_outbox(session: Session) -> float | None:
         if _chosen(session):
             return 0.0
     if session.outbox.waiting:
-        rests = (*rests, session.env.attempts.callbacks.slow_in(session.env.clock.monotonic()))
+        rests.append(session.env.attempts.callbacks.slow_in(session.env.clock.monotonic()))
     return min((seconds for seconds in rests if seconds is not None), default=None)
 
 

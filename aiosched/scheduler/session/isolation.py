@@ -113,7 +113,7 @@ async def for_each_dag(
         raise
 
 
-def is_about_all(failures: Collection[DagFailure], tried: Collection[str], held: Collection[str]) -> bool:
+def is_about_all(failures: Collection[object], tried: Collection[str], held: Collection[str]) -> bool:
     """Whether every DAG failed that was tried, and no other is held: what fails for every DAG concerns none of them.
 
     Two that fail together, as when they leave quarantine at the same instant, are not all.

@@ -29,7 +29,7 @@ from aiosched.scheduler.state.changes import Changes
 
 T = TypeVar("T")
 
-_Place = tuple[int, int, int]  # of a task instance: run, task, map index
+_Place = tuple[int | None, int | None, int | None]  # of a task instance: run, task, map index
 
 # Rows that belong to a run, by group and list, and how to read its key.
 _ROWS: Final[Sequence[tuple[str, str, Callable[[Any], int]]]] = (
@@ -113,7 +113,7 @@ def _results(part: Changes, reports: Sequence[Report]) -> list[tuple[Report, Cha
     for event in part.messages.asset_events:
         place = (event.run_id, event.task_index, event.map_index)
         found.setdefault(place, Changes()).messages.asset_events.append(event)
-    last = {(report.key.run, report.key.task_index, report.key.map_index): report for report in reports}
+    last: dict[_Place, Report] = {report.key[:3]: report for report in reports}
     return [(last[place], rows) for place, rows in found.items() if place in last]
 
 
