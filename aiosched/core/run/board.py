@@ -56,7 +56,6 @@ class Board(ManualChanges, Expansion):
     """
 
     __slots__ = ()
-
     # -- what happens -----------------------------------------------------------------------
 
     def start(self, now: datetime) -> None:
@@ -268,8 +267,7 @@ class Board(ManualChanges, Expansion):
     def evaluate(self, now: datetime, most: float = math.inf) -> float:
         """Decide until nothing more follows: which tasks are ready or settled, whether the run is done.
 
-        It stops after decisions about `most` instances, or a few more if a mapped task was the last. Returns how many
-        are left of `most`: if none are, call it again. A call without a change before it does nothing.
+        Returns how many are left of `most` decisions: if none are, call it again. Without a change it does nothing.
         """
         if self.run.state is not RunState.RUNNING:
             return most
@@ -294,16 +292,13 @@ class Board(ManualChanges, Expansion):
         return max(most, 0)
 
     def _decide(self, task: int, now: datetime) -> int:
-        """Decide on the instances of `task` that wait for their dependencies, if those have changed (section 4).
-
-        Returns how many instances the task has.
-        """
+        """Decide on a task's instances that wait for changed dependencies (section 4); returns how many it has."""
         if self._upstream_counts.awaits_sizes(task):
             self._know_places(task)
         instances = self._upstream_counts.of(task)
         if len(instances) == 1:
-            if instances[0].state in SCHEDULABLE:
-                self._decide_instance(instances[0], self._upstream_counts.judge(instances[0]), now)
+            if (only := instances[0]).state in SCHEDULABLE:
+                self._decide_instance(only, self._upstream_counts.judge(only), now)
             return 1
         verdict = self._upstream_counts.judge_all(task)
         if verdict is not None and task not in self._decided:
