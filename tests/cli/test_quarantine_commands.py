@@ -159,6 +159,6 @@ def test_the_doctor_names_a_report_that_was_set_aside_lately(on_db: Cli) -> None
 
     assert (found["status"], found["fix"]) == ("error", "please report it: a bug in aiosched")
     assert found["text"].startswith(
-        "sales r extract[2]: the report 'success' of try 1 could not be applied 3 times (KeyError: 7); "
+        "sales r extract[2]: the report 'success' of try 1 could not be processed 3 times (KeyError: 7); "
         "it is kept as row 1 of set_aside_report since "
     )

@@ -341,3 +341,27 @@ def test_a_run_that_is_cancelled_while_decisions_are_postponed_ends() -> None:
     board.cancel(NOW)
 
     assert board.finished
+
+
+def test_what_one_task_releases_is_decided_in_parts() -> None:
+    compiled = graph(task("root"), *(task(f"t{n}", "root") for n in range(7)))
+    board = board_of(compiled, new_run(RunState.QUEUED), new_instances(compiled, range(8)))
+    board.start(NOW)
+    board.evaluate(NOW)
+    run(board, "root")
+    board.apply(report_of(board.key(of(board, "root")), SUCCESS, NOW), NOW)
+
+    ready = []
+    while not board.evaluate(NOW, 3):
+        ready.append(len(board.effects.slots.ready))
+
+    assert ready == [3, 6]
+    assert len(board.effects.slots.ready) == 7
+
+
+def test_a_run_says_how_many_more_decisions_it_leaves() -> None:
+    compiled = graph(*(task(f"t{n}") for n in range(5)))
+    board = board_of(compiled, new_run(RunState.QUEUED), new_instances(compiled, range(5)))
+    board.start(NOW)
+
+    assert [board.evaluate(NOW, most) for most in (3, 10, 10)] == [0, 8, 10]

@@ -23,6 +23,19 @@ def test_the_dag_with_the_fewest_goes_first_and_then_the_oldest_callback() -> No
     assert next_callbacks({"a": [1, 2], "b": [4], "c": [3]}, {"a": 1}, 4) == [3, 4]
 
 
+def test_slow_callbacks_take_no_place_but_count_for_their_own_dag() -> None:
+    hanging = {"a": 3, "b": 1}
+    assert next_callbacks({"a": [1], "b": [2], "c": [3]}, hanging, 4) == []
+    assert next_callbacks({"a": [1], "b": [2], "c": [3]}, hanging, 4, slow=4) == [3, 2]
+    assert next_callbacks({"a": [1], "b": [2, 4, 5]}, hanging, 4, slow=1) == []  # the last place, and both have some
+
+
+def test_there_is_an_end_to_the_slow_ones() -> None:
+    hanging = {"a": 3, "b": 3, "c": 3, "d": 3, "e": 3}
+    assert next_callbacks({"e": [1], "f": [2, 3]}, hanging, 4, slow=15) == [2]
+    assert next_callbacks({"g": [4]}, {**hanging, "f": 1}, 4, slow=16) == []
+
+
 @given(
     st.dictionaries(DAGS, st.integers(1, 6)),
     st.dictionaries(DAGS, st.integers(0, 3)),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import TaskSpec
-from tests.scheduler.harness import dag, running, task
+from aiosched.scheduler.session import slices
+from tests.scheduler.harness import Running, dag, running, task
 
 MANY = 1_700
 
@@ -21,7 +26,7 @@ async def test_the_waiting_tasks_of_a_large_run_are_stored_in_several_commits(ds
         await it.trigger("small", "r")
         await it.finish("a", dag_id="small")
 
-        assert before < sizes.largest <= 510
+        assert before < sizes.largest <= 210
         assert await it.runs("small") == {"r": "success"}
         states = [row["state"] for row in await it.instances("r", "large")]
         assert (states.count("queued"), states.count("scheduled")) == (3, MANY - 3)
@@ -49,4 +54,55 @@ async def test_the_last_task_of_a_large_run_waits_for_all_others(dsn: str, clock
         await it.finish("last")
 
         assert await it.runs("large") == {"r": "success"}
+        await it.assert_consistent()
+
+
+class Turns:
+    """How often others got their turn while runs of a DAG were about to start."""
+
+    def __init__(self, it: Running, dag_id: str) -> None:
+        self._it, self._dag_id, self.number = it, dag_id, 0
+        self._task = asyncio.create_task(self._count())
+
+    async def _count(self) -> None:
+        while True:
+            cache = self._it.session.cache
+            self.number += bool(cache.dags[self._dag_id].runs.starting)
+            assert all(board.total == len(board.graph) for board in cache.boards.values())  # nobody sees half a run
+            await asyncio.sleep(0)
+
+    async def end(self) -> int:
+        assert not self._task.done()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        return self.number
+
+
+async def test_others_get_their_turn_while_the_board_of_a_large_run_is_built(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "_SLICE_SECONDS", 0.0)
+    async with running(dsn, clock, wide("large", max_active_tasks=3)) as it:
+        turns = Turns(it, "large")
+        await it.trigger("large", "r")
+
+        assert await turns.end() >= MANY // 250
+        assert await it.runs("large") == {"r": "running"}
+        await it.assert_consistent()
+
+
+async def test_others_get_their_turn_between_the_starts_of_many_runs(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "_SLICE_SECONDS", 0.0)
+    async with running(dsn, clock, wide("large", 3, max_active_runs=20)) as it:
+        await it.ask("pause", "large")
+        for number in range(20):
+            await it.trigger("large", f"r{number}")
+        turns = Turns(it, "large")
+        await it.ask("unpause", "large")
+
+        assert await turns.end() >= 20
+        await it.finish_all()
+        assert set((await it.runs("large")).values()) == {"success"}
         await it.assert_consistent()

@@ -15,7 +15,7 @@ from aiosched.core.run.board import Board
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.db.queries.quarantine_queries import recently_set_aside
-from aiosched.db.statements import set_aside
+from aiosched.db.statements import journal, set_aside
 from aiosched.scheduler.partitions import set_aside_reports
 from aiosched.scheduler.why.why import why
 from tests.one_dag import Broken
@@ -81,8 +81,63 @@ async def test_a_report_that_always_fails_is_set_aside_and_its_dag_goes_on(
         assert await it.runs("bad") == {"r": "success"}
         (lost,) = await it.fetch("SELECT try_number, state, reason FROM task_try")
         assert (lost["try_number"], lost["state"]) == (1, "lost")
-        assert "could not be applied 3 times (Broken: this report is odd); it is kept as row 1" in lost["reason"]
+        assert "could not be processed 3 times (Broken: this report is odd); it is kept as row 1" in lost["reason"]
         assert len(await set_aside_rows(it)) == 1
+        await it.assert_consistent()
+
+
+@contextlib.contextmanager
+def cannot_store(value: str) -> Iterator[None]:
+    """XComs of this value cannot be stored."""
+    original = journal.upsert_xcoms
+
+    async def upsert(conn: Any, xcoms: Any) -> None:
+        if any(value in xcom.value for xcom in xcoms):
+            raise Broken("no table takes this value")
+        await original(conn, xcoms)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal, "upsert_xcoms", upsert)
+        yield
+
+
+async def test_a_report_whose_result_can_never_be_stored_is_set_aside_and_its_dag_goes_on(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, dag("bad", task("a"), task("b", after="a"), task("c")), dag("good")) as it:
+        for dag_id in ("bad", "good"):
+            await it.trigger(dag_id, "r")
+        with cannot_store("odd"):
+            it.executor.succeed(await it.attempt("c", dag_id="bad"), value="fine")
+            it.executor.succeed(await it.attempt("a", dag_id="bad"), value="odd")
+            it.executor.succeed(await it.attempt("a", dag_id="good"), value="fine")
+            await until_set_aside(it)
+
+            assert it.scheduler.metrics.quarantines == 2
+            (row,) = await set_aside_rows(it)
+            assert (row["task_index"], row["try_number"], row["outcome"], row["failures"]) == (0, 1, "success", 3)
+            assert row["error"] == "Broken: no table takes this value"
+            assert (await it.states("r", "bad"))["c"] == "success"
+            assert await it.runs("good") == {"r": "success"}
+            await it.finish("a", "b", dag_id="bad")
+
+        assert await it.runs("bad") == {"r": "success"}
+        (lost,) = await it.fetch("SELECT try_number, state FROM task_try")
+        assert tuple(lost) == (1, "lost")
+        await it.assert_consistent()
+
+
+async def test_a_report_whose_result_is_stored_in_time_is_not_set_aside(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("bad"), dag("good")) as it:
+        await it.trigger("bad", "r")
+        with cannot_store("odd"):
+            it.executor.succeed(await it.attempt("a", dag_id="bad"), value="odd")
+            await it.until(lambda: it.scheduler.metrics.quarantines == 1, "the quarantine")
+            await it.settled()
+        await it.advance(16.0)
+
+        assert await it.runs("bad") == {"r": "success"}
+        assert await set_aside_rows(it) == []
         await it.assert_consistent()
 
 
@@ -179,7 +234,7 @@ async def test_a_trigger_whose_event_is_set_aside_has_failed(dsn: str, clock: Fa
             attempt = await it.attempt("a", dag_id="bad")
 
             assert attempt.resume is not None
-            assert "could not be applied 3 times" in str(attempt.resume.error)
+            assert "could not be processed 3 times" in str(attempt.resume.error)
             await it.finish("a", dag_id="bad")
         assert await it.runs("bad") == {"r": "success"}
         await it.assert_consistent()
@@ -244,7 +299,7 @@ async def test_why_and_doctor_say_that_a_report_is_set_aside(dsn: str, clock: Fa
             found = await why(it.db, "bad", "r", "a", now=clock.now())
 
         (note,) = found.notes
-        assert "the report 'success' of try 1 could not be applied 3 times (Broken: this report is odd)" in note
+        assert "the report 'success' of try 1 could not be processed 3 times (Broken: this report is odd)" in note
         assert "row 1 of set_aside_report" in note
         (row,) = await recently_set_aside(it.db, clock.now() - timedelta(days=1), limit=9)
         assert (row.task, row.error) == ("bad r a", "Broken: this report is odd")

@@ -56,7 +56,6 @@ class Board(ManualChanges, Expansion):
     """
 
     __slots__ = ()
-
     # -- what happens -----------------------------------------------------------------------
 
     def start(self, now: datetime) -> None:
@@ -265,22 +264,22 @@ class Board(ManualChanges, Expansion):
 
     # -- deciding ---------------------------------------------------------------------------
 
-    def evaluate(self, now: datetime, most: float = math.inf) -> bool:
+    def evaluate(self, now: datetime, most: float = math.inf) -> float:
         """Decide until nothing more follows: which tasks are ready or settled, whether the run is done.
 
-        False after decisions about `most` instances: call it again. A call without a change before it does nothing.
+        Returns how many are left of `most` decisions: if none are, call it again. Without a change it does nothing.
         """
         if self.run.state is not RunState.RUNNING:
-            return True
+            return most
         pending = self._pending
         while pending.tasks or pending.instances or pending.postponed or pending.too_soon:
-            while pending.tasks:
-                self._decide(pending.tasks.pop(), now)
+            while pending.tasks and most > 0:
+                most -= self._decide(pending.tasks.pop(), now)
+            if most <= 0:
+                return 0
             if pending.too_soon and not (pending.instances or pending.postponed):
                 self._settle_too_soon(now)
                 continue
-            if most <= 0:
-                return False
             if pending.postponed or len(pending.instances) > most:
                 instances = pending.take(most)
             else:
@@ -290,25 +289,26 @@ class Board(ManualChanges, Expansion):
                 if instance.state in SCHEDULABLE:
                     self._decide_instance(instance, self._upstream_counts.judge(instance), now)
         self._conclude(now)
-        return True
+        return max(most, 0)
 
-    def _decide(self, task: int, now: datetime) -> None:
-        """Decide on the instances of `task` that wait for their dependencies, if those have changed (section 4)."""
+    def _decide(self, task: int, now: datetime) -> int:
+        """Decide on a task's instances that wait for changed dependencies (section 4); returns how many it has."""
         if self._upstream_counts.awaits_sizes(task):
             self._know_places(task)
         instances = self._upstream_counts.of(task)
         if len(instances) == 1:
-            if instances[0].state in SCHEDULABLE:
-                self._decide_instance(instances[0], self._upstream_counts.judge(instances[0]), now)
-            return
+            if (only := instances[0]).state in SCHEDULABLE:
+                self._decide_instance(only, self._upstream_counts.judge(only), now)
+            return 1
         verdict = self._upstream_counts.judge_all(task)
         if verdict is not None and task not in self._decided:
             if self._verdicts.get(task) is verdict:
-                return
+                return 1
             self._verdicts[task] = verdict
         for instance in tuple(instances):
             if instance.state in SCHEDULABLE:
                 self._decide_instance(instance, verdict or self._upstream_counts.judge(instance), now)
+        return len(instances)
 
     def _decide_instance(self, instance: Instance, verdict: TriggerVerdict, now: datetime) -> None:
         """Decide on one waiting instance, by the combined verdict of its dependencies."""

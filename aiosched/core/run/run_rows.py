@@ -64,6 +64,10 @@ class RunRows:
         if graph.mappings is not None:
             self._lengths = Lengths(graph.mappings, graph.index, self._upstream_counts.open)
 
+    def add_rows(self, instances: Iterable[Instance]) -> None:
+        """More of the run's rows, before anything is decided: those of a large run can come in parts."""
+        self._upstream_counts.add_all(instances)
+
     # -- reading ---------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Instance]:

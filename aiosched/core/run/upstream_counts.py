@@ -109,12 +109,7 @@ class UpstreamCounts:
         self.open = [0] * size
         self.totals = [0] * size
         self.unfinished = self.alive = 0
-        for instance in instances:
-            self.add(instance)
-        if graph.mappings is not None:
-            for group in self._of_task:
-                if len(group) > 1:
-                    group.sort(key=_map_index)
+        self.add_all(instances)
 
     def __iter__(self) -> Iterator[Instance]:
         return (instance for group in self._of_task for instance in group)
@@ -163,6 +158,16 @@ class UpstreamCounts:
         return group[first : first + below]
 
     # -- counting ---------------------------------------------------------------------------
+
+    def add_all(self, instances: Iterable[Instance]) -> None:
+        """Count these instances of the run, too, which come in any order."""
+        mapped = set[int]()
+        for instance in instances:
+            self.add(instance)
+            if instance.map_index > 0:
+                mapped.add(instance.task)
+        for task in mapped:
+            self._of_task[task].sort(key=_map_index)
 
     def add(self, instance: Instance) -> None:
         """Count one more instance of the run. Those of one task come in the order of their map indexes."""

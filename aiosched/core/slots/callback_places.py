@@ -1,6 +1,8 @@
 """Which callbacks run next: those of one DAG never occupy all places, so one whose callbacks hang harms only itself.
 
 The DAG with the fewest running callbacks goes first, and the last free place is only for a DAG that has none running.
+A callback that has run for `SLOW` seconds goes on, but takes no place any more: so even if callbacks of several DAGs
+hang, others get their turn. It still counts for its own DAG, which never has more running than all places but one.
 """
 
 from __future__ import annotations
@@ -8,23 +10,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from typing import Final
+
+SLOW: Final = 60.0  # seconds
+_MOST: Final = 4  # times as many callbacks as places may run at a time, slow ones included
 
 
-def next_callbacks(waiting: Mapping[str, Iterable[int]], running: Mapping[str, int], places: int) -> list[int]:
+def next_callbacks(
+    waiting: Mapping[str, Iterable[int]], running: Mapping[str, int], places: int, *, slow: int = 0
+) -> list[int]:
     """The callbacks to begin now, by number.
 
-    `waiting` has those of each DAG in their order, `running` how many of each DAG run, and `places` is how many can run
-    at a time. Among DAGs with equally many running callbacks, the one whose first callback has the lowest number goes
-    first.
+    `waiting` has those of each DAG in their order, `running` how many of each DAG run, `slow` how many of these take no
+    place, and `places` is how many others can run at a time. Among DAGs with equally many running callbacks, the one
+    whose first callback has the lowest number goes first.
     """
-    free = places - sum(running.values())
+    total = sum(running.values())
+    free = min(places - (total - slow), _MOST * places - total)
     counts, chosen = Counter(running), list[int]()
     first = {dag_id: list(islice(numbers, max(free, 0))) for dag_id, numbers in waiting.items()} if free > 0 else {}
+    most = max(places - 1, 1)
     while free > 0:
         open_to = [
             (counts[dag_id], numbers[0], dag_id)
             for dag_id, numbers in first.items()
-            if numbers and (free > 1 or not counts[dag_id])
+            if numbers and counts[dag_id] < (most if free > 1 else 1)
         ]
         if not open_to:
             break

@@ -83,7 +83,7 @@ async def count_quarantined(db: Database) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SetAsideRow:
-    """A report that could not be applied `failures` times, and is kept as row `id` of set_aside_report."""
+    """A report that could not be applied or stored `failures` times, and is kept as row `id` of set_aside_report."""
 
     id: int
     dag_id: str
@@ -100,7 +100,7 @@ class SetAsideRow:
         error = textwrap.shorten(self.error, _LONGEST_ERROR, placeholder=" …")
         whose = f"the trigger of try {-self.try_number}" if self.try_number < 0 else f"try {self.try_number}"
         return (
-            f"the report {self.outcome!r} of {whose} could not be applied {self.failures} times ({error}); "
+            f"the report {self.outcome!r} of {whose} could not be processed {self.failures} times ({error}); "
             f"it is kept as row {self.id} of set_aside_report since {stamp(self.set_aside_at)}"
         )
 

@@ -22,7 +22,7 @@ dag_quarantine = Table(
     Column("dag_version_id", BigInteger),  # the newest version of the DAG at that time
 )
 
-# Reports of attempts that could not be applied, time after time: kept for people until their run is removed.
+# Reports of attempts that could not be applied or stored, time after time: kept for people until their run is removed.
 set_aside_report = Table(
     "set_aside_report",
     metadata,

@@ -1,4 +1,4 @@
-"""Statements on `set_aside_report`: reports of attempts that could not be applied, time after time.
+"""Statements on `set_aside_report`: reports of attempts that could not be applied or stored, time after time.
 
 A row is a copy of the report with the error, for people. For schedulers it says that the attempt has ended with a
 result that is not known to its run. No decisions live here. Source: docs/architecture.md, "Quarantine".
@@ -69,7 +69,7 @@ async def ends_set_aside(conn: DatabaseConnection, partitions: Sequence[int]) ->
     rows = await conn.fetch(ENDS_SET_ASIDE, partitions)
     return {
         (AttemptKey(*key), None if is_trigger(AttemptKey(*key)) else queued_by): (
-            f"its report could not be applied {failures} times ({error}); "
+            f"its report could not be processed {failures} times ({error}); "
             f"it is kept as row {number} of set_aside_report"
         )
         for number, *key, queued_by, failures, error in rows

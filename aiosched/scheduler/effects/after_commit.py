@@ -37,6 +37,12 @@ def forget_storing(session: Session, committed: Committed) -> None:
     session.locks.progress.set()
 
 
+def go_on_evaluating(session: Session, committed: Committed) -> None:
+    """Evaluate the runs that waited for this commit, since very much was to be decided about their DAGs."""
+    if session.cache.work.to_evaluate:
+        session.wakeups.evaluation.wake()
+
+
 def publish_runs(session: Session, committed: Committed) -> None:
     """Collect the changed runs for browsers."""
     session.broadcast.add_batch(committed.changes)
@@ -194,6 +200,7 @@ def release_finished_runs(session: Session, committed: Committed) -> None:
 
 EFFECTS: Final[tuple[Callable[[Session, Committed], None], ...]] = (
     forget_storing,
+    go_on_evaluating,
     publish_runs,
     trace,
     check_lease,

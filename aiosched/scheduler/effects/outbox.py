@@ -2,8 +2,8 @@
 
 A request is stored by the transaction that stores its reason (a run that ended, a try that failed
 without a worker to run its callbacks, a missed deadline or SLA), so there is exactly one. After the
-commit it is handed to the executor as an attempt that holds no task slot; only a few run at a time, and those of one
-DAG never occupy the last place (core/slots/callback_places.py).
+commit it is handed to the executor as an attempt that holds no task slot; only a few run at a time, and those that
+hang do not keep others from running (core/slots/callback_places.py).
 The outcome of a delivery:
 
 - It ran (SUCCESS, or FAILED because a callback raised or its DAG is gone): the request is
@@ -57,13 +57,15 @@ async def load_outbox(session: Session, conn: DatabaseConnection, partitions: Co
 
 async def poll_outbox(session: Session) -> float | None:
     """One pass: deadlines, SLAs, reports of callbacks, deliveries; returns how long to rest."""
-    rests = (await fire_deadlines(session), await record_missed_slas(session))
+    rests = [await fire_deadlines(session), await record_missed_slas(session)]
     if session.env.attempts.callbacks.reports or _chosen(session):
         async with session.locks.ownership:  # no partition may leave meanwhile: its next owner would deliver them, too
             await _deliver(session)
         session.locks.progress.set()
         if _chosen(session):
             return 0.0
+    if session.outbox.waiting:
+        rests.append(session.env.attempts.callbacks.slow_in(session.env.clock.monotonic()))
     return min((seconds for seconds in rests if seconds is not None), default=None)
 
 
@@ -71,8 +73,9 @@ def _chosen(session: Session) -> dict[int, WaitingCallback]:
     """The requests to deliver now, so that no DAG occupies all places."""
     if session.membership.draining or not session.outbox.waiting:
         return {}
-    waiting = session.outbox.waiting
-    return waiting.get(next_callbacks(waiting.by_dag, session.env.attempts.callbacks.running(), _AT_ONCE))
+    waiting, callbacks = session.outbox.waiting, session.env.attempts.callbacks
+    slow = callbacks.slow(session.env.clock.monotonic())
+    return waiting.get(next_callbacks(waiting.by_dag, callbacks.running(), _AT_ONCE, slow=slow))
 
 
 async def _deliver(session: Session) -> None:
@@ -84,7 +87,7 @@ async def _deliver(session: Session) -> None:
     for report in reports:
         attempts.callbacks.reports.popleft()
         number = report.key.try_number
-        callback = attempts.callbacks.by_id.pop(number, None)
+        callback = attempts.callbacks.end(number)
         if callback is not None and number in again:
             session.outbox.waiting.add({number: callback})
 
@@ -93,7 +96,7 @@ async def _deliver(session: Session) -> None:
             ready = await _prepare(session, transaction.conn, callbacks)
         for callback in callbacks:
             session.outbox.waiting.remove(callback, chosen[callback].dag_id)
-        attempts.callbacks.by_id.update((callback, chosen[callback]) for callback in ready)
+        attempts.callbacks.begin({callback: chosen[callback] for callback in ready}, session.env.clock.monotonic())
         session.env.executor.submit(list(ready.values()))
 
     if chosen:

@@ -1,9 +1,10 @@
-"""Reports that fail whenever they are applied: after three times in a row they are set aside, and their DAG goes on.
+"""Reports that fail whenever they are applied or stored: after three times in a row they are set aside.
 
 A report that fails puts its DAG into quarantine, and waits. If it were applied again and again, the DAG would stay
-there for ever. So it is moved to `set_aside_report`, with the error, for people. Its result is lost to its run, and so
-its attempt is treated as a lost one when the run is loaded: it runs again, spends no retry, and fails with the third
-loss in a row. A trigger whose event is set aside counts as one that failed; a start that is set aside costs nothing.
+there for ever. So it is moved to `set_aside_report`, with the error, for people, and its DAG goes on. Its result is
+lost to its run, and so its attempt is treated as a lost one when the run is loaded: it runs again, spends no retry, and
+fails with the third loss in a row. A trigger whose event is set aside counts as one that failed; a start that is set
+aside costs nothing.
 
 Source: docs/architecture.md, "Quarantine".
 """
@@ -53,7 +54,7 @@ async def set_aside(session: Session, failed: Sequence[ReportFailure]) -> set[st
     for failure in kept:
         report = failure.report
         logger.error(
-            "the report %r of attempt %s could not be applied %d times: it is set aside in set_aside_report, and %s. "
+            "the report %r of attempt %s could not be processed %d times: it is set aside in set_aside_report, and %s. "
             "This is a bug in aiosched, please report it",
             report.outcome.value, tuple(report.key), env.failed_reports.of(failure),
             "the attempt goes on" if report.outcome is Outcome.STARTED else "its attempt counts as lost",

@@ -25,7 +25,7 @@ class LoadedRun(NamedTuple):
     """A run, and what a board needs besides it."""
 
     run: Run
-    instances: list[Instance]
+    instances: Iterable[Instance]
     rehydration: Rehydration
 
 

@@ -122,18 +122,36 @@ def begin(
     cache: StateCache, run: Run, instances: Iterable[Instance], now: datetime, rehydration: Rehydration = NOTHING
 ) -> Board | None:
     """Start a run that is `starting`; its version must be held. None if it was deleted or cancelled meanwhile."""
-    dag = cache.dags.get(run.dag_id)
-    if dag is None or run.key not in dag.runs.starting:
+    board = empty_board(cache, run, now)
+    if board is None:
         return None
-    dag.runs.starting.discard(run.key)
-    version, graph = cache.versions[run.version_id]
+    board.add_rows(instances)
+    return begin_board(cache, board, now, rehydration)
+
+
+def empty_board(cache: StateCache, run: Run, now: datetime) -> Board | None:
+    """As `begin`, but the board lacks its task instances and is held by nobody yet: add them, then `begin_board`."""
+    if not _is_starting(cache, run):
+        return None
     run.start_date = now
-    board = make_board(run, version, graph, instances)
+    return make_board(run, *cache.versions[run.version_id], ())
+
+
+def begin_board(cache: StateCache, board: Board, now: datetime, rehydration: Rehydration = NOTHING) -> Board | None:
+    """As `begin`, with the complete board of the run."""
+    if not _is_starting(cache, board.run):
+        return None
+    cache.dags[board.run.dag_id].runs.starting.discard(board.run.key)
     rehydration.apply_to(board)
     board.start(now)
     cache.add_board(board)
     cache.unstored.pending.effects.started.append(board)
     return board
+
+
+def _is_starting(cache: StateCache, run: Run) -> bool:
+    dag = cache.dags.get(run.dag_id)
+    return dag is not None and run.key in dag.runs.starting
 
 
 def due_now(cache: StateCache, due: Iterable[str], now: datetime) -> list[OwnedDag]:

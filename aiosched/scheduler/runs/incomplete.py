@@ -11,13 +11,13 @@ Source: docs/decisions/0032-large-runs-are-stored-in-parts.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from aiosched.core.creation.run_creation import PlannedRun, tasks_of_run
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import Instance, Run
-from aiosched.core.graph.new_instances import new_instances, new_places
+from aiosched.core.graph.new_instances import new_places
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
@@ -127,9 +127,10 @@ def missing_instances(graph: Graph, run: Run, stored: Collection[Instance]) -> l
     return [Instance(task, map_index, max_tries=tries) for task, map_index, tries in places]
 
 
-def instances_as_created(graph: Graph, run: Run) -> list[Instance]:
-    """The task instances of a run that `is_as_created`."""
-    return new_instances(graph, tasks_of_run(graph.spec, as_planned(run)))
+def instances_as_created(graph: Graph, run: Run) -> Iterator[Instance]:
+    """The task instances of a run that `is_as_created`, made one at a time."""
+    for task, map_index, tries in new_places(graph, tasks_of_run(graph.spec, as_planned(run))):
+        yield Instance(task, map_index, max_tries=tries)
 
 
 def _places(graph: Graph, run: Run, stored: Collection[Instance]) -> list[Place]:

@@ -23,14 +23,23 @@ from aiosched.scheduler.partitions.unreadable_runs import LoadedRun, load_conten
 from aiosched.scheduler.runs.asset_runs import create_asset_runs
 from aiosched.scheduler.runs.awaited import ask_before
 from aiosched.scheduler.runs.backfills import complete_backfills
-from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
+from aiosched.scheduler.runs.due_runs import (
+    begin_board,
+    choose_due,
+    choose_starting,
+    due_now,
+    empty_board,
+    plan_again,
+)
 from aiosched.scheduler.runs.incomplete import instances_as_created, store_next_part
 from aiosched.scheduler.runs.new_runs import chunks, create, in_parts
 from aiosched.scheduler.session.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag
+from aiosched.scheduler.session.slices import Slices
+from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
 _RUNS_PER_LOAD: Final = 500
+_ROWS_PER_CHECK: Final = 250
 
 
 async def create_runs(session: Session) -> float | None:
@@ -69,18 +78,30 @@ async def _start_queued(session: Session, due: Sequence[str], now: datetime) -> 
 
 async def _start(session: Session, starting: Sequence[Run], now: datetime) -> None:
     """Load the instances of queued runs and start them; the journal stores their new state."""
-    versions = session.cache.versions
-    contents = [
-        LoadedRun(run, instances_as_created(versions[run.version_id][1], run), NOTHING)
-        for run in starting
-        if run.is_as_created
-    ]
-    if len(contents) < len(starting):
+    loaded = list[LoadedRun]()
+    if to_load := [run for run in starting if not run.is_as_created]:
         async with session.env.db.acquire() as conn:
-            contents += await load_contents(session, conn, [run for run in starting if not run.is_as_created])
-    for run, instances, rehydration in contents:
-        begin(session.cache, run, instances, now, rehydration)
+            loaded = await load_contents(session, conn, to_load)
+    versions, slices = session.cache.versions, Slices()
+    for run in starting:
+        if run.is_as_created:
+            instances = instances_as_created(versions[run.version_id][1], run)
+            await _begin(session.cache, LoadedRun(run, instances, NOTHING), now, slices)
+    for each in loaded:
+        await _begin(session.cache, each, now, slices)
     session.wakeups.evaluation.wake()
+
+
+async def _begin(cache: StateCache, loaded: LoadedRun, now: datetime, slices: Slices) -> None:
+    """Start one run. Others run while its board is built: nobody holds it before it is complete."""
+    board = empty_board(cache, loaded.run, now)
+    if board is None:
+        return
+    rows = iter(loaded.instances)
+    while some := list(itertools.islice(rows, _ROWS_PER_CHECK)):
+        board.add_rows(some)
+        await slices.pause()
+    begin_board(cache, board, now, loaded.rehydration)
 
 
 # -- due runs ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How often each report has failed when it was applied: after three times in a row it is set aside.
+"""How often each report has failed, when it was applied or stored: after three times in a row it is set aside.
 
 What becomes of it and of its attempt: partitions/set_aside_reports.py.
 """

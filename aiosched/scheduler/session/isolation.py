@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 class ReportFailure(DagFailure):
-    """An unforeseen error in applying `report` to its run."""
+    """An unforeseen error in applying `report` to its run, or in storing its results."""
 
     def __init__(self, dag_id: str, report: Report) -> None:
         super().__init__(dag_id, "a report")
@@ -39,7 +39,7 @@ def failure_of(error: Exception, dag_id: str, place: str) -> DagFailure:
 
 
 def failure_of_report(error: Exception, dag_id: str, report: Report) -> DagFailure:
-    """`error` in applying `report` as a failure of its DAG. Raises `error` itself if it concerns no single DAG."""
+    """`error` in applying or storing `report`, as a failure of its DAG. Raises it if it concerns no single DAG."""
     return _caused(error, ReportFailure(dag_id, report))
 
 
@@ -113,7 +113,7 @@ async def for_each_dag(
         raise
 
 
-def is_about_all(failures: Collection[DagFailure], tried: Collection[str], held: Collection[str]) -> bool:
+def is_about_all(failures: Collection[object], tried: Collection[str], held: Collection[str]) -> bool:
     """Whether every DAG failed that was tried, and no other is held: what fails for every DAG concerns none of them.
 
     Two that fail together, as when they leave quarantine at the same instant, are not all.

@@ -16,6 +16,26 @@ _ITEMS_PER_CHECK: Final = 16
 BUDGET_SECONDS: Final = 10.0  # of computing for one request
 
 
+class Slices:
+    """Lets the event loop serve others after every 5 ms of a long computation, which calls `pause` now and then.
+
+    spent    seconds of computing before the last pause, without the pauses
+    """
+
+    def __init__(self, seconds: Callable[[], float] = time.perf_counter) -> None:
+        self._seconds = seconds
+        self._since = seconds()
+        self.spent = 0.0
+
+    async def pause(self) -> None:
+        """Pause, if it is time."""
+        used = self._seconds() - self._since
+        if used >= _SLICE_SECONDS:
+            self.spent += used
+            await asyncio.sleep(0)
+            self._since = self._seconds()
+
+
 async def in_slices(
     items: Iterable[T], what: str, *, budget: float = BUDGET_SECONDS, seconds: Callable[[], float] = time.perf_counter
 ) -> list[T]:
@@ -24,17 +44,12 @@ async def in_slices(
     Raises Refused, which names `what` was computed, if it took more than `budget` seconds without the pauses.
     """
     found: list[T] = []
-    spent, since = 0.0, seconds()
+    slices = Slices(seconds)
     for item in items:
         found.append(item)
         if len(found) % _ITEMS_PER_CHECK:
             continue
-        used = seconds() - since
-        if used < _SLICE_SECONDS:
-            continue
-        spent += used
-        if spent > budget:
+        await slices.pause()
+        if slices.spent > budget:
             raise Refused(f"Computing {what} took longer than {budget:g} s; ask for less at a time.")
-        await asyncio.sleep(0)
-        since = seconds()
     return found

@@ -2,21 +2,34 @@
 
 A batch holds the decisions about many DAGs. If one value in it cannot be stored, its statement fails for all of them.
 Then parts of the batch are written in transactions that are rolled back, halves of halves, until the DAGs that fail
-alone are found. Only such a failure costs these transactions. Source: docs/architecture.md, "Quarantine".
+alone are found. In the same way the reports whose results cannot be stored are found among those of such a DAG: one
+that fails again and again is set aside. Only such a failure costs these transactions. Source: docs/architecture.md,
+"Quarantine".
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from aiosched.core.values.messages import Report
 from aiosched.errors import DagFailure, StaleRows
 from aiosched.scheduler.journal.journal import Journal
-from aiosched.scheduler.session.isolation import failure_of, is_about_all, is_unforeseen, raise_failures
+from aiosched.scheduler.session.isolation import (
+    failure_of,
+    failure_of_report,
+    is_about_all,
+    is_unforeseen,
+    raise_failures,
+)
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.changes import Changes
+
+T = TypeVar("T")
+
+_Place = tuple[int | None, int | None, int | None]  # of a task instance: run, task, map index
 
 # Rows that belong to a run, by group and list, and how to read its key.
 _ROWS: Final[Sequence[tuple[str, str, Callable[[Any], int]]]] = (
@@ -33,6 +46,15 @@ _ROWS: Final[Sequence[tuple[str, str, Callable[[Any], int]]]] = (
     ("messages", "callbacks", lambda row: row.run_id),
     ("messages", "asset_events", lambda row: row.run_id),
 )  # fmt: skip
+
+# Those of them that belong to one task instance, and how to read where it is.
+_ROWS_OF_INSTANCES: Final[Sequence[tuple[str, Callable[[Any], _Place]]]] = (
+    *(
+        (name, lambda row: row[:3])
+        for name in ("instances", "sources", "xcoms", "forget_xcoms", "deferrals", "undeferred")
+    ),
+    ("tries", lambda row: row.key[:3]),
+)
 
 
 class _RollBack(Exception):
@@ -58,8 +80,15 @@ async def find_culprits(session: Session, error: Exception) -> list[DagFailure]:
     if batch is None or isinstance(error, DagFailure) or not is_unforeseen(error):
         return []
     parts = parts_of(batch, session.cache)
-    found = await _failing(session.env.journal, list(parts.items()))
-    return [] if is_about_all(found, parts, session.cache.dags) else found
+    failing = await _failing(session.env.journal, list(parts.items()))
+    if is_about_all(failing, parts, session.cache.dags):
+        return []
+    found: list[DagFailure] = []
+    for dag_id, why in failing:
+        odd = await _failing(session.env.journal, _results(parts[dag_id], batch.effects.reports))
+        about_reports = [failure_of_report(each, dag_id, report) for report, each in odd]
+        found += about_reports or [failure_of(why, dag_id, "storing its changes")]
+    return found
 
 
 def parts_of(batch: Changes, cache: StateCache) -> dict[str, Changes]:
@@ -75,8 +104,21 @@ def parts_of(batch: Changes, cache: StateCache) -> dict[str, Changes]:
     return found
 
 
-async def _failing(journal: Journal, parts: Sequence[tuple[str, Changes]]) -> list[DagFailure]:
-    """Those of the parts that cannot be stored alone."""
+def _results(part: Changes, reports: Sequence[Report]) -> list[tuple[Report, Changes]]:
+    """The rows of the task instances that these reports are about, by report."""
+    found: dict[_Place, Changes] = {}
+    for name, place_of in _ROWS_OF_INSTANCES:
+        for row in getattr(part.tasks, name):
+            getattr(found.setdefault(place_of(row), Changes()).tasks, name).append(row)
+    for event in part.messages.asset_events:
+        place = (event.run_id, event.task_index, event.map_index)
+        found.setdefault(place, Changes()).messages.asset_events.append(event)
+    last: dict[_Place, Report] = {report.key[:3]: report for report in reports}
+    return [(last[place], rows) for place, rows in found.items() if place in last]
+
+
+async def _failing(journal: Journal, parts: Sequence[tuple[T, Changes]]) -> list[tuple[T, Exception]]:
+    """Those of the parts that cannot be stored alone, and why."""
     if not parts:
         return []
     try:
@@ -89,7 +131,9 @@ async def _failing(journal: Journal, parts: Sequence[tuple[str, Changes]]) -> li
     except StaleRows:  # it had been stored, after all
         return []
     except Exception as error:
+        if not is_unforeseen(error):
+            raise
         if len(parts) == 1:
-            return [failure_of(error, parts[0][0], "storing its changes")]
+            return [(parts[0][0], error)]
         half = len(parts) // 2
         return [*await _failing(journal, parts[:half]), *await _failing(journal, parts[half:])]

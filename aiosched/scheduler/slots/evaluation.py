@@ -3,16 +3,20 @@
 One pass applies the reports that arrived, wakes what is due, lets each touched board decide (pure
 functions, with a cost proportional to the change) and passes the effects on. Nothing here
 awaits: between two passes everything in memory is consistent. An unforeseen error concerns its DAG only.
+
+DAGs share a pass: one with very many reports or decisions gets its share of each pass, and goes on in the next.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter, deque
 from datetime import datetime
 from typing import Final
 
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.deferral import is_trigger
+from aiosched.core.slots.fair_shares import fair_shares
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import RunState
 from aiosched.errors import DagFailure
@@ -24,42 +28,54 @@ from aiosched.scheduler.state.decision_context import DecisionContext
 logger = logging.getLogger(__name__)
 
 # So that other coroutines get their turn, and other DAGs' decisions are stored in between:
-_REPORTS_PER_PASS: Final = 2_000
-_DECISIONS_PER_PASS: Final = 500  # about the task instances of one run
+_REPORTS_PER_PASS: Final = 500
+_DECISIONS_PER_PASS: Final = 500  # about the task instances of one DAG
 
 
 async def evaluate(context: DecisionContext) -> float | None:
-    """One pass; returns how long to rest: until the next timer, or 0 while reports or runs wait."""
+    """One pass; returns how long to rest: until the next timer, or 0 while reports or runs wait.
+
+    Runs that go on in the next pass wait for the next commit first, if there is something to store: so they do not
+    take turns with every step of the commits of others.
+    """
     decide(context, context.clock.now())
-    if context.attempts.reports or context.cache.work.to_evaluate:
+    if context.attempts.reports or (context.cache.work.to_evaluate and not context.cache.unstored.dirty):
         return 0.0
     instants = [i for i in (context.cache.timers.earliest, context.attempts.stuck_attempts.check_at) if i is not None]
     return max((min(instants) - context.clock.now()).total_seconds(), 0.001) if instants else None
 
 
 def decide(context: DecisionContext, now: datetime) -> None:
-    """Apply reports and due timers, and let each touched board decide; very large ones go on in the next pass."""
+    """Apply reports and due timers, and let each touched board decide; those of a DAG with very much go on later."""
     cache = context.cache
     failures = [*check_queue(context, now), *_apply_reports(context, now), *_wake_due(context, now)]
+    left: dict[str, float] = {}  # decisions, by DAG
     unfinished: list[Board] = []
     while cache.work.to_evaluate:  # a change in one run may affect the runs after it
         to_evaluate, cache.work.to_evaluate = cache.work.to_evaluate, {}
         for board in to_evaluate:
+            dag_id = board.run.dag_id
             try:
-                if not board.evaluate(now, _DECISIONS_PER_PASS):
+                if most := left.get(dag_id, _DECISIONS_PER_PASS):
+                    most = left[dag_id] = board.evaluate(now, most)
+                    context.apply_effects(board)
+                if not most:
                     unfinished.append(board)
-                context.apply_effects(board)
             except Exception as error:
-                failures.append(failure_of(error, board.run.dag_id, "the evaluation"))
+                failures.append(failure_of(error, dag_id, "the evaluation"))
     raise_failures(failures)
     cache.work.to_evaluate.update(dict.fromkeys(unfinished))
 
 
 def _apply_reports(context: DecisionContext, now: datetime) -> list[DagFailure]:
-    """Apply the oldest reports; those that fail wait until their DAG is taken up again, or are set aside."""
+    """Apply the next reports; those that fail wait until their DAG is taken up again, or are set aside."""
+    if len(context.attempts.reports) > _REPORTS_PER_PASS:
+        number = _bring_forward(context)
+    else:
+        number = len(context.attempts.reports)
     reports, failures, kept = context.attempts.reports, list[DagFailure](), list[Report]()
     try:
-        for _ in range(min(len(reports), _REPORTS_PER_PASS)):
+        for _ in range(number):
             report = reports.popleft()
             try:
                 _apply(context, report, now)
@@ -71,6 +87,24 @@ def _apply_reports(context: DecisionContext, now: datetime) -> list[DagFailure]:
     finally:
         reports.extendleft(reversed(kept))
     return failures
+
+
+def _bring_forward(context: DecisionContext) -> int:
+    """Put the reports of this pass before all others, each DAG's oldest; returns how many they are."""
+    boards, reports = context.cache.boards, context.attempts.reports
+    dags = [board.run.dag_id if (board := boards.get(report.key.run)) else "" for report in reports]
+    shares = fair_shares(Counter(dags), _REPORTS_PER_PASS)
+    now, later = deque[Report](), list[Report]()
+    for report, dag_id in zip(reports, dags, strict=True):
+        if shares[dag_id]:
+            shares[dag_id] -= 1
+            now.append(report)
+        else:
+            later.append(report)
+    number = len(now)
+    now.extend(later)
+    context.attempts.reports = now
+    return number
 
 
 def _apply(context: DecisionContext, report: Report, now: datetime) -> None:

@@ -124,7 +124,7 @@ class StateCache:
         timeout = board.graph.spec.dagrun_timeout
         if timeout is not None and board.run.start_date is not None:
             self.timers.add(later(board.run.start_date, timeout) + _TICK, (board.run.key, None))
-        for instance in board:
+        for instance in board if board.upstream_counts.alive else ():
             task_room = dag.room.tasks.get(board.graph.task_ids[instance.task])
             if instance.state in HOLDING_SLOT:
                 dag.room.occupy(board.run.key, task_room)

@@ -76,7 +76,7 @@ class Metrics:
     runs_created: int = 0
     watchers_stopped: int = 0  # asset watchers with more events than could be stored
     quarantines: int = 0  # how often a DAG was put into quarantine
-    reports_set_aside: int = 0  # reports of attempts that could not be applied time after time
+    reports_set_aside: int = 0  # reports of attempts that could not be applied or stored time after time
     not_removed: int = 0  # runs and kinds of rows that retention could not remove: each is counted once
     restarted_loops: int = 0  # auxiliary loops that failed and were started again
     unreadable_rows: int = 0  # of other versions of aiosched, or broken: each is left alone and counted once

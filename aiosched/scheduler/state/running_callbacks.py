@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from aiosched.core.slots.callback_places import SLOW
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.db.statements.outbox import WaitingCallback
 
 
 @dataclass(slots=True)
 class RunningCallbacks:
-    """See the module docstring."""
+    """See the module docstring. `began` has the monotonic second at which each began."""
 
     by_id: dict[int, WaitingCallback] = field(default_factory=dict)  # until their reports are stored
+    began: dict[int, float] = field(default_factory=dict)
     reports: deque[Report] = field(default_factory=deque)
     on_report: Callable[[], None] = lambda: None
 
@@ -24,13 +26,35 @@ class RunningCallbacks:
     def __contains__(self, callback: int) -> bool:
         return callback in self.by_id
 
+    def begin(self, callbacks: Mapping[int, WaitingCallback], now: float) -> None:
+        """These run from now on."""
+        self.by_id.update(callbacks)
+        self.began.update(dict.fromkeys(callbacks, now))
+
+    def end(self, callback: int) -> WaitingCallback | None:
+        """The report of this one is stored. Returns None if it is not known."""
+        self.began.pop(callback, None)
+        return self.by_id.pop(callback, None)
+
     def running(self) -> Counter[str]:
         """How many run, by DAG."""
-        ended = {report.key.try_number for report in self.reports}
+        ended = self._ended()
         return Counter(callback.dag_id for number, callback in self.by_id.items() if number not in ended)
+
+    def slow(self, now: float) -> int:
+        """How many of them have run for so long that they take no place."""
+        ended = self._ended()
+        return sum(now >= began + SLOW for number, began in self.began.items() if number not in ended)
+
+    def slow_in(self, now: float) -> float | None:
+        """In how many seconds the next of them takes no place any more; None if all are slow."""
+        return min((rest for began in self.began.values() if (rest := began + SLOW - now) > 0), default=None)
 
     def receive(self, report: Report) -> None:
         """Keep the report of a callback's end; that of its start is not needed."""
         if report.outcome is not Outcome.STARTED:
             self.reports.append(report)
             self.on_report()
+
+    def _ended(self) -> set[int]:
+        return {report.key.try_number for report in self.reports}

@@ -12,7 +12,7 @@ from aiosched.core.values.messages import Report
 from aiosched.core.values.states import TaskState
 from aiosched.scheduler.state.changes import Changes
 
-MOST_WAITING: Final = 500  # rows of one run in one commit that only say that their task waits for a slot
+MOST_WAITING: Final = 200  # rows of one run in one commit that only say that their task waits for a slot
 
 
 @dataclass(slots=True)
