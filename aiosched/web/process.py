@@ -85,9 +85,7 @@ async def _serve(order: dict[str, Any], ended: asyncio.Event) -> None:
     settings = Settings.model_validate(order["settings"])
     configure_logging(settings.logs)
     sock = socket.socket(fileno=order["socket"])
-    async with await Database.open(
-        order["dsn"], settings=settings.database, application_name="aiosched web", for_people=True
-    ) as db:
+    async with await Database.open(order["dsn"], settings=settings.database, application_name="aiosched web") as db:
         await server.run(make_app(RequestClient(db, settings)), sock, ended)
 
 

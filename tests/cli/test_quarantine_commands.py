@@ -96,16 +96,23 @@ def test_the_doctor_counts_the_loops_that_were_started_again(on_db: Cli) -> None
     assert "auxiliary loops failed and were started again 2 times" in str(found)
 
 
-def test_the_doctor_names_what_retention_cannot_remove(on_db: Cli) -> None:
+@pytest.mark.parametrize(
+    ("figure", "check", "words"),
+    [
+        ("not_removed", "retention", "cannot be removed: run 'r' (no)"),
+        ("left_alone", "rows", "left alone: run 'r' (no)"),
+    ],
+)
+def test_the_doctor_names_what_schedulers_leave(on_db: Cli, figure: str, check: str, words: str) -> None:
     async def look(db: Database) -> None:
         locked = await db.connect()
         try:
             await add_scheduler(db, "one", locked=locked)
             async with db.acquire() as conn:
-                await conn.execute("UPDATE scheduler SET figures = $1", json.dumps({"not_removed": ["run 'r' (no)"]}))
+                await conn.execute("UPDATE scheduler SET figures = $1", json.dumps({figure: ["run 'r' (no)"]}))
             from aiosched.cli.operation.doctor import _examine_database
 
-            found.extend([each async for each in _examine_database(db) if each.check == "retention"])
+            found.extend([each async for each in _examine_database(db) if each.check == check])
         finally:
             await locked.close()
 
@@ -113,7 +120,7 @@ def test_the_doctor_names_what_retention_cannot_remove(on_db: Cli) -> None:
     on_db.work(look)
 
     (finding,) = found
-    assert (finding.status, finding.text) == ("error", "cannot be removed: run 'r' (no)")
+    assert (finding.status, finding.text) == ("error", words)
 
 
 def test_why_names_the_quarantine(held: Cli) -> None:

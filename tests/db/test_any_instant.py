@@ -1,9 +1,8 @@
-"""Instants that Python cannot hold, on connections for people."""
+"""Instants that Python cannot hold."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -25,17 +24,11 @@ SHOWN = {
 }
 
 
-@pytest.fixture
-async def people(dsn: str) -> AsyncIterator[Database]:
-    async with await Database.open(dsn, for_people=True) as db:
-        yield db
-
-
 @pytest.mark.parametrize(("stored", "shown"), SHOWN.items())
-async def test_the_nearest_instant_is_shown(people: Database, stored: str, shown: datetime) -> None:
+async def test_the_nearest_instant_is_read(db: Database, stored: str, shown: datetime) -> None:
     query = f"SELECT '{stored}'::timestamptz"
-    dedicated = await people.connect()
-    async with people.acquire() as conn, people.engine.connect() as queries:
+    dedicated = await db.connect()
+    async with db.acquire() as conn, db.engine.connect() as queries:
         found = [await conn.fetchval(query), await dedicated.fetchval(query), await queries.scalar(text(query))]
     await dedicated.close()
 
@@ -51,8 +44,8 @@ async def test_the_nearest_instant_is_shown(people: Database, stored: str, shown
         (FIRST, "-infinity"),
     ],
 )
-async def test_what_is_shown_can_be_asked_for_again(people: Database, given: datetime, stored: str) -> None:
-    async with people.acquire() as conn:
+async def test_what_is_read_can_be_sent_again(db: Database, given: datetime, stored: str) -> None:
+    async with db.acquire() as conn:
         assert await conn.fetchval("SELECT $1::timestamptz::text", given) == stored
         assert await conn.fetchval("SELECT $1::timestamptz[]::text[]", [given]) == [stored]
 
@@ -61,7 +54,7 @@ async def test_what_is_shown_can_be_asked_for_again(people: Database, given: dat
 async def test_connections_behind_a_pgbouncer_show_them(dsn: str) -> None:
     async def ask(address: str) -> list[datetime]:
         async with (
-            await Database.open(address, settings=DatabaseSettings(pgbouncer=True, pool_size=2), for_people=True) as db,
+            await Database.open(address, settings=DatabaseSettings(pgbouncer=True, pool_size=2)) as db,
             db.acquire() as conn,
             db.engine.connect() as queries,
         ):

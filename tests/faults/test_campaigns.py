@@ -35,9 +35,9 @@ async def test_a_short_campaign_breaks_no_promise(name: str) -> None:
     assert max(result.counts.get(each, 0) for each in DONE) >= SHORT[name].faults // 2, result.text()
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(180)
 async def test_healthy_dags_do_not_notice_wrong_content_beside_them() -> None:
-    result = await play(POISON, POISONED, deadline=120)
+    result = await play(POISON, POISONED, deadline=150)
 
     assert result.passed, result.text()
 

@@ -92,7 +92,6 @@ async def test_a_scheduler_that_has_no_other_address_says_what_it_needs(pooled: 
         await Scheduler(dsn=pooled, settings=settings, parse=False).start()
 
 
-@pytest.mark.parametrize("for_people", [False, True])
-async def test_who_does_not_know_that_it_is_a_pgbouncer_is_told_so(pooled: str, for_people: bool) -> None:
+async def test_who_does_not_know_that_it_is_a_pgbouncer_is_told_so(pooled: str) -> None:
     with pytest.raises(DatabaseError, match=r"A pgbouncer answers .* Set \[database\] pgbouncer = true"):
-        await Database.open(pooled, for_people=for_people)
+        await Database.open(pooled)

@@ -26,8 +26,13 @@ async def test_a_pool_whose_figures_are_wrong_stops_only_what_waits_for_it(
         assert it.scheduler.metrics.quarantines == 0
 
 
-@pytest.mark.parametrize("at", ["infinity", "-infinity"])
-async def test_an_instant_at_the_end_of_time_concerns_only_its_dag(dsn: str, clock: FakeClock, at: str) -> None:
+@pytest.mark.parametrize(
+    ("at", "left_alone"), [("infinity", ["odd"]), ("20000-01-01", ["odd"]), ("-infinity", []), ("4000-01-01 BC", [])]
+)
+async def test_an_instant_at_the_end_of_time_concerns_only_its_dag(
+    dsn: str, clock: FakeClock, at: str, left_alone: list[str]
+) -> None:
+    """One that has passed long ago is due. There is none after the last one, so that nothing can wait for it."""
     spec = dag("odd", task("a", retries=1, retry_delay=60.0))
     async with running(dsn, clock, spec, dag("other")) as it:
         await it.trigger("odd", "r")
@@ -45,4 +50,36 @@ async def test_an_instant_at_the_end_of_time_concerns_only_its_dag(dsn: str, clo
         await it.finish("a", dag_id="other")
 
         assert await it.runs("other") == {"r": "success"}
+        assert [row["dag_id"] for row in await it.fetch("SELECT dag_id FROM dag_quarantine")] == left_alone
+
+
+async def test_a_task_instance_that_has_had_as_many_tries_as_there_can_be_concerns_only_its_dag(
+    dsn: str, clock: FakeClock
+) -> None:
+    spec = dag("odd", task("a", retries=1, retry_delay=60.0))
+    async with running(dsn, clock, spec, dag("other")) as it:
+        await it.trigger("odd", "r")
+        it.executor.fail(await it.attempt("a", dag_id="odd"))
+        await it.settled()
+        await it.execute("UPDATE task_instance SET try_number = 32767, max_tries = 32767")
+        await it.leave_and_come_back()
+        await it.advance(61.0)
+        await it.trigger("other", "r")
+        await it.finish("a", dag_id="other")
+
+        assert await it.runs("other") == {"r": "success"}
         assert [row["dag_id"] for row in await it.fetch("SELECT dag_id FROM dag_quarantine")] == ["odd"]
+        assert await it.states("r", "odd") == {"a": "up_for_retry"}
+
+
+async def test_a_run_with_an_instant_that_python_cannot_hold_goes_on(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("odd"), dag("other")) as it:
+        for dag_id in ("odd", "other"):
+            await it.trigger(dag_id, "r")
+        await it.execute("UPDATE dag_run SET queued_at = '294276-12-31' WHERE dag_id = 'odd'")
+        await it.execute("UPDATE dag SET created_at = '4000-01-01 BC', next_dagrun = 'infinity' WHERE dag_id = 'odd'")
+        await it.leave_and_come_back()
+        await it.finish_all()
+
+        assert [await it.runs(dag_id) for dag_id in ("odd", "other")] == [{"r": "success"}] * 2
+        assert it.scheduler.metrics.quarantines == 0

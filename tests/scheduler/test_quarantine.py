@@ -343,22 +343,6 @@ async def test_a_run_that_cannot_be_read_leaves_its_dag_alone_and_nothing_else(
         await it.assert_consistent()
 
 
-async def test_a_run_with_an_instant_that_python_does_not_know_leaves_its_dag_alone_and_nothing_else(
-    dsn: str, clock: FakeClock, db: Database
-) -> None:
-    async with running(dsn, clock, dag("bad"), dag("good"), dag("fine")) as it:
-        for dag_id in ("bad", "good", "fine"):
-            await it.trigger(dag_id, "r")
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE dag_run SET queued_at = '294276-12-31' WHERE dag_id = 'bad'")
-    async with running(dsn, clock) as it:
-        assert (await quarantined(it))["bad"]["place"] == "reading the runs"
-        await it.finish_all()
-
-        assert [await it.runs(name) for name in ("good", "fine")] == [{"r": "success"}] * 2
-        assert await it.runs("bad") == {"r": "running"}
-
-
 async def test_the_listener_is_told_of_a_quarantine(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("bad")) as it:
         with broken(Board, "evaluate"):

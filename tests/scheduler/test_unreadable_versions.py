@@ -279,3 +279,16 @@ async def test_why_says_that_a_version_cannot_be_read(dsn: str, db: Database, cl
         await spoil(db)
         with pytest.raises(Refused, match="Version 2 of DAG 'd' cannot be read"):
             await it.scheduler.why("d")
+
+
+async def test_the_figures_name_and_count_what_is_left_alone(dsn: str, db: Database, clock: FakeClock) -> None:
+    await register(db, hourly(), dag("other"))
+    await spoil(db)
+    async with running(dsn, clock) as it:
+        (text,) = it.scheduler._figures()["left_alone"]
+        assert "'d'" in text
+        assert it.scheduler.metrics.unreadable_rows == 1
+
+        await register(db, hourly("a", "b"))
+        await it.until(lambda: "d" in it.session.cache.dags, "a readable version")
+        assert it.scheduler._figures()["left_alone"] == []

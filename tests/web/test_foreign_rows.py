@@ -54,13 +54,6 @@ PAGES = list(pages())
 
 
 @pytest.fixture
-async def db(dsn: str) -> AsyncIterator[Database]:
-    """As a web server opens it."""
-    async with await Database.open(dsn, for_people=True) as db:
-        yield db
-
-
-@pytest.fixture
 async def site(app: FastAPI, db: Database) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the whole application, on the rows of `seed`."""
     await seed(db)

@@ -52,7 +52,7 @@ async def open_database(settings: Settings, *, check: bool = True) -> AsyncItera
 
     async with (
         address(settings) as dsn,
-        await Database.open(dsn, settings=settings.database, check=check, for_people=True) as db,
+        await Database.open(dsn, settings=settings.database, check=check) as db,
     ):
         with _as_our_errors(db.dsn):
             yield db

@@ -96,8 +96,10 @@ async def _examine_database(db: Database) -> AsyncIterator[Finding]:
         return
     yield Finding("schema", "ok", f"{found.revision} is current")
     yield await _schedulers(db)
-    for text in await _not_removed(db):
+    for text in await _told(db, "not_removed"):
         yield Finding("retention", "error", f"cannot be removed: {text}", "its scheduler's log has the error")
+    for text in await _told(db, "left_alone"):
+        yield Finding("rows", "error", f"left alone: {text}", "finish the upgrade, or see the scheduler's log")
     for held in await list_quarantined(db):
         yield Finding("quarantine", "error", f"{held}; tried again at {instant(held.retry_at)}", held.release)
     for report in await recently_set_aside(db, SystemClock().now() - _RECENTLY, limit=_MOST_REPORTS):
@@ -106,12 +108,12 @@ async def _examine_database(db: Database) -> AsyncIterator[Finding]:
         yield finding
 
 
-async def _not_removed(db: Database) -> list[str]:
-    """What retention leaves out, in words."""
+async def _told(db: Database, what: str) -> list[str]:
+    """What living schedulers leave out or alone, in words; each once."""
     from aiosched.db.queries.status import list_schedulers
 
     figures = [row.figures or {} for row in await list_schedulers(db) if row.alive]
-    return [text for each in figures for text in each.get("not_removed", ())]
+    return list(dict.fromkeys(text for each in figures for text in each.get(what, ())))
 
 
 async def _schedulers(db: Database) -> Finding:

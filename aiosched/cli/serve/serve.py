@@ -319,9 +319,7 @@ class _Service:
         async with address(self.settings, create=True, keep=True) as dsn:
             if self.migrate or self.settings.database.dsn is None:
                 await migrate(dsn, default_pool_slots=self.settings.core.default_pool_task_slot_count)
-            async with await Database.open(
-                dsn, settings=self.settings.database, application_name="aiosched web", for_people=True
-            ) as db:
+            async with await Database.open(dsn, settings=self.settings.database, application_name="aiosched web") as db:
                 sock = ports.bind(web.host, web.port)
                 self.screen.fact("database", db.where)
                 self._show_web(ports.url_of(sock, web.host))

@@ -1,9 +1,8 @@
 """One unfinished run in memory: which tasks can start, which are settled, when the run is done.
 
-Lives here: every decision about a run's task instances, as plain code without I/O; the cost of a decision is
-proportional to what changed. Does not live here: the rows (instances.py), which tasks are finished and what follows
-from the rules (upstream_counts.py, trigger_rules.py), which tasks get a slot (slots.py), storing decisions
-(scheduler/journal/journal.py).
+Lives here: every decision about a run's task instances, without I/O; its cost is proportional to what changed. Does not
+live here: the rows (instances.py), which tasks are finished and what follows from the rules (upstream_counts.py,
+trigger_rules.py), which tasks get a slot (slots.py), storing decisions (scheduler/journal/journal.py).
 
 A board is a cache of rows. The effects of its decisions are collected in `Board.effects` until the caller takes them:
 store the changed rows, queue the ready ones, set timers, stop attempts.
@@ -56,6 +55,7 @@ class Board(ManualChanges, Expansion):
     """
 
     __slots__ = ()
+
     # -- what happens -----------------------------------------------------------------------
 
     def start(self, now: datetime) -> None:

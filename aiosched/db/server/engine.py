@@ -18,7 +18,7 @@ import asyncpg
 
 from aiosched.config import DatabaseSettings
 from aiosched.core.values.json_bounds import shown_object
-from aiosched.db.server.any_instant import show_any_instant
+from aiosched.db.server.any_instant import read_any_instant
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.dsn import address_of, normalize
 from aiosched.db.server.failures import check_server_version, explained
@@ -93,7 +93,6 @@ class Database:
         self.settings = settings
         self.application_name = application_name
         self.statements: StatementCount | None = None
-        self._for_people = False
         self.answers = RequestAnswers(self)
         self._pool: Any = None  # None only until it is open
         self._engine: AsyncEngine | None = None
@@ -107,13 +106,11 @@ class Database:
         application_name: str = "aiosched",
         check: bool = True,
         count_statements: bool = False,
-        for_people: bool = False,
     ) -> Database:
         """Connect to `dsn` (`postgresql://…`, also with `+asyncpg`, also `?host=/socket/folder`).
 
         With `check`, the schema must be current and the server writable. `count_statements` keeps
-        `statements.total` (BEGIN, COMMIT and COPY count), for benchmarks. `for_people`: show instants that Python
-        cannot hold (any_instant.py) instead of failing; `engine` always does.
+        `statements.total` (BEGIN, COMMIT and COPY count), for benchmarks.
 
         Raises ConfigError for an unreadable DSN, DatabaseUnreachable, TooManyConnections,
         UnsupportedDatabase, DatabaseReadOnly, SchemaOutOfDate.
@@ -121,7 +118,6 @@ class Database:
         self = cls(dsn, settings or DatabaseSettings(), application_name)
         if count_statements:
             self.statements = StatementCount()
-        self._for_people = for_people
         try:
             await self._open_pool()
             if check:
@@ -159,18 +155,17 @@ class Database:
         The caller closes it. It uses `database.direct_dsn` if that is set: a pgbouncer in transaction mode keeps no
         sessions.
         """
-        return await self._connect(self.direct_dsn or self.dsn, application_name, for_people=self._for_people)
+        return await self._connect(self.direct_dsn or self.dsn, application_name)
 
     @property
     def keeps_sessions(self) -> bool:
         """Whether LISTEN, session locks and SET persist on a dedicated connection."""
         return self.direct_dsn is not None or not self.settings.pgbouncer
 
-    async def _connect(self, dsn: str, application_name: str | None, *, for_people: bool) -> DatabaseConnection:
+    async def _connect(self, dsn: str, application_name: str | None) -> DatabaseConnection:
         with explained(dsn):
             conn = await asyncpg.connect(connection_class=_CountedConnection, **self._options(dsn, application_name))
-            if for_people:
-                await show_any_instant(conn)
+            await read_any_instant(conn)
         self._count(conn)
         return cast("DatabaseConnection", conn)
 
@@ -223,8 +218,7 @@ class Database:
 
     async def _prepare(self, conn: Any) -> None:
         check_server_version(conn.get_server_version().major, self.dsn)
-        if self._for_people:
-            await show_any_instant(conn)
+        await read_any_instant(conn)
         self._count(conn)
 
     def _count(self, conn: Any) -> None:
@@ -233,7 +227,7 @@ class Database:
             conn.add_query_logger(self.statements)
 
     async def _connect_for_engine(self, *_: Any, **__: Any) -> Any:
-        return await self._connect(self.dsn, f"{self.application_name} queries", for_people=True)
+        return await self._connect(self.dsn, f"{self.application_name} queries")
 
     def _options(self, dsn: str, application_name: str | None = None) -> dict[str, Any]:
         pooled = self.settings.pgbouncer and dsn == self.dsn

@@ -120,7 +120,8 @@ async def read_pools(conn: DatabaseConnection, names: Iterable[str], *, lock: bo
 # A whole batch in one round trip, in a transaction or as one. It includes the fence: without our own scheduler row
 # nothing is changed. Guards: state and try of each instance, state of each run; a pool's use is raised only while it
 # fits its slots. If anything is not as expected, a division by zero voids the statement. Indexes: the primary keys.
-# Pools are updated in name order, as everywhere. The columns are passed as texts of arrays (arrays.py).
+# Pools are updated in name order, as everywhere; a use that cannot be true is stored as the largest number, and counted
+# again (recounts.py). The columns are passed as texts of arrays (arrays.py).
 _FENCED_INSTANCES: Final = """fence AS MATERIALIZED (
         SELECT 1 AS held FROM scheduler WHERE incarnation = $1 FOR KEY SHARE
     ), changed AS (
@@ -153,9 +154,9 @@ WRITE: Final = f"""
         RETURNING 1
     ), moved AS (
         UPDATE pool AS p
-           SET used = p.used + m.delta
+           SET used = least(p.used::bigint + m.delta, 2147483647)
           FROM fence, unnest($26::text::text[], $27::text::int[]) AS m (name, delta)
-         WHERE p.name = m.name AND (m.delta <= 0 OR p.slots = -1 OR p.used + m.delta <= p.slots)
+         WHERE p.name = m.name AND (m.delta <= 0 OR p.slots < 0 OR p.used::bigint + m.delta <= p.slots)
         RETURNING p.name, p.slots, p.used, p.include_deferred
     )
     SELECT name, slots, used, include_deferred FROM moved
@@ -199,8 +200,8 @@ async def write(
             len(runs),
             len(deltas),
         )
-    except (asyncpg.CheckViolationError, asyncpg.NumericValueOutOfRangeError) as error:
-        if isinstance(error, asyncpg.CheckViolationError) and "ck_pool_used" not in str(error):
+    except asyncpg.CheckViolationError as error:
+        if "ck_pool_used" not in str(error):
             raise
         await conn.execute("ROLLBACK")
         raise StaleRows(f"Of {len(deltas)} pools some cannot be in use as much as they say: {error}") from error

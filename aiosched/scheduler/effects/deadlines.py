@@ -16,6 +16,7 @@ from typing import Final
 
 from aiosched.core.creation.deadlines import AVERAGE_RUNTIME, least_runs
 from aiosched.core.graph.spec import DagSpec
+from aiosched.core.values.instants import LATEST
 from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.deadlines import DeadlineRow, average_runtime, load_pending, mark_missed, store_deadlines
@@ -50,8 +51,7 @@ async def plan_deadlines(
 def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
     """Check these deadlines when their time has passed. Rows that no longer exist by then do no harm."""
     for row in rows:
-        if row.deadline_time.tzinfo is not None:  # else it is `infinity`, in a row that was not written here
-            session.outbox.deadlines.add(row.deadline_time + _TICK, row)
+        session.outbox.deadlines.add(min(row.deadline_time, LATEST) + _TICK, row)
     if rows:
         session.wakeups.callbacks.wake()
 

@@ -4,7 +4,7 @@
      "finished": {outcome: number}, "executor": {name: {open, open_async, blocked, times_blocked}},
      "parallelism": n, "in_flight": n,
      "oldest_queued_seconds": n or null, "runs": n, "dags_in_quarantine": n, "waiting": {pool: n},
-     "not_removed": [text],
+     "not_removed": [text], "left_alone": [text],
      "pools": {pool: {queued: slots, running: slots}},
      "parsing": {files, dags, errors, seconds} or null}
 
@@ -15,6 +15,7 @@ Instants and durations are in seconds. `blocked` and `times_blocked` are there f
 from __future__ import annotations
 
 import dataclasses
+from itertools import islice
 from typing import Any, Final
 
 from aiosched.core.values.messages import AttemptKey, Executor
@@ -72,6 +73,7 @@ def _of_session(session: Session) -> dict[str, Any]:
         "dags_in_quarantine": len(cache.quarantine.dags),
         "waiting": cache.waiting.by_pool(),
         "not_removed": session.env.unremovable.texts()[:_MOST_TEXTS],
+        "left_alone": list(islice(cache.unreadable.texts(), _MOST_TEXTS)),
     }
 
 

@@ -168,7 +168,7 @@ async def _readable_dags(session: Session, conn: DatabaseConnection, rows: Itera
     The latter keep the version that they are held with, and get no new runs.
     """
     rows, cache, found = list(rows), session.cache, []
-    readable = await readable_versions(session.cache, conn, {row.version_id for row in rows})
+    readable = await _readable_versions(session, conn, {row.version_id for row in rows})
     for row in rows:
         if row.version_id in readable:
             cache.unreadable.dags.pop(row.dag_id, None)
@@ -186,11 +186,20 @@ async def _readable_runs(session: Session, conn: DatabaseConnection, unfinished:
     All others are left alone.
     """
     runs, dags = list(unfinished), session.cache.dags
-    readable = await readable_versions(session.cache, conn, {run.version_id for run in runs})
+    readable = await _readable_versions(session, conn, {run.version_id for run in runs})
     found = [run for run in runs if run.dag_id in dags and run.version_id in readable]
     held = {run.key for run in found}
     leave_alone(session, [run for run in runs if run.key not in held])
     return found
+
+
+async def _readable_versions(session: Session, conn: DatabaseConnection, ids: Collection[int]) -> set[int]:
+    """Load these DAG versions; returns those that are held. The others are counted, each once."""
+    unreadable = session.cache.unreadable.versions
+    known = set(unreadable)
+    readable = await readable_versions(session.cache, conn, ids)
+    session.env.metrics.unreadable_rows += len(unreadable.keys() - known)
+    return readable
 
 
 def _differs(dag: OwnedDag | None, row: DagRow) -> bool:

@@ -10,7 +10,7 @@ held with. Runs of an unreadable version are left alone in the database, for a s
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -32,6 +32,16 @@ class Unreadable:
     dags: dict[str, int] = field(default_factory=dict)  # DAGs, and their newest version
     runs: dict[int, str] = field(default_factory=dict)  # unfinished runs that are not held, and their DAGs
     errors: dict[int, UnreadableRow] = field(default_factory=dict)  # why, for runs with other rows that are unreadable
+
+    def texts(self) -> Iterator[str]:
+        """What is left alone now, in words, with the reasons: versions first, then runs with other rows."""
+        newest, with_runs = {*self.dags.values()}, {*self.runs.values()}
+        for version in self.versions.values():
+            if version.id in newest or version.dag_id in with_runs:
+                yield str(version)
+        for key, why in self.errors.items():
+            if key in self.runs:
+                yield f"a run of DAG {self.runs[key]!r} (key {key}): {why}"
 
     def refuse(self, versions: Iterable[int]) -> None:
         """Raise Refused if one of the versions is unreadable."""

@@ -74,9 +74,6 @@ class Timers(Generic[T]):
         return len(self._heap)
 
     def add(self, at: datetime, what: T) -> None:
-        """Raises ValueError for the instant `infinity` of a row: it has no time zone, and cannot be compared."""
-        if at.tzinfo is None:
-            raise ValueError(f"{at} is no instant to wait for")
         if (at, what) not in self._there:
             self._there.add((at, what))
             heapq.heappush(self._heap, (at, next(self._order), what))

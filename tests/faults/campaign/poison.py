@@ -8,22 +8,28 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 import asyncpg
 
+from tests.faults.campaign.naming import Mark
+
 VICTIMS: Final = 12
 POOL: Final = "poisoned"  # which only victims use
+_LONGEST_PLACE: Final = 300  # characters that a report shows of a poison
 
 TEXTS: Final = (
     "", " ", "a/b", "../../etc/passwd", "x" * 300, "\u202e", "é" * 90, "'; DROP TABLE dag; --", "{{ 1 / 0 }}", "%s%n",
     "null", "-1", "99999999999999999999",
 )  # fmt: skip
 NUMBERS: Final = (-1, 0, 1, 2**15 - 1, 2**31 - 1)
-DATES: Final = ("0001-01-01", "1900-02-28", "9999-12-31", "infinity", "-infinity")
+DATES: Final = (
+    "0001-01-01", "1900-02-28", "9999-12-31", "infinity", "-infinity", "20000-01-01", "294276-12-31", "4000-01-01 BC",
+)  # fmt: skip
 DOCUMENTS: Final = (
     "null", "[]", "{}", "1e400", '""', "[" * 400 + "]" * 400, json.dumps({"a": "b" * 100_000}), '{"a": 1, "a": 2}',
     '{"unknown": true}', "-1", '"\\ud800"', '"\\u0000"',
@@ -50,13 +56,22 @@ class Poisoner:
     conn: asyncpg.Connection[asyncpg.Record]
     folder: Path
     number: int = 0
+    marks: list[Mark] = field(default_factory=list)  # what was stored
+
+    def mark(
+        self, place: str, *, dag_id: str | None = None, file: str | None = None, command: int | None = None
+    ) -> None:
+        """Note down what the poison of this number has put where."""
+        self.marks.append(Mark(self.number, place[:_LONGEST_PLACE], datetime.now(UTC), dag_id, file, command))
 
     def victim(self) -> str:
         return f"victim{self.dice.randrange(VICTIMS):02}"
 
     def write(self, name: str, content: str | bytes) -> None:
         data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
-        (self.folder / "dags" / f"poison_{name}_{self.dice.randrange(5)}.py").write_bytes(data)
+        file = f"poison_{name}_{self.dice.randrange(5)}.py"
+        (self.folder / "dags" / file).write_bytes(data)
+        self.mark(f"{file}: {content[-200:]!r}", file=file)
 
 
 Poison = Callable[[Poisoner], Awaitable[None]]
@@ -159,7 +174,9 @@ async def row_of_a_victim(p: Poisoner) -> None:
     runs = f"run_id IN (SELECT id FROM dag_run WHERE dag_id = '{victim}' ORDER BY id DESC LIMIT 2)"
     ids = f"id IN (SELECT id FROM dag_run WHERE dag_id = '{victim}' ORDER BY id DESC LIMIT 1)"
     where = runs if table in _OF_RUNS else ids if table == "dag_run" else f"dag_id = '{victim}'"
-    await p.conn.execute(f"UPDATE {table} SET {column} = {_literal(value)} WHERE {where}")
+    stored = await p.conn.execute(f"UPDATE {table} SET {column} = {_literal(value)} WHERE {where}")
+    if stored != "UPDATE 0":
+        p.mark(f"{table}.{column} = {_literal(value)}", dag_id=victim)
 
 
 def _literal(value: object) -> str:
@@ -184,11 +201,12 @@ async def spec_of_a_victim(p: Poisoner) -> None:
         "'null'::jsonb", "'[]'::jsonb", f"'{'[' * 300}{']' * 300}'::jsonb",
     )  # fmt: skip
     victim = p.victim()
-    await p.conn.execute(
-        f"""UPDATE dag_version SET spec = ({p.dice.choice(wrong)})::json
-             WHERE dag_id = $1 AND json_typeof(spec) = 'object'""",
-        victim,
+    spec = p.dice.choice(wrong)
+    stored = await p.conn.execute(
+        f"UPDATE dag_version SET spec = ({spec})::json WHERE dag_id = $1 AND json_typeof(spec) = 'object'", victim
     )
+    if stored != "UPDATE 0":
+        p.mark(spec, dag_id=victim)
     if p.dice.random() < 0.5:  # parsing mends it
         file = p.folder / "dags" / f"{victim}.py"
         file.write_text(file.read_text() + f"# {p.number}\n")
@@ -239,7 +257,9 @@ async def new_row(p: Poisoner) -> None:
         f"""dag_file (file, partition, dag_ids, warnings)
             VALUES ({text}, 5, ARRAY[{text}], ARRAY[{text}]) ON CONFLICT DO NOTHING""",
     )
-    await p.conn.execute(f"INSERT INTO {p.dice.choice(rows)}")
+    row = p.dice.choice(rows)
+    if await p.conn.execute(f"INSERT INTO {row}") != "INSERT 0 0":
+        p.mark(" ".join(row.split()), dag_id=victim if victim in row else None)
 
 
 async def pool_of_victims(p: Poisoner) -> None:
@@ -248,6 +268,7 @@ async def pool_of_victims(p: Poisoner) -> None:
         [("used", 2**31 - 1), ("used", 0), ("slots", -1), ("slots", 2**31 - 1), ("slots", 0)]
     )  # fmt: skip
     await p.conn.execute(f"UPDATE pool SET {column} = {_literal(value)} WHERE name = '{POOL}'")
+    p.mark(f"pool.{column} = {value}")
 
 
 VERBS: Final = (
@@ -279,11 +300,13 @@ async def request(p: Poisoner) -> None:
     document = p.dice.choice([json.dumps(args)] * 4 + list(DOCUMENTS))
     dag_id = p.dice.choice([p.victim()] * 6 + [None, "nobody", "x" * 300])
     verb = p.dice.choice(VERBS)
-    await p.conn.execute(
+    number = await p.conn.fetchval(
         """INSERT INTO command (partition, dag_id, verb, args, requested_by)
-           VALUES (coalesce((SELECT partition FROM dag WHERE dag_id = $1), 7), $1, $2, $3::text::json, 'poison')""",
+           VALUES (coalesce((SELECT partition FROM dag WHERE dag_id = $1), 7), $1, $2, $3::text::json, 'poison')
+           RETURNING id""",
         dag_id, verb, document,
     )  # fmt: skip
+    p.mark(f"{verb!r} about {dag_id} with {document}", command=number)
 
 
 async def mend(p: Poisoner) -> None:
