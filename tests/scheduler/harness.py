@@ -259,12 +259,12 @@ class Running:
             self.executor.succeed(await self.attempt(task_id, run_id, dag_id))
             await self.settled()
 
-    async def finish_all(self) -> None:
-        """Let everything that runs, and whatever starts because of it, succeed."""
+    async def finish_all(self, value: Any = None) -> None:
+        """Let everything that runs, and whatever starts because of it, succeed and return `value`."""
         await self.settled()
         while self.executor.running:
             for attempt in list(self.executor.running.values()):
-                self.executor.succeed(attempt)
+                self.executor.succeed(attempt, value=value)
             await self.settled()
 
     # -- looking

@@ -125,9 +125,9 @@ async def test_whatever_fails_for_one_dag_on_the_hot_path_concerns_no_other(
                     it.executor.succeed(attempt, value=1)
             await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
             await it.advance(301.0)
-            await it.finish_all()
+            await it.finish_all(value=1)
             await it.advance(301.0)
-            await it.finish_all()
+            await it.finish_all(value=1)
 
             assert await it.runs("good") == {"r": "success"}
             assert await it.runs("fine") == {"r": "success"}

@@ -75,7 +75,8 @@ async def address(settings: Settings, *, create: bool = False, keep: bool = Fals
     if not folder.exists() and not create:
         raise DatabaseUnreachable(
             f"There is no database: none is named by --dsn or AIOSCHED_DSN, and {shown_path(settings.core.home)} "
-            "holds none yet. Start `aiosched serve` here, or go to the folder where it runs."
+            "holds none yet. Start `aiosched serve` here, or go to the folder where it runs; if it runs with --home, "
+            "set AIOSCHED__CORE__HOME to the same folder."
         )
     if embedded_dsn(settings.core.home) is None and sys.stderr.isatty():
         talk(f"starting the embedded database in {shown_path(folder)}")
