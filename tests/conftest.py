@@ -34,7 +34,6 @@ from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
 from aiosched.errors import DatabaseError
-from aiosched.scheduler.membership import incarnation
 
 T = TypeVar("T")
 
@@ -221,12 +220,6 @@ async def db(dsn: str) -> AsyncIterator[Database]:
 def clock() -> FakeClock:
     """A clock that stands at the beginning of 2026."""
     return FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many sessions fail in a row: a scheduler in this process begins the next one at once."""
-    monkeypatch.setattr(incarnation, "_LAST_PAUSE", 0.01)
 
 
 @pytest.fixture(autouse=True)

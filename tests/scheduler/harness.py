@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
@@ -29,6 +31,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler.effects.outbox import _chosen
+from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.partitions.ownership import give_back
 from aiosched.scheduler.run_handle import RunHandle
 from aiosched.scheduler.service import Scheduler
@@ -56,6 +59,7 @@ __all__ = [
 ]
 
 GUARD = 30.0  # seconds after which waiting for something that must happen is given up
+_PAUSE = 0.01  # seconds between two sessions, however many have failed in a row
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)  # where the clock fixture stands
 
@@ -324,6 +328,14 @@ async def keys_of(it: Running, dag_id: str) -> set[int]:
     return {row[0] for row in await it.fetch("SELECT id FROM dag_run WHERE dag_id = $1", dag_id)}
 
 
+@contextlib.contextmanager
+def _short_pauses() -> Iterator[None]:
+    """However many sessions fail in a row, a scheduler begins the next one at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(incarnation, "_LAST_PAUSE", _PAUSE)
+        yield
+
+
 @contextlib.asynccontextmanager
 async def running(
     dsn: str,
@@ -360,6 +372,7 @@ async def running(
         try:
             if settle:
                 await it.settled()
-            yield it
+            with _short_pauses():
+                yield it
         finally:
             await scheduler.stop(grace=0.0)
