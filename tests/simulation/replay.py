@@ -20,6 +20,7 @@ import asyncpg
 import msgspec
 
 from aiosched.db.statements import journal
+from aiosched.db.statements.ownership import SHORT_LOCK_TIMEOUT
 from tests.simulation.answers import Answer, normal
 from tests.simulation.store import EPOCH, Answered, Asked, Ended, Row, Traffic
 
@@ -28,6 +29,8 @@ _ALL_ARE_BLOCKED: Final = "SELECT bool_and(cardinality(pg_blocking_pids(pid)) > 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _ORDERED: Final = re.compile(r"ORDER BY [^()]*$")
 _ENDED: Final = (asyncpg.AdminShutdownError, asyncpg.ConnectionDoesNotExistError, asyncpg.InterfaceError, OSError)
+_GAVE_UP: Final = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
+_NO_LOCK_TIMEOUT: Final = "SET LOCAL lock_timeout = 0"  # its time is virtual: what gives up in the model is cancelled
 _PLAIN: Final = ("COMMIT", "ROLLBACK", "SET ")  # go without being prepared
 
 _VIRTUAL_TIME: Final = """
@@ -178,6 +181,9 @@ class Replay:
         assert work is not None
         if isinstance(event.said, asyncpg.AdminShutdownError):
             await self._terminate(session)
+        if isinstance(event.said, asyncpg.LockNotAvailableError):
+            await self._settle()  # it waits for the lock
+            await self._control.execute("SELECT pg_cancel_backend($1)", session.pid)
         await asyncio.wait((work,), timeout=_PATIENCE)
         if not work.done():
             await self._settle()
@@ -238,6 +244,8 @@ class Replay:
         conn, text = session.conn, event.text
         if text.startswith("BEGIN"):
             return Answer([], await conn.execute(f"{_set_now(event.at)}; {text}"))
+        if text == SHORT_LOCK_TIMEOUT:
+            text = _NO_LOCK_TIMEOUT
         if text.startswith("COPY "):
             records, columns = args
             tag = await conn.copy_records_to_table(text.removeprefix("COPY "), records=records, columns=columns)
@@ -293,6 +301,8 @@ def _waits(event: Asked, later: Iterable[Traffic]) -> bool:
 def _comparable(said: object, is_ordered: bool) -> object:
     if isinstance(said, _ENDED):
         return "the session is ended"
+    if isinstance(said, _GAVE_UP):
+        return "it waited too long for a lock"
     if isinstance(said, BaseException):
         return type(said).__name__
     assert isinstance(said, Answer)

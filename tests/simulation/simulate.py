@@ -305,7 +305,8 @@ class Simulation:
         calling = any(row["given_up_at"] is None for row in tables["callback_outbox"].values())
         alive, owners = self._fleet()
         same = tables["scheduler"].keys() == alive and set(owners.values()) <= alive
-        return created == self.plan.intervals and not waiting and not calling and same
+        reports = tables["task_report"]  # one of another version is read, or deleted, at a poll
+        return created == self.plan.intervals and not (waiting or calling or reports) and same
 
     def _fleet(self) -> tuple[set[int], dict[int, int | None]]:
         """The incarnations that are alive, and whom each partition belongs to."""

@@ -153,7 +153,8 @@ async def lock_dead(t: Transaction, incarnation: int, gone: bool) -> Answer:
 
 @handles(ownership.SHORT_LOCK_TIMEOUT)
 async def _limit_waiting(t: Transaction) -> Answer:
-    return Answer([], "SET")  # locks of the simulation are never held for long
+    t.lock_timeout = 0.5
+    return Answer([], "SET")
 
 
 @handles("SELECT 1 FROM scheduler WHERE incarnation = $1 FOR UPDATE")

@@ -93,6 +93,7 @@ class Transaction:
     renewed: set[Place] = field(default_factory=set)  # rows that it has deleted and inserted again
     notices: list[tuple[str, str]] = field(default_factory=list)
     waits_for: Place | None = None  # in whose queue it stands
+    lock_timeout: float | None = None  # seconds for which it waits for one lock
 
     @property
     def now(self) -> datetime:
@@ -371,6 +372,8 @@ class Store:
             granted: asyncio.Future[None] = self.loop.create_future()
             self._queues.setdefault(place, []).append((transaction, strength, granted))
             transaction.waits_for = place
+            if transaction.lock_timeout is not None:
+                self.loop.call_later(transaction.lock_timeout, self._give_up, transaction, granted)
             await self._wait(granted)
             return
         self._take(transaction, place, strength)
@@ -392,13 +395,18 @@ class Store:
                 self._loosen(granted)
         self._queues.pop(place, None)
 
-    def _stop_waiting(self, transaction: Transaction) -> None:
+    def _give_up(self, transaction: Transaction, granted: asyncio.Future[None]) -> None:
+        """It has waited for `lock_timeout` seconds."""
+        if not granted.done():
+            self._stop_waiting(transaction, asyncpg.LockNotAvailableError("canceling statement due to lock timeout"))
+
+    def _stop_waiting(self, transaction: Transaction, error: Exception | None = None) -> None:
         place = transaction.waits_for
         assert place is not None
         queue = self._queues.get(place, [])
         for entry in [entry for entry in queue if entry[0] is transaction]:
             queue.remove(entry)
-            _refuse(entry[2])
+            _refuse(entry[2], error)
         transaction.waits_for = None
         self._grant(place)
 
@@ -419,7 +427,7 @@ class Store:
         return False
 
 
-def _refuse(granted: asyncio.Future[None]) -> None:
-    """Whoever waits is to end."""
+def _refuse(granted: asyncio.Future[None], error: Exception | None = None) -> None:
+    """Whoever waits gets no lock; without an `error` because its session is to end."""
     if not granted.done():
-        granted.set_exception(asyncpg.AdminShutdownError("terminating connection"))
+        granted.set_exception(error or asyncpg.AdminShutdownError("terminating connection"))

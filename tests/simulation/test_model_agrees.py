@@ -11,6 +11,7 @@ import asyncio
 
 import pytest
 
+from aiosched.scheduler.membership import incarnation
 from tests.conftest import NIGHTLY, TEMPLATE, Server
 from tests.simulation.outsiders import let_outsiders_in
 from tests.simulation.replay import Disagreement, Replay
@@ -36,6 +37,16 @@ def test_postgresql_answers_what_fleets_say_as_the_model_does(server: Server) ->
             break
 
     assert missing == set()
+
+
+@pytest.mark.timeout(300)
+def test_who_waits_too_long_for_a_lock_gives_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With sessions that begin again at once, take-overs wait for locks of a machine that is frozen."""
+    monkeypatch.setattr(incarnation, "_LAST_PAUSE", 0.01)
+
+    replay = _play_again(server, 21)
+
+    assert replay.errors["QueryCanceledError"] > 0
 
 
 def _play_again(server: Server, seed: int) -> Replay:
