@@ -292,3 +292,19 @@ async def test_the_figures_name_and_count_what_is_left_alone(dsn: str, db: Datab
         await register(db, hourly("a", "b"))
         await it.until(lambda: "d" in it.session.cache.dags, "a readable version")
         assert it.scheduler._figures()["left_alone"] == []
+
+
+async def test_a_version_that_is_not_there_is_named(dsn: str, db: Database, clock: FakeClock) -> None:
+    """As in a row that was edited while constraints were off, or restored in part."""
+    async with running(dsn, clock, dag("d"), dag("other")) as it:
+        await it.trigger("d", "r")
+        async with db.transaction() as conn:
+            await conn.execute("SET LOCAL session_replication_role = replica")
+            await conn.execute("UPDATE dag SET version_id = 4611686018427387904 WHERE dag_id = 'd'")
+        with pytest.raises(Refused, match="There is no DAG version with the id 4611686018427387904"):
+            await it.scheduler.why("d")
+
+        await it.advance(POLL)
+        await it.trigger("other", "r")
+        await it.finish("a", dag_id="other")
+        assert await it.runs("other") == {"r": "success"}

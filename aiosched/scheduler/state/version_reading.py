@@ -7,16 +7,22 @@ from collections.abc import Iterable
 
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.runs import UnreadableVersion, load_versions
+from aiosched.errors import Refused
 from aiosched.scheduler.state.cache import StateCache
 
 logger = logging.getLogger(__name__)
 
 
 async def ensure_versions(cache: StateCache, conn: DatabaseConnection, ids: Iterable[int]) -> None:
-    """Load the DAG versions that are not held yet, for a request. Raises Refused for one that cannot be read."""
+    """Load the DAG versions that are not held yet, for a request. Raises Refused if one is unreadable or not there."""
     wanted = set(ids)
-    await readable_versions(cache, conn, wanted)
+    held = await readable_versions(cache, conn, wanted)
     cache.unreadable.refuse(sorted(wanted))
+    if absent := wanted - held:
+        raise Refused(
+            f"There is no DAG version with the id {min(absent)}: the row that names it is broken, or the version was "
+            "deleted. Change the DAG's file, so that a new version is stored."
+        )
 
 
 async def readable_versions(cache: StateCache, conn: DatabaseConnection, ids: Iterable[int]) -> set[int]:
