@@ -96,9 +96,9 @@ async def _examine_database(db: Database) -> AsyncIterator[Finding]:
         return
     yield Finding("schema", "ok", f"{found.revision} is current")
     yield await _schedulers(db)
-    for text in await _told(db, "not_removed"):
+    for text in await _published_texts(db, "not_removed"):
         yield Finding("retention", "error", f"cannot be removed: {text}", "its scheduler's log has the error")
-    for text in await _told(db, "left_alone"):
+    for text in await _published_texts(db, "left_alone"):
         yield Finding("rows", "error", f"left alone: {text}", "finish the upgrade, or see the scheduler's log")
     for held in await list_quarantined(db):
         yield Finding("quarantine", "error", f"{held}; tried again at {instant(held.retry_at)}", held.release)
@@ -108,7 +108,7 @@ async def _examine_database(db: Database) -> AsyncIterator[Finding]:
         yield finding
 
 
-async def _told(db: Database, what: str) -> list[str]:
+async def _published_texts(db: Database, what: str) -> list[str]:
     """What living schedulers leave out or alone, in words; each once."""
     from aiosched.db.queries.status import list_schedulers
 
