@@ -82,6 +82,16 @@ def test_a_long_file_says_in_its_docstring_why_it_is_long() -> None:
     assert unexplained == []
 
 
+def test_a_class_name_means_one_thing_in_the_whole_package() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "aiosched").rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
 def test_every_module_says_what_lives_in_it() -> None:
     silent = [
         str(path.relative_to(ROOT))

@@ -15,13 +15,13 @@ from aiosched.core.creation.backfills import Rerun
 from aiosched.core.values.states import RUN_FINISHED, RunState, TaskState
 from aiosched.errors import AioschedError, NotFound, Refused
 from aiosched.web.api.actions import ClearAnswer, Noted
-from aiosched.web.api.assets import Asset, AssetEvent, Emitted
-from aiosched.web.api.backfills import Backfill, BackfillAnswer
-from aiosched.web.api.dags import Dag, DagDetails
-from aiosched.web.api.operation.pools import Pool
+from aiosched.web.api.assets import AssetEventResource, AssetResource, Emitted
+from aiosched.web.api.backfills import BackfillAnswer, BackfillResource
+from aiosched.web.api.dags import DagDetails, DagResource
+from aiosched.web.api.operation.pools import PoolResource
 from aiosched.web.api.operation.probes import HealthReport
-from aiosched.web.api.operation.system import Command, ImportProblem, Scheduler, Schedulers
-from aiosched.web.api.runs import Run, RunDetails, TaskInstance
+from aiosched.web.api.operation.system import CommandResource, ImportProblem, SchedulerResource, Schedulers
+from aiosched.web.api.runs import RunDetails, RunResource, TaskInstanceResource
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -90,29 +90,29 @@ class Client:
 
     # -- DAGs -------------------------------------------------------------------------------
 
-    def dags(self, *, pattern: str | None = None, stale: bool = False) -> AsyncIterator[Dag]:
+    def dags(self, *, pattern: str | None = None, stale: bool = False) -> AsyncIterator[DagResource]:
         """DAGs by id; `pattern` is a glob."""
-        return self._pages(Dag, "dags", {"pattern": pattern, "stale": stale})
+        return self._pages(DagResource, "dags", {"pattern": pattern, "stale": stale})
 
     async def dag(self, dag_id: str) -> DagDetails:
         """One DAG."""
         return await self._get(DagDetails, _path("dags", dag_id))
 
-    async def pause(self, dag_id: str, *, reason: str | None = None) -> Dag:
+    async def pause(self, dag_id: str, *, reason: str | None = None) -> DagResource:
         """Pause a DAG: no new runs, no new tasks; what is running continues."""
-        return await self._send(Dag, "PATCH", _path("dags", dag_id), {"is_paused": True, "reason": reason})
+        return await self._send(DagResource, "PATCH", _path("dags", dag_id), {"is_paused": True, "reason": reason})
 
-    async def unpause(self, dag_id: str, *, reason: str | None = None) -> Dag:
+    async def unpause(self, dag_id: str, *, reason: str | None = None) -> DagResource:
         """Unpause a DAG."""
-        return await self._send(Dag, "PATCH", _path("dags", dag_id), {"is_paused": False, "reason": reason})
+        return await self._send(DagResource, "PATCH", _path("dags", dag_id), {"is_paused": False, "reason": reason})
 
     async def delete(self, dag_id: str, *, reason: str | None = None) -> None:
         """Delete a DAG with its runs and their history. If its file still exists, the DAG comes back without them."""
         _applied(await self._http.request("DELETE", _path("dags", dag_id), params=_given({"reason": reason})))
 
-    async def release(self, dag_id: str, *, reason: str | None = None) -> Dag:
+    async def release(self, dag_id: str, *, reason: str | None = None) -> DagResource:
         """Try a DAG that is in quarantine again now, before its pause is over."""
-        return await self._send(Dag, "POST", _path("dags", dag_id, "release"), {"reason": reason})
+        return await self._send(DagResource, "POST", _path("dags", dag_id, "release"), {"reason": reason})
 
     # -- runs -------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ class Client:
         state: Sequence[RunState | str] = (),
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> AsyncIterator[Run]:
+    ) -> AsyncIterator[RunResource]:
         """Runs, newest first; `since` and `until` filter by `run_after`."""
         params = {
             "dag_id": dag_id,
@@ -131,7 +131,7 @@ class Client:
             "since": _instant(since),
             "until": _instant(until),
         }
-        return self._pages(Run, "runs", params)
+        return self._pages(RunResource, "runs", params)
 
     async def run(self, dag_id: str, run: str = "latest") -> RunDetails:
         """One run, by its id, logical date, `latest` or `latest-failed`."""
@@ -147,7 +147,7 @@ class Client:
         run_after: datetime | None = None,
         unpause: bool = False,
         reason: str | None = None,
-    ) -> Run:
+    ) -> RunResource:
         """Trigger a run; returns once it is stored. Instants are aware."""
         body = {
             "conf": dict(conf or {}),
@@ -157,7 +157,7 @@ class Client:
             "unpause": unpause,
             "reason": reason,
         }
-        return await self._send(Run, "POST", _path("dags", dag_id, "runs"), body)
+        return await self._send(RunResource, "POST", _path("dags", dag_id, "runs"), body)
 
     async def wait(self, dag_id: str, run: str, *, timeout: float | None = None) -> RunDetails:
         """Wait until a run has ended, polling once a second. Raises TimeoutError after `timeout` seconds."""
@@ -189,10 +189,10 @@ class Client:
 
     def tasks(
         self, dag_id: str, run: str = "latest", *, state: Sequence[TaskState | str] = (), task_id: str | None = None
-    ) -> AsyncIterator[TaskInstance]:
+    ) -> AsyncIterator[TaskInstanceResource]:
         """The task instances of a run, in the order of the DAG."""
         params = {"state": [str(s) for s in state], "task_id": task_id}
-        return self._pages(TaskInstance, _path("dags", dag_id, "runs", run, "tasks"), params)
+        return self._pages(TaskInstanceResource, _path("dags", dag_id, "runs", run, "tasks"), params)
 
     async def clear(
         self,
@@ -318,43 +318,43 @@ class Client:
         }
         return await self._send(BackfillAnswer, "POST", "backfills", body)
 
-    async def pause_backfill(self, number: int, *, reason: str | None = None) -> Backfill:
+    async def pause_backfill(self, number: int, *, reason: str | None = None) -> BackfillResource:
         """Pause a backfill: start no further runs; running ones continue."""
-        return await self._send(Backfill, "POST", _path("backfills", str(number), "pause"), {"reason": reason})
+        return await self._send(BackfillResource, "POST", _path("backfills", str(number), "pause"), {"reason": reason})
 
-    async def resume_backfill(self, number: int, *, reason: str | None = None) -> Backfill:
+    async def resume_backfill(self, number: int, *, reason: str | None = None) -> BackfillResource:
         """Resume a paused backfill."""
-        return await self._send(Backfill, "POST", _path("backfills", str(number), "resume"), {"reason": reason})
+        return await self._send(BackfillResource, "POST", _path("backfills", str(number), "resume"), {"reason": reason})
 
-    async def cancel_backfill(self, number: int, *, reason: str | None = None) -> Backfill:
+    async def cancel_backfill(self, number: int, *, reason: str | None = None) -> BackfillResource:
         """Cancel a backfill: its queued runs fail, running ones continue."""
-        return await self._send(Backfill, "POST", _path("backfills", str(number), "cancel"), {"reason": reason})
+        return await self._send(BackfillResource, "POST", _path("backfills", str(number), "cancel"), {"reason": reason})
 
-    def backfills(self, *, dag_id: str | None = None) -> AsyncIterator[Backfill]:
+    def backfills(self, *, dag_id: str | None = None) -> AsyncIterator[BackfillResource]:
         """Backfills, newest first."""
-        return self._pages(Backfill, "backfills", {"dag_id": dag_id})
+        return self._pages(BackfillResource, "backfills", {"dag_id": dag_id})
 
-    def assets(self) -> AsyncIterator[Asset]:
+    def assets(self) -> AsyncIterator[AssetResource]:
         """Assets by name."""
-        return self._pages(Asset, "assets", {})
+        return self._pages(AssetResource, "assets", {})
 
-    def asset_events(self, asset: str) -> AsyncIterator[AssetEvent]:
+    def asset_events(self, asset: str) -> AsyncIterator[AssetEventResource]:
         """The events of an asset, newest first."""
-        return self._pages(AssetEvent, _path("assets", asset, "events"), {})
+        return self._pages(AssetEventResource, _path("assets", asset, "events"), {})
 
     async def emit(self, asset: str, extra: Mapping[str, Any] | None = None, *, reason: str | None = None) -> Emitted:
         """Emit an event of an asset, which triggers the DAGs that wait for it."""
         body = {"extra": dict(extra or {}), "reason": reason}
         return await self._send(Emitted, "POST", _path("assets", asset, "events"), body)
 
-    def pools(self) -> AsyncIterator[Pool]:
+    def pools(self) -> AsyncIterator[PoolResource]:
         """Pools by name."""
-        return self._pages(Pool, "pools", {})
+        return self._pages(PoolResource, "pools", {})
 
-    async def set_pool(self, name: str, slots: int, *, include_deferred: bool | None = None) -> Pool:
+    async def set_pool(self, name: str, slots: int, *, include_deferred: bool | None = None) -> PoolResource:
         """Create or change a pool."""
         body = {"slots": slots, "include_deferred": include_deferred}
-        return await self._send(Pool, "PUT", _path("pools", name), body)
+        return await self._send(PoolResource, "PUT", _path("pools", name), body)
 
     # -- the system -------------------------------------------------------------------------
 
@@ -365,7 +365,7 @@ class Client:
             _check(answer)
         return HealthReport.model_validate_json(answer.content)
 
-    async def schedulers(self) -> list[Scheduler]:
+    async def schedulers(self) -> list[SchedulerResource]:
         """All known schedulers."""
         return (await self._get(Schedulers, "schedulers")).items
 
@@ -373,17 +373,17 @@ class Client:
         """Files whose last parse failed."""
         return self._pages(ImportProblem, "import-errors", {})
 
-    def commands(self, *, dag_id: str | None = None) -> AsyncIterator[Command]:
+    def commands(self, *, dag_id: str | None = None) -> AsyncIterator[CommandResource]:
         """The audit log, newest first."""
-        return self._pages(Command, "commands", {"dag_id": dag_id})
+        return self._pages(CommandResource, "commands", {"dag_id": dag_id})
 
-    async def command(self, number: int) -> Command:
+    async def command(self, number: int) -> CommandResource:
         """One request; `Waits` has its number."""
-        return await self._get(Command, _path("commands", str(number)))
+        return await self._get(CommandResource, _path("commands", str(number)))
 
-    async def withdraw(self, number: int, *, reason: str | None = None) -> Command:
+    async def withdraw(self, number: int, *, reason: str | None = None) -> CommandResource:
         """Withdraw a request that waits, so that no scheduler applies it. Raises Refused if it was answered already."""
-        return await self._send(Command, "POST", _path("commands", str(number), "withdraw"), {"reason": reason})
+        return await self._send(CommandResource, "POST", _path("commands", str(number), "withdraw"), {"reason": reason})
 
     # -- asking -----------------------------------------------------------------------------
 

@@ -28,9 +28,9 @@ async def add_dag(conn: DatabaseConnection, dag_id: str = "d", *tasks: str) -> r
     return next(row for row in await runs.load_dags(conn, [partition_of(dag_id)]) if row.dag_id == dag_id)
 
 
-def new_run(dag: runs.DagRow, run_id: str, **values: Any) -> runs.NewRun:
+def new_run(dag: runs.DagRow, run_id: str, **values: Any) -> runs.NewRunRow:
     logical = values.get("logical_date")
-    run = runs.NewRun(
+    run = runs.NewRunRow(
         dag_id=dag.dag_id,
         run_id=run_id,
         partition=dag.partition,

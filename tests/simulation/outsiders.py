@@ -113,7 +113,7 @@ async def _look_for_an_attempt(o: Outsider) -> None:
 async def _insert_a_run(o: Outsider) -> None:
     dag_id, dag = o.choose("dag")
     run_id = o.random.choice([*(row["run_id"] for row in o.tables["dag_run"].values()), "r0", "r1", "r2"])
-    new = runs.NewRun(
+    new = runs.NewRunRow(
         dag_id, run_id, dag["partition"], dag["version_id"], "manual", "cli", "queued", None, None, None, EPOCH, EPOCH,
         None, "{}", 0,
     )  # fmt: skip

@@ -102,8 +102,8 @@ async def _schedule_positions(t: Transaction, dag_ids: list[str]) -> Answer:
 @handles(runs.INSERT_RUNS)
 async def insert_runs(t: Transaction, *columns: Any) -> Answer:
     created = []
-    for values in zip(*read_arrays(columns, kinds_of(runs.NewRun)), strict=True):
-        new, number = runs.NewRun(*values), t.store.number("dag_run")  # drawn for those that exist already, too
+    for values in zip(*read_arrays(columns, kinds_of(runs.NewRunRow)), strict=True):
+        new, number = runs.NewRunRow(*values), t.store.number("dag_run")  # drawn for those that exist already, too
         row = new._asdict()
         row |= {"data_interval_start": row.pop("interval_start"), "data_interval_end": row.pop("interval_end")}
         row |= {"end_date": None, "reason": None, "clear_number": 0}

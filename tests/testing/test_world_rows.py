@@ -22,7 +22,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.backfills import cancel_backfill, take_runs
 from aiosched.db.statements.journal import InstanceChange
-from aiosched.db.statements.runs import NewRun, copy_instances, fail_queued_run, insert_runs
+from aiosched.db.statements.runs import NewRunRow, copy_instances, fail_queued_run, insert_runs
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.state.changes import Changes, Committed
 from aiosched.scheduler.state.metrics import Metrics
@@ -64,7 +64,7 @@ class Recorder:
 
         return recorded
 
-    def insert_run(self, _: Rows, key: int | None, new: NewRun, places: Sequence[tuple[int, int, int]]) -> None:
+    def insert_run(self, _: Rows, key: int | None, new: NewRunRow, places: Sequence[tuple[int, int, int]]) -> None:
         async def step(conn: DatabaseConnection, _: Journal) -> None:
             assert list((await insert_runs(conn, [new])).values()) == [key]
             await copy_instances(conn, [(key, *place) for place in places])

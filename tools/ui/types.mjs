@@ -1,5 +1,5 @@
 // The models of the REST API as types: `npm run types` writes types/api.d.ts from docs/openapi.json, `node types.mjs
-// --check` compares. Modules of the UI name them in their comments: `{Api["Run"]}` is a run.
+// --check` compares. Modules of the UI name them in their comments: `{Api["RunResource"]}` is a run.
 import { readFileSync, writeFileSync } from "node:fs";
 import openapi, { astToString } from "openapi-typescript";
 import { format } from "prettier";

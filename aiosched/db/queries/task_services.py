@@ -14,7 +14,7 @@ from aiosched.db.server.connection import DatabaseConnection
 
 
 @dataclass(frozen=True, slots=True)
-class DagDetails:
+class DagOutline:
     """An existing DAG: whether it is paused, and the task and group ids of its newest version."""
 
     is_paused: bool
@@ -53,10 +53,10 @@ DAG_FACTS: Final = """
 """
 
 
-async def dag_facts(conn: DatabaseConnection, dag_id: str) -> DagDetails | None:
+async def dag_outline(conn: DatabaseConnection, dag_id: str) -> DagOutline | None:
     """The details of a DAG; None if it does not exist."""
     row = await conn.fetchrow(DAG_FACTS, dag_id)
-    return row and DagDetails(row["is_paused"], frozenset(row["task_ids"]), frozenset(row["group_ids"]))
+    return row and DagOutline(row["is_paused"], frozenset(row["task_ids"]), frozenset(row["group_ids"]))
 
 
 _RUN: Final = "id, dag_id, run_id, state, logical_date, run_after, version_id"

@@ -64,7 +64,7 @@ class UnreadableVersion:
         return why_unreadable(self.dag_id, self.number, self.error)
 
 
-class NewRun(NamedTuple):
+class NewRunRow(NamedTuple):
     """A run to create."""
 
     dag_id: str
@@ -303,13 +303,13 @@ INSERT_RUNS: Final = """
 """
 
 
-async def insert_runs(conn: DatabaseConnection, runs: Sequence[NewRun]) -> dict[tuple[str, str], int]:
+async def insert_runs(conn: DatabaseConnection, runs: Sequence[NewRunRow]) -> dict[tuple[str, str], int]:
     """Create runs; returns the keys of those that did not exist, by (dag_id, run_id).
 
     Raises StaleRows if parsing has replaced a version in the meantime: read the DAGs again.
     """
     try:
-        rows = await conn.fetch(INSERT_RUNS, *array_texts(runs, len(NewRun._fields)))
+        rows = await conn.fetch(INSERT_RUNS, *array_texts(runs, len(NewRunRow._fields)))
     except asyncpg.ForeignKeyViolationError as error:
         raise StaleRows(f"A DAG version was replaced while runs of it were created ({error.detail})") from error
     return {(row["dag_id"], row["run_id"]): row["id"] for row in rows}

@@ -20,7 +20,7 @@ from aiosched.core.run.board import Run
 from aiosched.core.values.ids import as_incomplete
 from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements.runs import NewRun, copy_instances, insert_runs
+from aiosched.db.statements.runs import NewRunRow, copy_instances, insert_runs
 from aiosched.scheduler.effects.deadlines import plan_deadlines
 from aiosched.scheduler.runs import incomplete
 from aiosched.scheduler.session.session import Session
@@ -123,11 +123,11 @@ def hold(
     return [_hold(context, creation, key, now) for creation, key in zip(creations, keys, strict=True)]
 
 
-def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewRun:
+def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewRunRow:
     """The row of a run to create."""
     dag, planned = creation.dag, creation.planned
     interval = planned.interval
-    return NewRun(
+    return NewRunRow(
         dag_id=dag.row.dag_id,
         run_id=planned.run_id,
         partition=as_incomplete(dag.row.partition) if creation.in_parts else dag.row.partition,

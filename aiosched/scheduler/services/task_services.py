@@ -159,7 +159,7 @@ async def _trigger_dag(db: Database, question: Question) -> dict[str, Any]:
     dag_id = str(args["dag_id"])
     async with db.acquire() as conn:
         asked_before = await inbox.find_command(conn, question.id) is not None  # then the checks below were made
-        dag = await task_services.dag_facts(conn, dag_id)
+        dag = await task_services.dag_outline(conn, dag_id)
     if dag is None and not asked_before:
         raise NotFound(f"There is no DAG {dag_id!r} to trigger; see `aiosched dags list`.")
     is_paused = dag is not None and dag.is_paused
@@ -198,7 +198,7 @@ async def _run_state(db: Database, question: Question) -> dict[str, Any]:
     args = question.args
     dag_id = str(args["dag_id"])
     async with db.acquire() as conn:
-        dag = await task_services.dag_facts(conn, dag_id)
+        dag = await task_services.dag_outline(conn, dag_id)
         found = await (task_services.newest_run(conn, dag_id) if args.get("newest") else _find(conn, dag_id, args))
     return {"dag_exists": dag is not None, "run": _shown(found)}
 
@@ -207,7 +207,7 @@ async def _task_states(db: Database, question: Question) -> dict[str, Any]:
     args = question.args
     dag_id, task_ids, group_id = str(args["dag_id"]), list(args.get("task_ids") or ()), args.get("group_id")
     async with db.acquire() as conn:
-        dag = await task_services.dag_facts(conn, dag_id)
+        dag = await task_services.dag_outline(conn, dag_id)
         found = await _find(conn, dag_id, args)
         tasks = []
         if found is not None and (task_ids or group_id):

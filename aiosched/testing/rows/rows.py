@@ -26,7 +26,7 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RUN_FINISHED, RunState, RunType, TaskState
 from aiosched.db.statements.journal import InstanceChange, PoolRow
 from aiosched.db.statements.outbox import NewCallback
-from aiosched.db.statements.runs import DagRow, NewRun, StoredVersion
+from aiosched.db.statements.runs import DagRow, NewRunRow, StoredVersion
 from aiosched.db.statements.triggers import DeferralRow
 from aiosched.errors import StaleRows
 from aiosched.scheduler.partitions.run_rehydration import Rehydration
@@ -88,7 +88,7 @@ class Rows:
 
     # -- runs -------------------------------------------------------------------------------
 
-    def insert_run(self, new: NewRun, places: Iterable[tuple[int, int, int]]) -> int | None:
+    def insert_run(self, new: NewRunRow, places: Iterable[tuple[int, int, int]]) -> int | None:
         """Insert a run with task instances at these `new_places`; None if its run id or logical date exists."""
         name = (new.dag_id, new.run_id)
         if name in self.keys or self.schedules.has_run_at(new.dag_id, new.logical_date):

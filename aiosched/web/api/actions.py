@@ -31,8 +31,8 @@ from aiosched.db.queries import queries
 from aiosched.db.queries.version_queries import get_version
 from aiosched.errors import ParamError, Refused
 from aiosched.web.api.base.models import Because, JsonObject, Name, Reason, RunRef, Text
-from aiosched.web.api.dags import Dag
-from aiosched.web.api.runs import Run, RunDetails, details_of
+from aiosched.web.api.dags import DagResource
+from aiosched.web.api.runs import RunDetails, RunResource, details_of
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.request_client import TheRequestClient
@@ -166,7 +166,7 @@ class Noted(BaseModel):
 # ---- DAGs ----
 
 
-@router.patch("/dags/{dag_id}", response_model=Dag)
+@router.patch("/dags/{dag_id}", response_model=DagResource)
 @allow(Role.OPERATOR)
 async def change_dag(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, change: DagChange
@@ -176,7 +176,7 @@ async def change_dag(
     verb = Pause() if change.is_paused else Unpause()
     answer = await request_client.ask(verb, dag_id, by=person, reason=change.reason)
     row = await queries.get_dag(request_client.db, dag_id)
-    return answered(request, answer, lambda _: Dag.model_validate(row))
+    return answered(request, answer, lambda _: DagResource.model_validate(row))
 
 
 @router.delete("/dags/{dag_id}", status_code=204, response_model=None)
@@ -194,7 +194,7 @@ async def delete_dag(
     return Response(status_code=204) if answer.result is not None else answered(request, answer, Done.model_validate)
 
 
-@router.post("/dags/{dag_id}/release", response_model=Dag)
+@router.post("/dags/{dag_id}/release", response_model=DagResource)
 @allow(Role.OPERATOR)
 async def release_dag(
     request: Request,
@@ -207,13 +207,13 @@ async def release_dag(
     await queries.get_dag(request_client.db, dag_id)
     answer = await request_client.ask(ReleaseDag(), dag_id, by=person, reason=because.reason if because else None)
     row = await queries.get_dag(request_client.db, dag_id)
-    return answered(request, answer, lambda _: Dag.model_validate(row))
+    return answered(request, answer, lambda _: DagResource.model_validate(row))
 
 
 # ---- runs ----
 
 
-@router.post("/dags/{dag_id}/runs", status_code=201, response_model=Run)
+@router.post("/dags/{dag_id}/runs", status_code=201, response_model=RunResource)
 @allow(Role.OPERATOR)
 async def trigger(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, body: NewRun
@@ -230,7 +230,7 @@ async def trigger(
     if answer.result is None:
         return answered(request, answer, Done.model_validate)
     run = await queries.find_run(request_client.db, dag_id, answer.result["run_id"])
-    return answered(request, answer, lambda _: Run.model_validate(run), status=201)
+    return answered(request, answer, lambda _: RunResource.model_validate(run), status=201)
 
 
 def _check_params(params: dict[str, ParamSpec], conf: dict[str, Any]) -> None:

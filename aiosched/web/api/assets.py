@@ -20,7 +20,7 @@ from aiosched.web.requests.request_client import TheRequestClient
 router = APIRouter(tags=["Assets"])
 
 
-class Asset(Resource):
+class AssetResource(Resource):
     """An asset, the DAGs that produce it, the DAGs that wait for it, and its newest event."""
 
     name: str
@@ -32,7 +32,7 @@ class Asset(Resource):
     extra: dict[str, Any]
 
 
-class AssetEvent(Resource):
+class AssetEventResource(Resource):
     """An event of an asset; the source is null if a person emitted it."""
 
     id: int
@@ -78,10 +78,12 @@ class Lineage(BaseModel):
 
 @router.get("/assets")
 @allow(Role.VIEWER)
-async def list_assets(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[Asset]:
+async def list_assets(
+    request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
+) -> Page[AssetResource]:
     """Assets by name."""
     rows = await asset_queries.list_assets(request_client.db, after=decode_cursor(cursor, str), limit=limit + 1)
-    return page_of(Asset, rows, limit, lambda row: row.name)
+    return page_of(AssetResource, rows, limit, lambda row: row.name)
 
 
 @router.get("/asset-lineage")
@@ -104,22 +106,22 @@ async def lineage(request_client: TheRequestClient) -> Lineage:
 
 @router.get("/assets/{name}")
 @allow(Role.VIEWER)
-async def get_asset(request_client: TheRequestClient, name: Name) -> Asset:
+async def get_asset(request_client: TheRequestClient, name: Name) -> AssetResource:
     """One asset."""
-    return Asset.model_validate(await asset_queries.get_asset(request_client.db, name))
+    return AssetResource.model_validate(await asset_queries.get_asset(request_client.db, name))
 
 
 @router.get("/assets/{name}/events")
 @allow(Role.VIEWER)
 async def list_asset_events(
     request_client: TheRequestClient, name: Name, limit: Limit = 50, cursor: Cursor = None
-) -> Page[AssetEvent]:
+) -> Page[AssetEventResource]:
     """The events of an asset, newest first."""
     before = decode_cursor(cursor, tuple[datetime, int])
     await asset_queries.get_asset(request_client.db, name)
     async with request_client.db.acquire() as conn:
         rows = await asset_queries.events_of(conn, name=name, before=before, limit=limit + 1)
-    return page_of(AssetEvent, rows[::-1], limit, lambda row: (row.timestamp, row.id))
+    return page_of(AssetEventResource, rows[::-1], limit, lambda row: (row.timestamp, row.id))
 
 
 @router.post("/assets/{name}/events", status_code=201, response_model=Emitted, responses=ACCEPTED)

@@ -22,7 +22,7 @@ router = APIRouter(tags=["Backfills"])
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 
 
-class Backfill(Resource):
+class BackfillResource(Resource):
     """A backfill and the number of its runs in each state. Dates are inclusive."""
 
     id: int
@@ -76,18 +76,18 @@ async def list_backfills(
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     limit: Limit = 25,
     cursor: Cursor = None,
-) -> Page[Backfill]:
+) -> Page[BackfillResource]:
     """Backfills, newest first."""
     before = decode_cursor(cursor, int)
     rows = await backfill_queries.list_backfills(request_client.db, dag_id=dag_id, before=before, limit=limit + 1)
-    return page_of(Backfill, rows, limit, lambda row: row.id)
+    return page_of(BackfillResource, rows, limit, lambda row: row.id)
 
 
 @router.get("/backfills/{number}")
 @allow(Role.VIEWER)
-async def get_backfill(request_client: TheRequestClient, number: Number) -> Backfill:
+async def get_backfill(request_client: TheRequestClient, number: Number) -> BackfillResource:
     """One backfill with its progress."""
-    return Backfill.model_validate(await backfill_queries.get_backfill(request_client.db, number))
+    return BackfillResource.model_validate(await backfill_queries.get_backfill(request_client.db, number))
 
 
 @router.post("/backfills", status_code=201, response_model=BackfillAnswer, responses=ACCEPTED)
@@ -116,10 +116,10 @@ async def _change(
     row = await backfill_queries.get_backfill(request_client.db, verb.id)
     answer = await request_client.ask(verb, row.dag_id, by=person, reason=because.reason if because else None)
     after = await backfill_queries.get_backfill(request_client.db, verb.id)
-    return answered(request, answer, lambda _: Backfill.model_validate(after))
+    return answered(request, answer, lambda _: BackfillResource.model_validate(after))
 
 
-@router.post("/backfills/{number}/pause", response_model=Backfill, responses=ACCEPTED)
+@router.post("/backfills/{number}/pause", response_model=BackfillResource, responses=ACCEPTED)
 @allow(Role.OPERATOR)
 async def pause(
     request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
@@ -128,7 +128,7 @@ async def pause(
     return await _change(request, request_client, person, BackfillPause(id=number), because)
 
 
-@router.post("/backfills/{number}/resume", response_model=Backfill, responses=ACCEPTED)
+@router.post("/backfills/{number}/resume", response_model=BackfillResource, responses=ACCEPTED)
 @allow(Role.OPERATOR)
 async def resume(
     request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
@@ -137,7 +137,7 @@ async def resume(
     return await _change(request, request_client, person, BackfillResume(id=number), because)
 
 
-@router.post("/backfills/{number}/cancel", response_model=Backfill, responses=ACCEPTED)
+@router.post("/backfills/{number}/cancel", response_model=BackfillResource, responses=ACCEPTED)
 @allow(Role.OPERATOR)
 async def cancel(
     request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None

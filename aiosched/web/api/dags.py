@@ -22,7 +22,7 @@ router = APIRouter(tags=["DAGs"])
 _Word = Annotated[str, StringConstraints(max_length=250, pattern=r"^[^\x00]*$")]
 
 
-class Quarantine(Resource):
+class QuarantineResource(Resource):
     """An unforeseen error concerned the DAG: nothing of it is decided until it is tried again at `retry_at`, or now on
     request. `place` failed, in words, with `error`: the last of `failures` in a row, of which the first was at
     `since`."""
@@ -34,13 +34,13 @@ class Quarantine(Resource):
     error: str
 
 
-class QuarantineDetails(Quarantine):
+class QuarantineDetails(QuarantineResource):
     """The same with the traceback of the last failure."""
 
     traceback: str | None
 
 
-class Dag(Resource):
+class DagResource(Resource):
     """A DAG and its newest version. `quarantine` is null unless it is in quarantine."""
 
     dag_id: str
@@ -62,10 +62,10 @@ class Dag(Resource):
     last_run_id: str | None
     last_run_state: str | None
     active_runs: int
-    quarantine: Quarantine | None
+    quarantine: QuarantineResource | None
 
 
-class DagDetails(Dag):
+class DagDetails(DagResource):
     """The same with the traceback of the error because of which the DAG is in quarantine."""
 
     quarantine: QuarantineDetails | None
@@ -87,7 +87,7 @@ async def list_dags(
     ] = "dag_id",
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> Page[Dag]:
+) -> Page[DagResource]:
     """DAGs by id, or in the order of their next runs."""
     after = decode_cursor(cursor, tuple[str, datetime | None])
     rows = await queries.list_dags(
@@ -102,14 +102,14 @@ async def list_dags(
         after=after,
         limit=limit + 1,
     )
-    return page_of(Dag, rows, limit, lambda row: (row.dag_id, row.next_run_after))
+    return page_of(DagResource, rows, limit, lambda row: (row.dag_id, row.next_run_after))
 
 
 @router.get("/dags/{dag_id}", dependencies=[RARELY])
 @allow(Role.VIEWER)
 async def get_dag(request_client: TheRequestClient, dag_id: Name) -> DagDetails:
     """One DAG."""
-    found = Dag.model_validate(await queries.get_dag(request_client.db, dag_id)).model_dump()
+    found = DagResource.model_validate(await queries.get_dag(request_client.db, dag_id)).model_dump()
     if found["quarantine"] is not None:
         found["quarantine"]["traceback"] = await quarantine_traceback(request_client.db, dag_id)
     return DagDetails.model_validate(found)

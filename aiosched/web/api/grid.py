@@ -16,7 +16,7 @@ from aiosched.db.queries.queries import RunRow
 from aiosched.db.queries.version_queries import get_version
 from aiosched.web.api.base.models import Name
 from aiosched.web.api.base.paging import Cursor, decode_cursor, encode_cursor
-from aiosched.web.api.runs import Run
+from aiosched.web.api.runs import RunResource
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views.state_counts import Counts, groups_around, read_counts, with_groups
@@ -44,7 +44,7 @@ class Grid(BaseModel):
 
     version: int
     rows: list[Row]
-    runs: list[Run]
+    runs: list[RunResource]
     cells: list[list[str | dict[str, int] | None]]
     next_cursor: str | None
 
@@ -71,7 +71,7 @@ async def grid(
     return Grid(
         version=newest.number,
         rows=rows,
-        runs=[Run.model_validate(run) for run in runs],
+        runs=[RunResource.model_validate(run) for run in runs],
         cells=_cells(spec, runs, rows, await read_counts(request_client.db, runs)),
         next_cursor=more,
     )

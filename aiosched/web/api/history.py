@@ -43,7 +43,7 @@ async def rendered(request: Request, request_client: TheRequestClient, place: Th
     return Rendered(fields=await renderer.render(dag, place.run, place.task))
 
 
-class TaskEvent(BaseModel):
+class HistoryEvent(BaseModel):
     """Something that happened: a try reached a state, or a person made a request (`by`, with a reason)."""
 
     at: Instant
@@ -63,7 +63,7 @@ async def list_task_events(
     place: ThePlace,
     limit: Limit = 1000,
     cursor: Cursor = None,
-) -> Page[TaskEvent]:
+) -> Page[HistoryEvent]:
     """The history of a task instance, in order: the events of its tries, and the newest requests that affected it."""
     after = decode_cursor(cursor, tuple[datetime, int])
     tries = await list_tries(request_client.db, *place)
@@ -76,7 +76,7 @@ async def list_task_events(
         error = (one.result or {}).get("error") if one.state == "refused" else None
         detail = one.reason or (None if error is None else str(error))
         found.append(
-            TaskEvent(
+            HistoryEvent(
                 at=one.applied_at or one.created_at,
                 kind="request",
                 words=f"{one.verb} {one.state}" if one.state != "applied" else one.verb,
@@ -85,7 +85,7 @@ async def list_task_events(
                 command=one.id,
             )
         )
-    placed: list[tuple[tuple[datetime, int], TaskEvent]] = []  # by time, then by number
+    placed: list[tuple[tuple[datetime, int], HistoryEvent]] = []  # by time, then by number
     for _, same in itertools.groupby(sorted(found, key=lambda event: event.at), key=lambda event: event.at):
         placed += [((event.at, number), event) for number, event in enumerate(same)]
     rest = [one for one in placed if after is None or one[0] > after]
@@ -93,7 +93,7 @@ async def list_task_events(
     return Page(items=[event for _, event in rest[:limit]], next_cursor=more)
 
 
-def _states(task: TaskRow, tries: list[TryRow]) -> Iterator[TaskEvent]:
+def _states(task: TaskRow, tries: list[TryRow]) -> Iterator[HistoryEvent]:
     """The timestamps of the rows, as events."""
     if task.scheduled_at is not None:
         yield _state(task.scheduled_at, task.try_number or None, "scheduled", None)
@@ -107,8 +107,8 @@ def _states(task: TaskRow, tries: list[TryRow]) -> Iterator[TaskEvent]:
                 yield _state(at, one.try_number, state, detail)
     if task.next_at is not None:
         words = "continues no earlier than" if task.state == "up_for_reschedule" else "is retried no earlier than"
-        yield TaskEvent(at=task.next_at, kind="state", try_number=task.try_number, words=words)
+        yield HistoryEvent(at=task.next_at, kind="state", try_number=task.try_number, words=words)
 
 
-def _state(at: datetime, number: int | None, state: str, detail: str | None) -> TaskEvent:
-    return TaskEvent(at=at, kind="state", try_number=number, state=state, words=state, detail=detail)
+def _state(at: datetime, number: int | None, state: str, detail: str | None) -> HistoryEvent:
+    return HistoryEvent(at=at, kind="state", try_number=number, state=state, words=state, detail=detail)

@@ -21,7 +21,7 @@ router = APIRouter(tags=["Runs"])
 MOST_SEGMENTS: Final = 20_000
 
 
-class Run(Resource):
+class RunResource(Resource):
     """A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration."""
 
     key: int
@@ -44,13 +44,13 @@ class Run(Resource):
     version: int
 
 
-class RunDetails(Run):
+class RunDetails(RunResource):
     """A run with the number of its task instances in each state."""
 
     tasks: dict[str, int]
 
 
-class TaskInstance(Resource):
+class TaskInstanceResource(Resource):
     """A task instance; `map_index` -1 for a task that is not mapped."""
 
     task_id: str
@@ -119,14 +119,14 @@ async def list_runs(
     until: Annotated[AwareDatetime | None, Query(description="run_after before")] = None,
     limit: Limit = 25,
     cursor: Cursor = None,
-) -> Page[Run]:
+) -> Page[RunResource]:
     """Runs, newest first."""
     wanted = run_queries.RunFilter(
         dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())), search, since, until
     )
     before = decode_cursor(cursor, int)
     rows = await run_queries.find_runs(request_client.db, wanted, before=before, limit=limit + 1)
-    return page_of(Run, rows, limit, lambda row: row.key)
+    return page_of(RunResource, rows, limit, lambda row: row.key)
 
 
 @router.get("/dags/{dag_id}/runs/{run}")
@@ -140,7 +140,7 @@ async def get_run(request_client: TheRequestClient, dag_id: Name, run: RunRef) -
 async def details_of(request_client: TheRequestClient, row: RunRow) -> RunDetails:
     """A run with the counts of its task instances."""
     tasks = await queries.count_tasks(request_client.db, row)
-    return RunDetails.model_validate({**Run.model_validate(row).model_dump(), "tasks": tasks})
+    return RunDetails.model_validate({**RunResource.model_validate(row).model_dump(), "tasks": tasks})
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks")
@@ -153,14 +153,14 @@ async def list_tasks(
     state: Annotated[list[TaskState] | None, Query(max_length=20)] = None,
     limit: Limit = 200,
     cursor: Cursor = None,
-) -> Page[TaskInstance]:
+) -> Page[TaskInstanceResource]:
     """The task instances of a run, in the order of the DAG."""
     row = await queries.find_run(request_client.db, dag_id, run)
     after = decode_cursor(cursor, tuple[int, int])
     rows = await queries.list_run_tasks(
         request_client.db, row, task_id=task_id, states=state or (), after=after, limit=limit + 1
     )
-    return page_of(TaskInstance, rows, limit, lambda row: (row.task_index, row.map_index))
+    return page_of(TaskInstanceResource, rows, limit, lambda row: (row.task_index, row.map_index))
 
 
 @router.get("/dags/{dag_id}/runs/{run}/gantt")

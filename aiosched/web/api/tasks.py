@@ -16,8 +16,8 @@ from aiosched.errors import NotFound
 from aiosched.executors.attempt.log_files import list_tries, log_folder
 from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.api.runs import TaskInstance
-from aiosched.web.api.versions import Task, tasks_of
+from aiosched.web.api.runs import TaskInstanceResource
+from aiosched.web.api.versions import TaskDefinition, tasks_of
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -26,13 +26,13 @@ router = APIRouter(tags=["Task instances"])
 _LONGEST_VALUE: Final = 100_000  # characters of an XCom in a list
 
 
-class TaskDetails(TaskInstance):
+class TaskDetails(TaskInstanceResource):
     """A task instance with the task's definition in its DAG version, and the tries whose logs are on this machine."""
 
     dag_id: str
     run_id: str
     run_key: int
-    definition: Task
+    definition: TaskDefinition
     template_fields: dict[str, Any]
     logs: list[int]
 
@@ -111,7 +111,7 @@ async def get_task(request_client: TheRequestClient, place: ThePlace) -> TaskDet
     folder = logs_of(request_client, place)
     return TaskDetails.model_validate(
         {
-            **TaskInstance.model_validate(place.task).model_dump(),
+            **TaskInstanceResource.model_validate(place.task).model_dump(),
             "dag_id": place.run.dag_id,
             "run_id": place.run.run_id,
             "run_key": place.run.key,

@@ -52,7 +52,7 @@ class Difference(BaseModel):
     modules: list[str]  # imported from the DAGs folder, and changed, added or removed
 
 
-class Task(BaseModel):
+class TaskDefinition(BaseModel):
     """A task of a DAG, with its direct upstream and downstream tasks."""
 
     task_id: str
@@ -78,7 +78,7 @@ class Task(BaseModel):
 class Tasks(BaseModel):
     """All tasks of a DAG, in the DAG's order."""
 
-    items: list[Task]
+    items: list[TaskDefinition]
 
 
 @router.get("/dags/{dag_id}/versions", dependencies=[RARELY])
@@ -122,7 +122,7 @@ async def list_dag_tasks(request_client: TheRequestClient, dag_id: Name) -> Task
     return Tasks(items=tasks_of((await get_version(request_client.db, dag_id)).spec))
 
 
-def tasks_of(spec: DagSpec) -> list[Task]:
+def tasks_of(spec: DagSpec) -> list[TaskDefinition]:
     """The API's view of the tasks of a version."""
     downstream: dict[str, list[str]] = {task.task_id: [] for task in spec.tasks}
     for task in spec.tasks:
@@ -131,9 +131,9 @@ def tasks_of(spec: DagSpec) -> list[Task]:
     return [_task(index, task, downstream[task.task_id]) for index, task in enumerate(spec.tasks)]
 
 
-def _task(index: int, task: TaskSpec, downstream: list[str]) -> Task:
-    same = {name: getattr(task, name) for name in Task.model_fields if hasattr(task, name)}
-    return Task.model_validate(
+def _task(index: int, task: TaskSpec, downstream: list[str]) -> TaskDefinition:
+    same = {name: getattr(task, name) for name in TaskDefinition.model_fields if hasattr(task, name)}
+    return TaskDefinition.model_validate(
         {**same, "task_index": index, "downstream": downstream, "is_mapped": task.mapping is not None}
     )
 

@@ -2,20 +2,8 @@
 
 export interface components {
   schemas: {
-    /** @description An asset, the DAGs that produce it, the DAGs that wait for it, and its newest event. */
-    Asset: {
-      consumers: string[];
-      extra: {
-        [key: string]: unknown;
-      };
-      is_active: boolean;
-      last_event_at: string | null;
-      name: string;
-      producers: string[];
-      uri: string;
-    };
     /** @description An event of an asset; the source is null if a person emitted it. */
-    AssetEvent: {
+    AssetEventResource: {
       alias: string | null;
       dag_id: string | null;
       extra: {
@@ -28,6 +16,18 @@ export interface components {
       task_id: string | null;
       timestamp: string;
     };
+    /** @description An asset, the DAGs that produce it, the DAGs that wait for it, and its newest event. */
+    AssetResource: {
+      consumers: string[];
+      extra: {
+        [key: string]: unknown;
+      };
+      is_active: boolean;
+      last_event_at: string | null;
+      name: string;
+      producers: string[];
+      uri: string;
+    };
     /** @description Something that needs attention. */
     Attention: {
       dag_id?: string | null;
@@ -37,8 +37,13 @@ export interface components {
       since?: string | null;
       words: string;
     };
+    /** @description A new backfill (null for a dry run), and what happens to each date. */
+    BackfillAnswer: {
+      dates: components["schemas"]["PlannedDate"][];
+      id: number | null;
+    };
     /** @description A backfill and the number of its runs in each state. Dates are inclusive. */
-    Backfill: {
+    BackfillResource: {
       backwards: boolean;
       completed_at: string | null;
       created_at: string;
@@ -55,11 +60,6 @@ export interface components {
       state: "running" | "paused" | "completed" | "cancelled";
       to_date: string;
       total: number;
-    };
-    /** @description A new backfill (null for a dry run), and what happens to each date. */
-    BackfillAnswer: {
-      dates: components["schemas"]["PlannedDate"][];
-      id: number | null;
     };
     /** @description A task instance with its tries, oldest first. */
     Bar: {
@@ -136,7 +136,7 @@ export interface components {
       items: components["schemas"]["Coming"][];
     };
     /** @description A request and its outcome; `attempts` is how often a scheduler has begun to apply it. */
-    Command: {
+    CommandResource: {
       applied_at: string | null;
       args: {
         [key: string]: unknown;
@@ -155,7 +155,7 @@ export interface components {
       verb: string;
     };
     /** @description A connection without its secrets. */
-    Connection: {
+    ConnectionResource: {
       conn_id: string;
       conn_type: string;
       created_at: string;
@@ -177,29 +177,6 @@ export interface components {
     Credentials: {
       name: string;
       password: string;
-    };
-    /** @description A DAG and its newest version. `quarantine` is null unless it is in quarantine. */
-    Dag: {
-      active_runs: number;
-      dag_id: string;
-      description: string | null;
-      file: string | null;
-      has_import_errors: boolean;
-      is_paused: boolean;
-      is_stale: boolean;
-      last_parsed_at: string | null;
-      last_run_id: string | null;
-      last_run_state: string | null;
-      max_active_runs: number;
-      max_active_tasks: number;
-      next_logical_date: string | null;
-      next_run_after: string | null;
-      owner: string | null;
-      quarantine: components["schemas"]["Quarantine"] | null;
-      schedule: string | null;
-      status: string;
-      tags: string[];
-      version: number | null;
     };
     /** @description What to change about a DAG. */
     DagChange: {
@@ -231,7 +208,7 @@ export interface components {
       version: number | null;
     };
     /** @description A DAG file and its last parse: the duration in seconds, and whether it failed (see `/import-errors`). */
-    DagFile: {
+    DagFileResource: {
       dag_ids: string[];
       file: string;
       has_error: boolean;
@@ -247,6 +224,29 @@ export interface components {
       nodes: components["schemas"]["GraphNode"][];
       version: number;
       width: number;
+    };
+    /** @description A DAG and its newest version. `quarantine` is null unless it is in quarantine. */
+    DagResource: {
+      active_runs: number;
+      dag_id: string;
+      description: string | null;
+      file: string | null;
+      has_import_errors: boolean;
+      is_paused: boolean;
+      is_stale: boolean;
+      last_parsed_at: string | null;
+      last_run_id: string | null;
+      last_run_state: string | null;
+      max_active_runs: number;
+      max_active_tasks: number;
+      next_logical_date: string | null;
+      next_run_after: string | null;
+      owner: string | null;
+      quarantine: components["schemas"]["QuarantineResource"] | null;
+      schedule: string | null;
+      status: string;
+      tags: string[];
+      version: number | null;
     };
     /** @description The runs of one day (UTC) by state, and the number still to come. */
     Day: {
@@ -333,7 +333,7 @@ export interface components {
       )[][];
       next_cursor: string | null;
       rows: components["schemas"]["Row"][];
-      runs: components["schemas"]["Run"][];
+      runs: components["schemas"]["RunResource"][];
       version: number;
     };
     /** @description The status of the whole system. */
@@ -343,6 +343,18 @@ export interface components {
       };
       schedulers: components["schemas"]["SchedulerStatus"][];
       status: components["schemas"]["Status"];
+    };
+    /** @description Something that happened: a try reached a state, or a person made a request (`by`, with a reason). */
+    HistoryEvent: {
+      at: string;
+      by?: string | null;
+      command?: number | null;
+      detail?: string | null;
+      /** @enum {string} */
+      kind: "state" | "request";
+      state?: string | null;
+      try_number?: number | null;
+      words: string;
     };
     /** @description Why a DAG file cannot be imported: a summary, the code around the line, the traceback. */
     ImportProblem: {
@@ -519,56 +531,56 @@ export interface components {
       run_id: string;
       task_id?: string | null;
     };
-    Page_AssetEvent_: {
-      items: components["schemas"]["AssetEvent"][];
+    Page_AssetEventResource_: {
+      items: components["schemas"]["AssetEventResource"][];
       next_cursor?: string | null;
     };
-    Page_Asset_: {
-      items: components["schemas"]["Asset"][];
+    Page_AssetResource_: {
+      items: components["schemas"]["AssetResource"][];
       next_cursor?: string | null;
     };
-    Page_Backfill_: {
-      items: components["schemas"]["Backfill"][];
+    Page_BackfillResource_: {
+      items: components["schemas"]["BackfillResource"][];
       next_cursor?: string | null;
     };
-    Page_Command_: {
-      items: components["schemas"]["Command"][];
+    Page_CommandResource_: {
+      items: components["schemas"]["CommandResource"][];
       next_cursor?: string | null;
     };
-    Page_Connection_: {
-      items: components["schemas"]["Connection"][];
+    Page_ConnectionResource_: {
+      items: components["schemas"]["ConnectionResource"][];
       next_cursor?: string | null;
     };
-    Page_DagFile_: {
-      items: components["schemas"]["DagFile"][];
+    Page_DagFileResource_: {
+      items: components["schemas"]["DagFileResource"][];
       next_cursor?: string | null;
     };
-    Page_Dag_: {
-      items: components["schemas"]["Dag"][];
+    Page_DagResource_: {
+      items: components["schemas"]["DagResource"][];
+      next_cursor?: string | null;
+    };
+    Page_HistoryEvent_: {
+      items: components["schemas"]["HistoryEvent"][];
       next_cursor?: string | null;
     };
     Page_ImportProblem_: {
       items: components["schemas"]["ImportProblem"][];
       next_cursor?: string | null;
     };
-    Page_Pool_: {
-      items: components["schemas"]["Pool"][];
+    Page_PoolResource_: {
+      items: components["schemas"]["PoolResource"][];
       next_cursor?: string | null;
     };
-    Page_Run_: {
-      items: components["schemas"]["Run"][];
+    Page_RunResource_: {
+      items: components["schemas"]["RunResource"][];
       next_cursor?: string | null;
     };
     Page_Tag_: {
       items: components["schemas"]["Tag"][];
       next_cursor?: string | null;
     };
-    Page_TaskEvent_: {
-      items: components["schemas"]["TaskEvent"][];
-      next_cursor?: string | null;
-    };
-    Page_TaskInstance_: {
-      items: components["schemas"]["TaskInstance"][];
+    Page_TaskInstanceResource_: {
+      items: components["schemas"]["TaskInstanceResource"][];
       next_cursor?: string | null;
     };
     Page_Token_: {
@@ -583,8 +595,8 @@ export interface components {
       items: components["schemas"]["User"][];
       next_cursor?: string | null;
     };
-    Page_Variable_: {
-      items: components["schemas"]["Variable"][];
+    Page_VariableResource_: {
+      items: components["schemas"]["VariableResource"][];
       next_cursor?: string | null;
     };
     Page_Version_: {
@@ -607,7 +619,7 @@ export interface components {
       logical_date: string;
     };
     /** @description A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run. */
-    Pool: {
+    PoolResource: {
       description: string | null;
       include_deferred: boolean;
       name: string;
@@ -632,18 +644,6 @@ export interface components {
       /** @default about:blank */
       type: string;
     };
-    /**
-     * @description An unforeseen error concerned the DAG: nothing of it is decided until it is tried again at `retry_at`, or now on
-     *     request. `place` failed, in words, with `error`: the last of `failures` in a row, of which the first was at
-     *     `since`.
-     */
-    Quarantine: {
-      error: string;
-      failures: number;
-      place: string;
-      retry_at: string;
-      since: string;
-    };
     /** @description The same with the traceback of the last failure. */
     QuarantineDetails: {
       error: string;
@@ -652,6 +652,18 @@ export interface components {
       retry_at: string;
       since: string;
       traceback: string | null;
+    };
+    /**
+     * @description An unforeseen error concerned the DAG: nothing of it is decided until it is tried again at `retry_at`, or now on
+     *     request. `place` failed, in words, with `error`: the last of `failures` in a row, of which the first was at
+     *     `since`.
+     */
+    QuarantineResource: {
+      error: string;
+      failures: number;
+      place: string;
+      retry_at: string;
+      since: string;
     };
     /**
      * @description The tasks that hold slots (longest first, at most 200), and those that wait (in the order of service).
@@ -683,31 +695,6 @@ export interface components {
       kind: "task" | "group";
       label: string;
       task_index: number | null;
-    };
-    /** @description A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration. */
-    Run: {
-      conf: {
-        [key: string]: unknown;
-      };
-      dag_id: string;
-      data_interval_end: string | null;
-      data_interval_start: string | null;
-      end_date: string | null;
-      key: number;
-      logical_date: string | null;
-      note: string | null;
-      queued_at: string | null;
-      reason: string | null;
-      run_after: string;
-      run_id: string;
-      /** @description A newer aiosched may have stored another value. */
-      run_type: components["schemas"]["RunType"] | string;
-      seconds: number | null;
-      start_date: string | null;
-      /** @description A newer aiosched may have stored another value. */
-      state: components["schemas"]["RunState"] | string;
-      triggered_by: string;
-      version: number;
     };
     /** @description One of the last runs. */
     RunBar: {
@@ -752,6 +739,31 @@ export interface components {
       /** @enum {string} */
       state: "success" | "failed" | "queued";
     };
+    /** @description A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration. */
+    RunResource: {
+      conf: {
+        [key: string]: unknown;
+      };
+      dag_id: string;
+      data_interval_end: string | null;
+      data_interval_start: string | null;
+      end_date: string | null;
+      key: number;
+      logical_date: string | null;
+      note: string | null;
+      queued_at: string | null;
+      reason: string | null;
+      run_after: string;
+      run_id: string;
+      /** @description A newer aiosched may have stored another value. */
+      run_type: components["schemas"]["RunType"] | string;
+      seconds: number | null;
+      start_date: string | null;
+      /** @description A newer aiosched may have stored another value. */
+      state: components["schemas"]["RunState"] | string;
+      triggered_by: string;
+      version: number;
+    };
     /**
      * @description The state of a DAG run.
      * @enum {string}
@@ -768,7 +780,7 @@ export interface components {
      *     `lease_age` in seconds; `figures` are its metrics as of the last heartbeat. `owned` are the numbers of its
      *     partitions, `partitions` is their count.
      */
-    Scheduler: {
+    SchedulerResource: {
       executor: string;
       figures: {
         [key: string]: unknown;
@@ -816,7 +828,7 @@ export interface components {
     };
     /** @description All schedulers that are known. */
     Schedulers: {
-      items: components["schemas"]["Scheduler"][];
+      items: components["schemas"]["SchedulerResource"][];
     };
     /** @description The period of one try; `deferred` are the periods within it, in order. */
     Segment: {
@@ -900,7 +912,7 @@ export interface components {
       tag: string;
     };
     /** @description A task of a DAG, with its direct upstream and downstream tasks. */
-    Task: {
+    TaskDefinition: {
       depends_on_past: boolean;
       doc: string | null;
       downstream: string[];
@@ -923,7 +935,7 @@ export interface components {
     /** @description A task instance with the task's definition in its DAG version, and the tries whose logs are on this machine. */
     TaskDetails: {
       dag_id: string;
-      definition: components["schemas"]["Task"];
+      definition: components["schemas"]["TaskDefinition"];
       end_date: string | null;
       logs: number[];
       map_index: number;
@@ -948,20 +960,8 @@ export interface components {
       };
       try_number: number;
     };
-    /** @description Something that happened: a try reached a state, or a person made a request (`by`, with a reason). */
-    TaskEvent: {
-      at: string;
-      by?: string | null;
-      command?: number | null;
-      detail?: string | null;
-      /** @enum {string} */
-      kind: "state" | "request";
-      state?: string | null;
-      try_number?: number | null;
-      words: string;
-    };
     /** @description A task instance; `map_index` -1 for a task that is not mapped. */
-    TaskInstance: {
+    TaskInstanceResource: {
       end_date: string | null;
       map_index: number;
       max_tries: number;
@@ -1001,7 +1001,7 @@ export interface components {
       | "removed";
     /** @description All tasks of a DAG, in the DAG's order. */
     Tasks: {
-      items: components["schemas"]["Task"][];
+      items: components["schemas"]["TaskDefinition"][];
     };
     /** @description Runs within a period (latest start first), and upcoming ones (in order). */
     Timeline: {
@@ -1082,7 +1082,7 @@ export interface components {
       role?: ("viewer" | "operator" | "admin") | null;
     };
     /** @description A variable without its value. */
-    Variable: {
+    VariableResource: {
       created_at: string;
       description: string | null;
       key: string;

@@ -29,7 +29,7 @@ type InstanceParams = { map_index?: number };
 
 /** A change of a run, sent by the server. */
 type RunPatch = { kind: "run"; run?: undefined; verb?: undefined } & Pick<
-  Api["Run"],
+  Api["RunResource"],
   "key" | "dag_id" | "state" | "start_date" | "end_date" | "note"
 >;
 

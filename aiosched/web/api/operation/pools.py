@@ -24,7 +24,7 @@ _MOST_HOLDERS: Final = 200
 PoolName = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00]+$")]
 
 
-class Pool(Resource):
+class PoolResource(Resource):
     """A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run."""
 
     name: str
@@ -46,18 +46,18 @@ class PoolUpdate(BaseModel):
 
 @router.get("/pools")
 @allow(Role.VIEWER)
-async def list_pools(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[Pool]:
+async def list_pools(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[PoolResource]:
     """Pools by name."""
     after = decode_cursor(cursor, str)
     rows = await pools.list_pools(request_client.db, after=after or "", limit=limit + 1)
-    return page_of(Pool, rows, limit, lambda row: row.name)
+    return page_of(PoolResource, rows, limit, lambda row: row.name)
 
 
 @router.get("/pools/{name}")
 @allow(Role.VIEWER)
-async def get_pool(request_client: TheRequestClient, name: PoolName) -> Pool:
+async def get_pool(request_client: TheRequestClient, name: PoolName) -> PoolResource:
     """One pool."""
-    return Pool.model_validate(await pools.get_pool(request_client.db, name))
+    return PoolResource.model_validate(await pools.get_pool(request_client.db, name))
 
 
 class SlotUser(Resource):
@@ -115,7 +115,7 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
 
 @router.put("/pools/{name}")
 @allow(Role.ADMIN)
-async def set_pool(request_client: TheRequestClient, person: Person, name: PoolName, body: PoolUpdate) -> Pool:
+async def set_pool(request_client: TheRequestClient, person: Person, name: PoolName, body: PoolUpdate) -> PoolResource:
     """Create or change a pool; idempotent."""
     change = await pools.set_pool(
         request_client.db,
@@ -126,7 +126,7 @@ async def set_pool(request_client: TheRequestClient, person: Person, name: PoolN
         requested_by=person.requested_by,
         reason=body.reason,
     )
-    return Pool.model_validate(change.after)
+    return PoolResource.model_validate(change.after)
 
 
 @router.delete("/pools/{name}", status_code=204)

@@ -34,7 +34,7 @@ class ImportProblem(Resource):
     parsed_at: Instant | None
 
 
-class DagFile(Resource):
+class DagFileResource(Resource):
     """A DAG file and its last parse: the duration in seconds, and whether it failed (see `/import-errors`)."""
 
     file: str
@@ -45,7 +45,7 @@ class DagFile(Resource):
     warnings: list[str]
 
 
-class Scheduler(Resource):
+class SchedulerResource(Resource):
     """One scheduler of the fleet.
 
     `lease_age` in seconds; `figures` are its metrics as of the last heartbeat. `owned` are the numbers of its
@@ -70,10 +70,10 @@ class Scheduler(Resource):
 class Schedulers(BaseModel):
     """All schedulers that are known."""
 
-    items: list[Scheduler]
+    items: list[SchedulerResource]
 
 
-class Command(Resource):
+class CommandResource(Resource):
     """A request and its outcome; `attempts` is how often a scheduler has begun to apply it."""
 
     id: int
@@ -124,18 +124,20 @@ async def list_files(
     ] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> Page[DagFile]:
+) -> Page[DagFileResource]:
     """DAG files by name, with the DAGs that they define."""
     after = decode_cursor(cursor, str)
     rows = await status.list_files(request_client.db, failed=failed, after=after, limit=limit + 1)
-    return page_of(DagFile, rows, limit, lambda row: row.file)
+    return page_of(DagFileResource, rows, limit, lambda row: row.file)
 
 
 @router.get("/schedulers")
 @allow(Role.VIEWER)
 async def list_schedulers(request_client: TheRequestClient) -> Schedulers:
     """The schedulers and their partitions."""
-    return Schedulers(items=[Scheduler.model_validate(row) for row in await status.list_schedulers(request_client.db)])
+    return Schedulers(
+        items=[SchedulerResource.model_validate(row) for row in await status.list_schedulers(request_client.db)]
+    )
 
 
 @router.get("/commands")
@@ -147,32 +149,32 @@ async def list_commands(
     state: CommandState | None = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> Page[Command]:
+) -> Page[CommandResource]:
     """Requests, newest first: the audit log."""
     before = decode_cursor(cursor, int)
     rows = await command_queries.list_commands(
         request_client.db, dag_id=dag_id, verb=verb, state=state, before=before, limit=limit + 1
     )
-    return page_of(Command, rows, limit, lambda row: row.id)
+    return page_of(CommandResource, rows, limit, lambda row: row.id)
 
 
 @router.get("/commands/{number}")
 @allow(Role.VIEWER)
-async def get_command(request_client: TheRequestClient, number: Number) -> Command:
+async def get_command(request_client: TheRequestClient, number: Number) -> CommandResource:
     """One request; a 202 refers to it."""
-    return Command.model_validate(await command_queries.get_command(request_client.db, number))
+    return CommandResource.model_validate(await command_queries.get_command(request_client.db, number))
 
 
 @router.post("/commands/{number}/withdraw")
 @allow(Role.OPERATOR)
 async def withdraw_command(
     request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
-) -> Command:
+) -> CommandResource:
     """Withdraw a request that waits, so that no scheduler applies it. Refused if it was answered already."""
     reason = because.reason if because else None
     async with request_client.db.acquire() as conn:
         await inbox.withdraw_command(conn, number, by=person.requested_by, reason=reason)
-    return Command.model_validate(await command_queries.get_command(request_client.db, number))
+    return CommandResource.model_validate(await command_queries.get_command(request_client.db, number))
 
 
 @router.get("/settings", dependencies=[RARELY])

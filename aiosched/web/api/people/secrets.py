@@ -23,7 +23,7 @@ Key = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00-\x1f]+
 Line = Annotated[str | None, Field(max_length=1000, pattern=_PRINTABLE)]
 
 
-class Variable(Resource):
+class VariableResource(Resource):
     """A variable without its value."""
 
     key: str
@@ -38,7 +38,7 @@ class VariableUpdate(BaseModel):
     description: Line = None
 
 
-class Connection(Resource):
+class ConnectionResource(Resource):
     """A connection without its secrets."""
 
     conn_id: str
@@ -73,11 +73,13 @@ def _store(request_client: TheRequestClient) -> SecretStore:
 
 @router.get("/variables")
 @allow(Role.VIEWER)
-async def list_variables(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[Variable]:
+async def list_variables(
+    request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
+) -> Page[VariableResource]:
     """Variables by key, without values."""
     after = decode_cursor(cursor, str)
     rows = await _store(request_client).list_variables(after=after or "", limit=limit + 1)
-    return page_of(Variable, rows, limit, lambda row: row.key)
+    return page_of(VariableResource, rows, limit, lambda row: row.key)
 
 
 @router.put("/variables/{key}")
@@ -101,11 +103,11 @@ async def delete_variable(request_client: TheRequestClient, person: Person, key:
 @allow(Role.VIEWER)
 async def list_connections(
     request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
-) -> Page[Connection]:
+) -> Page[ConnectionResource]:
     """Connections by id, without their secrets."""
     after = decode_cursor(cursor, str)
     rows = await _store(request_client).list_connections(after=after or "", limit=limit + 1)
-    return page_of(Connection, rows, limit, lambda row: row.conn_id)
+    return page_of(ConnectionResource, rows, limit, lambda row: row.conn_id)
 
 
 @router.put("/connections/{conn_id}")

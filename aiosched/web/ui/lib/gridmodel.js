@@ -54,11 +54,11 @@ export function cellWords(cell) {
 
 /**
  * The date of a run.
- * @param {Api["Run"]} run
+ * @param {Api["RunResource"]} run
  */
 export const runLabel = (run) => run.logical_date ?? run.run_after;
 
-/** @param {Api["Run"]} run */
+/** @param {Api["RunResource"]} run */
 export const runWords = (run) =>
   [
     `${run.run_type} run, ${stateOf(run.state).label}`,

@@ -23,9 +23,9 @@ export function Assets() {
 }
 
 function AssetList() {
-  /** @type {List<Api["Asset"]>} */
+  /** @type {List<Api["AssetResource"]>} */
   const list = useList("assets", {}, KINDS);
-  /** @type {Column<Api["Asset"]>[]} */
+  /** @type {Column<Api["AssetResource"]>[]} */
   const columns = [
     {
       head: "Asset",

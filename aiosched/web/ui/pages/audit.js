@@ -13,13 +13,13 @@ const KINDS = { waiting: "warn", applied: "good", refused: "danger" };
 
 export function Audit() {
   const { dag_id, verb, state } = query.value;
-  /** @type {List<Api["Command"]>} */
+  /** @type {List<Api["CommandResource"]>} */
   const list = useList(
     "commands",
     { dag_id, verb, state: KINDS[state] ? state : null },
     { kinds: ["command"] },
   );
-  const [withdrawn, setWithdrawn] = useState(/** @type {Api["Command"] | null} */ (null));
+  const [withdrawn, setWithdrawn] = useState(/** @type {Api["CommandResource"] | null} */ (null));
   const none = dag_id || verb || state ? "No matching requests" : "No requests yet";
   const empty = html`<${Empty} title=${none} />`;
   return html`
@@ -51,8 +51,8 @@ export function Audit() {
 }
 
 /**
- * @param {(request: Api["Command"]) => void} withdraw
- * @returns {Column<Api["Command"]>[]}
+ * @param {(request: Api["CommandResource"]) => void} withdraw
+ * @returns {Column<Api["CommandResource"]>[]}
  */
 const columnsOf = (withdraw) => [
   { head: "", cell: (c) => html`<span class="faint tabular">${c.id}</span>` },
@@ -84,7 +84,7 @@ const columnsOf = (withdraw) => [
   },
 ];
 
-/** @param {DialogProps & { request: Api["Command"] }} props */
+/** @param {DialogProps & { request: Api["CommandResource"] }} props */
 function Withdraw({ request, onClose, onDone }) {
   return html`
     <${Confirm}

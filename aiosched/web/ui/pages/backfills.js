@@ -23,9 +23,9 @@ const VERBS = {
 
 export function Backfills() {
   const { dag_id, make } = query.value;
-  /** @type {List<Api["Backfill"]>} */
+  /** @type {List<Api["BackfillResource"]>} */
   const list = useList("backfills", { dag_id }, { kinds: ["run", "command", "dag"], limit: 50 });
-  const [action, setAction] = useState(/** @type {[Api["Backfill"], Verb] | null} */ (null));
+  const [action, setAction] = useState(/** @type {[Api["BackfillResource"], Verb] | null} */ (null));
   const actions = html`
     <${FilterField} name="dag_id" words="DAG id" />
     <${Allowed}>
@@ -66,8 +66,8 @@ export function Backfills() {
 }
 
 /**
- * @param {(action: [Api["Backfill"], Verb]) => void} setAction
- * @returns {Column<Api["Backfill"]>[]}
+ * @param {(action: [Api["BackfillResource"], Verb]) => void} setAction
+ * @returns {Column<Api["BackfillResource"]>[]}
  */
 const columnsOf = (setAction) => [
   { head: "", cell: (b) => html`<span class="faint tabular">${b.id}</span>` },
@@ -99,7 +99,7 @@ const columnsOf = (setAction) => [
   { head: "", cell: (b) => html`<${Actions} of=${b} setAction=${setAction} />` },
 ];
 
-/** @param {{ of: Api["Backfill"] }} props */
+/** @param {{ of: Api["BackfillResource"] }} props */
 function BackfillState({ of: b }) {
   return html`
     <${Tag} kind=${KINDS[b.state]}>${b.state}<//>
@@ -110,7 +110,7 @@ function BackfillState({ of: b }) {
   `;
 }
 
-/** @param {{ of: Api["Backfill"], setAction: (action: [Api["Backfill"], Verb]) => void }} props */
+/** @param {{ of: Api["BackfillResource"], setAction: (action: [Api["BackfillResource"], Verb]) => void }} props */
 function Actions({ of: b, setAction }) {
   const { state } = b;
   return html`
@@ -150,7 +150,7 @@ function Held({ dagId }) {
   ` : null;
 }
 
-/** @param {{ of: Api["Backfill"] }} props */
+/** @param {{ of: Api["BackfillResource"] }} props */
 function Progress({ of: b }) {
   const all = Math.max(b.total, 1);
   const good = b.finished - b.failed;
@@ -170,7 +170,7 @@ function Progress({ of: b }) {
   `;
 }
 
-/** @param {DialogProps & { backfill: Api["Backfill"], verb: Verb }} props */
+/** @param {DialogProps & { backfill: Api["BackfillResource"], verb: Verb }} props */
 function Change({ backfill, verb, onClose, onDone }) {
   const [words, effect, done] = VERBS[verb];
   const left = backfill.total - backfill.finished;

@@ -25,7 +25,7 @@ const STATUSES = [
 export function Dags() {
   const { q, tag, status } = query.value;
   const filters = { pattern: q ? `*${q}*` : null, tag, status };
-  /** @type {List<Api["Dag"]>} */
+  /** @type {List<Api["DagResource"]>} */
   const list = useList("dags", filters, { kinds: ["dag", "run"], limit: 50, delay: 1500 });
   const statistics = useStatistics(list.items.value.map((dag) => dag.dag_id));
   const [triggering, setTriggering] = useState(/** @type {string | null} */ (null));
@@ -48,7 +48,7 @@ export function Dags() {
   `;
 }
 
-/** @param {{ dags: Api["Dag"][] }} props */
+/** @param {{ dags: Api["DagResource"][] }} props */
 function Filters({ dags }) {
   const { q, tag, status } = query.value;
   /** @type {Ref<HTMLInputElement | null>} */

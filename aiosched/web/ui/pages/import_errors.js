@@ -130,7 +130,7 @@ const DagLinks = ({ ids }) => html`
 
 function Files() {
   const { failed } = query.value;
-  /** @type {List<Api["DagFile"]>} */
+  /** @type {List<Api["DagFileResource"]>} */
   const list = useList(
     "files",
     { failed: failed === "true" || failed === "false" ? failed : null },
@@ -163,7 +163,7 @@ function Files() {
   `;
 }
 
-/** @type {Column<Api["DagFile"]>[]} */
+/** @type {Column<Api["DagFileResource"]>[]} */
 const COLUMNS = [
   { head: "File", cell: (f) => html`<code>${f.file}</code>` },
   {

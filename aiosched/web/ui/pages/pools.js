@@ -8,7 +8,7 @@ import { Pool } from "./pools/pool.js";
 import { LIVE } from "./pools/words.js";
 
 export function Pools() {
-  /** @type {List<Api["Pool"]>} */
+  /** @type {List<Api["PoolResource"]>} */
   const list = useList("pools", {}, LIVE);
   const [creating, setCreating] = useState(false);
   const items = list.items.value;

@@ -10,16 +10,16 @@ import { Table } from "../parts/table.js";
 
 /**
  * The duration of a run; it keeps counting while the run is running.
- * @param {Api["Run"]} run
+ * @param {Api["RunResource"]} run
  */
 const took = (run) => (run.start_date ? duration(secondsBetween(run.start_date, run.end_date)) : "–");
 
 export function Runs() {
   const { state, run_type, dag_id, search } = query.value;
-  /** @type {List<Api["Run"]>} */
+  /** @type {List<Api["RunResource"]>} */
   const list = useList("runs", { state, run_type, dag_id, search }, { kinds: ["run"], limit: 50 });
   const filtered = state || run_type || dag_id || search;
-  /** @type {Column<Api["Run"]>[]} */
+  /** @type {Column<Api["RunResource"]>[]} */
   const columns = [
     { head: "State", cell: (r) => html`<${State} name=${r.state} />` },
     { head: "DAG", cell: (r) => html`<${Link} to=${path("dags", r.dag_id)}>${r.dag_id}<//>` },

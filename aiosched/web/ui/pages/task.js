@@ -43,7 +43,7 @@ const EXPLAINED = [
 /** @param {{ dag: string, run: string, task: string }} props */
 export function TaskPage({ dag, run, task }) {
   const named = query.value.map_index !== undefined;
-  /** @type {List<Api["TaskInstance"]>} */
+  /** @type {List<Api["TaskInstanceResource"]>} */
   const found = useList(
     named ? null : at("dags", dag, "runs", run, "tasks"),
     { task_id: task },

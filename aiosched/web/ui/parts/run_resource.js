@@ -8,7 +8,7 @@ import { useResource } from "../lib/resources.js";
  * @template T
  * @param {string | null} address
  * @param {string} dagId
- * @param {Api["Run"] | null} run
+ * @param {Api["RunResource"] | null} run
  * @param {object} [params]
  * @returns {Resource<T>}
  */

@@ -13,7 +13,7 @@ import { KINDS, dags } from "./links.js";
 
 /** @param {{ asset: string }} props */
 export function AssetPage({ asset }) {
-  /** @type {Resource<Api["Asset"]>} */
+  /** @type {Resource<Api["AssetResource"]>} */
   const found = useResource(at("assets", asset), {}, KINDS);
   const [open, setOpen] = useState(false);
   return html`
@@ -58,9 +58,9 @@ const extraOf = (extra) =>
 
 /** @param {{ asset: string }} props */
 function Events({ asset }) {
-  /** @type {List<Api["AssetEvent"]>} */
+  /** @type {List<Api["AssetEventResource"]>} */
   const list = useList(`${at("assets", asset)}/events`, {}, KINDS);
-  /** @param {Api["AssetEvent"]} e */
+  /** @param {Api["AssetEventResource"]} e */
   const source = (e) => {
     if (!e.dag_id) return html`<span class="soft">a user or another system</span>`;
     const task = /** @type {import("../../lib/names.js").TaskPlace} */ (e);
@@ -70,7 +70,7 @@ function Events({ asset }) {
       <//>
     `;
   };
-  /** @type {Column<Api["AssetEvent"]>[]} */
+  /** @type {Column<Api["AssetEventResource"]>[]} */
   const columns = [
     { head: "Time", cell: (e) => html`<${When} at=${e.timestamp} />` },
     { head: "Source", cell: source },
@@ -99,7 +99,7 @@ function Events({ asset }) {
   `;
 }
 
-/** @param {DialogProps & { asset: Api["Asset"] }} props */
+/** @param {DialogProps & { asset: Api["AssetResource"] }} props */
 function Emit({ asset, onClose, onDone }) {
   const [text, setText] = useState("");
   const { value, wrong } = objectOf(text);

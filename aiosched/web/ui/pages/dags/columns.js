@@ -12,10 +12,10 @@ import { Schedule } from "../../parts/schedule.js";
  * `statistics` by DAG id; `trigger(dagId)` opens the trigger dialog.
  * @param {Map<string, Api["Statistics"]>} statistics
  * @param {{ reload: () => void, trigger: (dagId: string) => void }} actions
- * @returns {Column<Api["Dag"]>[]}
+ * @returns {Column<Api["DagResource"]>[]}
  */
 export function columnsOf(statistics, { reload, trigger }) {
-  /** @param {Api["Dag"]} dag */
+  /** @param {Api["DagResource"]} dag */
   const of = (dag) => statistics.get(dag.dag_id);
   /** @param {string} words */
   const hidden = (words) => html`<span class="hidden-text">${words}</span>`;
@@ -63,7 +63,7 @@ function TriggerButton({ dagId, trigger }) {
   );
 }
 
-/** @param {{ dag: Api["Dag"] }} props */
+/** @param {{ dag: Api["DagResource"] }} props */
 const Name = ({ dag }) => html`
   <div class="stack tight">
     <span class="row">
@@ -126,7 +126,7 @@ function Bars({ dagId, runs }) {
   `;
 }
 
-/** @param {{ dag: Api["Dag"] }} props */
+/** @param {{ dag: Api["DagResource"] }} props */
 function Next({ dag }) {
   if (!dag.next_run_after) return html`<span class="faint">–</span>`;
   if (dag.is_paused)

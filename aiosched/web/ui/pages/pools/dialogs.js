@@ -6,7 +6,7 @@ import { slots } from "./words.js";
 
 /** @typedef {{ name: string, slots: number | string, description: string, include_deferred: boolean }} Draft */
 
-/** @param {DialogProps & { pool: Api["Pool"], next: number }} props */
+/** @param {DialogProps & { pool: Api["PoolResource"], next: number }} props */
 export function ResizeDialog({ pool, next, onClose, onDone }) {
   return html`
     <${Confirm}
@@ -35,7 +35,7 @@ function resizeWords(used, next) {
   return `${used} in use: tasks that hold slots continue, and no new ones start until fewer than ${next} are in use.`;
 }
 
-/** @param {DialogProps & { pool: Api["Pool"] }} props */
+/** @param {DialogProps & { pool: Api["PoolResource"] }} props */
 export function DeleteDialog({ pool, onClose, onDone }) {
   return html`
     <${Confirm}
@@ -54,7 +54,7 @@ export function DeleteDialog({ pool, onClose, onDone }) {
 }
 
 /**
- * @param {DialogProps & { pool?: Api["Pool"] }} props
+ * @param {DialogProps & { pool?: Api["PoolResource"] }} props
  */
 export function PoolDialog({ pool, onClose, onDone }) {
   const [draft, setDraft] = useState(

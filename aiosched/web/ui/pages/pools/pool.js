@@ -7,7 +7,7 @@ import { DeleteDialog, PoolDialog, ResizeDialog } from "./dialogs.js";
 import { Queue } from "./queue.js";
 import { slots } from "./words.js";
 
-/** @param {{ pool: Api["Pool"], reload: () => void }} props */
+/** @param {{ pool: Api["PoolResource"], reload: () => void }} props */
 export function Pool({ pool, reload }) {
   const [open, setOpen] = useState(/** @type {string | null} */ (null));
   const [wanted, setWanted] = useState(/** @type {string | null} */ (null));
@@ -46,11 +46,11 @@ export function Pool({ pool, reload }) {
   `;
 }
 
-/** @param {Api["Pool"]} pool */
+/** @param {Api["PoolResource"]} pool */
 const isFull = (pool) => pool.slots >= 0 && (pool.open ?? 0) <= 0;
 
 /**
- * @param {{ pool: Api["Pool"], wanted: string | null, setWanted: (text: string) => void, next: number,
+ * @param {{ pool: Api["PoolResource"], wanted: string | null, setWanted: (text: string) => void, next: number,
  *   setOpen: (dialog: string) => void }} props
  */
 function Actions({ pool, wanted, setWanted, next, setOpen }) {
@@ -99,7 +99,7 @@ function Actions({ pool, wanted, setWanted, next, setOpen }) {
 
 /**
  * The usage of a pool.
- * @param {{ pool: Api["Pool"] }} props
+ * @param {{ pool: Api["PoolResource"] }} props
  */
 function Gauge({ pool }) {
   const unlimited = pool.slots < 0;

@@ -13,14 +13,14 @@ const FOLD = 3; // more instances of a mapped task are folded
 
 /**
  * A row of several instances of a mapped task, and whether they follow it.
- * @typedef {{ group: Api["TaskInstance"][], task_id: string, open: boolean }} Folded
+ * @typedef {{ group: Api["TaskInstanceResource"][], task_id: string, open: boolean }} Folded
  *
- * @typedef {Folded | (Api["TaskInstance"] & { group?: undefined })} Row
+ * @typedef {Folded | (Api["TaskInstanceResource"] & { group?: undefined })} Row
  */
 
 /**
  * Table rows: single instances, and one row per folded mapped task, followed by its instances when open.
- * @param {Api["TaskInstance"][]} items
+ * @param {Api["TaskInstanceResource"][]} items
  * @param {string | undefined} open
  */
 function rowsOf(items, open) {
@@ -38,7 +38,7 @@ function rowsOf(items, open) {
   return rows;
 }
 
-/** @param {Api["TaskInstance"][]} items */
+/** @param {Api["TaskInstanceResource"][]} items */
 const count = (items) =>
   items.reduce(
     (counts, { state }) => ({ ...counts, [state || "none"]: (counts[state || "none"] || 0) + 1 }),
@@ -50,7 +50,7 @@ export function Tasks({ run, base }) {
   const { state, open } = query.value;
   /** @param {Patch} p */
   const concerns = (p) => p.run === run.key;
-  /** @type {List<Api["TaskInstance"]>} */
+  /** @type {List<Api["TaskInstanceResource"]>} */
   const list = useList(`${base}/tasks`, { state }, { kinds: ["task"], concerns, limit: 200 });
   const states = byState(run.tasks).map(([s, n]) => [s, html`<${State} name=${s} count=${n} />`]);
   const empty = html`
@@ -79,7 +79,7 @@ export function Tasks({ run, base }) {
 /**
  * The columns. A row is a task instance, or `{group}` with the instances of a mapped task.
  * @param {Api["RunDetails"]} run
- * @param {List<Api["TaskInstance"]>} list
+ * @param {List<Api["TaskInstanceResource"]>} list
  * @param {string | undefined} open
  * @returns {Column<Row>[]}
  */
@@ -106,12 +106,12 @@ const columnsOf = (run, list, open) => [
   { head: "", cell: (t) => (t.group ? "" : html`<${Reason} task=${t} />`) },
 ];
 
-/** @param {{ row: Row, list: List<Api["TaskInstance"]>, run: Api["RunDetails"], open: string | undefined }} props */
+/** @param {{ row: Row, list: List<Api["TaskInstanceResource"]>, run: Api["RunDetails"], open: string | undefined }} props */
 function Task({ row, list, run, open }) {
   return row.group ? html`<${Fold} row=${row} list=${list} />` : html`<${Name} task=${row} run=${run} open=${open} />`;
 }
 
-/** @param {{ row: Folded, list: List<Api["TaskInstance"]> }} props */
+/** @param {{ row: Folded, list: List<Api["TaskInstanceResource"]> }} props */
 function Fold({ row, list }) {
   const more = list.more.value && row.group.at(-1) === list.items.value.at(-1) ? "+" : "";
   return html`
@@ -129,7 +129,7 @@ function Fold({ row, list }) {
   `;
 }
 
-/** @param {{ task: Api["TaskInstance"], run: Api["RunDetails"], open: string | undefined }} props */
+/** @param {{ task: Api["TaskInstanceResource"], run: Api["RunDetails"], open: string | undefined }} props */
 function Name({ task, run, open }) {
   const to = taskPath({ ...task, dag_id: run.dag_id, run_id: run.run_id });
   return html`
@@ -155,7 +155,7 @@ function States({ row }) {
   `;
 }
 
-/** @param {{ task: Api["TaskInstance"] }} props */
+/** @param {{ task: Api["TaskInstanceResource"] }} props */
 function Tries({ task }) {
   if (!(task.try_number > 0)) return "–";
   return html`
@@ -166,7 +166,7 @@ function Tries({ task }) {
   `;
 }
 
-/** @param {{ task: Api["TaskInstance"] }} props */
+/** @param {{ task: Api["TaskInstanceResource"] }} props */
 function Reason({ task }) {
   return html`
     <span class="faint clip reason" title=${task.reason || ""}>

@@ -22,7 +22,7 @@ import { Parts } from "../../parts/facts.js";
  * @property {number} [runs]
  * @property {{ files: number, dags: number, errors: number }} [parsing]
  *
- * @typedef {Omit<Api["Scheduler"], "figures"> & { figures: Figures | null }} Scheduler
+ * @typedef {Omit<Api["SchedulerResource"], "figures"> & { figures: Figures | null }} Scheduler
  */
 
 const LOST = {

@@ -9,10 +9,10 @@ import { Table } from "../../parts/table.js";
 import { Input, itemActions } from "./fields.js";
 
 export function Connections() {
-  /** @type {List<Api["Connection"]>} */
+  /** @type {List<Api["ConnectionResource"]>} */
   const list = useList("connections");
-  const [open, setOpen] = useState(/** @type {import("./fields.js").Open<Api["Connection"]> | null} */ (null));
-  /** @type {Column<Api["Connection"]>[]} */
+  const [open, setOpen] = useState(/** @type {import("./fields.js").Open<Api["ConnectionResource"]> | null} */ (null));
+  /** @type {Column<Api["ConnectionResource"]>[]} */
   const columns = [
     { head: "Id", cell: (c) => html`<code>${c.conn_id}</code>` },
     { head: "Type", cell: (c) => html`<${Tag}>${c.conn_type}<//>` },
@@ -78,7 +78,7 @@ const EMPTY = {
 
 /** @typedef {typeof EMPTY} Draft */
 
-/** @param {DialogProps & { connection: Api["Connection"] | null }} props */
+/** @param {DialogProps & { connection: Api["ConnectionResource"] | null }} props */
 function ConnectionDialog({ connection, onClose, onDone }) {
   const known = {
     conn_id: connection?.conn_id ?? "",

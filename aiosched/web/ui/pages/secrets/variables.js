@@ -9,10 +9,10 @@ import { Table } from "../../parts/table.js";
 import { Input, itemActions } from "./fields.js";
 
 export function Variables() {
-  /** @type {List<Api["Variable"]>} */
+  /** @type {List<Api["VariableResource"]>} */
   const list = useList("variables");
-  const [open, setOpen] = useState(/** @type {import("./fields.js").Open<Api["Variable"]> | null} */ (null));
-  /** @type {Column<Api["Variable"]>[]} */
+  const [open, setOpen] = useState(/** @type {import("./fields.js").Open<Api["VariableResource"]> | null} */ (null));
+  /** @type {Column<Api["VariableResource"]>[]} */
   const columns = [
     { head: "Key", cell: (v) => html`<code>${v.key}</code>` },
     {
@@ -69,7 +69,7 @@ export function Variables() {
   `;
 }
 
-/** @param {DialogProps & { variable: Api["Variable"] | null }} props */
+/** @param {DialogProps & { variable: Api["VariableResource"] | null }} props */
 function VariableDialog({ variable, onClose, onDone }) {
   const [draft, setDraft] = useState({
     key: variable?.key ?? "",

@@ -6,9 +6,9 @@ import { Table } from "../../parts/table.js";
 
 /** @param {{ base: string, params: InstanceParams }} props */
 export function Events({ base, params }) {
-  /** @type {Resource<{ items: Api["TaskEvent"][] }>} */
+  /** @type {Resource<{ items: Api["HistoryEvent"][] }>} */
   const found = useResource(`${base}/events`, params, { kinds: ["task", "command"] });
-  /** @type {Column<Api["TaskEvent"]>[]} */
+  /** @type {Column<Api["HistoryEvent"]>[]} */
   const columns = [
     { head: "Time", cell: (e) => html`<${When} at=${e.at} />` },
     { head: "Try", right: true, cell: (e) => e.try_number ?? "" },

@@ -19,10 +19,10 @@ export const crumbsOf = (dag, run) => [
 
 /**
  * The instances of a mapped task, shown when the URL has no map index.
- * @param {{ dag: string, run: string, task: string, list: List<Api["TaskInstance"]> }} props
+ * @param {{ dag: string, run: string, task: string, list: List<Api["TaskInstanceResource"]> }} props
  */
 export function Instances({ dag, run, task, list }) {
-  /** @type {Column<Api["TaskInstance"]>[]} */
+  /** @type {Column<Api["TaskInstanceResource"]>[]} */
   const columns = [
     {
       head: "Instance",

@@ -5,7 +5,7 @@ import { reportDone, toast } from "../dialog.js";
 
 /**
  * A switch that is on unless the DAG is paused.
- * @param {{ dag: Pick<Api["Dag"], "dag_id" | "is_paused">, onDone?: (response: Answer) => void }} props
+ * @param {{ dag: Pick<Api["DagResource"], "dag_id" | "is_paused">, onDone?: (response: Answer) => void }} props
  */
 export function PauseSwitch({ dag, onDone }) {
   const [requested, setRequested] = useState(/** @type {boolean | null} */ (null));

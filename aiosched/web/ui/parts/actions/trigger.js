@@ -43,7 +43,7 @@ export function TriggerDialog({ dagId, onClose, onDone }) {
 /**
  * What is entered: `texts` of the params, the rest as `run`, the `conf` of both, what is `wrong` with it, and all
  * `errors` by field, also those of the server. `act` creates the run.
- * @param {Api["Dag"]} dag
+ * @param {Api["DagResource"]} dag
  * @param {Record<string, Param>} params
  */
 function useDraft(dag, params) {
@@ -80,7 +80,7 @@ function useDraft(dag, params) {
   return { texts, run, conf, wrong, errors, change, set, setRun, act };
 }
 
-/** @param {DialogProps & { dag: Api["Dag"], params: Record<string, Param> }} props */
+/** @param {DialogProps & { dag: Api["DagResource"], params: Record<string, Param> }} props */
 function TriggerForm({ dag, params, onClose, onDone }) {
   const { texts, run, conf, wrong, errors, change, set, setRun, act } = useDraft(dag, params);
   const names = Object.keys(params);
@@ -195,7 +195,7 @@ const bodyOf = ({ logical_date, run_id, unpause }, conf) => ({
 });
 
 /**
- * @param {Api["Dag"]} dag
+ * @param {Api["DagResource"]} dag
  * @param {RunDraft} draft
  * @param {Record<string, unknown>} conf
  */

@@ -18,7 +18,7 @@ import { WhyCard } from "../why.js";
  *   allowed_run_types?: string[], dagrun_timeout?: number, params?: Record<string, Param>, doc_md?: string }} Spec
  */
 
-/** @param {{ dagId: string, dag: Api["Dag"] }} props */
+/** @param {{ dagId: string, dag: Api["DagResource"] }} props */
 export function DetailsTab({ dagId, dag }) {
   /** @type {Resource<Api["VersionDetails"]>} */
   const version = useResource(
@@ -133,7 +133,7 @@ function Delete({ dagId }) {
   `;
 }
 
-/** @param {{ dag: Api["Dag"], spec: Spec }} props */
+/** @param {{ dag: Api["DagResource"], spec: Spec }} props */
 const Settings = ({ dag, spec }) => html`
   <${Facts}
     rows=${[
@@ -180,7 +180,7 @@ const PARAMS = [
   { head: "Description", cell: ([, param]) => param.description ?? "" },
 ];
 
-/** @type {Column<Api["Task"]>[]} */
+/** @type {Column<Api["TaskDefinition"]>[]} */
 const TASKS = [
   {
     head: "Task",

@@ -53,7 +53,7 @@ export function RunsTab({ dagId }) {
     since: since && `${since}T00:00:00Z`,
     until: until && `${until}T00:00:00Z`,
   };
-  /** @type {List<Api["Run"]>} */
+  /** @type {List<Api["RunResource"]>} */
   const list = useList("runs", params, {
     kinds: ["run"],
     concerns: (patch) => patch.dag_id === dagId,
@@ -79,7 +79,7 @@ export function RunsTab({ dagId }) {
 
 /**
  * @param {string} dagId
- * @returns {Column<Api["Run"]>[]}
+ * @returns {Column<Api["RunResource"]>[]}
  */
 const columnsOf = (dagId) => [
   { head: "State", cell: (r) => html`<${State} name=${r.state} />` },
@@ -94,7 +94,7 @@ const columnsOf = (dagId) => [
 
 /**
  * The duration of a run, up to now while it is running.
- * @param {Api["Run"]} run
+ * @param {Api["RunResource"]} run
  */
 const secondsOf = (run) => run.seconds ?? (run.state === "running" ? secondsBetween(run.start_date) : null);
 

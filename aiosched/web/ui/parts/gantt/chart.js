@@ -23,7 +23,7 @@ import { rowWords, rowsOf, spanOf } from "./segments.js";
 
 /**
  * The Gantt chart of a run; `items` are those of the API's Gantt. Used by the DAG page and the run page.
- * @param {{ dagId: string, run: Api["Run"], items: Api["Gantt"]["items"] }} props
+ * @param {{ dagId: string, run: Api["RunResource"], items: Api["Gantt"]["items"] }} props
  */
 export function Chart({ dagId, run, items }) {
   const live = run.state === "running" || run.state === "queued";

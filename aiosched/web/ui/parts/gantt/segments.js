@@ -55,7 +55,7 @@ export function segmentsOf(one, now) {
  * The rows of a chart: `items` of the API's Gantt with names, and tries with their segments.
  * @param {Api["Bar"][]} items
  * @param {number} moment where unfinished segments end; 0: at the end of the run
- * @param {Api["Run"]} run
+ * @param {Api["RunResource"]} run
  */
 export const rowsOf = (items, moment, run) =>
   items.map((item) => ({
@@ -70,7 +70,7 @@ export const rowsOf = (items, moment, run) =>
 /**
  * The start and end of a run including all tries; null if nothing has started.
  * @param {Row[]} rows
- * @param {Api["Run"]} run
+ * @param {Api["RunResource"]} run
  */
 export function spanOf(rows, run) {
   const all = rows.flatMap((row) => row.tries.flatMap((one) => one.segments));

@@ -11,7 +11,7 @@ import { Chart } from "./chart.js";
 /** @param {{ dagId: string }} props */
 export function GanttTab({ dagId }) {
   const runId = query.value.run || "latest";
-  /** @type {Resource<Api["Run"]>} */
+  /** @type {Resource<Api["RunResource"]>} */
   const run = useResource(
     at("dags", dagId, "runs", runId),
     {},

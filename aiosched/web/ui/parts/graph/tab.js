@@ -15,7 +15,7 @@ export function GraphTab({ dagId }) {
   const startedAt = useMemo(() => performance.now(), [dagId]);
   /** @type {import("../../lib/resources.js").Watch} */
   const ofDag = { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId };
-  /** @type {Resource<Api["Run"]>} */
+  /** @type {Resource<Api["RunResource"]>} */
   const run = useResource(runId ? at("dags", dagId, "runs", runId) : null, {}, ofDag);
   const params = { run: runId, fold: [...foldedGroups()] };
   /** @type {Resource<Api["DagGraph"]>} */

@@ -48,7 +48,7 @@ function patched(data, patch, watched) {
 
 /**
  * Subscribe to the tasks of the newest unfinished runs; their keys are added to `watched`.
- * @param {Api["Run"][]} runs
+ * @param {Api["RunResource"][]} runs
  * @param {Set<number>} watched
  */
 function useRunningTasks(runs, watched) {

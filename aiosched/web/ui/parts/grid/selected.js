@@ -12,7 +12,7 @@ import { Link, State } from "../basics.js";
 
 /**
  * `many`: more than one cell is selected; `dialog` is "clear", "mark" or null.
- * @param {{ dagId: string, run: Api["Run"], row: Api["Row"] | undefined, cell: Cell, selection: Selection,
+ * @param {{ dagId: string, run: Api["RunResource"], row: Api["Row"] | undefined, cell: Cell, selection: Selection,
  *   many: boolean, open: () => void, dialog: string | null, setDialog: (dialog: string | null) => void }} props
  */
 export function Selected({ dagId, run, row, cell, selection, many, open, dialog, setDialog }) {
