@@ -6,7 +6,7 @@ Source: the semantics reference, sections 2.5, 4, 9.2 to 9.4, 22.2 and 22.3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from board_builders import FAILED, RESCHEDULED, SKIPPED, SUCCESS, end, grant, of, run, seconds, started, states
@@ -16,6 +16,7 @@ from graph_builders import graph, setup, task, teardown
 from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.upstream_counts import UpstreamCounts
+from aiosched.core.values.instants import LATEST
 from aiosched.core.values.messages import Outcome, Report, XComValue
 from aiosched.core.values.states import RunState, TaskState
 
@@ -294,6 +295,18 @@ def test_a_board_that_is_read_back_asks_again_for_slots_and_timers() -> None:
     assert (board.total, board.unfinished) == (5, 4)
     counts, total = counts_of(board, 4)
     assert (counts.success, counts.done, total) == (1, 1, 1)
+
+
+def test_a_retry_at_the_end_of_the_calendar_is_read_back() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    row = Instance(0, state=TaskState.UP_FOR_RETRY, try_number=1, next_at=last)
+    board = board_of(graph(task("a")), new_run(), [row])
+
+    board.resume()
+    board.evaluate(NOW)
+
+    assert board.effects.slots.timers == [(LATEST + timedelta(microseconds=1), row)]
+    assert row.next_at == last  # the row stays as it is
 
 
 def test_a_report_costs_what_it_changes_however_large_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

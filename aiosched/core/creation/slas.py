@@ -16,10 +16,9 @@ from aiosched.core.creation.run_creation import restriction_of
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.timetables import scheduled_between
 from aiosched.core.timetables.delta import EPOCH
-from aiosched.core.values.instants import LATEST, later
+from aiosched.core.values.instants import LATEST, just_after, later
 
 MOST_AT_ONCE: Final = 100  # misses of one task that one check records; the next check continues after them
-_TICK: Final = timedelta(microseconds=1)
 
 
 def slas_of(spec: DagSpec) -> dict[str, float]:
@@ -42,7 +41,7 @@ def next_check(spec: DagSpec, now: datetime) -> datetime | None:
             continue
         coming = next(_dates(spec, passed, EPOCH), None)
         if coming is not None and (at := later(coming, sla)) < LATEST:
-            checks.append(at + _TICK)
+            checks.append(just_after(at))
     return min(checks, default=None)
 
 

@@ -30,8 +30,8 @@ from aiosched.core.run.deferral import first_deferral, is_trigger, trigger_key
 from aiosched.core.run.expansion import Expansion
 from aiosched.core.run.manual_changes import CANCELLED, ENDING, INTENTIONS, ManualChanges
 from aiosched.core.run.run_result import TASK_FAILURE, judge_run, waits_outside
-from aiosched.core.run.run_rows import TICK, is_due
-from aiosched.core.values.instants import later
+from aiosched.core.run.run_rows import is_due
+from aiosched.core.values.instants import just_after, later
 from aiosched.core.values.messages import Outcome, Report, XComValue
 from aiosched.core.values.retries import MOST_TRIES, may_retry, retry_delay, retry_seed
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskEvent, TaskState
@@ -75,7 +75,7 @@ class Board(ManualChanges, Expansion):
             if instance.state is TaskState.SCHEDULED:
                 self.effects.slots.ready.append(instance)
             elif instance.next_at is not None and instance.state in SCHEDULABLE:
-                at = instance.next_at + TICK if instance.state is TaskState.UP_FOR_RETRY else instance.next_at
+                at = just_after(instance.next_at) if instance.state is TaskState.UP_FOR_RETRY else instance.next_at
                 self.effects.slots.timers.append((at, instance))
             elif instance.state is TaskState.DEFERRED and not self.deferrals.wait(self.effects, instance):
                 self._resume(instance, instance.scheduled_at)
@@ -451,7 +451,7 @@ class Board(ManualChanges, Expansion):
             )
         instance.next_at = later(report.at, delay)
         self._set(instance, TaskEvent.FAILED_RETRYABLE)
-        self.effects.slots.timers.append((instance.next_at + TICK, instance))
+        self.effects.slots.timers.append((just_after(instance.next_at), instance))
 
     def _fail_finally(self, instance: Instance, report: Report, now: datetime) -> None:
         if report.unattended or report.outcome is Outcome.LOST:

@@ -17,12 +17,12 @@ import msgspec
 
 from aiosched.core.graph.instances import Effects, Instance
 from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.values.instants import just_after
 from aiosched.core.values.messages import AttemptKey, Deferral, Outcome, Report, Resume
 from aiosched.core.values.states import TaskState
 
 MAX_TRIGGER_LOSSES: Final = 3  # how often in a row a trigger can die with its process
 NOT_STORED: Final = "what it waited for is not stored"
-_TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
 
 
 @dataclass(slots=True, eq=False)
@@ -95,7 +95,7 @@ class Deferrals(dict[Instance, Deferred]):
             return False
         effects.triggers.append(instance)
         if waited.timeout_at is not None:
-            effects.slots.timers.append((waited.timeout_at + _TICK, instance))
+            effects.slots.timers.append((just_after(waited.timeout_at), instance))
         return True
 
     def answered(self, effects: Effects, instance: Instance, report: Report) -> bool:

@@ -13,7 +13,8 @@ from typing import Final
 
 from aiosched.core.graph.instances import Instance
 from aiosched.core.run.clearing import belonging
-from aiosched.core.run.run_rows import TICK, RunRows
+from aiosched.core.run.run_rows import RunRows
+from aiosched.core.values.instants import just_after
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.retries import MOST_TRIES
 from aiosched.core.values.states import FAILURES, FINISHED, RunState, TaskEvent, TaskState
@@ -147,7 +148,7 @@ class ManualChanges(RunRows):
         self._begin_anew(instance)
         if failed:  # without the delay after a failure: a user requested the next try
             instance.next_at = report.at
-            self.effects.slots.timers.append((report.at + TICK, instance))
+            self.effects.slots.timers.append((just_after(report.at), instance))
         self._set(instance, TaskEvent.FAILED_RETRYABLE if failed else TaskEvent.CLEARED)
 
     def _end_by_hand(self, state: RunState, mark: TaskEvent, reason: str, because: str, now: datetime) -> None:

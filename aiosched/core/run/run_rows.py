@@ -7,7 +7,7 @@ Lives here: reading them, the primitive changes, and recording their effects. Do
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from aiosched.core.graph.graph import Graph
@@ -32,7 +32,6 @@ from aiosched.core.values.states import (
     advance,
 )
 
-TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
 EXECUTING: Final = frozenset({TaskState.QUEUED, TaskState.RUNNING})
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)  # replaces everything later
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def later(instant: datetime, seconds: float) -> datetime:
@@ -14,6 +15,11 @@ def later(instant: datetime, seconds: float) -> datetime:
         return min(instant + timedelta(seconds=seconds), LATEST)
     except OverflowError:
         return LATEST
+
+
+def just_after(instant: datetime) -> datetime:
+    """The first instant strictly after an aware one, for timers; that after `LATEST` if it is even later."""
+    return min(instant, LATEST) + _MICROSECOND
 
 
 def stamp(instant: datetime) -> str:

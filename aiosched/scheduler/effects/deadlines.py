@@ -16,7 +16,7 @@ from typing import Final
 
 from aiosched.core.creation.deadlines import AVERAGE_RUNTIME, least_runs
 from aiosched.core.graph.spec import DagSpec
-from aiosched.core.values.instants import LATEST
+from aiosched.core.values.instants import just_after
 from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.deadlines import DeadlineRow, average_runtime, load_pending, mark_missed, store_deadlines
@@ -26,7 +26,6 @@ from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.deadline_rows import deadlines_of
 
 AGAIN: Final = timedelta(minutes=1)  # until what could not be stored for an unforeseen reason is tried again
-_TICK: Final = timedelta(microseconds=1)
 
 
 async def plan_deadlines(
@@ -51,7 +50,7 @@ async def plan_deadlines(
 def watch_deadlines(session: Session, rows: Sequence[DeadlineRow]) -> None:
     """Check these deadlines when their time has passed. Rows that no longer exist by then do no harm."""
     for row in rows:
-        session.outbox.deadlines.add(min(row.deadline_time, LATEST) + _TICK, row)
+        session.outbox.deadlines.add(just_after(row.deadline_time), row)
     if rows:
         session.wakeups.callbacks.wake()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 
-from aiosched.core.values.instants import later
+from aiosched.core.values.instants import just_after, later
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.core.values.states import TaskState
 from aiosched.errors import DagFailure
 from aiosched.scheduler.session.isolation import failure_of
 from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.stuck_attempts import PATIENCE, TICK
+from aiosched.scheduler.state.stuck_attempts import PATIENCE
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def check_queue(context: DecisionContext, now: datetime) -> list[DagFailure]:
             logger.warning("attempt %s was revoked, but its executor has not reported its end", tuple(key))
             attempts.receive(Report(key=key, outcome=Outcome.LOST, at=now))
         elif due is not None:
-            dues.append(due + TICK)
+            dues.append(just_after(due))
     watch.check_at = min(dues, default=None)
     return failures
 

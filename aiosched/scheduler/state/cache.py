@@ -12,8 +12,7 @@ import dataclasses
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from aiosched.core.assets.conditions import AssetExpression
 from aiosched.core.creation.run_creation import active_runs_limit
@@ -26,7 +25,7 @@ from aiosched.core.slots.allocation import Candidate, DagRoom, TaskRoom
 from aiosched.core.slots.waiting import WaitingQueue
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.timetables.base import NextRun
-from aiosched.core.values.instants import later
+from aiosched.core.values.instants import just_after, later
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState
 from aiosched.db.statements.backfills import Backfill
@@ -44,9 +43,6 @@ from aiosched.scheduler.state.unstored import MOST_WAITING, Unstored, rows_to_st
 from aiosched.scheduler.state.versions import Unreadable, renew_code, run_info
 from aiosched.scheduler.state.wakeup import Timers
 from aiosched.scheduler.state.worklists import Worklists
-
-_TICK: Final = timedelta(microseconds=1)
-
 
 Versions = dict[int, tuple[StoredVersion, Graph]]  # by the version's key
 
@@ -123,7 +119,7 @@ class StateCache:
             self.work.to_evaluate.update(dict.fromkeys(self.previous_run_index.notify_followers(board)))
         timeout = board.graph.spec.dagrun_timeout
         if timeout is not None and board.run.start_date is not None:
-            self.timers.add(later(board.run.start_date, timeout) + _TICK, (board.run.key, None))
+            self.timers.add(just_after(later(board.run.start_date, timeout)), (board.run.key, None))
         for instance in board if board.upstream_counts.alive else ():
             task_room = dag.room.tasks.get(board.graph.task_ids[instance.task])
             if instance.state in HOLDING_SLOT:
@@ -395,7 +391,7 @@ class StateCache:
             board.unpause()
             self.work.to_evaluate[board] = None
             if board.graph.spec.dagrun_timeout is not None and board.run.start_date is not None:
-                at = later(board.run.start_date, board.graph.spec.dagrun_timeout) + _TICK
+                at = just_after(later(board.run.start_date, board.graph.spec.dagrun_timeout))
                 self.timers.add(at, (board.run.key, None))
         self.plan(dag)
 

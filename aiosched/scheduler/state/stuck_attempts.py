@@ -16,18 +16,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Container
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from aiosched.config import Settings
-from aiosched.core.values.instants import later
+from aiosched.core.values.instants import just_after, later
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
 
 logger = logging.getLogger(__name__)
 
-TICK: Final = timedelta(microseconds=1)  # "strictly later than" for a timer
 PATIENCE: Final = 10.0  # seconds beyond the clean-up time that a revoked attempt may take to be reported
 
 
@@ -60,7 +59,7 @@ class StuckAttempts:
     def handed_out(self, now: datetime) -> None:
         """Attempts were handed to the executor."""
         if self.check_at is None:
-            self.check_at = later(now, self.queued_timeout) + TICK
+            self.check_at = just_after(later(now, self.queued_timeout))
 
     def started(self, key: AttemptKey) -> None:
         """An attempt has started after all: reset its count."""

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
+from aiosched.core.values.instants import just_after
 from aiosched.db.statements.deadlines import DeadlineRow
-
-_TICK: Final = timedelta(microseconds=1)
 
 
 @dataclass(slots=True)
@@ -43,4 +41,4 @@ class Deadlines:
     @property
     def earliest(self) -> datetime | None:
         """When the next one will be missed."""
-        return min(row.deadline_time for row in self.pending.values()) + _TICK if self.pending else None
+        return just_after(min(row.deadline_time for row in self.pending.values())) if self.pending else None
