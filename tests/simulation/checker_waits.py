@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from aiosched.db.crypto.sealing import NOTHING, is_sealed
 from tests.simulation.history import Attempt, Began, Commit, Ended, Fired, Handed, Row, RowChange
 from tests.simulation.store import EPOCH
 from tests.simulation.workload import FAULTS_END
@@ -79,12 +80,25 @@ class Waits:
         if new["error"] is not None and not new["timed_out"]:
             self._say("waits", f"{self._name(key)} goes on by failing: {new['error']}")
         self._check_timeout(which, change)
+        self._check_arguments(new)
         if old is not None and self._counts.get(key) == which and _end(old) != _end(new):
             self._say("first event", f"{self._name(key)} was to go on with {_end(old)}, then with {_end(new)}")
         elif _end(new) is not None:
             self._counts[key] = which
             if not new["timed_out"] and new["event"] not in self._events[which]:
                 self._say("waits", f"{self._name(key)} goes on with {new['event']}, which none of its triggers fired")
+
+    def _check_arguments(self, new: Row) -> None:
+        """They are encrypted if there is a key; those of a trigger that has ended are gone."""
+        kept = (
+            [new["next_kwargs"]]
+            if _end(new) is not None and new["kwargs"] == NOTHING
+            else [new["kwargs"], new["next_kwargs"]]
+        )
+        for arguments in kept:
+            if is_sealed(arguments) != bool(self._checker.plan.keys):
+                self._say("secrets", f"arguments of a trigger are stored as {arguments}")
+        self._checker.history.seen["sealed arguments"] += len(kept) if self._checker.plan.keys else 0
 
     def _check_timeout(self, which: Which, change: RowChange) -> None:
         """It is as long as planned, and ends the wait when it is over: not before, and not much later."""

@@ -267,10 +267,18 @@ class Machine:
 
 
 def make_scheduler(
-    network: Network, node: int, clock: VirtualClock, executor: VirtualExecutor, **values: Any
+    network: Network,
+    node: int,
+    clock: VirtualClock,
+    executor: VirtualExecutor,
+    *,
+    fernet_keys: str = "",
+    **values: Any,
 ) -> VirtualScheduler:
     """A scheduler on node `node`; `values` are settings of [core] and [scheduler]."""
     settings = Settings()
+    settings.database.dsn = "postgresql://model/model"  # not an embedded one, which would make itself a key
+    settings.secrets.fernet_keys = fernet_keys or None
     settings.core.killed_task_cleanup_time = 0.0
     settings.logs.retention_days = 0.0
     for name, value in {"name": f"n{node}", **values}.items():

@@ -6,8 +6,7 @@ from random import Random
 from typing import Final
 
 from aiosched.core.graph.spec import GroupSpec, LiteralLength, MapInput, MappingSpec, TaskOutput, TaskSpec
-from aiosched.core.values.messages import Deferral
-from tests.simulation.shapes import LENGTHS, POOL, How, Shape, Wait, over, plain_task
+from tests.simulation.shapes import LENGTHS, POOL, How, Shape, Wait, over, plain_task, wait_for
 
 
 def _grouped(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
@@ -34,8 +33,7 @@ def _grouped_fan(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
     how["waits"][dag_id, "g.left"] = Wait(1, random.choice((0.5, 3.0)))
     if random.random() < 0.3:
         how["broken"][dag_id, "g.right"] = random.randrange(number)
-    trigger = Deferral(classpath="tests.Virtual", kwargs="{}", next_method="after_1")
-    left = plain_task("g.left", "g.first", group_id="g", starts_deferred=trigger)
+    left = plain_task("g.left", "g.first", group_id="g", starts_deferred=wait_for(1))
     right = plain_task("g.right", "g.first", group_id="g")
     last = plain_task("g.last", "g.left", "g.right", group_id="g")
     return (plain_task("g.first", group_id="g"), left, right, last, plain_task("end", "g.last"))

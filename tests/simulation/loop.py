@@ -12,7 +12,7 @@ import contextvars
 import heapq
 from asyncio import events
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
@@ -114,11 +114,31 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if not turn.cancelled():
             turn._run()
 
+    def run_in_executor(self, executor: Any, work: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """Do at once what other loops do in a thread; who waits for it goes on in a later turn."""
+        future = self.create_future()
+        try:
+            result = work(*args)
+        except Exception as error:
+            self.call_soon(_finish, future, None, error)
+        else:
+            self.call_soon(_finish, future, result, None)
+        return future
+
     def _process_events(self, event_list: Any) -> None:
         raise NotImplementedError("there are no sockets here")
 
     def _write_to_self(self) -> None:
         """Nobody sleeps in a selector."""
+
+
+def _finish(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if future.cancelled():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
 
 
 def run(loop: VirtualLoop, main: Coroutine[Any, Any, Any]) -> Any:

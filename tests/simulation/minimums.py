@@ -15,7 +15,7 @@ LEAST: Final = {
     "instances of mapped groups": 20, "starts ahead of another index of a group": 3,
     "DAGs put into quarantine": 1, "DAGs tried again after quarantine": 1,
     "reports in another version's words": 3, "reports that a machine could not read": 1, "another version": 5,
-    "deferrals that timed out": 3, "tasks that began in a trigger": 5,
+    "deferrals that timed out": 3, "tasks that began in a trigger": 5, "sealed arguments": 100,
 }  # fmt: skip
 
 

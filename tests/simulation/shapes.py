@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from aiosched.core.graph.spec import LiteralLength, MapInput, MappingSpec, TaskOutput, TaskSpec
+from aiosched.core.values.messages import Deferral
 
 BUSY_SECONDS: Final = 40.0  # while DAGs are scheduled and people ask for things
 POOL, SLOTS = "small", 2
@@ -27,6 +28,22 @@ class Wait(NamedTuple):
     def is_late(self, real_try: int, place: int) -> bool:
         """Whether that trigger of a try, counted from 1, has a timeout that may pass."""
         return real_try <= self.late and place == self.triggers
+
+
+def wait_for(place: int, timeout: float | None = None) -> Deferral:
+    """What a try waits for: its trigger number `place`, which has arguments of its own, as has what goes on then."""
+    return Deferral(
+        classpath="tests.Virtual",
+        kwargs=arguments(place),
+        next_method=f"after_{place}",
+        next_kwargs=arguments(-place),
+        timeout=timeout,
+    )
+
+
+def arguments(number: int) -> str:
+    """Arguments that belong to one trigger, or negated to what follows it, as JSON."""
+    return f'{{"number":{number}}}'
 
 
 How = dict[str, Any]

@@ -147,13 +147,18 @@ class Simulation:
         scheduler = make_scheduler(
             self.network, number, self.clock, executor,
             lease=self.plan.lease, parallelism=self.plan.parallelism, safety_poll=3.0,
-            max_triggers=self.plan.max_triggers,
+            max_triggers=self.plan.max_triggers, fernet_keys=self._keys(number),
         )  # fmt: skip
         life = self.loop.spawn(number, self._live(scheduler))
         machine = Machine(number, scheduler, executor, life)
         self.machines.append(machine)
         self._note(machine, "start")
         return machine
+
+    def _keys(self, machine: int) -> str:
+        """Those of the plan; in the middle of a rotation machines encrypt with different ones."""
+        keys = self.plan.keys
+        return ",".join(keys if machine % 2 else keys[::-1])
 
     async def _live(self, scheduler: Any) -> None:
         while True:

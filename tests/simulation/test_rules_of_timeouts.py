@@ -1,4 +1,4 @@
-"""The checker of simulated fleets objects when the timeout of a deferral, or a beginning in a trigger, is not right."""
+"""The checker of simulated fleets objects when the timeout, beginning or stored arguments of a deferral are wrong."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.simulation.history import Began, Commit, Event, RowChange
 from tests.simulation.spoiled import objections
 from tests.simulation.workload import FAULTS_END
 
-_LATE: Final = 28  # a seed with a task that waits for what never comes
-_BEGINS: Final = 2  # one with a task that begins in a trigger, also in some of its later tries
+_LATE: Final = 28  # a seed with a task that waits for what never comes, and with keys
+_BEGINS: Final = 2  # one with a task that begins in a trigger, also in some of its later tries, and without keys
 
 
 def _with_rows(events: list[Event], table: str, spoil: Callable[[RowChange], dict[str, Any]]) -> list[Event]:
@@ -118,3 +118,10 @@ def test_a_task_that_does_not_begin_in_its_trigger_is_found(
     found = objections(_BEGINS, spoil)
 
     assert any(one.startswith(f"[{rule}]") and said in one for one in found), found
+
+
+@pytest.mark.parametrize(("seed", "stored"), [(_LATE, '{"number":1}'), (_BEGINS, '"a token"')])
+def test_arguments_that_are_readable_although_there_are_keys_are_found_and_the_reverse(seed: int, stored: str) -> None:
+    found = objections(seed, _deferrals(lambda _: {"next_kwargs": stored}))
+
+    assert any(one.startswith("[secrets]") and stored in one for one in found), found

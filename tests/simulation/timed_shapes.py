@@ -6,8 +6,7 @@ from random import Random
 from typing import Final
 
 from aiosched.core.graph.spec import TaskSpec
-from aiosched.core.values.messages import Deferral
-from tests.simulation.shapes import POOL, How, Shape, Wait, plain_task
+from tests.simulation.shapes import POOL, How, Shape, Wait, plain_task, wait_for
 
 ALWAYS: Final = 99  # real tries: more than any task has
 
@@ -32,7 +31,7 @@ def _too_late(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
         retries=random.randint(0, 1),
         retry_delay=random.choice((0.0, 1.0)),
         execution_timeout=None if own else timeout,
-        starts_deferred=_beginning(timeout if own else None),
+        starts_deferred=wait_for(1, timeout if own else None),
     )
     return (plain_task("submit"), poll, plain_task("never", "poll"))
 
@@ -43,19 +42,15 @@ def _begins_waiting(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ..
     how["failures"][dag_id, "poll"] = random.choice((0, 0, 1))
     pool = {"pool": POOL} if random.random() < 0.5 else {}
     poll = plain_task("poll", *random.choice(((), ("submit",))), retries=1, retry_delay=random.choice((0.0, 1.0)),
-                      starts_deferred=_beginning(None), **pool)  # fmt: skip
+                      starts_deferred=wait_for(1), **pool)  # fmt: skip
     return (plain_task("submit"), poll, plain_task("end", "poll", "submit"))
 
 
 def _begins_in_order(random: Random, dag_id: str, how: How) -> tuple[TaskSpec, ...]:
     """Waits for the run before, and begins in a trigger."""
     how["waits"][dag_id, "poll"] = Wait(1, random.choice((0.5, 3.0)))
-    poll = plain_task("poll", depends_on_past=True, starts_deferred=_beginning(None))
+    poll = plain_task("poll", depends_on_past=True, starts_deferred=wait_for(1))
     return (poll, plain_task("after", "poll"))
 
 
 TIMED: Final[tuple[Shape, ...]] = (_late, _late, _too_late, _begins_waiting, _begins_waiting, _begins_in_order)
-
-
-def _beginning(timeout: float | None) -> Deferral:
-    return Deferral(classpath="tests.Virtual", kwargs="{}", next_method="after_1", timeout=timeout)

@@ -21,7 +21,7 @@ import msgspec
 
 from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Outcome, Report
 from tests.simulation.history import Fired, Handed, History
-from tests.simulation.shapes import Wait
+from tests.simulation.shapes import Wait, arguments, wait_for
 
 MOST_LOSSES: Final = (
     1  # of one trigger; the third one in a row would end its task, and a machine that leaves tells of one
@@ -59,7 +59,7 @@ class Triggers:
         if wait is None or place > wait.triggers:
             return None
         timeout = wait.timeout if wait.is_late(self.real_try(attempt), place) else None
-        return Deferral(classpath="tests.Virtual", kwargs="{}", next_method=f"after_{place}", timeout=timeout)
+        return wait_for(place, timeout)
 
     def real_try(self, attempt: Attempt) -> int:
         """The number of a try, or of a trigger's try, among those that were not lost."""
@@ -97,7 +97,9 @@ def event_of(attempt: Attempt) -> Event | None:
     resume = attempt.resume
     if resume is None or resume.error is not None:
         return None
-    return msgspec.json.decode(resume.event, type=Event)
+    event = msgspec.json.decode(resume.event, type=Event)
+    assert resume.next_kwargs == arguments(-event.place), f"goes on with {resume.next_kwargs}"
+    return event
 
 
 def plain(key: AttemptKey) -> tuple[int, int, int, int]:
@@ -123,6 +125,7 @@ class VirtualTriggers:
         assert attempt.trigger is not None
         self._stop(attempt.key)
         place = int(attempt.trigger.next_method.removeprefix("after_"))
+        assert attempt.trigger.kwargs == arguments(place), f"trigger {place} has {attempt.trigger.kwargs}"
         which, at = (attempt.key, place), self._triggers.now()
         self._triggers.history.events.append(Handed(at, self._node, incarnation, plain(attempt.key), place))
         self._triggers.handed(which)

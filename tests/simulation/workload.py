@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -71,6 +72,7 @@ class Plan:
     latency: float = 0.002  # seconds that a message takes at most, when nothing delays it
     intervals: dict[str, int] = field(default_factory=dict)  # of scheduled DAGs: how many runs there will be
     breaks: tuple[Break, ...] = ()
+    keys: tuple[str, ...] = ()  # that encrypt the arguments of triggers; every machine has them all
     ends_as: str | None = None  # the version in the end, newer or older, of a fleet of both; None: it has one
 
     @property
@@ -140,8 +142,15 @@ def make_plan(seed: int, *, harsh: bool = False) -> Plan:
         latency=0.02 if harsh else 0.002,
         breaks=breaks,
         ends_as=ends_as,
+        keys=_keys(Random(f"{seed}, keys")),
         intervals={dag.spec.dag_id: dag.interval for dag in dags if dag.interval is not None},
     )
+
+
+def _keys(random: Random) -> tuple[str, ...]:
+    """None, one, or two in the middle of a rotation."""
+    number = random.choice((0, 0, 1, 2))
+    return tuple(base64.urlsafe_b64encode(random.randbytes(32)).decode() for _ in range(number))
 
 
 def _dags(random: Random, count: int, names: Iterator[str], shapes: Sequence[Shape], how: How) -> Iterator[_Dag]:
