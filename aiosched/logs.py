@@ -72,6 +72,7 @@ def configure_logging(settings: LogSettings, *, stream: TextIO | None = None) ->
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger(_OURS).setLevel(settings.level)
+    logging.getLogger("asyncpg.pool").setLevel(logging.ERROR)  # its warnings repeat, with a traceback, what we log
     logging.captureWarnings(capture=True)
     return handler
 

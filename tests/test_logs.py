@@ -92,6 +92,8 @@ def test_a_multi_line_message_is_still_one_json_line() -> None:
         ("aiosched.scheduler", logging.DEBUG, False),
         ("asyncio", logging.INFO, False),
         ("asyncio", logging.WARNING, True),
+        ("asyncpg.pool", logging.WARNING, False),  # a traceback every few seconds while PostgreSQL is away
+        ("asyncpg.pool", logging.ERROR, True),
     ],
 )
 def test_libraries_speak_from_warning_on_and_we_from_the_set_level_on(name: str, level: int, written: bool) -> None:

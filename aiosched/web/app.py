@@ -66,7 +66,7 @@ def make_app(
     hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]
     app.add_middleware(Etags)
     app.add_middleware(Guard, only_loopback=isinstance(authenticator, Loopback) and web.auth is None, hosts=hosts)
-    problems.install(app)
+    problems.install(app, request_client.db.dsn)
     for router in ROUTERS:
         app.include_router(router, prefix=API)
     app.include_router(probes.router)

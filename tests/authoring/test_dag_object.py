@@ -83,6 +83,8 @@ def test_an_unknown_parameter_is_named_with_the_near_one(name: str, hint: str) -
     ("given", "words"),
     [
         ({"dag_id": "a b"}, ["'a b' cannot be a dag_id", "letters, digits"]),
+        ({"dag_id": ".."}, ["'..' cannot be a dag_id", "not '.' or '..'"]),
+        ({"dag_id": "a\n"}, ["'a\\n' cannot be a dag_id"]),
         ({"dag_id": "d", "max_active_runs": -1}, ["max_active_runs=-1", "whole number of at least 0"]),
         ({"dag_id": "d", "max_active_tasks": "2"}, ["max_active_tasks='2'"]),
         ({"dag_id": "d", "dagrun_timeout": "1h"}, ["dagrun_timeout='1h'", "seconds"]),

@@ -66,7 +66,17 @@ def test_our_own_run_ids_are_allowed_ones(run_type: RunType, logical: datetime |
 
 
 @pytest.mark.parametrize(
-    ("key", "allowed"), [("group.task-1_x", True), ("", False), ("a b", False), ("x" * 251, False)]
+    ("key", "allowed"),
+    [
+        ("group.task-1_x", True),
+        ("...", True),
+        ("", False),
+        ("a b", False),
+        ("x" * 251, False),
+        (".", False),
+        ("..", False),
+        ("a\n", False),
+    ],
 )
 def test_keys_are_short_and_plain(key: str, allowed: bool) -> None:
-    assert bool(ALLOWED_KEY.match(key)) is allowed
+    assert bool(ALLOWED_KEY.fullmatch(key)) is allowed

@@ -187,6 +187,8 @@ def test_a_manual_run_may_have_an_id_of_its_own() -> None:
         ("", "does not match"),
         ("../x\n", "does not match"),
         ("x" * 251, "has 251 characters; use at most 250"),
+        ("..", "is a step in a path, so no address could name the run: choose another"),
+        (".", "is a step in a path"),
     ],
 )
 def test_some_run_ids_are_refused(run_id: str, message: str) -> None:

@@ -123,6 +123,21 @@ async def test_a_statement_works_again_after_the_server_cut_the_connection(db: D
         assert await conn.fetchval("SELECT 1") == 1
 
 
+async def test_a_query_works_again_after_the_server_cut_the_connection(db: Database) -> None:
+    async with db.engine.connect() as conn:
+        pid = await conn.scalar(text("SELECT pg_backend_pid()"))
+        closed = asyncio.Event()
+        raw = await conn.get_raw_connection()
+        assert raw.driver_connection is not None
+        raw.driver_connection.add_termination_listener(lambda _: closed.set())
+    async with db.acquire() as killer:
+        await killer.execute("SELECT pg_terminate_backend($1, 5000)", pid)
+    await closed.wait()
+
+    async with db.engine.connect() as conn:
+        assert await conn.scalar(text("SELECT 1")) == 1
+
+
 async def test_acquiring_from_a_server_that_has_become_full_says_so(tcp_server: ExternalServer) -> None:
     async with contextlib.AsyncExitStack() as stack:
         db = await stack.enter_async_context(await Database.open(tcp_server.dsn(), check=False))

@@ -105,10 +105,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 def valid_key(kind: str, key: object, where: Location | None = None) -> str:
     """`key` if it may be a DAG id, task id or group id."""
-    if isinstance(key, str) and ALLOWED_KEY.match(key):
+    if isinstance(key, str) and ALLOWED_KEY.fullmatch(key):
         return key
     raise fail(
-        f"{key!r} cannot be a {kind}: use 1 to 250 letters, digits, dashes, dots and underscores.",
+        f"{key!r} cannot be a {kind}: use 1 to 250 letters, digits, dashes, dots and underscores (not '.' or '..').",
         where,
     )
 

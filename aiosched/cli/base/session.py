@@ -96,8 +96,7 @@ def _as_our_errors(dsn: str) -> Iterator[None]:
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError) as error:
-        cause = getattr(error.orig, "__cause__", None) if isinstance(error, DBAPIError) else error
-        explained = explain(cause, dsn) if cause is not None else None
+        explained = explain(error, dsn)
         if explained is None:
             raise
         raise explained from error

@@ -16,7 +16,8 @@ from aiosched.core.values.states import RunType
 PARTITIONS: Final = 64
 
 ALLOWED_RUN_ID: Final = re.compile(r"^[A-Za-z0-9_.~:+-]+$")
-ALLOWED_KEY: Final = re.compile(r"^[A-Za-z0-9_.\-]{1,250}$")  # DAG ids, task ids, task-group ids
+ALLOWED_KEY: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.\-]{1,250}")  # in full: DAG ids, task ids, task-group ids
+PATH_STEPS: Final = frozenset({".", ".."})  # no ids: clients remove them from addresses
 
 
 def partition_of(name: str) -> int:

@@ -40,6 +40,14 @@ _UNPREPARED: Final = {  # SQLAlchemy names its statements; behind a pooler the n
 }
 
 
+def _only_open(connection: Any, *_: object) -> None:
+    """Let the engine's pool replace a connection that the server has closed."""
+    from sqlalchemy.exc import DisconnectionError
+
+    if connection.driver_connection.is_closed():
+        raise DisconnectionError
+
+
 @dataclass(eq=False, slots=True)
 class StatementCount:
     """The number of statements sent on this database's connections while counting was on."""
@@ -173,9 +181,10 @@ class Database:
     def engine(self) -> AsyncEngine:
         """The SQLAlchemy engine for the same database, for user queries; imported and created on first use."""
         if self._engine is None:
+            from sqlalchemy import event
             from sqlalchemy.ext.asyncio import create_async_engine
 
-            self._engine = create_async_engine(
+            self._engine = engine = create_async_engine(
                 "postgresql+asyncpg://",
                 async_creator=self._connect_for_engine,
                 pool_size=2,
@@ -183,6 +192,7 @@ class Database:
                 connect_args=_UNPREPARED if self.settings.pgbouncer else {},
                 json_deserializer=shown_object,  # the JSON columns that queries read by it hold objects
             )
+            event.listen(engine.sync_engine, "checkout", _only_open)
         return self._engine
 
     @property

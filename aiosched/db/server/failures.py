@@ -88,9 +88,10 @@ def is_about_content(error: BaseException) -> bool:
 def explain(error: BaseException, dsn: str) -> DatabaseError | None:
     """`error` as a DatabaseError for the user, or None if it is not about the state of the server.
 
-    The text names host and port and the next step, never the password.
+    The text names host and port and the next step, never the password. An error of SQLAlchemy counts as the one of the
+    driver that it wraps.
     """
-    where = address_of(dsn)
+    where, error = address_of(dsn), _unwrapped(error)
     if isinstance(error, DatabaseError):
         return error
     is_pooler = isinstance(error, asyncpg.ProtocolViolationError)  # never used in front of an embedded server
@@ -107,6 +108,11 @@ def explain(error: BaseException, dsn: str) -> DatabaseError | None:
     if is_connection_failure(error):
         return DatabaseUnreachable(f"Cannot reach PostgreSQL at {where}: {_cause(error)}. {_next_step(error, where)}")
     return None
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    """The error of asyncpg in an error of SQLAlchemy, whose `orig` is an adapted one."""
+    return getattr(getattr(error, "orig", None), "__cause__", None) or error
 
 
 @contextlib.contextmanager

@@ -11,12 +11,15 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
+import asyncpg
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 
+from aiosched.db.server.failures import explain
 from aiosched.errors import (
     AioschedError,
     ConfigError,
@@ -100,8 +103,8 @@ def problem_of(error: Exception) -> Problem:
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ProblemDetails, "description": "An error"}}
 
 
-def install(app: FastAPI) -> None:
-    """Make `app` answer every error as a problem."""
+def install(app: FastAPI, dsn: str) -> None:
+    """Make `app`, which reads the database of `dsn`, answer every error as a problem."""
 
     async def ours(_: Request, error: Exception) -> JSONResponse:
         return error.response() if isinstance(error, Problem) else problem_of(error).response()
@@ -121,6 +124,12 @@ def install(app: FastAPI) -> None:
         logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return problem_of(error).response()
 
+    async def of_the_database(request: Request, error: Exception) -> JSONResponse:
+        explained = explain(error, dsn)
+        return await (unforeseen(request, error) if explained is None else ours(request, explained))
+
+    for kind in (asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError, ConnectionError):
+        app.add_exception_handler(kind, of_the_database)
     app.add_exception_handler(Problem, ours)
     app.add_exception_handler(AioschedError, ours)
     app.add_exception_handler(RequestValidationError, unusable)
