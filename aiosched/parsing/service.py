@@ -59,7 +59,7 @@ _UNSTORABLE: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
 
 @dataclass(frozen=True, slots=True)
 class ParserStats:
-    """Counts for the files that this scheduler owns.
+    """Counts for the files that this scheduler owns; `elsewhere`: those of the folder that other schedulers own.
 
     `dags` and `errors` are those of the files that it parsed itself; `seconds` is the duration of the first pass.
     """
@@ -68,6 +68,7 @@ class ParserStats:
     dags: int
     errors: int
     seconds: float
+    elsewhere: int
 
 
 class _Stopped(Exception):
@@ -146,6 +147,7 @@ class Parser:
             dags=sum(len(o.dags) - len(self._conflicts.get(name, ())) for name, o in self._outcomes.items()),
             errors=errors,
             seconds=self._seconds,
+            elsewhere=sum(name not in self._parse_queue for name in self._listing.files) if self._listing else 0,
         )
 
     async def unread(self, conn: DatabaseConnection) -> str | None:

@@ -17,6 +17,7 @@ from aiosched.cli.base.options import UsageProblem
 from aiosched.cli.serve.screen import Screen, short_run
 from aiosched.cli.serve.serve import read_roles
 from aiosched.cli.serve.stopping import StopRequests
+from aiosched.parsing.service import ParserStats
 from aiosched.scheduler import SchedulerEvent
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, stop, wait_for
@@ -253,6 +254,13 @@ def test_a_slow_first_pass_does_not_hold_the_banner_up(capsys: pytest.CaptureFix
     Screen(None).dags("./dags", None, watching=True)
 
     assert capsys.readouterr().out == "  dags       ./dags   still parsing, watching\n"
+
+
+def test_files_that_others_parse_are_counted_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen(None).dags("./dags", ParserStats(files=0, dags=0, errors=0, seconds=0.2, elsewhere=3), watching=True)
+
+    said = "0 DAGs, 0 errors, parsed in 200 ms, watching; other schedulers parse 3 files"
+    assert capsys.readouterr().out == f"  dags       ./dags   {said}\n"
 
 
 def test_runs_that_move_during_the_banner_are_shown_behind_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,6 +48,8 @@ class Screen:
         hint = " (aiosched dags errors)" if stats.errors else ""
         text = f"{folder}   {counted(stats.dags, 'DAG')}, {counted(stats.errors, 'error')}{hint}"
         parsed = f", parsed in {duration(stats.seconds)}" + (", watching" if watching else "")
+        if stats.elsewhere:
+            parsed += f"; other schedulers parse {counted(stats.elsewhere, 'file')}"
         self.fact("dags", text + parsed, folder=folder, **asdict(stats))
 
     def ready(self, seconds: float) -> None:
