@@ -88,7 +88,9 @@ async def test_whenever_a_scheduler_dies_all_ends_as_if_it_had_not(server: Serve
 
     deaths = 0
     for number, when in chosen(calls):
-        ended, it, _ = await live(server, scenario, number, when)
+        ended, it, made = await live(server, scenario, number, when)
+        if not it.deaths:  # fewer calls than the first time, since more was stored together
+            ended, it, _ = await live(server, scenario, int(0.7 * made), when)
         deaths += it.deaths
         assert ended == expected, f"died {when} call {number}"
     assert deaths >= 0.7 * len(list(chosen(calls)))

@@ -27,12 +27,18 @@ async def test_a_pool_whose_figures_are_wrong_stops_only_what_waits_for_it(
 
 
 @pytest.mark.parametrize(
-    ("at", "left_alone"), [("infinity", ["odd"]), ("20000-01-01", ["odd"]), ("-infinity", []), ("4000-01-01 BC", [])]
+    ("at", "state"),
+    [
+        ("infinity", "up_for_retry"),
+        ("20000-01-01", "up_for_retry"),
+        ("-infinity", "queued"),
+        ("4000-01-01 BC", "queued"),
+    ],
 )
 async def test_an_instant_at_the_end_of_time_concerns_only_its_dag(
-    dsn: str, clock: FakeClock, at: str, left_alone: list[str]
+    dsn: str, clock: FakeClock, at: str, state: str
 ) -> None:
-    """One that has passed long ago is due. There is none after the last one, so that nothing can wait for it."""
+    """One that has passed long ago is due. One after the end of the calendar is waited for."""
     spec = dag("odd", task("a", retries=1, retry_delay=60.0))
     async with running(dsn, clock, spec, dag("other")) as it:
         await it.trigger("odd", "r")
@@ -50,7 +56,8 @@ async def test_an_instant_at_the_end_of_time_concerns_only_its_dag(
         await it.finish("a", dag_id="other")
 
         assert await it.runs("other") == {"r": "success"}
-        assert [row["dag_id"] for row in await it.fetch("SELECT dag_id FROM dag_quarantine")] == left_alone
+        assert (await it.states("r", dag_id="odd"))["a"] == state
+        assert await it.fetch("SELECT dag_id FROM dag_quarantine") == []
 
 
 async def test_a_task_instance_that_has_had_as_many_tries_as_there_can_be_concerns_only_its_dag(

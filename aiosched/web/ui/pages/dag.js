@@ -159,7 +159,7 @@ function pausedWords(waiting, active) {
  * @param {{ dag: Api["DagDetails"] }} props
  */
 function Warnings({ dag }) {
-  /** @type {Resource<Api["Page_Run_"]>} */
+  /** @type {Resource<Api["Page_RunResource_"]>} */
   const queued = useResource(
     dag.is_paused ? "runs" : null,
     { dag_id: dag.dag_id, state: "queued", limit: 100 },

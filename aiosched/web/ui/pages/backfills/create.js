@@ -133,7 +133,7 @@ function DagField({ value, onText }) {
   /** @param {string} search */
   const find = async (search) => {
     try {
-      /** @type {Api["Page_Dag_"]} */
+      /** @type {Api["Page_DagResource_"]} */
       const found = await get("dags", { pattern: `*${search}*`, limit: 20 });
       setNames(found.items.map((d) => d.dag_id));
     } catch {

@@ -106,7 +106,14 @@ const columnsOf = (run, list, open) => [
   { head: "", cell: (t) => (t.group ? "" : html`<${Reason} task=${t} />`) },
 ];
 
-/** @param {{ row: Row, list: List<Api["TaskInstanceResource"]>, run: Api["RunDetails"], open: string | undefined }} props */
+/**
+ * @param {{
+ *   row: Row,
+ *   list: List<Api["TaskInstanceResource"]>,
+ *   run: Api["RunDetails"],
+ *   open: string | undefined,
+ * }} props
+ */
 function Task({ row, list, run, open }) {
   return row.group ? html`<${Fold} row=${row} list=${list} />` : html`<${Name} task=${row} run=${run} open=${open} />`;
 }

@@ -11,7 +11,9 @@ import { Input, itemActions } from "./fields.js";
 export function Connections() {
   /** @type {List<Api["ConnectionResource"]>} */
   const list = useList("connections");
-  const [open, setOpen] = useState(/** @type {import("./fields.js").Open<Api["ConnectionResource"]> | null} */ (null));
+  const [open, setOpen] = useState(
+    /** @type {import("./fields.js").Open<Api["ConnectionResource"]> | null} */ (null),
+  );
   /** @type {Column<Api["ConnectionResource"]>[]} */
   const columns = [
     { head: "Id", cell: (c) => html`<code>${c.conn_id}</code>` },

@@ -8,21 +8,22 @@ import { Allowed } from "../../parts/facts.js";
 import { Table } from "../../parts/table.js";
 import { Input, itemActions } from "./fields.js";
 
+const hidden = () => html`
+  <span class="faint" title="Stored, never shown">
+    ••••••
+  </span>
+`;
+
 export function Variables() {
   /** @type {List<Api["VariableResource"]>} */
   const list = useList("variables");
-  const [open, setOpen] = useState(/** @type {import("./fields.js").Open<Api["VariableResource"]> | null} */ (null));
+  const [open, setOpen] = useState(
+    /** @type {import("./fields.js").Open<Api["VariableResource"]> | null} */ (null),
+  );
   /** @type {Column<Api["VariableResource"]>[]} */
   const columns = [
     { head: "Key", cell: (v) => html`<code>${v.key}</code>` },
-    {
-      head: "Value",
-      cell: () => html`
-        <span class="faint" title="Stored, never shown">
-          ••••••
-        </span>
-      `,
-    },
+    { head: "Value", cell: hidden },
     { head: "Description", cell: (v) => v.description || html`<span class="faint">–</span>` },
     { head: "Created", cell: (v) => html`<${When} at=${v.created_at} />` },
     { head: "", cell: (v) => itemActions(v, v.key, setOpen) },

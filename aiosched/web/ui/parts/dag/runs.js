@@ -13,7 +13,7 @@ import { Table } from "../table.js";
  * @param {{ dagId: string, none: string }} props
  */
 export function RunPicker({ dagId, none }) {
-  /** @type {Resource<Api["Page_Run_"]>} */
+  /** @type {Resource<Api["Page_RunResource_"]>} */
   const list = useResource(
     "runs",
     { dag_id: dagId, limit: 50 },
