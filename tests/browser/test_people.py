@@ -12,7 +12,9 @@ from pathlib import Path
 import httpx2
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, Route, expect
+from fastapi import FastAPI, Request
+from fastapi.responses import RedirectResponse
+from playwright.async_api import Browser, Page, expect
 
 from aiosched.config import DatabaseSettings, Settings
 from aiosched.db.server.engine import Database
@@ -149,23 +151,25 @@ async def test_people_and_tokens_are_changed_and_taken_away(browser: Browser, gu
 async def test_one_logs_in_with_a_provider_comes_back_to_the_page_and_out_again(
     service: Service, browser: Browser
 ) -> None:
-    """The provider is a fake: the browser's way to it is answered here, what the server asks of it by its transport."""
+    """The provider is a fake: its page is served here, what the server asks of it is answered by the transport."""
     fake = FakeProvider(groups=["staff"])
+    pages = FastAPI()
+
+    @pages.get("/authorization")
+    async def agree(request: Request) -> RedirectResponse:
+        answer = httpx2.QueryParams(fake.agree(str(request.url)))
+        return RedirectResponse(f"{fake.asked['redirect_uri']}?{answer}", status_code=302)
+
     db = Database(service.dsn, DatabaseSettings(), "test")
     await db._open_pool()
     app = make_app(RequestClient(db, Settings(web=SETTINGS)))
     await app.state.provider.close()
     app.state.provider = Provider(SETTINGS, transport=httpx2.MockTransport(fake))
     context = await browser.new_context()
-    async with serving(app) as url:
+    async with serving(pages) as provider, serving(app) as url:
+        fake.page = f"{provider}/authorization"
         tab = Tab(await context.new_page(), url)
-        tab.expected += ["401", "https://id.example/"]
-
-        async def agree(route: Route) -> None:
-            answer = httpx2.QueryParams(fake.agree(route.request.url))
-            await route.fulfill(status=302, headers={"location": f"{url}/api/v1/login/callback?{answer}"})
-
-        await tab.page.route("https://id.example/**", agree)
+        tab.expected += ["401", fake.page]
         page = await tab.open("/dags/wide?tab=code")
         button = page.get_by_role("link", name="Log in with your organisation")
         await expect(button).to_be_visible()

@@ -39,6 +39,7 @@ Change = Callable[[dict[str, Any]], Any]
 class FakeProvider:
     """A provider with one person, who always agrees. `change` spoils the claims of the next token."""
 
+    page: str = f"{ISSUER}/authorization"  # where the browser logs in
     groups: list[str] = field(default_factory=lambda: ["ops"])
     change: Change = lambda claims: None
     key: Any = field(default_factory=lambda: KEY)
@@ -60,7 +61,7 @@ class FakeProvider:
         if self.down:
             raise httpx2.ConnectError("no route")
         if request.url.path == "/.well-known/openid-configuration":
-            ends = {f"{name}_endpoint": f"{ISSUER}/{name}" for name in ("authorization", "token")}
+            ends = {"authorization_endpoint": self.page, "token_endpoint": f"{ISSUER}/token"}
             return httpx2.Response(200, json={"issuer": ISSUER, "jwks_uri": f"{ISSUER}/keys", **ends})
         if request.url.path == "/keys":
             self.fetched += 1
