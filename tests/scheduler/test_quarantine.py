@@ -188,6 +188,45 @@ async def test_whatever_fails_in_creating_the_runs_of_one_dag_concerns_no_other(
         await it.assert_consistent()
 
 
+async def test_a_queued_run_that_cannot_start_concerns_only_its_dag(dsn: str, clock: FakeClock) -> None:
+    specs = [dag(name, max_active_runs=1) for name in ("bad", "good")]
+    async with running(dsn, clock, *specs) as it:
+        for dag_id in ("bad", "good"):
+            await it.trigger(dag_id, "first")
+            await it.trigger(dag_id, "second")
+        with broken(Board, "start"):
+            await it.finish("a", run_id="first", dag_id="bad")
+            await it.finish("a", run_id="first", dag_id="good")
+            await it.finish("a", run_id="second", dag_id="good")
+
+            assert it.scheduler.is_running
+            assert await it.runs("good") == {"first": "success", "second": "success"}
+            assert await it.runs("bad") == {"first": "success", "second": "queued"}
+            found = await quarantined(it)
+            assert {dag_id: row["place"] for dag_id, row in found.items()} == {"bad": "the start of a run"}
+
+        await it.advance(61.0)
+        await it.finish_all()
+        assert await it.runs("bad") == {"first": "success", "second": "success"}
+        await it.assert_consistent()
+
+
+async def test_a_run_that_is_created_but_not_held_counts_for_the_limit(dsn: str, clock: FakeClock) -> None:
+    spec = dag("bad", schedule=HOUR, start_date=NEW_YEAR, catchup=True, max_active_runs=1)
+    async with running(dsn, clock, spec, dag("good")) as it:
+        with broken(Board, "start"):
+            await it.advance(3 * 3600.0)
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+            await it.settled()
+
+            assert await it.runs("bad") == {"scheduled__2026-01-01T00:00:00+00:00": "running"}
+
+        await it.advance(3700.0)
+        await it.finish_all()
+        assert set((await it.runs("bad")).values()) == {"success"}
+        await it.assert_consistent()
+
+
 async def test_what_fails_for_every_dag_concerns_none_of_them(dsn: str, clock: FakeClock, db: Database) -> None:
     async def write(*_: Any) -> None:
         raise Broken("for everybody")

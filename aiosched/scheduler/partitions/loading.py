@@ -40,7 +40,7 @@ from aiosched.scheduler.partitions.quarantine import read_quarantine
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration
 from aiosched.scheduler.partitions.set_aside_reports import settle_set_aside
 from aiosched.scheduler.partitions.unreadable_runs import leave_alone, leave_keys_alone, load_contents
-from aiosched.scheduler.session.isolation import failure_of_report, for_each_dag
+from aiosched.scheduler.session.isolation import concerning, failure_of_report, for_each_dag
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
@@ -121,7 +121,8 @@ async def _resume_runs(
     contents = await load_contents(session, conn, running)
     known = session.env.attempts.known()
     for run, instances, rehydration in contents:
-        resume(session.context, run, instances, known, deferrals, rehydration, elsewhere, ends)
+        with concerning(run.dag_id, "loading a run"):
+            resume(session.context, run, instances, known, deferrals, rehydration, elsewhere, ends)
 
 
 async def reload_dags(session: Session, partitions: Iterable[int]) -> None:

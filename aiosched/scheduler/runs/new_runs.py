@@ -23,6 +23,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.runs import NewRunRow, copy_instances, insert_runs
 from aiosched.scheduler.effects.deadlines import plan_deadlines
 from aiosched.scheduler.runs import incomplete
+from aiosched.scheduler.session.isolation import concerning
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
@@ -118,9 +119,13 @@ async def store(
 def hold(
     context: DecisionContext, creations: Sequence[Creation], keys: Sequence[int | None], now: datetime
 ) -> list[Run | None]:
-    """Hold the stored runs in memory; call it after the commit."""
+    """Hold the stored runs in memory; call it after the commit. Raises DagFailure."""
     context.metrics.runs_created += sum(key is not None for key in keys)
-    return [_hold(context, creation, key, now) for creation, key in zip(creations, keys, strict=True)]
+    held: list[Run | None] = []
+    for creation, key in zip(creations, keys, strict=True):
+        with concerning(creation.dag.row.dag_id, "the start of a run"):
+            held.append(None if key is None else _hold(context, creation, key, now))
+    return held
 
 
 def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewRunRow:
@@ -148,9 +153,7 @@ def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewR
     )
 
 
-def _hold(context: DecisionContext, creation: Creation, key: int | None, now: datetime) -> Run | None:
-    if key is None:
-        return None
+def _hold(context: DecisionContext, creation: Creation, key: int, now: datetime) -> Run:
     dag, planned = creation.dag, creation.planned
     state = RunState.RUNNING if creation.starts else RunState.QUEUED
     run = Run(

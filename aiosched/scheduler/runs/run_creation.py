@@ -33,7 +33,7 @@ from aiosched.scheduler.runs.due_runs import (
 )
 from aiosched.scheduler.runs.incomplete import instances_as_created, store_next_part
 from aiosched.scheduler.runs.new_runs import chunks, create, in_parts
-from aiosched.scheduler.session.isolation import for_each_dag
+from aiosched.scheduler.session.isolation import concerning, for_each_dag
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.session.slices import Slices
 from aiosched.scheduler.state.cache import OwnedDag, StateCache
@@ -94,14 +94,15 @@ async def _start(session: Session, starting: Sequence[Run], now: datetime) -> No
 
 async def _begin(cache: StateCache, loaded: LoadedRun, now: datetime, slices: Slices) -> None:
     """Start one run. Others run while its board is built: nobody holds it before it is complete."""
-    board = empty_board(cache, loaded.run, now)
-    if board is None:
-        return
-    rows = iter(loaded.instances)
-    while some := list(itertools.islice(rows, _ROWS_PER_CHECK)):
-        board.add_rows(some)
-        await slices.pause()
-    begin_board(cache, board, now, loaded.rehydration)
+    with concerning(loaded.run.dag_id, "the start of a run"):
+        board = empty_board(cache, loaded.run, now)
+        if board is None:
+            return
+        rows = iter(loaded.instances)
+        while some := list(itertools.islice(rows, _ROWS_PER_CHECK)):
+            board.add_rows(some)
+            await slices.pause()
+        begin_board(cache, board, now, loaded.rehydration)
 
 
 # -- due runs ---------------------------------------------------------------------------------
