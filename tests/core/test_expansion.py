@@ -262,6 +262,29 @@ class TestGroups:
             "x[0]": "none", "x[1]": "scheduled",
         }  # fmt: skip
 
+    @pytest.mark.parametrize("rebuilt", [False, True])
+    @pytest.mark.parametrize("ending", [FAILED, SkipDecision(followed=())])
+    def test_indexes_that_are_added_do_not_depend_on_how_the_others_end(
+        self, ending: Outcome | SkipDecision, rebuilt: bool
+    ) -> None:
+        board = begin(
+            in_a_mapped_group(over("p"), task("a", "p"), task("b", "a"), task("x", "b"), outside=(task("p"),))
+        )
+        finish(board, "p", value=1)
+        finish(board, "a[0]", ending=ending)
+        clear(board, "p", "a[0]", "b[0]", "x[0]")
+        if rebuilt:
+            board = reread(board, [("p", 1)])
+
+        finish(board, "p", value=2)
+        finish(board, "a[0]", ending=ending)
+        finish(board, "a[1]")
+        finish(board, "b[1]")
+        finish(board, "x[1]")
+
+        assert [seen(board)[name] for name in ("a[1]", "b[1]", "x[1]")] == ["success"] * 3
+        assert {seen(board)[name] for name in ("b[0]", "x[0]")} <= {"upstream_failed", "skipped"}
+
     @pytest.mark.parametrize("value", [0, None])
     def test_a_group_that_cannot_be_expanded_ends_with_all_its_tasks(self, value: int | None) -> None:
         board = begin(in_a_mapped_group(over("p"), task("a", "p"), task("b", "a"), outside=(task("p"),)))

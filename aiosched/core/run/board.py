@@ -317,14 +317,13 @@ class Board(ManualChanges, Expansion):
         if (skips or verdict is TriggerVerdict.RUN) and self._held_by_past(instance, skips=skips):
             return
         if branch is not None:
-            self._skip(instance, branch, now)
+            if not self._revised_first(instance.task, now):
+                self._skip(instance, branch, now)
         elif verdict is TriggerVerdict.RUN:
-            if self.is_paused:
-                return
-            mappings = self.graph.mappings
-            if mappings is None or not mappings.units[instance.task] or self._take_place(instance, now):
+            units = self.graph.mappings and self.graph.mappings.units[instance.task]
+            if not self.is_paused and (not units or self._take_place(instance, now)):
                 self._ready(instance, now)
-        elif verdict is not TriggerVerdict.WAIT:
+        elif verdict is not TriggerVerdict.WAIT and not self._revised_first(instance.task, now):
             self._settle(instance, _SETTLING[verdict], now, self._upstream_counts.why_settled(instance))
 
     def _held_by_past(self, instance: Instance, *, skips: bool) -> bool:
@@ -410,13 +409,14 @@ class Board(ManualChanges, Expansion):
         """
         kept = set(skipped.intersection(self.graph.downstream[branch.task]))
         for task in sorted(skipped):
+            if branch.map_index >= 0:
+                self._revised_first(task, now)
             for instance in tuple(self._under_index_of(branch, task)):
                 together = branch.map_index < 0 or instance.map_index >= 0
-                if not (together and _can(instance, TaskEvent.SETTLED_SKIPPED)):
-                    continue
-                if self._held_by_past(instance, skips=True):
+                can = together and _can(instance, TaskEvent.SETTLED_SKIPPED)
+                if can and self._held_by_past(instance, skips=True):
                     kept.add(task)
-                else:
+                elif can:
                     self._skip(instance, branch, now)
         if kept:
             self._remember_decision(branch, frozenset(kept))

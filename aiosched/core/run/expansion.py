@@ -79,6 +79,19 @@ class Expansion(RunRows):
             return False
         return True
 
+    def _revised_first(self, task: int, now: datetime) -> bool:
+        """Whether the number of instances of a task has changed, before one of them is skipped or fails unrun.
+
+        In a mapped group that decides for one index only. All instances are evaluated again then.
+        """
+        if self._lengths is None or self.graph.mappings is None or not self.graph.mappings.groups[task]:
+            return False
+        there, sizes = self._upstream_counts.of(task), self._lengths.sizes(task)
+        if sizes is None or self._sizes.get(task) == sizes or not there or there[0].map_index < 0:
+            return False
+        self._revise(task, sizes, now)
+        return True
+
     def is_countable(self, task: int) -> bool:
         """Whether the number of instances of a mapped task is known."""
         return self._lengths is not None and self._lengths.sizes(task) is not None and self._lengths.are_new(task)
