@@ -82,7 +82,7 @@ class MemoryContext(DecisionContext):
             try:
                 resume(self, run, rows.load_instances(run.key), known, deferrals, rows.rehydration(run))
             except Exception as error:
-                failures.append(failure_of(error, run.dag_id, "loading the runs"))
+                failures.append(failure_of(error, run.dag_id, "loading a run"))
         raise_failures(failures)
         self._find_previous_runs()
         unheld = [run for run in rows.unfinished_runs() if run.dag_id not in cache.dags]
@@ -97,7 +97,7 @@ class MemoryContext(DecisionContext):
         while asked := questions(cache, due, before):
             before |= {q.run.key: self.rows.run_before(q.run, catchup=q.without_manual) for q in asked}
         for run in choose_starting(cache, due, now, before):
-            with concerning(run.dag_id, "starting runs"):
+            with concerning(run.dag_id, "the start of a run"):
                 begin(cache, run, self.rows.load_instances(run.key), now, self.rows.rehydration(run))
         dags = due_now(cache, due, now)
         positions = {dag.row.dag_id: self.rows.schedule_position(dag.version.spec) for dag in dags}

@@ -136,6 +136,25 @@ def test_final_states_do_not_depend_on_the_order_of_reports(story: Story, data: 
     assert (one.states, one.result) == (two.states, two.result)
 
 
+def test_a_task_is_decided_by_the_states_with_which_a_pass_begins() -> None:
+    """When `work` fails, `last` fails with it. After a crash everything is evaluated; `last` is not skipped by `setup` then."""
+    tasks = [
+        TaskSpec(task_id="work", operator="PythonOperator"),
+        TaskSpec(task_id="all", operator="EmptyOperator", upstream=("work",), trigger_rule="all_done", is_empty=True),
+        TaskSpec(task_id="setup", operator="PythonOperator", upstream=("all",), trigger_rule="one_failed", is_setup=True),
+        TaskSpec(task_id="inner", operator="PythonOperator", upstream=("setup",), is_setup=True),
+        TaskSpec(task_id="last", operator="PythonOperator", upstream=("work", "inner")),
+    ]
+    graph = Graph(DagSpec(dag_id="sales", tasks=tuple(tasks)))
+    script = Script(endings={"work": [Outcome.FAILED]}, losses={}, order=range(5), starts=set())
+
+    for crashes in (set[int](), {0}, {1}, {2}):
+        player = Player(graph, script, crashes=crashes).play()
+
+        assert player.states["setup"] == "skipped"
+        assert player.states["last"] == "upstream_failed"
+
+
 @given(stories(), st.sets(st.integers(0, 40), min_size=1, max_size=6))
 def test_a_board_that_is_rebuilt_from_rows_goes_on_as_if_nothing_had_happened(story: Story, crashes: set[int]) -> None:
     undisturbed = Player(story.graph, story.script).play()

@@ -26,7 +26,7 @@ class Graph:
     spec, tasks, task_ids, index     the DAG, its tasks, their ids, and id -> index
     upstream, downstream             direct neighbours
     rules, weights                   trigger rules; effective priority weights
-    order                            all indexes, upstreams before downstreams
+    order, rank                      all indexes, upstreams before downstreams; the place of each in it
     roots, leaves                    without upstreams; those that decide the run's result
     is_setup, is_teardown            flags
     indirect_setups                  relevant setups that are not direct upstreams (8.3)
@@ -51,6 +51,7 @@ class Graph:
         self.upstream = _resolve_upstreams(spec, self.index)
         self.downstream = _reversed(self.upstream)
         self.order = _topological_order(spec, self.upstream, self.downstream)
+        self.rank = _inverse(self.order)
         self.rules = tuple(TriggerRule.parse(task.trigger_rule) for task in spec.tasks)
         self.weights = effective_weights(
             [task.priority_weight for task in spec.tasks],
@@ -158,6 +159,10 @@ def _reversed(edges: Neighbours) -> Neighbours:
         for neighbour in neighbours:
             found[neighbour].append(index)
     return tuple(map(tuple, found))
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    return tuple(place for _, place in sorted(zip(order, range(len(order)), strict=True)))
 
 
 def _topological_order(spec: DagSpec, upstream: Neighbours, downstream: Neighbours) -> tuple[int, ...]:

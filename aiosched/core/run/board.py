@@ -272,24 +272,20 @@ class Board(ManualChanges, Expansion):
         if self.run.state is not RunState.RUNNING:
             return most
         pending = self._pending
-        while pending.tasks or pending.instances or pending.postponed or pending.too_soon:
-            while pending.tasks and most > 0:
-                most -= self._decide(pending.tasks.pop(), now)
-            if most <= 0:
-                return 0
-            if pending.too_soon and not (pending.instances or pending.postponed):
+        while most > 0:
+            what = pending.take(self.graph.rank)
+            if what is None and pending.too_soon:
                 self._settle_too_soon(now)
-                continue
-            if pending.postponed or len(pending.instances) > most:
-                instances = pending.take(most)
+            elif what is None:
+                self._conclude(now)
+                return most
+            elif isinstance(what, int):
+                most -= self._decide(what, now)
             else:
-                instances, pending.instances = pending.instances, {}
-            most -= len(instances)
-            for instance in instances:
-                if instance.state in SCHEDULABLE:
-                    self._decide_instance(instance, self._upstream_counts.judge(instance), now)
-        self._conclude(now)
-        return max(most, 0)
+                most -= 1
+                if what.state in SCHEDULABLE:
+                    self._decide_instance(what, self._upstream_counts.judge(what), now)
+        return 0
 
     def _decide(self, task: int, now: datetime) -> int:
         """Decide on a task's instances that wait for changed dependencies (section 4); returns how many it has."""

@@ -109,7 +109,8 @@ class Expansion(RunRows):
         self._upstream_counts.expand(instance)
         self.effects.rows.expanded.append(instance)
         self._create(instance.task, math.prod(sizes))
-        self._evaluate_later(instance.task)
+        for concerned in (instance.task, *self.graph.downstream[instance.task]):  # in a group these expand, too
+            self._evaluate_later(concerned)
 
     def _revise(self, task: int, sizes: tuple[int, ...], now: datetime) -> None:
         number = math.prod(sizes)

@@ -12,7 +12,6 @@ index, and has counts of its own. Source: the semantics reference, sections 5.1,
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -33,30 +32,35 @@ Sizes = tuple[int | None, ...]  # by which units multiply a task, outermost firs
 
 
 class Pending:
-    """What is to be evaluated: tasks with all their instances, and single instances.
+    """What is to be evaluated, in passes: tasks with all their instances, and single instances.
 
-    `postponed` are instances that did not fit into an evaluation with a limit. `too_soon` are unexpanded instances that
-    can run but whose number is unknown: they come last.
+    A pass goes from downstream to upstream, so that each task is decided by the states with which the pass began: what
+    comes out does not depend on why a task is evaluated. `too_soon` are unexpanded instances that can run but whose
+    number is unknown: they come when nothing else is left.
     """
 
-    __slots__ = ("instances", "postponed", "tasks", "too_soon")
+    __slots__ = ("instances", "pass_", "tasks", "too_soon")
 
     def __init__(self) -> None:
-        self.tasks: set[int] = set()
-        self.instances: dict[Instance, None] = {}
-        self.postponed: deque[Instance] = deque()
+        self.tasks: set[int] = set()  # of the next pass
+        self.instances: dict[Instance, None] = {}  # of the next pass
+        self.pass_: list[int | Instance] = []  # what is left of this pass, its next at the end
         self.too_soon: dict[Instance, None] = {}
 
-    def take(self, most: float) -> dict[Instance, None]:
-        """Remove and return instances, at most so many; the others are postponed."""
-        self.postponed.extend(self.instances)
-        self.instances.clear()
-        return {self.postponed.popleft(): None for _ in range(int(min(most, len(self.postponed))))}
+    def take(self, rank: Sequence[int]) -> int | Instance | None:
+        """Remove and return what comes next, None if nothing is left; `rank` orders the tasks, upstreams first."""
+        if not self.pass_:
+            self.pass_ = [*self.tasks, *self.instances]
+            if len(self.pass_) > 1:
+                self.pass_.sort(key=lambda one: rank[one if isinstance(one, int) else one.task])
+            self.tasks.clear()
+            self.instances.clear()
+        return self.pass_.pop() if self.pass_ else None
 
     def clear(self) -> None:
         self.tasks.clear()
         self.instances.clear()
-        self.postponed.clear()
+        self.pass_.clear()
         self.too_soon.clear()
 
 
