@@ -178,6 +178,7 @@ class Scheduler(Actions):
         """
         if self._life is not None and not self._life.done():
             await self.drain(grace)
+            self._attempts.forget_all_triggers()
             await self.executor.stop(0.0)
             await self.drain(1.0)
         await self._close()

@@ -288,6 +288,20 @@ async def test_an_event_for_a_paused_dag_waits_with_it(dsn: str, clock: FakeCloc
 # -- restarts ---------------------------------------------------------------------------------
 
 
+async def test_a_stop_is_no_loss_of_a_trigger(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        it.executor.lose(await deferred(it))
+        it.executor.lose(await it.trigger_of("a"))
+        await it.trigger_of("a")
+
+    async with running(dsn, clock) as again:
+        assert (await again.instance("a", "r"))["state"] == "deferred"
+        again.executor.fire(await again.trigger_of("a"))
+        await again.finish("a")
+        assert await again.runs("d") == {"r": "success"}
+
+
 async def test_after_a_restart_triggers_run_again_and_timeouts_still_count(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", task("a"), task("b"))) as it:
         await it.trigger("d", "r")

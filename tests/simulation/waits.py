@@ -23,9 +23,7 @@ from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Outcome
 from tests.simulation.history import Fired, Handed, History
 from tests.simulation.shapes import Wait, arguments, wait_for
 
-MOST_LOSSES: Final = (
-    1  # of one trigger; the third one in a row would end its task, and a machine that leaves tells of one
-)
+MOST_LOSSES: Final = 1  # of one trigger; the third one in a row would end its task, and each may be reported twice
 _DIES: Final = 0.1  # share of triggers whose worker dies
 
 

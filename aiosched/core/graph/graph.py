@@ -26,7 +26,8 @@ class Graph:
     spec, tasks, task_ids, index     the DAG, its tasks, their ids, and id -> index
     upstream, downstream             direct neighbours
     rules, weights                   trigger rules; effective priority weights
-    order, rank                      all indexes, upstreams before downstreams; the place of each in it
+    order                            all indexes, upstreams before downstreams
+    depth                            how long the longest way from a root to each task is
     roots, leaves                    without upstreams; those that decide the run's result
     is_setup, is_teardown            flags
     indirect_setups                  relevant setups that are not direct upstreams (8.3)
@@ -51,7 +52,7 @@ class Graph:
         self.upstream = _resolve_upstreams(spec, self.index)
         self.downstream = _reversed(self.upstream)
         self.order = _topological_order(spec, self.upstream, self.downstream)
-        self.rank = _inverse(self.order)
+        self.depth = _depths(self.order, self.upstream)
         self.rules = tuple(TriggerRule.parse(task.trigger_rule) for task in spec.tasks)
         self.weights = effective_weights(
             [task.priority_weight for task in spec.tasks],
@@ -161,8 +162,11 @@ def _reversed(edges: Neighbours) -> Neighbours:
     return tuple(map(tuple, found))
 
 
-def _inverse(order: Sequence[int]) -> tuple[int, ...]:
-    return tuple(place for _, place in sorted(zip(order, range(len(order)), strict=True)))
+def _depths(order: Sequence[int], upstream: Neighbours) -> tuple[int, ...]:
+    depths = [0] * len(order)
+    for index in order:
+        depths[index] = max((depths[up] + 1 for up in upstream[index]), default=0)
+    return tuple(depths)
 
 
 def _topological_order(spec: DagSpec, upstream: Neighbours, downstream: Neighbours) -> tuple[int, ...]:

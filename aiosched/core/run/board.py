@@ -273,7 +273,7 @@ class Board(ManualChanges, Expansion):
             return most
         pending = self._pending
         while most > 0:
-            what = pending.take(self.graph.rank)
+            what = pending.take(self.graph.depth)
             if what is None and pending.too_soon:
                 self._settle_too_soon(now)
             elif what is None:

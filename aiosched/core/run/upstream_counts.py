@@ -47,12 +47,13 @@ class Pending:
         self.pass_: list[int | Instance] = []  # what is left of this pass, its next at the end
         self.too_soon: dict[Instance, None] = {}
 
-    def take(self, rank: Sequence[int]) -> int | Instance | None:
-        """Remove and return what comes next, None if nothing is left; `rank` orders the tasks, upstreams first."""
+    def take(self, depth: Sequence[int]) -> int | Instance | None:
+        """Remove and return what comes next, None if nothing is left; `depth` is that of each task."""
         if not self.pass_:
             self.pass_ = [*self.tasks, *self.instances]
             if len(self.pass_) > 1:
-                self.pass_.sort(key=lambda one: rank[one if isinstance(one, int) else one.task])
+                self.pass_.reverse()  # those of equal depth are taken in their order
+                self.pass_.sort(key=lambda one: depth[one if isinstance(one, int) else one.task])
             self.tasks.clear()
             self.instances.clear()
         return self.pass_.pop() if self.pass_ else None

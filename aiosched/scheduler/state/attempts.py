@@ -72,6 +72,11 @@ class Attempts:
         self.triggers.difference_update(gone)
         self.drop(gone)
 
+    def forget_all_triggers(self) -> None:
+        """Drop all triggers without a report, since this scheduler stops."""
+        self.drop([*self.triggers])
+        self.triggers.clear()
+
     def receive(self, report: Report) -> None:
         """Called by executors. A report of an attempt that is not (or no longer) known is dropped."""
         report = storable_report(report)
