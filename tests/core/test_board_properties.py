@@ -137,11 +137,13 @@ def test_final_states_do_not_depend_on_the_order_of_reports(story: Story, data: 
 
 
 def test_a_task_is_decided_by_the_states_with_which_a_pass_begins() -> None:
-    """When `work` fails, `last` fails with it. After a crash everything is evaluated; `last` is not skipped by `setup` then."""
+    """`last` fails with `work`. After a crash all tasks are evaluated; `setup` does not skip it then, either."""
     tasks = [
         TaskSpec(task_id="work", operator="PythonOperator"),
         TaskSpec(task_id="all", operator="EmptyOperator", upstream=("work",), trigger_rule="all_done", is_empty=True),
-        TaskSpec(task_id="setup", operator="PythonOperator", upstream=("all",), trigger_rule="one_failed", is_setup=True),
+        TaskSpec(
+            task_id="setup", operator="PythonOperator", upstream=("all",), trigger_rule="one_failed", is_setup=True
+        ),
         TaskSpec(task_id="inner", operator="PythonOperator", upstream=("setup",), is_setup=True),
         TaskSpec(task_id="last", operator="PythonOperator", upstream=("work", "inner")),
     ]

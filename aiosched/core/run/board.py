@@ -272,20 +272,19 @@ class Board(ManualChanges, Expansion):
         if self.run.state is not RunState.RUNNING:
             return most
         pending = self._pending
-        while most > 0:
-            what = pending.take(self.graph.depth)
-            if what is None and pending.too_soon:
+        while pending.pass_ or pending.begin_pass(self.graph.depth) or pending.too_soon:
+            if most <= 0:
+                return 0
+            if not pending.pass_:
                 self._settle_too_soon(now)
-            elif what is None:
-                self._conclude(now)
-                return most
-            elif isinstance(what, int):
+            elif isinstance(what := pending.pass_.pop(), int):
                 most -= self._decide(what, now)
             else:
                 most -= 1
                 if what.state in SCHEDULABLE:
                     self._decide_instance(what, self._upstream_counts.judge(what), now)
-        return 0
+        self._conclude(now)
+        return max(most, 0)
 
     def _decide(self, task: int, now: datetime) -> int:
         """Decide on a task's instances that wait for changed dependencies (section 4); returns how many it has."""

@@ -47,16 +47,17 @@ class Pending:
         self.pass_: list[int | Instance] = []  # what is left of this pass, its next at the end
         self.too_soon: dict[Instance, None] = {}
 
-    def take(self, depth: Sequence[int]) -> int | Instance | None:
-        """Remove and return what comes next, None if nothing is left; `depth` is that of each task."""
-        if not self.pass_:
-            self.pass_ = [*self.tasks, *self.instances]
-            if len(self.pass_) > 1:
-                self.pass_.reverse()  # those of equal depth are taken in their order
-                self.pass_.sort(key=lambda one: depth[one if isinstance(one, int) else one.task])
-            self.tasks.clear()
-            self.instances.clear()
-        return self.pass_.pop() if self.pass_ else None
+    def begin_pass(self, depth: Sequence[int]) -> bool:
+        """Begin the next pass; returns whether there is something in it. `depth` is that of each task."""
+        if not (self.tasks or self.instances):
+            return False
+        self.pass_ = [*self.tasks, *self.instances]
+        if len(self.pass_) > 1:
+            self.pass_.reverse()  # those of equal depth are taken in their order
+            self.pass_.sort(key=lambda one: depth[one if isinstance(one, int) else one.task])
+        self.tasks.clear()
+        self.instances.clear()
+        return True
 
     def clear(self) -> None:
         self.tasks.clear()
