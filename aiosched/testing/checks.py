@@ -115,7 +115,7 @@ def _check_copies(context: MemoryContext) -> None:
     ours = context.cache.dags
     running = {run.key for run in rows.unfinished_runs() if run.state is RunState.RUNNING and run.dag_id in ours}
     _demand(running - ended <= boards.keys(), f"every running run is held, not only {sorted(boards)}")
-    moving = context.attempts.known() | {board.key(instance) for board, instance in context.unsent}
+    moving = context.attempts.known() | {board.key(instance) for board, instance in (*context.unsent, *context.held)}
     for key, board in boards.items():
         of_run, effects = rows.instances[key], board.effects
         if not effects.rows.run_changed:

@@ -50,6 +50,43 @@ async def running_attempt(it: Running) -> Attempt:
     return attempt
 
 
+async def test_the_next_try_begins_when_an_attempt_that_was_only_queued_has_ended(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+        await it.trigger("d", "r")
+        first = await it.attempt("a")  # it may have begun, but has not said so yet
+
+        await it.ask("clear", "d", run_ids=["r"])
+        await it.until(lambda: it.executor.cancelled, "the end of the first attempt to be asked for")
+        await it.settled()
+
+        assert (await it.states("r"), await tries(it, "a")) == ({"a": "queued"}, (2, 1))
+        assert list(it.executor.running) == [first.key]
+        it.executor.lose(first)
+        await it.until(lambda: first.key not in it.executor.running and it.executor.running, "the next attempt")
+        assert (await it.attempt("a")).key.try_number == 2
+        await it.finish("a")
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+async def test_the_next_try_begins_when_an_attempt_that_was_marked_has_ended(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+        first = await running_attempt(it)
+        await it.ask("mark_tasks", "d", run_ids=["r"], task_ids=["a"], state="failed")
+        await it.ask("clear", "d", run_ids=["r"])
+        await it.settled()
+
+        assert await it.states("r") == {"a": "queued"}
+        assert list(it.executor.running) == [first.key]
+        await it.leave_and_come_back()
+        assert list(it.executor.running) == [first.key]
+        it.executor.succeed(first)
+        await it.until(lambda: first.key not in it.executor.running and it.executor.running, "the next attempt")
+        assert (await it.attempt("a")).key.try_number == 2
+        await it.finish("a")
+        await it.assert_consistent()
+
+
 async def test_a_running_task_is_restarting_until_its_attempt_has_ended(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
         attempt = await running_attempt(it)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
-from aiosched.core.run.board import Board
+from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.messages import Attempt
 from aiosched.core.values.states import SUCCEEDED, TaskState
 from aiosched.errors import DagFailure, FencedOut
@@ -59,30 +60,9 @@ def trace(session: Session, committed: Committed) -> None:
 
 def check_lease(session: Session, committed: Committed) -> None:
     """Hand out nothing once a peer may have taken over. Raises FencedOut."""
-    changes = committed.changes
-    if (changes.effects.claimed or changes.effects.triggers or session.triggers) and not session.env.holds_lease():
+    effects, held = committed.changes.effects, session.context.held
+    if (effects.claimed or held or effects.triggers or session.triggers) and not session.env.holds_lease():
         raise FencedOut("The lease of this scheduler expired before it could hand out what it had queued.")
-
-
-def hand_out_claims(session: Session, committed: Committed) -> None:
-    """Submit the attempts that were queued to the executor."""
-    if not (claimed := committed.changes.effects.claimed):
-        return
-    env = session.env
-    attempts, failures = list[Attempt](), list[DagFailure]()
-    for board, instance in claimed:
-        try:
-            if instance.state is TaskState.QUEUED:
-                attempts.append(board.attempt(instance))
-        except Exception as error:
-            failures.append(failure_of(error, board.run.dag_id, "handing out an attempt"))
-    now = env.clock.monotonic()
-    for attempt in attempts:
-        env.attempts.in_flight[attempt.key] = now
-    env.attempts.stuck_attempts.handed_out(env.clock.now())
-    env.executor.submit(attempts)
-    env.metrics.claimed((instance.scheduled_at for _, instance in claimed), env.clock.now())
-    raise_failures(failures)
 
 
 def stop_cancelled(session: Session, committed: Committed) -> None:
@@ -96,6 +76,41 @@ def stop_cancelled(session: Session, committed: Committed) -> None:
             stop_attempt(session, key)
     if session.cache.elsewhere:
         notify_schedulers(session, "attempts", ())
+
+
+def hand_out_claims(session: Session, committed: Committed) -> None:
+    """Submit the attempts that were queued to the executor, unless one of the same task instance is still ending."""
+    claimed = committed.changes.effects.claimed
+    if session.context.held:
+        claimed = [*_still_held(session), *claimed]
+    if not claimed:
+        return
+    env = session.env
+    attempts, waited, failures = list[Attempt](), list[datetime | None](), list[DagFailure]()
+    for board, instance in claimed:
+        try:
+            if instance.state is not TaskState.QUEUED:
+                continue
+            if env.attempts.stopping and board.key(instance)[:3] in env.attempts.stopping:
+                session.context.held.append((board, instance))
+                continue
+            attempts.append(board.attempt(instance))
+            waited.append(instance.scheduled_at)
+        except Exception as error:
+            failures.append(failure_of(error, board.run.dag_id, "handing out an attempt"))
+    now = env.clock.monotonic()
+    for attempt in attempts:
+        env.attempts.in_flight[attempt.key] = now
+    env.attempts.stuck_attempts.handed_out(env.clock.now())
+    env.executor.submit(attempts)
+    env.metrics.claimed(waited, env.clock.now())
+    raise_failures(failures)
+
+
+def _still_held(session: Session) -> list[tuple[Board, Instance]]:
+    """The claims that were held back, without those whose partition was given away meanwhile."""
+    held, session.context.held = session.context.held, []
+    return [(board, instance) for board, instance in dict.fromkeys(held) if is_held(session, board)]
 
 
 def hand_out_triggers(session: Session, committed: Committed) -> None:
@@ -204,8 +219,8 @@ EFFECTS: Final[tuple[Callable[[Session, Committed], None], ...]] = (
     publish_runs,
     trace,
     check_lease,
-    hand_out_claims,
     stop_cancelled,
+    hand_out_claims,
     hand_out_triggers,
     deliver_callbacks,
     watch_moved_deadlines,

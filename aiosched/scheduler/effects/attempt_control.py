@@ -20,6 +20,7 @@ def is_held(session: Session, board: Board) -> bool:
 
 def stop_attempt(session: Session, key: AttemptKey) -> None:
     """Ask the executor to end an attempt whose result is no longer wanted."""
+    session.env.attempts.stop_begins(key)
     grace = session.env.settings.core.killed_task_cleanup_time
     session.background.spawn(session.env.executor.cancel(key, grace), f"cancel {tuple(key)}")
 

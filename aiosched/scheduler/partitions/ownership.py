@@ -101,7 +101,8 @@ async def apply_view(session: Session, view: FleetView) -> bool:
         await load_partitions(session, mine)
     if suspects:
         await lose_attempts_of(session, suspects)
-    if plan.surplus and not session.context.unsent:  # attempts that are not handed out yet must not leave
+    not_handed_out = session.context.unsent or session.context.held
+    if plan.surplus and not not_handed_out:
         supported = all(peer.protocol >= REMOTE_ATTEMPTS_PROTOCOL for peer in view.peers if not peer.dead)
         changed |= await give_back(session, plan.surplus, busy_ones=supported)
     return changed

@@ -24,6 +24,7 @@ class Attempts:
     stuck_attempts: StuckAttempts = field(default_factory=StuckAttempts)
     in_flight: dict[AttemptKey, float] = field(default_factory=dict)  # key -> monotonic second of its dispatch
     begun: dict[AttemptKey, Report] = field(default_factory=dict)  # their start reports, which may not be stored yet
+    stopping: dict[tuple[int, ...], AttemptKey] = field(default_factory=dict)  # told to end, by task instance
     triggers: set[AttemptKey] = field(default_factory=set)
     callbacks: RunningCallbacks = field(default_factory=RunningCallbacks)
     reports: deque[Report] = field(default_factory=deque)
@@ -59,6 +60,7 @@ class Attempts:
         """This incarnation has ended and peers run its attempts again: forget them all."""
         self.in_flight.clear()
         self.begun.clear()
+        self.stopping.clear()
         self.stuck_attempts.forget()
         self.drop([*self.triggers, *self.watchers.running])
         self.watchers.running.clear()
@@ -71,6 +73,11 @@ class Attempts:
         gone = [key for key in self.triggers if key.run in runs]
         self.triggers.difference_update(gone)
         self.drop(gone)
+
+    def stop_begins(self, key: AttemptKey) -> None:
+        """An attempt is told to end: the next one of its task instance has to wait for that."""
+        if key in self.in_flight:
+            self.stopping[key[:3]] = key
 
     def forget_all_triggers(self) -> None:
         """Drop all triggers without a report, since this scheduler stops."""
@@ -96,6 +103,8 @@ class Attempts:
             return
         elif not started:
             del self.in_flight[key]
+            if self.stopping.get(key[:3]) == key:
+                del self.stopping[key[:3]]
             self.begun.pop(key, None)
             report = self.stuck_attempts.judge(report)
         else:
