@@ -336,6 +336,29 @@ async def test_failures_are_forgotten_when_a_dag_has_worked_for_ten_minutes(dsn:
         assert await it.fetch("SELECT failures FROM dag_quarantine") == []
 
 
+async def test_a_result_that_came_during_quarantine_counts_when_the_partition_has_moved_meanwhile(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, two_tasks("bad"), two_tasks("good")) as it:
+        await it.trigger("bad", "r")
+        first = await it.attempt("a", dag_id="bad")
+        with broken(Board, "apply"):
+            it.executor.start_running(first)
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+            await it.settled()
+            it.executor.succeed(first)
+            attempts = it.session.env.attempts
+            await it.until(lambda: not (attempts.in_flight or attempts.remote.outgoing), "its report to be stored")
+            await it.settled()
+        clock.advance(61.0)
+        await it.leave_and_come_back()
+        await it.finish("b", dag_id="bad")
+
+        assert it.executor.order().count("a") == 1
+        assert await it.runs("bad") == {"r": "success"}
+        await it.assert_consistent()
+
+
 async def test_a_restarted_scheduler_leaves_a_dag_in_quarantine_alone(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("bad"), dag("good")) as it:
         await it.trigger("bad", "r")

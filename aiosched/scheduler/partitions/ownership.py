@@ -137,6 +137,8 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
         for dag in dags:
             cache.drop_dag(dag.row.dag_id)
         cache.partitions -= leaving
+        cache.unreadable.forget(leaving)
+        cache.quarantine.forget(leaving)
         session.outbox.forget(leaving)
         committed = await transaction.write(batch)
         await ownership.release(transaction.conn, session.env.incarnation, leaving)

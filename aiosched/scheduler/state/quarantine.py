@@ -6,10 +6,11 @@ request. Source: docs/architecture.md, "Quarantine".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from aiosched.core.values.ids import partition_of
 from aiosched.db.statements.quarantine import Quarantined
 from aiosched.errors import Refused
 
@@ -33,6 +34,12 @@ class Quarantine:
             self.dags.pop(row.dag_id, None)
             self.tried[row.dag_id] = row
         return again
+
+    def forget(self, partitions: Container[int]) -> None:
+        """These partitions are not ours any more."""
+        for held in (self.dags, self.tried):
+            for dag_id in [dag_id for dag_id in held if partition_of(dag_id) in partitions]:
+                del held[dag_id]
 
     def refuse_dag(self, dag_id: str | None) -> None:
         """Raise Refused for a DAG in quarantine."""

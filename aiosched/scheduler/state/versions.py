@@ -10,13 +10,14 @@ held with. Runs of an unreadable version are left alone in the database, for a s
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
 from aiosched.core.graph.instances import Run
 from aiosched.core.run.board import Board
+from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import RunInfo
 from aiosched.db.statements.runs import StoredVersion, UnreadableVersion
 from aiosched.errors import Refused, UnreadableRow
@@ -32,6 +33,12 @@ class Unreadable:
     dags: dict[str, int] = field(default_factory=dict)  # DAGs, and their newest version
     runs: dict[int, str] = field(default_factory=dict)  # unfinished runs that are not held, and their DAGs
     errors: dict[int, UnreadableRow] = field(default_factory=dict)  # why, for runs with other rows that are unreadable
+
+    def forget(self, partitions: Container[int]) -> None:
+        """These partitions are not ours any more."""
+        self.dags = {dag_id: key for dag_id, key in self.dags.items() if partition_of(dag_id) not in partitions}
+        self.runs = {key: dag_id for key, dag_id in self.runs.items() if partition_of(dag_id) not in partitions}
+        self.errors = {key: why for key, why in self.errors.items() if key in self.runs}
 
     def texts(self) -> Iterator[str]:
         """What is left alone now, in words, with the reasons: versions first, then runs with other rows."""
