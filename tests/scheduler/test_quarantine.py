@@ -359,6 +359,27 @@ async def test_a_result_that_came_during_quarantine_counts_when_the_partition_ha
         await it.assert_consistent()
 
 
+async def test_an_attempt_that_could_not_be_handed_out_is_reported_to_who_holds_the_dag_next(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, two_tasks("bad"), two_tasks("good")) as it:
+        with broken(Board, "attempt"):
+            await it.trigger("bad", "r")
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+            remote = it.session.env.attempts.remote
+            await it.until(lambda: not remote.partitions and not remote.outgoing, "the report to be stored")
+            await it.settled()
+        assert await it.states("r", "bad") == {"a": "queued", "b": None}
+        assert [row["outcome"] for row in await it.fetch("SELECT outcome FROM task_report")] == ["stuck"]
+
+        await it.advance(61.0)
+        await it.finish("a", "b", dag_id="bad")
+
+        assert await it.runs("bad") == {"r": "success"}
+        assert [row["try_number"] for row in await it.instances("r", "bad")] == [1, 1]
+        await it.assert_consistent()
+
+
 async def test_a_restarted_scheduler_leaves_a_dag_in_quarantine_alone(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("bad"), dag("good")) as it:
         await it.trigger("bad", "r")

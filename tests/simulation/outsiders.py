@@ -108,6 +108,7 @@ async def _look_for_an_attempt(o: Outsider) -> None:
     (run, task, map_index), row = o.choose("task_instance")
     attempts = [AttemptKey(run, task, map_index, number) for number in (row["try_number"], 7)]
     await reports.wanted_attempts(o.conn, attempts, incarnation=row["queued_by"] or 0)
+    await reports.queued_attempts(o.conn, [run], incarnation=row["queued_by"] or 0)
 
 
 async def _insert_a_run(o: Outsider) -> None:

@@ -386,6 +386,16 @@ async def _wanted(t: Transaction, *columns: Any) -> Answer:
     return answer("run_id task_index map_index try_number", found)
 
 
+@handles(reports.QUEUED_BY)
+async def _queued_by(t: Transaction, runs: list[int], incarnation: int) -> Answer:
+    found = [
+        (*key, row["try_number"])
+        for key, row in t.rows("task_instance")
+        if key[0] in runs and row["queued_by"] == incarnation and row["state"] == "queued"
+    ]
+    return answer("run_id task_index map_index try_number", sorted(found))
+
+
 @handles(set_aside.ENDS_SET_ASIDE)
 async def _ends_set_aside(t: Transaction, partitions: list[int]) -> Answer:
     return answer("id run_id task_index map_index try_number queued_by failures error", [])  # nothing fails there

@@ -126,6 +126,19 @@ async def wanted_attempts(
     return {AttemptKey(*row) for row in rows}
 
 
+# Index: the primary key of task_instance.
+QUEUED_BY: Final = """
+    SELECT run_id, task_index, map_index, try_number FROM task_instance
+     WHERE run_id = ANY($1::bigint[]) AND queued_by = $2 AND state = 'queued'
+"""
+
+
+async def queued_attempts(conn: DatabaseConnection, runs: Collection[int], *, incarnation: int) -> list[AttemptKey]:
+    """The attempts of these runs that `incarnation` has queued and that have not begun, as far as rows tell."""
+    rows = await conn.fetch(QUEUED_BY, list(runs), incarnation) if runs else ()
+    return [AttemptKey(*row) for row in rows]
+
+
 # Index: ix_task_report_partition_id.
 SENDERS: Final = """
     SELECT DISTINCT queued_by FROM task_report

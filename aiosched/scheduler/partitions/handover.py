@@ -21,11 +21,19 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import notify
-from aiosched.db.statements.reports import insert_reports, living, read_reports, senders, wanted_attempts
+from aiosched.db.statements.reports import (
+    insert_reports,
+    living,
+    queued_attempts,
+    read_reports,
+    senders,
+    wanted_attempts,
+)
 from aiosched.scheduler.effects.attempt_control import stop_attempt
 from aiosched.scheduler.session.isolation import concerning, spare_others
 from aiosched.scheduler.session.session import Session
@@ -33,6 +41,7 @@ from aiosched.scheduler.session.session import Session
 logger = logging.getLogger(__name__)
 
 _REPORTS_PER_TRANSACTION: Final = 500
+_UNSENT: Final = "its scheduler had queued it, and was interrupted before it handed it out"
 _MOST_UNAPPLIED: Final = 5_000  # reports of other schedulers in memory
 
 
@@ -105,6 +114,21 @@ async def receive_remote_reports(session: Session, conn: DatabaseConnection, par
             return set()
     session.notifications.has_reports = True
     return await senders(conn, partitions, but=_unapplied(session))
+
+
+async def requeue_unsent(session: Session, conn: DatabaseConnection, partitions: Collection[int]) -> None:
+    """Report, of runs that are left alone, the attempts that an earlier session queued and did not hand out.
+
+    Whoever holds their DAG later, perhaps another scheduler, could not know that they have never begun.
+    """
+    attempts, env = session.env.attempts, session.env
+    places = {run: partition_of(dag_id) for run, dag_id in session.cache.unreadable.runs.items()}
+    runs = [run for run, partition in places.items() if partition in partitions]
+    known = attempts.known() | attempts.remote.partitions.keys()
+    for key in await queued_attempts(conn, runs, incarnation=env.incarnation):
+        if key not in known:
+            attempts.remote.partitions[key] = places[key.run]
+            attempts.remote.add_report(Report(key=key, outcome=Outcome.STUCK, at=env.clock.now(), reason=_UNSENT))
 
 
 def _unapplied(session: Session) -> set[int]:

@@ -34,7 +34,7 @@ from aiosched.errors import DagError, StaleRows
 from aiosched.scheduler.effects.deadlines import load_deadlines
 from aiosched.scheduler.effects.outbox import load_outbox
 from aiosched.scheduler.effects.slas import watch_slas
-from aiosched.scheduler.partitions.handover import receive_remote_reports
+from aiosched.scheduler.partitions.handover import receive_remote_reports, requeue_unsent
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
 from aiosched.scheduler.partitions.quarantine import read_quarantine
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration
@@ -92,6 +92,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
 
         for chunk in _chunks(session, running):
             await for_each_dag("loading the runs", chunk, lambda run: run.dag_id, resume_runs, held=session.cache.dags)
+        await requeue_unsent(session, conn, wanted)
         await load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
     await find_previous_runs(session)
