@@ -56,13 +56,13 @@ async def test_writing_moves_the_write_ahead_log(conn: asyncpg.Connection) -> No
 
 async def test_processor_time_and_memory_are_told_apart_by_process(conn: asyncpg.Connection) -> None:
     before = await measure.usages(conn)
-    until = time.process_time() + 0.05
+    until = time.process_time() + 0.1
     while time.process_time() < until:
         pass
 
     used = (await measure.usages(conn)).since(before)
 
-    assert used.scheduler.cpu_seconds >= 0.04
+    assert used.scheduler.cpu_seconds >= 0.05  # read in steps of 10 ms
     assert used.scheduler.peak_bytes > 2**20
     assert used.postgres.peak_bytes > 2**20
 

@@ -200,10 +200,10 @@ class VirtualExecutor:
     def _say(self, report: Report) -> None:
         self._report(report)
         if self.twice():
-            again = report.outcome in _CALLED_AGAIN or is_trigger(report.key)
-            late = self.twice() and not again
-            loop = asyncio.get_running_loop()
-            loop.call_later(self.behaviour.slowest * 2 if late else 0.01, self._report, report)
+            delay = self.behaviour.slowest * 2 if self.twice() else 0.01
+            if report.outcome in _CALLED_AGAIN or is_trigger(report.key):
+                delay = 0.0  # the same key may run again in a moment, and reports do not tell which call they are of
+            asyncio.get_running_loop().call_later(delay, self._report, report)
 
     def _result(self, attempt: Attempt) -> Report:
         task, now = (attempt.run.dag_id, attempt.task_id), self.clock.now()
