@@ -350,6 +350,10 @@ async def test_a_result_that_came_during_quarantine_counts_when_the_partition_ha
             attempts = it.session.env.attempts
             await it.until(lambda: not (attempts.in_flight or attempts.remote.outgoing), "its report to be stored")
             await it.settled()
+        await it.leave_and_come_back()
+        assert [row["outcome"] for row in await it.fetch("SELECT outcome FROM task_report ORDER BY id")][1:] == [
+            "success"
+        ]
         clock.advance(61.0)
         await it.leave_and_come_back()
         await it.finish("b", dag_id="bad")

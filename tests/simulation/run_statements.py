@@ -388,10 +388,13 @@ async def _wanted(t: Transaction, *columns: Any) -> Answer:
 
 @handles(reports.QUEUED_BY)
 async def _queued_by(t: Transaction, runs: list[int], incarnation: int) -> Answer:
+    names = ("run_id", "task_index", "map_index", "try_number", "queued_by")
+    told = {tuple(row[name] for name in names) for _, row in t.rows("task_report")}
     found = [
         (*key, row["try_number"])
         for key, row in t.rows("task_instance")
         if key[0] in runs and row["queued_by"] == incarnation and row["state"] == "queued"
+        if (*key, row["try_number"], incarnation) not in told
     ]
     return answer("run_id task_index map_index try_number", sorted(found))
 

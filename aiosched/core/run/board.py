@@ -272,9 +272,11 @@ class Board(ManualChanges, Expansion):
         if self.run.state is not RunState.RUNNING:
             return most
         pending = self._pending
-        while pending.pass_ or pending.begin_pass(self.graph.depth) or pending.too_soon:
+        while pending.pass_ or pending.tasks or pending.instances or pending.too_soon:
             if most <= 0:
                 return 0
+            if not pending.pass_:
+                pending.begin_pass(self.graph.depth)
             if not pending.pass_:
                 self._settle_too_soon(now)
             elif isinstance(what := pending.pass_.pop(), int):

@@ -47,17 +47,16 @@ class Pending:
         self.pass_: list[int | Instance] = []  # what is left of this pass, its next at the end
         self.too_soon: dict[Instance, None] = {}
 
-    def begin_pass(self, depth: Sequence[int]) -> bool:
-        """Begin the next pass; returns whether there is something in it. `depth` is that of each task."""
-        if not (self.tasks or self.instances):
-            return False
+    def begin_pass(self, depth: Sequence[int]) -> None:
+        """Begin the next pass; `depth` is that of each task."""
+        if len(self.tasks) == 1 and not self.instances:
+            self.pass_.append(self.tasks.pop())
+            return
         self.pass_ = [*self.tasks, *self.instances]
-        if len(self.pass_) > 1:
-            self.pass_.reverse()  # those of equal depth are taken in their order
-            self.pass_.sort(key=lambda one: depth[one if isinstance(one, int) else one.task])
+        self.pass_.reverse()  # those of equal depth are taken in their order
+        self.pass_.sort(key=lambda one: depth[one if isinstance(one, int) else one.task])
         self.tasks.clear()
         self.instances.clear()
-        return True
 
     def clear(self) -> None:
         self.tasks.clear()

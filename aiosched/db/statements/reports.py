@@ -126,15 +126,24 @@ async def wanted_attempts(
     return {AttemptKey(*row) for row in rows}
 
 
-# Index: the primary key of task_instance.
+# Index: the primary key of task_instance. The other tables are small.
 QUEUED_BY: Final = """
-    SELECT run_id, task_index, map_index, try_number FROM task_instance
-     WHERE run_id = ANY($1::bigint[]) AND queued_by = $2 AND state = 'queued'
+    SELECT ti.run_id, ti.task_index, ti.map_index, ti.try_number
+      FROM task_instance AS ti
+     WHERE ti.run_id = ANY($1::bigint[]) AND ti.queued_by = $2 AND ti.state = 'queued'
+       AND NOT EXISTS (
+           SELECT FROM task_report AS r
+            WHERE r.run_id = ti.run_id AND r.task_index = ti.task_index AND r.map_index = ti.map_index
+              AND r.try_number = ti.try_number AND r.queued_by = ti.queued_by)
+       AND NOT EXISTS (
+           SELECT FROM set_aside_report AS s
+            WHERE s.run_id = ti.run_id AND s.task_index = ti.task_index AND s.map_index = ti.map_index
+              AND s.try_number = ti.try_number)
 """
 
 
 async def queued_attempts(conn: DatabaseConnection, runs: Collection[int], *, incarnation: int) -> list[AttemptKey]:
-    """The attempts of these runs that `incarnation` has queued and that have not begun, as far as rows tell."""
+    """The attempts of these runs that `incarnation` has queued and of which no row tells that they began."""
     rows = await conn.fetch(QUEUED_BY, list(runs), incarnation) if runs else ()
     return [AttemptKey(*row) for row in rows]
 
