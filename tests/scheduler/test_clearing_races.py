@@ -87,6 +87,24 @@ async def test_the_next_try_begins_when_an_attempt_that_was_marked_has_ended(dsn
         await it.assert_consistent()
 
 
+async def test_an_attempt_that_waits_for_the_one_before_counts_for_the_parallelism(dsn: str, clock: FakeClock) -> None:
+    specs = [dag("d"), dag("e", task("b"), task("c"))]
+    async with running(dsn, clock, *specs, executor=Unhurried(clock), parallelism=2) as it:
+        await it.trigger("d", "r")
+        first = await it.attempt("a")
+        await it.ask("clear", "d", run_ids=["r"])
+        await it.settled()
+        await it.trigger("e", "r")
+        assert list(it.executor.running) == [first.key]
+
+        it.executor.lose(first)
+        await it.until(lambda: len(it.executor.running) == 2, "two attempts")
+        await it.settled()
+        assert len(it.executor.running) == 2
+        await it.finish_all()
+        assert (await it.runs("d"), await it.runs("e")) == ({"r": "success"}, {"r": "success"})
+
+
 async def test_a_running_task_is_restarting_until_its_attempt_has_ended(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
         attempt = await running_attempt(it)

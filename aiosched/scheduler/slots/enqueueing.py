@@ -49,7 +49,8 @@ async def _decide(session: Session, transaction: Transaction) -> Changes:
     env, cache, membership = session.env, session.cache, session.membership
     keeping, freed = await check_pools(session, transaction, claims=True)
     parallelism = env.settings.core.parallelism
-    open_slots = 0 if membership.draining else parallelism - len(env.attempts.in_flight)
+    taken = len(env.attempts.in_flight) + len(session.context.held)
+    open_slots = 0 if membership.draining else parallelism - taken
     room = room_of(transaction.pools, freed, env.executor, open=open_slots, parallelism=parallelism)
     now = env.clock.now()
     if not transaction.shared:
