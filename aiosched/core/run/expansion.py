@@ -80,9 +80,10 @@ class Expansion(RunRows):
         return True
 
     def _revised_first(self, task: int, now: datetime) -> bool:
-        """Whether the number of instances of a task has changed, before one of them is skipped or fails unrun.
+        """Revise the instances of a task in a mapped group if their number has changed; returns whether it had.
 
-        In a mapped group that decides for one index only. All instances are evaluated again then.
+        Call it before one of them is skipped or fails without running, which decides for its own index only. If it
+        returns True, all instances are evaluated again.
         """
         if self._lengths is None or self.graph.mappings is None or not self.graph.mappings.groups[task]:
             return False

@@ -101,7 +101,7 @@ async def apply_view(session: Session, view: FleetView) -> bool:
         await load_partitions(session, mine)
     if suspects:
         await lose_attempts_of(session, suspects)
-    not_handed_out = session.context.unsent or session.context.held
+    not_handed_out = session.context.unsent or session.context.held  # the next owner would take them for begun
     if plan.surplus and not not_handed_out:
         supported = all(peer.protocol >= REMOTE_ATTEMPTS_PROTOCOL for peer in view.peers if not peer.dead)
         changed |= await give_back(session, plan.surplus, busy_ones=supported)

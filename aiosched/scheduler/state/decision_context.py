@@ -31,7 +31,7 @@ class DecisionContext:
     cache: StateCache = field(default_factory=StateCache)
     wakeups: Wakeups = field(default_factory=Wakeups)
     unsent: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us, never handed out
-    held: list[tuple[Board, Instance]] = field(default_factory=list)  # the same; an attempt before is still ending
+    held: list[tuple[Board, Instance]] = field(default_factory=list)  # queued by us; an earlier attempt is ending
 
     def apply_effects(self, board: Board) -> None:
         """Apply the effects of a board's decisions, and wake the loops that have work from them."""
