@@ -119,6 +119,7 @@ class DagContents(metaclass=checks.NamesItsParameters):
         self.partials: list[OperatorPartial] = []  # of mapped tasks, expanded or not
         self._suffixes: dict[str, int] = {}
         self._source_hash: str | None = None  # of the code that it was imported from, if known
+        self._attempt_plans: dict[BaseOperator, Any] = {}  # what executors have computed about its tasks
 
     def _timetable(self, where: Location | None) -> AnyTimetable:
         try:

@@ -301,7 +301,9 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
 
         For a task in a mapped group, those of `map_index` where it reads only its own index.
         """
-        arguments = [value for value in self._arguments() if not _is_nothing(value)]
+        arguments = [
+            value for value in self._arguments() if value is not None and (value or type(value) not in _CONTAINERS)
+        ]
         if not arguments:
             return ()
         sources = [source for output in iter_outputs(arguments) for source in output.sources]
@@ -453,9 +455,4 @@ def _as_list(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, list | tuple | set) else [value]
 
 
-def _is_nothing(value: Any) -> bool:
-    """Whether there is nothing to fill in: None, an empty string or an empty container."""
-    return value is None or (type(value) in _CONTAINERS and not value)
-
-
-_CONTAINERS: Final = frozenset({str, tuple, list, dict, set})
+_CONTAINERS: Final = frozenset({str, tuple, list, dict, set})  # if they are empty, there is nothing to fill in

@@ -50,8 +50,8 @@ def task_names_previous_run(task: BaseOperator) -> bool:
     function = vars(task).get("python_callable") or getattr(task, "partial_kwargs", {}).get("python_callable")
     if _class_names_previous_run(task._class) or (callable(function) and names_previous_run(function)):
         return True
-    callbacks = [*task.on_execute_callback, *task.on_success_callback, *task.on_failure_callback,
-                 *task.on_retry_callback, *task.on_skipped_callback]  # fmt: skip
+    callbacks = (task.on_execute_callback + task.on_success_callback + task.on_failure_callback
+                 + task.on_retry_callback + task.on_skipped_callback)  # fmt: skip
     return any(map(names_previous_run, callbacks))
 
 

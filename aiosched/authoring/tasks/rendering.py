@@ -41,10 +41,10 @@ def render_task(task: T, context: Context, *, verbatim: Iterable[Any] = (), in_p
     with task, field, template and name.
     """
     changed: dict[str, Any] = {}
-    kept = {id(value) for value in verbatim if not isinstance(value, int | float | None)}
+    kept = {id(value) for value in verbatim if not isinstance(value, int | float | None)} if verbatim else ()
     for name in task.template_fields:
         value = getattr(task, name, None)
-        if id(value) not in kept and needs_rendering(value, task):
+        if value is not None and id(value) not in kept and needs_rendering(value, task):
             changed[name] = _render_field(task, name, value, context, kept)
     if not changed and not task.keeps_state:
         return task

@@ -241,7 +241,8 @@ def tasks_of_run(spec: DagSpec, run: PlannedRun) -> tuple[int, ...]:
         date = run.interval.end
     if not _in_window(spec, date):
         return ()
-    return tuple(index for index, task in enumerate(spec.tasks) if _in_window(task, date))
+    tasks = enumerate(spec.tasks)
+    return tuple(i for i, task in tasks if task.start_date is task.end_date is None or _in_window(task, date))
 
 
 def _in_window(of: DagSpec | TaskSpec, date: datetime) -> bool:

@@ -164,15 +164,15 @@ class Board(ManualChanges, Expansion):
         """Apply a report; False when its attempt has already ended (stale: drop it)."""
         if is_trigger(report.key):
             return self._apply_of_trigger(report, now)
-        instance = self.find(report.key.task_index, report.key.map_index)
+        key, outcome = report.key, report.outcome
+        instance = self._upstream_counts.find(key.task_index, key.map_index)
         if (
             instance is None
-            or instance.try_number != report.key.try_number
+            or instance.try_number != key.try_number
             or instance.state not in HOLDING_SLOT
             or self.finished
         ):
             return False
-        outcome = report.outcome
         if instance.state in ENDING:
             if outcome is not Outcome.STARTED:
                 self._end_stopped_try(instance, report, now)
@@ -182,7 +182,8 @@ class Board(ManualChanges, Expansion):
                 self._set(instance, TaskEvent.STARTED, lazy=True)
                 instance.start_date = instance.start_date or report.at
             return True
-        self._ran(instance, report.source)
+        if report.source is not None:
+            self._ran(instance, report.source)
         if outcome is Outcome.LOST:
             self._lose(instance, report, now)
             return True
@@ -272,21 +273,19 @@ class Board(ManualChanges, Expansion):
         if self.run.state is not RunState.RUNNING:
             return most
         pending = self._pending
-        while pending.pass_ or pending.tasks or pending.instances or pending.too_soon:
-            if most <= 0:
-                return 0
-            if not pending.pass_:
-                pending.begin_pass(self.graph.depth)
-            if not pending.pass_:
-                self._settle_too_soon(now)
-            elif isinstance(what := pending.pass_.pop(), int):
+        while (
+            pending.pass_ or pending.begin_pass(self.graph.depth) or (pending.too_soon and self._settle_too_soon(now))
+        ):
+            if isinstance(what := pending.pass_.pop(), int):
                 most -= self._decide(what, now)
             else:
                 most -= 1
                 if what.state in SCHEDULABLE:
                     self._decide_instance(what, self._upstream_counts.judge(what), now)
+            if most <= 0:
+                return 0
         self._conclude(now)
-        return max(most, 0)
+        return most
 
     def _decide(self, task: int, now: datetime) -> int:
         """Decide on a task's instances that wait for changed dependencies (section 4); returns how many it has."""
@@ -310,9 +309,10 @@ class Board(ManualChanges, Expansion):
     def _decide_instance(self, instance: Instance, verdict: TriggerVerdict, now: datetime) -> None:
         """Decide on one waiting instance, by the combined verdict of its dependencies."""
         branch = self.branch_against(instance) if instance.task in self._decided else None
-        skips = branch is not None or verdict is TriggerVerdict.SKIPPED
-        if (skips or verdict is TriggerVerdict.RUN) and self._held_by_past(instance, skips=skips):
-            return
+        if self.graph.lookback is not None:
+            skips = branch is not None or verdict is TriggerVerdict.SKIPPED
+            if (skips or verdict is TriggerVerdict.RUN) and self._held_by_past(instance, skips=skips):
+                return
         if branch is not None:
             if not self._revised_first(instance.task, now):
                 self._skip(instance, branch, now)
@@ -356,7 +356,8 @@ class Board(ManualChanges, Expansion):
         result = judge_run(
             (instance.state for leaf in self.graph.leaves for instance in upstream_counts.of(leaf)),
             unfinished=upstream_counts.unfinished,
-            armed=not any(waits_outside(tasks[i.task]) for i in self if i.state is TaskState.NONE),
+            armed=bool(upstream_counts.unfinished)
+            and not any(waits_outside(tasks[i.task]) for i in self if i.state is TaskState.NONE),
             runnable=False,
             failed_fast=run.reason is not None,
         )

@@ -97,13 +97,18 @@ class Expansion(RunRows):
         """Whether the number of instances of a mapped task is known."""
         return self._lengths is not None and self._lengths.sizes(task) is not None and self._lengths.are_new(task)
 
-    def _settle_too_soon(self, now: datetime) -> None:
-        """Nothing else is left to decide: instances that can run, but whose number is unknown, fail (26.4, 26.6)."""
-        waiting, self._pending.too_soon = self._pending.too_soon, {}
+    def _settle_too_soon(self, now: datetime) -> bool:
+        """Nothing else is left to decide: instances that can run, but whose number is unknown, fail (26.4, 26.6).
+
+        Returns whether there is more to evaluate then; the next pass has begun.
+        """
+        pending = self._pending
+        waiting, pending.too_soon = pending.too_soon, {}
         for instance in waiting:
             if instance.state in SCHEDULABLE and instance.map_index < 0 and not self.is_countable(instance.task):
                 reason = "the values it is mapped over were not returned"
                 self._settle(instance, TaskEvent.SETTLED_UPSTREAM_FAILED, now, reason)
+        return pending.begin_pass(self.graph.depth)
 
     def _expand(self, instance: Instance, sizes: tuple[int, ...]) -> None:
         self._resize(instance.task, sizes)

@@ -92,7 +92,7 @@ class RunRows:
             execution_timeout=task.execution_timeout,
             first_started=instance.start_date,
             executor=task.executor,
-            resume=self.deferrals.resume_of(instance),
+            resume=self.deferrals.resume_of(instance) if self.deferrals else None,
             superseded=self.code.superseded.pop(instance, None) if self.code.superseded else None,
         )
 
@@ -184,18 +184,19 @@ class RunRows:
 
     def _set(self, instance: Instance, event: TaskEvent, *, lazy: bool = False) -> None:
         old = instance.state
-        new = advance(old, event)
-        instance.state = new
-        effects, rows, slots = self.effects, self.effects.rows, self.effects.slots
+        instance.state = new = advance(old, event)
+        effects = self.effects
+        rows, slots = effects.rows, effects.slots
         if lazy and instance not in rows.changed:
             rows.lazy[instance] = None
         else:
             rows.changed[instance] = None
-        if old in HOLDING_SLOT and new not in HOLDING_SLOT:
-            slots.released.append(instance)
-        if old in ACTIVE_FOR_TASK_LIMITS and new not in ACTIVE_FOR_TASK_LIMITS:
-            slots.inactive.append(instance)
-        if old is TaskState.SCHEDULED and new is not TaskState.QUEUED:
+        if old in ACTIVE_FOR_TASK_LIMITS:
+            if old in HOLDING_SLOT and new not in HOLDING_SLOT:
+                slots.released.append(instance)
+            if new not in ACTIVE_FOR_TASK_LIMITS:
+                slots.inactive.append(instance)
+        elif old is TaskState.SCHEDULED and new is not TaskState.QUEUED:
             if instance in slots.ready:
                 slots.ready.remove(instance)
             else:
@@ -212,9 +213,9 @@ class RunRows:
         instance.reason = reason
         self._set(instance, event)
 
-    def _ran(self, instance: Instance, source: str | None) -> None:
+    def _ran(self, instance: Instance, source: str) -> None:
         """Its worker reports which code it ran."""
-        if source is not None and (ran := self.code.ended(instance, source)) is not None:
+        if (ran := self.code.ended(instance, source)) is not None:
             self.effects.rows.sources.append(ran)
 
     def _stop(self, instance: Instance, now: datetime, event: TaskEvent, reason: str) -> None:

@@ -47,16 +47,20 @@ class Pending:
         self.pass_: list[int | Instance] = []  # what is left of this pass, its next at the end
         self.too_soon: dict[Instance, None] = {}
 
-    def begin_pass(self, depth: Sequence[int]) -> None:
-        """Begin the next pass; `depth` is that of each task."""
-        if len(self.tasks) == 1 and not self.instances:
-            self.pass_.append(self.tasks.pop())
-            return
+    def begin_pass(self, depth: Sequence[int]) -> bool:
+        """Begin the next pass; `depth` is that of each task. Returns whether there is anything in it."""
+        if not self.instances:
+            if not self.tasks:
+                return False
+            if len(self.tasks) == 1:
+                self.pass_.append(self.tasks.pop())
+                return True
         self.pass_ = [*self.tasks, *self.instances]
         self.pass_.reverse()  # those of equal depth are taken in their order
         self.pass_.sort(key=lambda one: depth[one if isinstance(one, int) else one.task])
         self.tasks.clear()
         self.instances.clear()
+        return True
 
     def clear(self) -> None:
         self.tasks.clear()
@@ -130,11 +134,12 @@ class UpstreamCounts:
 
     def find(self, task: int, map_index: int) -> Instance | None:
         """The instance of a task with this map index; None for a task that the DAG does not have (any longer)."""
-        group = self._of_task[task] if 0 <= task < len(self._of_task) else ()
-        position = map_index if map_index > 0 else 0
-        if position < len(group) and group[position].map_index == map_index:
-            return group[position]
-        return None if len(group) <= 1 else next((i for i in group if i.map_index == map_index), None)
+        if not 0 <= task < len(self._of_task) or not (group := self._of_task[task]):
+            return None
+        found = group[map_index if 0 < map_index < len(group) else 0]
+        if found.map_index == map_index:
+            return found
+        return None if len(group) == 1 else next((i for i in group if i.map_index == map_index), None)
 
     def counts(self, task: int) -> StateCounts:
         """The finished direct upstream instances of a task, for all its map indexes together."""
@@ -271,7 +276,8 @@ class UpstreamCounts:
         by_setups = TriggerVerdict.RUN
         if graph.indirect_setups[task] and (by_setups := self.judge_setups(instance)).settles:
             return by_setups
-        if (verdict := self.judge_rule(instance)) is not TriggerVerdict.RUN:
+        counts, total, setups = self.upstreams(instance)
+        if (verdict := judge(graph.rules[task], counts, total, setups, instance.map_index)) is not TriggerVerdict.RUN:
             return verdict
         if graph.teardown_scopes[task] and next(self.unfinished_scope(instance), None) is not None:
             return TriggerVerdict.WAIT

@@ -71,7 +71,8 @@ class DagRoom:
 
         A task that starts deferred (`defers`) is subject only to its own limits (25.1).
         """
-        if not defers and (reason := self.limit_refusal() or self.run_refusal(run)) is not None:
+        is_limited = not defers and (self.active >= self.limit or self.per_run is not None)
+        if is_limited and (reason := self.limit_refusal() or self.run_refusal(run)) is not None:
             return reason
         return task.refusal(run) if task is not None else None
 
@@ -172,8 +173,8 @@ class Room:
 
         One that starts deferred (`defers`) needs room only in a pool that includes deferred tasks (25.1).
         """
-        if not defers and (reason := self.parallelism_refusal()) is not None:
-            return reason
+        if self.open <= 0 and not defers:
+            return self.parallelism_refusal()
         if (reason := self.pool_refusal(pool_name, slots, defers=defers)) is not None:
             return reason
         return None if defers else self.executor_refusal(executor_name, is_async)

@@ -19,8 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -202,7 +201,7 @@ class Execution:
         attempt = self.attempt
         dag = dags.cached(attempt.run) or await dags.load(attempt.run)
         self.source = dag._source_hash
-        if (message := newer_code(attempt, self.source)) is not None:
+        if attempt.key.try_number > 1 and (message := newer_code(attempt, self.source)) is not None:
             self._log("INFO", message)
         task = dag.task_dict.get(attempt.task_id)
         if task is None:
@@ -212,7 +211,7 @@ class Execution:
             reason = f"{where} {dag.dag_id!r} has no task {attempt.task_id!r} any more: it was changed"
             raise DagUnavailable(reason, passing=file is not None)
         self.task = task
-        self._plan = plan = plan_of(task)
+        self._plan = plan = plan_of(task, dag)
         self._ti = ti = TaskInstance(attempt, task, self._services, self._blocking)
         self.context = context = build_context(task, ti, attempt, dag)
         with current_context(context):
@@ -223,7 +222,8 @@ class Execution:
                 await load_previous_run(context)
             self.operator = operator = await self._render(task, context)
             context["task"] = ti.task = operator
-            self._label(operator, context)
+            if labelled := task.map_index_template is not None and ti.map_index >= 0:
+                self._label(operator, context)
             asset_names = await check_assets(task, self._services, attempt.key.run) if plan.has_assets else {}
             if plan.on_execute:
                 await self._call_all(plan.on_execute)
@@ -247,7 +247,8 @@ class Execution:
                 multiple_outputs=task.multiple_outputs,
                 limit=self._surroundings.max_xcom_bytes,
             )
-        self._label(operator, context)
+        if labelled:
+            self._label(operator, context)
         assets: tuple[AssetTouch, ...] = ()
         if task.outlets:
             assets = touches(context["outlet_events"], asset_names, limit=self._surroundings.max_xcom_bytes)
@@ -324,8 +325,8 @@ class Execution:
         if isinstance(error, SkipTask):
             self._log("INFO", f"skipped: {reason}")
             report = self._report(Outcome.SKIPPED, reason=reason, xcoms=pushed)
-            if self.task is not None:
-                await self._after(plan_of(self.task).on_skipped, error, reason)
+            if self._plan is not None:
+                await self._after(self._plan.on_skipped, error, reason)
             return report
         if isinstance(error, TaskTimeout):
             reason = secrets.redact(str(error)) or reason
@@ -339,8 +340,7 @@ class Execution:
         report = self._report(
             Outcome.FAILED, reason=reason, details=details, fail_now=fail_now, retry_delay=delay, xcoms=pushed
         )
-        if self.task is not None:
-            plan = plan_of(self.task)
+        if (plan := self._plan) is not None:
             await self._after(plan.on_retry if retries else plan.on_failure, error, reason)
         return report
 
@@ -377,7 +377,7 @@ class Execution:
 
     async def kill(self) -> None:
         """Call `on_kill` of the running operator, if it has started."""
-        if self.task is not None and self.operator is not None and plan_of(self.task).has_on_kill:
+        if self._plan is not None and self.operator is not None and self._plan.has_on_kill:
             await self._guarded("on_kill", self.operator.on_kill)
 
     async def _after(
@@ -443,14 +443,11 @@ class AttemptPlan(msgspec.Struct, frozen=True):
     on_skipped: Sequence[Callable[..., Any]]
 
 
-_plans: Final[WeakKeyDictionary[BaseOperator, AttemptPlan]] = WeakKeyDictionary()
-
-
-def plan_of(task: BaseOperator) -> AttemptPlan:
-    """The plan of a task."""
-    plan = _plans.get(task)
+def plan_of(task: BaseOperator, dag: DAG) -> AttemptPlan:
+    """The plan of a task of `dag`."""
+    plan: AttemptPlan | None = dag._attempt_plans.get(task)
     if plan is None:
-        plan = _plans[task] = AttemptPlan(
+        plan = dag._attempt_plans[task] = AttemptPlan(
             references=tuple(task.xcom_references()),
             reads_own_index=bool(mapped_groups(task)),
             is_mapped_over=is_mapped_over(task),
@@ -458,11 +455,11 @@ def plan_of(task: BaseOperator) -> AttemptPlan:
             is_async=task.is_async,
             has_assets=bool(task.inlets or task.outlets),
             has_on_kill=type(task).on_kill is not BaseOperator.on_kill,
-            on_execute=tuple(task.on_execute_callback),
-            on_success=tuple(task.on_success_callback),
-            on_failure=tuple(task.on_failure_callback),
-            on_retry=tuple(task.on_retry_callback),
-            on_skipped=tuple(task.on_skipped_callback),
+            on_execute=task.on_execute_callback,
+            on_success=task.on_success_callback,
+            on_failure=task.on_failure_callback,
+            on_retry=task.on_retry_callback,
+            on_skipped=task.on_skipped_callback,
         )
     return plan
 

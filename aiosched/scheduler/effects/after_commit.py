@@ -85,22 +85,20 @@ def hand_out_claims(session: Session, committed: Committed) -> None:
         claimed = [*_still_held(session), *claimed]
     if not claimed:
         return
-    env = session.env
+    env, stopping = session.env, session.env.attempts.stopping
     attempts, waited, failures = list[Attempt](), list[datetime | None](), list[DagFailure]()
     for board, instance in claimed:
         try:
             if instance.state is not TaskState.QUEUED:
                 continue
-            if env.attempts.stopping and board.key(instance)[:3] in env.attempts.stopping:
+            if stopping and board.key(instance)[:3] in stopping:
                 session.context.held.append((board, instance))
                 continue
             attempts.append(board.attempt(instance))
             waited.append(instance.scheduled_at)
         except Exception as error:
             failures.append(failure_of(error, board.run.dag_id, "handing out an attempt"))
-    now = env.clock.monotonic()
-    for attempt in attempts:
-        env.attempts.in_flight[attempt.key] = now
+    env.attempts.in_flight.update(dict.fromkeys([attempt.key for attempt in attempts], env.clock.monotonic()))
     env.attempts.stuck_attempts.handed_out(env.clock.now())
     env.executor.submit(attempts)
     env.metrics.claimed(waited, env.clock.now())

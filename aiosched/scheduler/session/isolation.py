@@ -65,13 +65,20 @@ def ending(unstored: Unstored) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def concerning(dag_id: str, place: str) -> Iterator[None]:
-    """Raise an unforeseen error in the block as a DagFailure."""
-    try:
-        yield
-    except Exception as error:
-        raise failure_of(error, dag_id, place) from error
+class concerning:
+    """A block in which an unforeseen error is raised as a DagFailure."""
+
+    __slots__ = ("_dag_id", "_place")
+
+    def __init__(self, dag_id: str, place: str) -> None:
+        self._dag_id, self._place = dag_id, place
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            raise failure_of(error, self._dag_id, self._place) from error
 
 
 def raise_failures(failures: Collection[DagFailure]) -> None:

@@ -122,11 +122,11 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
             cache.work.room_changed = True  # it was stopped, and has freed its executor's slot only now
             context.wakeups.enqueueing.wake()
         return
-    if report.outcome is Outcome.LOST and not is_trigger(report.key):
-        context.metrics.lost_attempts += 1
     if report.outcome is Outcome.STARTED:
         context.apply_effects(board)  # nothing to decide; the row may wait for the next commit
         return
+    if report.outcome is Outcome.LOST and not is_trigger(report.key):
+        context.metrics.lost_attempts += 1
     if report.assets and report.outcome is Outcome.SUCCESS:
         cache.unstored.pending.messages.asset_events.extend(events_of(report, board.run.dag_id, now))
     cache.unstored.pending.effects.reports.append(report)

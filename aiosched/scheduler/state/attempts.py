@@ -88,28 +88,29 @@ class Attempts:
         """Called by executors. A report of an attempt that is not (or no longer) known is dropped."""
         report = storable_report(report)
         key, started = report.key, report.outcome is Outcome.STARTED
-        if key.run < 0:
+        if key in self.in_flight:
+            if started:
+                self.begun[key] = report
+                self.stuck_attempts.started(key)
+            else:
+                del self.in_flight[key]
+                self.begun.pop(key, None)
+                if self.stopping and self.stopping.get(key[:3]) == key:
+                    del self.stopping[key[:3]]
+                report = self.stuck_attempts.judge(report)
+        elif key.run < 0:
             self.watchers.receive(report)
             return
-        if key.task_index < 0 and key.try_number in self.callbacks:
+        elif key.task_index < 0 and key.try_number in self.callbacks:
             self.callbacks.receive(report)
             return
-        if is_trigger(key) and key in self.triggers:
-            if started:
-                return
-            self.triggers.discard(key)
-        elif key not in self.in_flight:
+        elif key not in self.triggers:
             self.metrics.stale_reports += 1
             return
-        elif not started:
-            del self.in_flight[key]
-            if self.stopping.get(key[:3]) == key:
-                del self.stopping[key[:3]]
-            self.begun.pop(key, None)
-            report = self.stuck_attempts.judge(report)
+        elif started:
+            return
         else:
-            self.begun[key] = report
-            self.stuck_attempts.started(key)
+            self.triggers.discard(key)
         if key in self.remote.partitions:
             self.remote.add_report(report)
             return

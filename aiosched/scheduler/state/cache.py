@@ -161,7 +161,7 @@ class StateCache:
             effects.cancelled.clear()
         if effects.rows or effects.triggers:
             self.unstored.dirty[board] = None
-        if notified := self.previous_run_index.notify_followers(board):
+        if dag.has_lookback and (notified := self.previous_run_index.notify_followers(board)):
             self.work.to_evaluate.update(dict.fromkeys(notified))
         if board.finished and key in self.boards:
             self.previous_run_index.forget(board)

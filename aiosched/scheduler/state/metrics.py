@@ -35,7 +35,8 @@ class Histogram:
     def observe(self, value: float) -> None:
         self.count += 1
         self.total += value
-        self.largest = max(self.largest, value)
+        if value > self.largest:
+            self.largest = value
         self.buckets[bisect.bisect_left(self.bounds, value)] += 1
 
     def observe_all(self, values: Iterable[float]) -> None:

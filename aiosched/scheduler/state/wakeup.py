@@ -26,8 +26,9 @@ class Wakeup:
     is_set: bool = False  # `wake` was called since the last pass began
 
     def wake(self) -> None:
-        self.is_set = True
-        self.awake.set()
+        if not self.is_set:
+            self.is_set = True
+            self.awake.set()
 
     def stop(self) -> None:
         self.stopping = True
