@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -153,6 +154,21 @@ def test_a_command_ends_when_nobody_holds_its_output_and_what_is_left_then_ends_
     assert run(output(f"{silent}; {holding}; until [ -s {pid} ]; do sleep 0.01; done; echo early")) == "late"
     left = read_process(int(pid.read_text()))
     assert left is None or left.has_ended
+
+
+async def test_a_task_that_waits_for_the_output_of_an_ended_command_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def let_it_end(record: logging.LogRecord) -> bool:
+        if "still hold its output" in record.getMessage():
+            (tmp_path / "end").touch()
+        return True
+
+    monkeypatch.setattr(subprocesses, "EXPLAINED_AFTER", 0.01)
+    caplog.handler.addFilter(let_it_end)
+    holding = f"(until [ -e {tmp_path}/end ]; do sleep 0.01; done; echo late) &"
+
+    assert await output(f"{holding} echo early") == "late"
 
 
 @pytest.mark.parametrize("env", [None, {"PATH": os.environ["PATH"]}], ids=["inherited", "own"])

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import pendulum
 import pydantic
 import pytest
 from hypothesis import given
@@ -33,6 +34,31 @@ class Model(pydantic.BaseModel):
 class Broken:
     def __repr__(self) -> str:
         raise ValueError("no")
+
+
+class Text(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "not the text"
+
+
+class Number(int):
+    pass
+
+
+class Ratio(float):
+    pass
+
+
+class Scalar:
+    """A number of NumPy, as far as the encoder looks at it."""
+
+    __module__ = "numpy"
+    ndim = 0
+
+    def item(self) -> int:
+        return 7
 
 
 plain = st.recursive(
@@ -64,6 +90,15 @@ def test_plain_data_comes_back_as_it_went(value: Any) -> None:
         (Point([1]), {"x": [1]}),
         (Model(when=datetime(2026, 1, 1, tzinfo=UTC)), {"when": "2026-01-01T00:00:00Z"}),
         (2**64 - 1, 2**64 - 1),
+        (Text("a"), "a"),
+        (Number(3), 3),
+        (Ratio(1.5), 1.5),
+        (Scalar(), 7),
+        (pendulum.datetime(2026, 1, 1, tz="Europe/Amsterdam"), "2026-01-01T00:00:00+01:00"),
+        ({"at": [pendulum.naive(2026, 1, 1)]}, {"at": ["2026-01-01T00:00:00"]}),
+        (pendulum.date(2026, 1, 1), "2026-01-01"),
+        (pendulum.time(3, 4), "03:04:00"),
+        (pendulum.duration(hours=1), "PT3600S"),
     ],
 )  # fmt: skip
 def test_richer_values_come_back_as_plain_ones(value: Any, back: Any) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
 
 KILL_AFTER: Final = 10.0  # seconds between TERM and KILL
+EXPLAINED_AFTER = 10.0  # seconds after the end of a command until the log says why its task goes on
 
 
 class CommandGuard(Protocol):
@@ -83,10 +84,12 @@ class ProcessCommand:
             self._group = process.pid
             if guard is not None:
                 guard.begun(process.pid)
+            notice = asyncio.create_task(self._explain_wait(process))
             try:
                 last = await self._follow(output)
                 return await _wait_for_exit(process), last
             finally:
+                notice.cancel()
                 try:
                     await _stop_group(process)
                 finally:
@@ -107,6 +110,16 @@ class ProcessCommand:
             for line in lines:
                 last = self._log_line(line)
         return self._log_line(rest) if rest else last
+
+    async def _explain_wait(self, process: subprocess.Popen[bytes]) -> None:
+        """Say why the task goes on if the output stays open long after the end of the command."""
+        if not await _has_ended(process):
+            return
+        await asyncio.sleep(EXPLAINED_AFTER)
+        self.log.warning(
+            "the command itself has ended, but processes that it has started still hold its output: the task waits for "
+            "them. Let the command wait for them, or end them, or send their output to a file."
+        )
 
     async def _end_leftovers(self, name: str) -> None:
         """End the processes that the command has left behind; they are marked with `name`."""
@@ -172,20 +185,27 @@ async def _wait_for_exit(process: subprocess.Popen[bytes]) -> int:
     asyncio's subprocesses are not used: with uvloop a child inherits duplicates of its pipes, so a process that a
     command left behind would keep the pipe open, and with it the attempt, although it had closed its output.
     """
+    if not await _has_ended(process):
+        ended = asyncio.Event()
+        threading.Thread(target=_signal_end, args=(process, asyncio.get_running_loop(), ended), daemon=True).start()
+        await ended.wait()
+    return _exit_code(process)
+
+
+async def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Wait for its end, and leave its exit code to others; False at once where that is not possible."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # macOS, old kernels
-        threading.Thread(target=_signal_end, args=(process, loop, ended), daemon=True).start()
+        return False
+    try:
+        loop.add_reader(descriptor, ended.set)
         await ended.wait()
-    else:
-        try:
-            loop.add_reader(descriptor, ended.set)
-            await ended.wait()
-        finally:
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
-    return _exit_code(process)
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+    return True
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int:

@@ -3,15 +3,18 @@
 A task can return values that `msgspec.json` encodes: None, bool, int, float, str, lists, tuples and sets (come back as
 lists), dicts (keys come back as strings), datetimes (ISO 8601 strings), UUIDs and Decimals (strings), bytes (base64),
 enums (their value), dataclasses, attrs classes and msgspec Structs (dicts), and pydantic models (their
-`model_dump(mode="json")`). Nothing is converted back: a reader gets plain JSON. NaN and infinity are refused, because
-JSON cannot represent them.
+`model_dump(mode="json")`). So are values of their subclasses, such as the pendulum instants of a context, and NumPy's
+numbers. Nothing is converted back: a reader gets plain JSON. NaN and infinity are refused, because JSON cannot
+represent them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
@@ -30,10 +33,28 @@ class UnusableResult(AioschedError):
 
 
 def _plain(value: Any) -> Any:
-    dump = getattr(type(value), "model_dump", None)
-    if dump is not None:
+    """A value that `msgspec.json` does not know, as one that it does."""
+    if hasattr(type(value), "model_dump"):
         return value.model_dump(mode="json")
+    for kind, to_plain in _SUBCLASSED.items():
+        if isinstance(value, kind):
+            return to_plain(value)
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        return value.item()
     raise NotImplementedError(f"{_type_name(value)} cannot be JSON")
+
+
+# `msgspec.json` only knows these classes themselves. A datetime is a date, so it comes first.
+_SUBCLASSED: Final[Mapping[type, Callable[[Any], Any]]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    datetime: lambda value: datetime.fromisoformat(datetime.isoformat(value)),
+    date: lambda value: date(value.year, value.month, value.day),
+    time: lambda value: time.fromisoformat(time.isoformat(value)),
+    timedelta: lambda value: timedelta(seconds=value.total_seconds()),
+    Decimal: Decimal,
+}
 
 
 _encode = msgspec.json.Encoder(enc_hook=_plain).encode
