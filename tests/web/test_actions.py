@@ -195,3 +195,23 @@ async def test_what_does_not_exist_is_not_found(
     live: httpx2.AsyncClient, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
     assert (await live.request(method, path, json=body)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "known"),
+    [
+        ("GET", "dags/d/runs", "POST"),  # would be the page otherwise
+        ("GET", "dags/d/clear", "POST"),
+        ("PUT", "dags/d", "DELETE, GET, PATCH"),
+        ("POST", "openapi.json", None),
+    ],
+)
+async def test_a_wrong_method_is_told_the_right_ones(
+    api: httpx2.AsyncClient, method: str, path: str, known: str | None
+) -> None:
+    answer = await api.request(method, path)
+
+    assert answer.status_code == 405
+    if known is not None:
+        assert answer.headers["allow"] == known
+        assert f"/api/v1/{path} has no {method}, but {known};" in answer.json()["detail"]

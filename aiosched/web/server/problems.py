@@ -18,6 +18,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from aiosched.db.server.failures import explain
 from aiosched.errors import (
@@ -100,6 +101,18 @@ def problem_of(error: Exception) -> Problem:
     return Problem(500, "internal", "Something went wrong here; the log of the web server has the details.")
 
 
+def wrong_method(request: Request) -> Problem | None:
+    """The problem of an address that the API has, but not with the request's method; None for any other address."""
+    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    templates = request.app.openapi()["paths"].items()
+    methods = {m.upper() for template, of_it in templates if compile_path(template)[0].match(path) for m in of_it}
+    if not methods:
+        return None
+    known = ", ".join(sorted(methods))
+    detail = f"{path} has no {request.method}, but {known}; see /api/v1/openapi.json."
+    return Problem(405, "method-not-allowed", detail, headers={"Allow": known})
+
+
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ProblemDetails, "description": "An error"}}
 
 
@@ -115,8 +128,10 @@ def install(app: FastAPI, dsn: str) -> None:
         detail = "; ".join(f"{field.where}: {field.message}" for field in fields[:3])
         return Problem(422, "unusable-request", detail, fields=fields).response()
 
-    async def plain(_: Request, error: Exception) -> JSONResponse:
+    async def plain(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
+        if error.status_code == 405 and (problem := wrong_method(request)) is not None:
+            return problem.response()
         code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
         return Problem(error.status_code, code, str(error.detail), headers=error.headers).response()
 

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response
 
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.server.problems import Problem
+from aiosched.web.server.problems import Problem, wrong_method
 
 FOLDER: Final = Path(__file__).parents[1] / "ui"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
@@ -43,7 +43,9 @@ async def file(request: Request, path: str) -> Response:
 async def page(request: Request, path: str) -> Response:
     """The UI's page for any address; an unknown address of the API is an error."""
     if path.startswith("api/"):
-        raise Problem(404, "not-found", f"The API has no address /{path}; see /api/v1/openapi.json.")
+        raise wrong_method(request) or Problem(
+            404, "not-found", f"The API has no address /{path}; see /api/v1/openapi.json."
+        )
     base = html.escape(request.scope.get("root_path", "").rstrip("/") + "/", quote=True)
     text = (FOLDER / "index.html").read_text(encoding="utf-8").replace("{base}", base)
     return HTMLResponse(text, headers={"Cache-Control": "no-cache"})
