@@ -22,9 +22,9 @@ class Slices:
     spent    seconds of computing before the last pause, without the pauses
     """
 
-    def __init__(self, seconds: Callable[[], float] = time.perf_counter) -> None:
-        self._seconds = seconds
-        self._since = seconds()
+    def __init__(self, seconds: Callable[[], float] | None = None) -> None:
+        self._seconds = seconds or time.perf_counter
+        self._since = self._seconds()
         self.spent = 0.0
 
     async def pause(self) -> None:
@@ -37,7 +37,7 @@ class Slices:
 
 
 async def in_slices(
-    items: Iterable[T], what: str, *, budget: float = BUDGET_SECONDS, seconds: Callable[[], float] = time.perf_counter
+    items: Iterable[T], what: str, *, budget: float = BUDGET_SECONDS, seconds: Callable[[], float] | None = None
 ) -> list[T]:
     """The items of a lazy iterable; the event loop runs after every 5 ms of computing them.
 
