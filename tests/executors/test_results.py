@@ -57,8 +57,11 @@ class Scalar:
     __module__ = "numpy"
     ndim = 0
 
-    def item(self) -> int:
-        return 7
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def item(self) -> float:
+        return self.number
 
 
 plain = st.recursive(
@@ -93,7 +96,7 @@ def test_plain_data_comes_back_as_it_went(value: Any) -> None:
         (Text("a"), "a"),
         (Number(3), 3),
         (Ratio(1.5), 1.5),
-        (Scalar(), 7),
+        (Scalar(7), 7),
         (pendulum.datetime(2026, 1, 1, tz="Europe/Amsterdam"), "2026-01-01T00:00:00+01:00"),
         ({"at": [pendulum.naive(2026, 1, 1)]}, {"at": ["2026-01-01T00:00:00"]}),
         (pendulum.date(2026, 1, 1), "2026-01-01"),
@@ -125,6 +128,7 @@ def test_a_value_out_of_bounds_is_refused_with_its_place() -> None:
         ({"a": [1, threading.Lock()]}, "k['a'][1] is a _thread.lock, which JSON cannot hold"),
         (Point({"in": Broken()}), r"k.x['in'] is a"),
         ([float("nan")], "k[0] is nan, which JSON cannot hold"),
+        ([Scalar(float("nan"))], "k[0] is a numpy.Scalar, which JSON cannot hold"),
         ({"a": None, "b": float("-inf")}, "k['b'] is -inf, which JSON cannot hold"),
         ((number for number in [1]), "k is a generator"),
         ({(1, 2): 3}, "The XCom 'k' cannot be JSON"),

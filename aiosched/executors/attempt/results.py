@@ -39,7 +39,7 @@ def _plain(value: Any) -> Any:
     for kind, to_plain in _SUBCLASSED.items():
         if isinstance(value, kind):
             return to_plain(value)
-    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0 and not _is_not_finite(value.item()):
         return value.item()
     raise NotImplementedError(f"{_type_name(value)} cannot be JSON")
 
