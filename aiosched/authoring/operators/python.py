@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -150,11 +150,13 @@ def call_arguments(
     wanted, takes_all = _wanted(function)
     if not wanted and not takes_all:
         return dict(kwargs)
-    by_position = set(wanted[: len(args)])
-    names = [name for name in wanted if name in context]
+    given: Collection[str] = {*wanted[: len(args)], *kwargs} if args else kwargs
+    names: Iterable[str] = wanted
     if takes_all:
         names = [*context, *(PREVIOUS_RUN if names_previous_run(function) else ())]
-    return {name: context[name] for name in names if name not in by_position and name not in kwargs} | dict(kwargs)
+    found = {name: context[name] for name in names if name not in given and name in context}
+    found.update(kwargs)
+    return found
 
 
 @functools.lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ from aiosched.authoring.base.dependencies import Dependable, connect
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.tasks.defaults_by_name import OperatorMeta
-from aiosched.authoring.tasks.rendering import render_task, template_references
+from aiosched.authoring.tasks.rendering import CONTAINERS, render_task, template_references
 from aiosched.authoring.tasks.setup_scopes import close_scope, join_scope, open_scope
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, declared
 from aiosched.authoring.tasks.xcom_arg import XComArg, iter_outputs, length_sources
@@ -302,7 +302,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         For a task in a mapped group, those of `map_index` where it reads only its own index.
         """
         arguments = [
-            value for value in self._arguments() if value is not None and (value or type(value) not in _CONTAINERS)
+            value for value in self._arguments() if value is not None and (value or type(value) not in CONTAINERS)
         ]
         if not arguments:
             return ()
@@ -453,6 +453,3 @@ def _backoff(value: object, where: Location | None) -> float:
 
 def _as_list(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, list | tuple | set) else [value]
-
-
-_CONTAINERS: Final = frozenset({str, tuple, list, dict, set})  # if they are empty, there is nothing to fill in

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     T = TypeVar("T", bound=Task)
 
 MARKS: Final = ("{{", "{%", "{#")
+CONTAINERS: Final = frozenset({str, tuple, list, dict, set})  # if one is empty, there is nothing to fill in
 MAX_LABEL_LENGTH: Final = 250  # characters
 
 
@@ -44,7 +45,9 @@ def render_task(task: T, context: Context, *, verbatim: Iterable[Any] = (), in_p
     kept = {id(value) for value in verbatim if not isinstance(value, int | float | None)} if verbatim else ()
     for name in task.template_fields:
         value = getattr(task, name, None)
-        if value is not None and id(value) not in kept and needs_rendering(value, task):
+        if value is None or (type(value) in CONTAINERS and not value) or id(value) in kept:
+            continue  # as most of them
+        if needs_rendering(value, task):
             changed[name] = _render_field(task, name, value, context, kept)
     if not changed and not task.keeps_state:
         return task

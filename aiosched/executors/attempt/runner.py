@@ -212,7 +212,7 @@ class Execution:
             raise DagUnavailable(reason, passing=file is not None)
         self.task = task
         self._plan = plan = plan_of(task, dag)
-        self._ti = ti = TaskInstance(attempt, task, self._services, self._blocking)
+        self._ti = ti = TaskInstance(attempt, task, self._services, self._blocking, start_date=self.started_at)
         self.context = context = build_context(task, ti, attempt, dag)
         with current_context(context):
             if plan.references:
