@@ -109,12 +109,15 @@ class Service:
         return bool(self.stopped)
 
     def pause(self, *, whole: bool) -> None:
-        """SIGSTOP for the scheduler, with `whole` for all its descendants too."""
-        family = dict.fromkeys([self.pid, *children(self.pid), *self.labelled(self.label)] if whole else [self.pid])
-        self.stopped = list(family)
-        self.paused_at = time.monotonic()
-        for pid in self.stopped:
-            _send(pid, signal.SIGSTOP)
+        """SIGSTOP for the scheduler, with `whole` for all its descendants too, those included that start meanwhile."""
+        self.stopped, self.paused_at = [], time.monotonic()
+        new = [self.pid]
+        while new:
+            for pid in new:
+                _send(pid, signal.SIGSTOP)
+            self.stopped += new
+            family = [*children(self.pid), *self.labelled(self.label)] if whole else []
+            new = [pid for pid in dict.fromkeys(family) if pid not in self.stopped]
 
     def resume(self) -> list[int]:
         """SIGCONT for what was stopped, the scheduler last; the pids."""
