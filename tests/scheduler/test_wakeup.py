@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.scheduler.state.wakeup import Wakeup, run_loop
+from aiosched.scheduler.state import wakeup as wakeup_module
+from aiosched.scheduler.state.wakeup import Timers, Wakeup, run_loop
 from tests.scheduler.harness import dag, running
 
 
@@ -46,3 +50,30 @@ async def test_a_scheduler_whose_clock_stands_just_before_a_timer_has_nothing_to
             await it.session.wakeups.evaluation.awake.wait()
             assert it.busy_with() == ""
             await asyncio.sleep(0)
+
+
+def test_timers_that_nobody_wants_any_more_are_removed_when_there_are_many() -> None:
+    timers, noon = Timers[int](), datetime(2026, 1, 1, 12, tzinfo=UTC)
+    for number in range(10_000):
+        timers.add(noon + timedelta(days=1, seconds=number), number)
+        timers.prune(lambda number: number % 1000 == 0)
+
+    assert len(timers) < 1500
+    assert [number for number in timers.due(noon + timedelta(days=2)) if number % 1000 == 0] == [
+        *range(0, 10_000, 1000)
+    ]
+    timers.add(noon, 0)  # what was removed can be added again
+    assert timers.due(noon) == [0]
+
+
+async def test_the_timeouts_of_runs_that_have_ended_are_not_kept(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakeup_module, "_FEW", 8)
+    async with running(dsn, clock, dag("d", dagrun_timeout=86_400.0)) as it:
+        for number in range(40):
+            await it.trigger("d", f"r{number}")
+            await it.finish("a", run_id=f"r{number}")
+            await it.settled()
+
+        assert len(it.session.cache.timers) <= 10

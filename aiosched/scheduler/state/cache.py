@@ -173,6 +173,7 @@ class StateCache:
 
     def release_run(self, board: Board) -> None:
         """The end of a run is stored: its place is free for another."""
+        self.timers.prune(lambda timer: timer[0] in self.boards)  # a run's timeout can be days away
         dag = self.dags.get(board.run.dag_id)
         if dag is not None and dag.runs.ending.pop(board.run.key, None) is not None:
             if dag.runs.queued or dag.runs.backfills:

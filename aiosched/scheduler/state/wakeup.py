@@ -12,9 +12,11 @@ import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
+
+_FEW: Final = 1000
 
 
 @dataclass(slots=True)
@@ -68,6 +70,7 @@ class Timers(Generic[T]):
 
     def __init__(self) -> None:
         self._heap: list[tuple[datetime, int, T]] = []
+        self._most = _FEW  # when the heap has grown to that many entries, those that are no longer wanted are removed
         self._there: set[tuple[datetime, T]] = set()
         self._order = itertools.count()
 
@@ -87,6 +90,15 @@ class Timers(Generic[T]):
             self._there.discard((at, what))
             found.append(what)
         return found
+
+    def prune(self, is_wanted: Callable[[T], bool]) -> None:
+        """Remove what is no longer wanted, if there may be much of it; the cost is constant on average."""
+        if len(self._heap) < self._most:
+            return
+        self._heap = [entry for entry in self._heap if is_wanted(entry[2])]
+        heapq.heapify(self._heap)
+        self._there = {(at, what) for at, _, what in self._heap}
+        self._most = max(_FEW, 2 * len(self._heap))
 
     @property
     def earliest(self) -> datetime | None:
