@@ -338,6 +338,14 @@ async def test_a_narrow_screen_shows_everything_without_moving_sideways(tab: Tab
     await expect(page).to_have_url(re.compile("/dags$"))
 
 
+async def test_the_tabs_of_a_page_do_not_scroll_up_and_down(tab: Tab) -> None:
+    page = await tab.open("/dags/wide")
+    tabs = page.locator(".tabs")
+    await expect(tabs).to_be_visible()
+
+    assert await tabs.evaluate("tabs => getComputedStyle(tabs).overflowY") == "hidden"  # no scrollbar either
+
+
 async def test_the_keyboard_leads_through_the_pages_and_lists_itself(tab: Tab) -> None:
     page = await tab.open("/")
     await expect(page.get_by_role("heading", name="Home")).to_be_visible()

@@ -46,7 +46,7 @@ def render_task(task: T, context: Context, *, verbatim: Iterable[Any] = (), in_p
     for name in task.template_fields:
         value = getattr(task, name, None)
         if value is None or (type(value) in CONTAINERS and not value) or id(value) in kept:
-            continue  # as most of them
+            continue  # nothing to fill in
         if needs_rendering(value, task):
             changed[name] = _render_field(task, name, value, context, kept)
     if not changed and not task.keeps_state:

@@ -23,7 +23,7 @@ from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.changes import Changes
 from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.lazy_starts import LazyStarts
-from aiosched.scheduler.state.wakeups import Wakeups
+from aiosched.scheduler.state.wakeup import Wakeups
 
 
 class CommitTracing(Protocol):

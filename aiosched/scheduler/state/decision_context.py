@@ -15,7 +15,7 @@ from aiosched.db.statements.inbox import CommandResult
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.metrics import Metrics
-from aiosched.scheduler.state.wakeups import Wakeups
+from aiosched.scheduler.state.wakeup import Wakeups
 
 
 @dataclass(slots=True)
