@@ -118,7 +118,7 @@ def _stops(size: Size, *, whole: bool) -> tuple[Workload, Inject]:
 def usurpers(size: Size) -> tuple[Setting, Workload, Inject]:
     """A living scheduler is declared dead, as when the database's clock jumps: what it still writes is refused.
 
-    Its attempts and those of its heirs may overlap until it notices; that must be soon.
+    Its attempts and those of its heirs may overlap until it notices: at its next commit, or when it renews its lease.
     """
 
     async def inject(stage: Stage) -> None:
@@ -126,7 +126,7 @@ def usurpers(size: Size) -> tuple[Setting, Workload, Inject]:
             await stage.usurp(stage.dice.choice(await stage.owners()))
             await stage.rest(stage.dice.uniform(0.5, 1.5) * size.gap)
 
-    setting = Setting(schedulers=size.schedulers, lease=size.lease, awakening=2.5)
+    setting = Setting(schedulers=size.schedulers, lease=size.lease, awakening=size.lease / 3 + 0.5)
     return setting, work_for(replace(size, gap=size.gap + 1.0)), inject
 
 
