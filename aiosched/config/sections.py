@@ -169,6 +169,20 @@ class ExecutorSettings(_Section):
         description="number of retries if a worker cannot load the DAG of a task, before the attempt fails",
     )
     missing_dag_retry_delay: float = Field(default=60.0, ge=0, description="seconds between these retries")
+    worker_api: str = Field(
+        default="",
+        description="addresses of web servers that workers on engines reach, comma separated; unset: this machine's",
+    )
+    worker_lease: float = Field(
+        default=30.0, ge=3, description="seconds that a worker on an engine may be silent before its tasks are lost"
+    )
+
+
+class DaskSettings(_Section):
+    address: str | None = Field(
+        default=None, description="address of a Dask scheduler, tcp://host:8786; unset: a cluster on this machine"
+    )
+    workers: int | None = Field(default=None, ge=1, description="workers of the cluster on this machine; unset: Dask's")
 
 
 class ParsingSettings(_Section):
@@ -266,6 +280,7 @@ class Settings(_Section):
     database: DatabaseSettings = Field(default_factory=DatabaseSettings)
     scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
     executor: ExecutorSettings = Field(default_factory=ExecutorSettings)
+    dask: DaskSettings = Field(default_factory=DaskSettings)
     parsing: ParsingSettings = Field(default_factory=ParsingSettings)
     secrets: SecretsSettings = Field(default_factory=SecretsSettings)
     logs: LogSettings = Field(default_factory=LogSettings)

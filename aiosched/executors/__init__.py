@@ -2,7 +2,7 @@
 
     attempt/     one attempt in its process: runner, results, logs   inline/   in the scheduler's process
     worker/      worker processes, and how they are forked           local/    the scheduler's side of them
-    dag_test/    one run without a database
+    dag_test/    one run without a database                     engines/  other machines
     executor_router.py  several executors as one                     throughput.py  attempts beyond the slots
 
 Names are imported on first use: reading a log does not import a runner.

@@ -8,6 +8,7 @@ session/          what the loops share
 runs/             which runs exist, and which start           slots/      evaluation and the critical section
 requests/         requests from the inbox                     partitions/ which DAGs it owns
 membership/       incarnation, lease, heartbeat               effects/    what follows a commit
+engines/          attempts that run elsewhere
 services/         services for running tasks                  why/        why something does not run
 observability/    figures, StatsD, idleness
 """
@@ -19,11 +20,17 @@ from aiosched.lazy import imported_on_demand
 if TYPE_CHECKING:
     from aiosched.scheduler.run_handle import RunHandle
     from aiosched.scheduler.service import Scheduler
+    from aiosched.scheduler.services.all_services import services_of
     from aiosched.scheduler.session.events import SchedulerEvent
 
-__all__ = ["RunHandle", "Scheduler", "SchedulerEvent"]
+__all__ = ["RunHandle", "Scheduler", "SchedulerEvent", "services_of"]
 
 # Imported on first use: `why` (why.py) needs no executors.
-_HOMES = {"RunHandle": "run_handle", "Scheduler": "service", "SchedulerEvent": "session.events"}
+_HOMES = {
+    "RunHandle": "run_handle",
+    "Scheduler": "service",
+    "SchedulerEvent": "session.events",
+    "services_of": "services.all_services",
+}
 
 __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)

@@ -1,7 +1,7 @@
 """Creates the executor of a scheduler from the settings, or from what an application passes.
 
 Other packages add kinds by an entry point of the group `aiosched.executors`: its name is the
-kind, its object a function that makes an executor from the settings. See docs/executors.md.
+kind, its object a function that makes an executor or an engine from the settings. See docs/executors.md.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 from aiosched.config import EXECUTOR_PLUGINS, Settings
 from aiosched.core.values.messages import Executor
 from aiosched.errors import AioschedError, ConfigError
+from aiosched.executors.engines.engine import Engine
 from aiosched.executors.executor_router import ExecutorRouter
+from aiosched.scheduler.engines.engine_executor import EngineExecutor
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
 
-Choice = str | Executor | Sequence[str | Executor] | Mapping[str, str | Executor]
+One = str | Executor | Engine
+Choice = One | Sequence[One] | Mapping[str, One]
 
 
 def choose_executor(choice: Choice, settings: Settings, dags: Mapping[str, DAG]) -> Executor:
@@ -33,7 +36,7 @@ def choose_executor(choice: Choice, settings: Settings, dags: Mapping[str, DAG])
         named = {name: _made(one, settings, dags) for name, one in choice.items()}
         return ExecutorRouter(_not_empty(named))
     if not isinstance(choice, Sequence):
-        return choice
+        return _made(choice, settings, dags)
     made = [_made(one, settings, dags) for one in choice]
     if len(made) == 1:
         return made[0]
@@ -86,17 +89,28 @@ def _plugin(kind: str, settings: Settings) -> Executor:
             "or install the package that has it."
         )
     try:
-        executor: Executor = found[kind].load()(settings)
+        executor: Executor | Engine = found[kind].load()(settings)
     except AioschedError:
         raise
     except Exception as error:
         where = found[kind].value
         raise ConfigError(f"The executor {kind!r} ({where}) cannot be made: {type(error).__name__}: {error}") from error
-    return executor
+    return _as_executor(executor, settings)
 
 
-def _made(one: str | Executor, settings: Settings, dags: Mapping[str, DAG]) -> Executor:
-    return make_executor(one, settings, dags) if isinstance(one, str) else one
+def _made(one: One, settings: Settings, dags: Mapping[str, DAG]) -> Executor:
+    return make_executor(one, settings, dags) if isinstance(one, str) else _as_executor(one, settings)
+
+
+def _as_executor(one: Executor | Engine, settings: Settings) -> Executor:
+    """An executor as it is; an engine with what makes it an executor."""
+    if not isinstance(one, Engine):
+        return one
+    from aiosched.executors.local.executor import LocalExecutor, LocalOptions
+
+    given = [url.strip() for url in settings.executor.worker_api.split(",") if url.strip()]
+    here = f"http://127.0.0.1:{settings.web.port}"
+    return EngineExecutor(one, LocalExecutor(LocalOptions.from_settings(settings)), urls=given or [here])
 
 
 def _not_empty(members: Mapping[str, Executor]) -> Mapping[str, Executor]:

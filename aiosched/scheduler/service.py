@@ -13,7 +13,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import aiosched
 from aiosched.clock import Clock, SystemClock
@@ -28,15 +28,15 @@ from aiosched.db.server.embedded_watch import kept_running
 from aiosched.db.server.engine import Database, address_of_sessions
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.server.migrate import migrate
-from aiosched.db.statements import inbox, runs
+from aiosched.db.statements import runs
 from aiosched.errors import AioschedError, FencedOut, NotFound, Refused
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.parsing import Parser
-from aiosched.parsing.store import register_specs
 from aiosched.scheduler.actions import Actions
 from aiosched.scheduler.effects.attempt_control import stop_attempt
 from aiosched.scheduler.effects.tracing import open_tracing
+from aiosched.scheduler.engines.engine_executor import Engines
 from aiosched.scheduler.executor_choice import Choice, choose_executor
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.membership.heartbeat import Heartbeat
@@ -45,8 +45,8 @@ from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity
 from aiosched.scheduler.observability import statsd
 from aiosched.scheduler.observability.idle import IdleLog, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
-from aiosched.scheduler.services.secret_services import secret_services
-from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
+from aiosched.scheduler.registered_dags import list_runs_anew, register_dags
+from aiosched.scheduler.services.all_services import services_of
 from aiosched.scheduler.session.auxiliary import keep_running
 from aiosched.scheduler.session.environment import Observers, SchedulerEnvironment
 from aiosched.scheduler.session.events import Listener
@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from aiosched.web.embedded import EmbeddedApp
 
 logger = logging.getLogger(__name__)
-
-_LIST_AGAIN: Final = 600.0  # seconds; a list of runs covers at least the next two hours
 
 
 class Scheduler(Actions):
@@ -117,7 +115,10 @@ class Scheduler(Actions):
         self._count_statements = count_statements
         self._embedded: EmbeddedPostgres | None = None
         self._db: Database | None = None
-        self._attempts = Attempts(self.metrics, StuckAttempts.of(self.settings), drop=self.executor.forget)
+        self._engines = Engines(members_of(self.executor))
+        self._attempts = Attempts(
+            self.metrics, StuckAttempts.of(self.settings), drop=self.executor.forget, release=self._engines.settled
+        )
         self._lease: Lease | None = None  # of the current incarnation
         self._incarnation: Incarnation | None = None
         self._session: Session | None = None
@@ -141,9 +142,10 @@ class Scheduler(Actions):
         """Open the database, join the fleet, load unfinished runs; returns once the loops run."""
         try:
             await self._open_database()
-            await self._register_dags()
-            services = {**SERVICES, **secret_services(Keyring.of(self.settings))}
-            answering = DatabaseServices(self.db, services, lease=lambda: self._lease)
+            await register_dags(self.db, self._dags, self.clock, paused=self.settings.core.dags_are_paused_at_creation)
+            for engine_name, engine in self._engines.members.items():
+                engine.bind(self.db, name=engine_name, incarnation=self._current_incarnation)
+            answering = services_of(self.db, self.settings, lease=lambda: self._lease)
             await self.executor.start(self._attempts.receive, answering)
             self._life = asyncio.create_task(self._live(), name="aiosched scheduler")
             ready = asyncio.create_task(self._ready.wait())
@@ -167,9 +169,9 @@ class Scheduler(Actions):
             self._incarnation.poll_now()
         with contextlib.suppress(TimeoutError):
             async with clean_up_timeout(grace):
-                while self._busy():
+                while self._busy(on_engines=False):
                     await self._progress()
-        return not self._busy()
+        return not self._busy(on_engines=False)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Stop cleanly: drain for `grace` seconds, end what still runs, store its results, leave the fleet.
@@ -259,33 +261,15 @@ class Scheduler(Actions):
         )
         self.database_summary = f"PostgreSQL {version}, {where}"
 
-    async def _register_dags(self) -> None:
-        if not self._dags:
-            return
-        paused, now = self.settings.core.dags_are_paused_at_creation, self.clock.now()
-        specs = await asyncio.to_thread(lambda: [dag.to_spec(now=now) for dag in self._dags])
-        async with self.db.transaction() as conn:
-            stored = await register_specs(conn, specs, now=now, paused_at_creation=paused)
-        if stored.changed:
-            async with self.db.acquire() as conn:
-                await inbox.notify(conn, "dags", map(partition_of, stored.changed))
-
-    async def _list_runs_anew(self) -> None:
-        """Periodically renew the lists of runs that custom timetables provide for a limited time ahead."""
-        while any(dag.lists_runs for dag in self._dags):
-            await asyncio.sleep(_LIST_AGAIN)
-            try:
-                await self._register_dags()
-            except Exception as error:  # from a custom timetable or the database: the current lists stay valid
-                logger.error("the runs of registered DAGs cannot be listed again: %s", error)
-
     # -- running ----------------------------------------------------------------------------
 
     async def _live(self) -> None:
         """Run one incarnation after the other until stopped, and the parser beside them."""
         async with kept_running(self._embedded), asyncio.TaskGroup() as group:
             parsing = self._parse and group.create_task(keep_running("parsing", self._run_parser, self.metrics))
-            listing = group.create_task(self._list_runs_anew(), name="listing")
+            paused = self.settings.core.dags_are_paused_at_creation
+            renewal = list_runs_anew(self.db, self._dags, self.clock, paused=paused)
+            listing = group.create_task(renewal, name="listing")
             statsd_task = group.create_task(keep_running("statsd", self._publish_figures, self.metrics))
             try:
                 while not self._stopping:
@@ -328,7 +312,7 @@ class Scheduler(Actions):
         env = SchedulerEnvironment(
             db=self.db, settings=self.settings, clock=self.clock, executor=self.executor, attempts=self._attempts,
             journal=journal, command_journal=command_journal, incarnation=number, metrics=self.metrics,
-            holds_lease=lease.trusted, observers=observers,
+            holds_lease=lease.trusted, observers=observers, engines=self._engines,
         )  # fmt: skip
 
         def make_session() -> Session:
@@ -352,6 +336,9 @@ class Scheduler(Actions):
             finally:  # also if this task is cancelled: otherwise the thread would renew the lease for ever
                 await lease.stop(leave=True)
 
+    def _current_incarnation(self) -> int | None:
+        return None if self._session is None else self._session.env.incarnation
+
     def _figures(self) -> dict[str, Any]:
         return figures_of(self._session, self.metrics, None if self.parser is None else self.parser.stats)
 
@@ -372,7 +359,7 @@ class Scheduler(Actions):
 
     async def _abandon_attempts(self) -> None:
         """Peers may run our attempts again: end them before this process starts a new incarnation."""
-        in_flight = self._attempts.in_flight
+        in_flight = self._attempts.in_flight.keys() - self._attempts.on_engines
         grace = min(self.settings.core.killed_task_cleanup_time, 1.0)
         await asyncio.gather(*(self.executor.cancel(key, grace) for key in list(in_flight)))
         self._attempts.abandon()
@@ -472,10 +459,12 @@ class Scheduler(Actions):
             return "something has started meanwhile"
         return left
 
-    def _busy(self) -> bool:
+    def _busy(self, *, on_engines: bool = True) -> bool:
+        """Whether something runs or is to be stored; `on_engines`: attempts there count, which outlive schedulers."""
         session = self._session
         attempts = self._attempts
-        if attempts.in_flight or attempts.reports or attempts.callbacks or attempts.remote.outgoing:
+        in_flight = len(attempts.in_flight) - (0 if on_engines else len(attempts.on_engines))
+        if in_flight or attempts.reports or attempts.callbacks or attempts.remote.outgoing:
             return True
         if session is None:
             return False

@@ -11,7 +11,7 @@ import pytest
 
 from aiosched import DAG, EmptyOperator
 from aiosched.clock import FakeClock
-from aiosched.scheduler import service
+from aiosched.scheduler import Scheduler, registered_dags
 from aiosched.timetables import DagRunInfo, Timetable
 from tests.db.waiting import until_true
 from tests.scheduler.harness import NEW_YEAR
@@ -37,12 +37,12 @@ class Daily(Timetable):
 async def test_the_runs_of_registered_dags_are_listed_anew_as_time_goes_on(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "_LIST_AGAIN", 0.01)
+    monkeypatch.setattr(registered_dags, "_LIST_AGAIN", 0.01)
     clock.at = NEW_YEAR
     timetable = Daily()
     with DAG("d", schedule=timetable, start_date=NEW_YEAR + timedelta(days=3650), catchup=True) as dag:
         EmptyOperator(task_id="t")
-    async with service.Scheduler(dsn=dsn, dags=[dag], clock=clock) as scheduler, scheduler.db.acquire() as conn:
+    async with Scheduler(dsn=dsn, dags=[dag], clock=clock) as scheduler, scheduler.db.acquire() as conn:
         timetable.fails = True
         assert await asyncio.to_thread(timetable.failed.wait, 10)
         assert await conn.fetchval(f"SELECT {LISTED} FROM dag_version") == 10

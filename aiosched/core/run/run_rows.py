@@ -92,6 +92,7 @@ class RunRows:
             execution_timeout=task.execution_timeout,
             first_started=instance.start_date,
             executor=task.executor,
+            queue=None if task.queue == "default" else task.queue,
             resume=self.deferrals.resume_of(instance) if self.deferrals else None,
             superseded=self.code.superseded.pop(instance, None) if self.code.superseded else None,
         )

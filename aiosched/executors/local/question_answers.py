@@ -6,9 +6,10 @@ import asyncio
 import logging
 
 from aiosched.core.values.messages import TaskServices
+from aiosched.core.values.service_errors import kind_of
 from aiosched.errors import AttemptStopped
 from aiosched.executors.local.worker_link import WorkerLink
-from aiosched.executors.worker.protocol import Ask, Call, Reply, Withdraw, kind_of
+from aiosched.executors.worker.protocol import Ask, Call, Reply, Withdraw
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,8 @@ import msgspec
 
 from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComRef
-from aiosched.errors import AioschedError, ExecutorError, NotFound, Refused, TimedOut
+from aiosched.core.values.service_errors import error_of_kind
+from aiosched.errors import AioschedError, ExecutorError
 
 LARGEST_FRAME: Final = 256 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
@@ -204,17 +205,9 @@ def frame(message: AnyMessage) -> bytes:
     return bytes(buffer)
 
 
-_KINDS: Final[dict[str, type[AioschedError]]] = {kind.__name__: kind for kind in (NotFound, Refused, TimedOut)}
-
-
-def kind_of(error: Exception) -> str:
-    """The name of a service's error in messages; empty for an error type that the caller does not know."""
-    return next((name for name, kind in _KINDS.items() if isinstance(error, kind)), "")
-
-
 def error_of(reply: Reply) -> AioschedError | None:
     """The error to raise in the calling task; None for a successful answer."""
-    return None if reply.error is None else _KINDS.get(reply.kind, ExecutorError)(reply.error)
+    return None if reply.error is None else error_of_kind(reply.error, reply.kind)
 
 
 class FrameReader:

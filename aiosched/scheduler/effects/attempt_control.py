@@ -29,9 +29,14 @@ def stop_unwanted(session: Session) -> None:
     """Stop unwanted attempts after loading: the commit that cancelled them may not have been confirmed."""
     attempts = session.env.attempts
     for key in [*attempts.in_flight.keys() - attempts.remote.partitions.keys(), *attempts.triggers]:
-        if not _is_wanted(session, key):
-            attempts.triggers.discard(key)
-            stop_attempt(session, key)
+        stop_if_unwanted(session, key)
+
+
+def stop_if_unwanted(session: Session, key: AttemptKey) -> None:
+    """Stop an attempt, or a trigger, whose task instance no longer waits for it."""
+    if not _is_wanted(session, key):
+        session.env.attempts.triggers.discard(key)
+        stop_attempt(session, key)
 
 
 def _is_wanted(session: Session, key: AttemptKey) -> bool:

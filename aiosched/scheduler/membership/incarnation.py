@@ -29,6 +29,7 @@ from aiosched.scheduler.effects.retention import retain
 from aiosched.scheduler.effects.watchers import poll_watchers
 from aiosched.scheduler.membership.lease import Lease
 from aiosched.scheduler.membership.notifications import receive_notifications
+from aiosched.scheduler.partitions.adoption import watch_engines
 from aiosched.scheduler.partitions.handover import poll_remote_attempts
 from aiosched.scheduler.partitions.ownership import apply_view
 from aiosched.scheduler.partitions.quarantine import put_into_quarantine
@@ -147,6 +148,7 @@ class Incarnation:
             auxiliary: tuple[tuple[str, Step, Wakeup], ...] = (
                 ("callbacks and deadlines", partial(poll_outbox, session), wakeups.callbacks),
                 ("retention", partial(retain, session), wakeups.retention),
+                ("attempts on engines", partial(watch_engines, session), wakeups.engines),
                 ("asset watchers", partial(poll_watchers, session), wakeups.watchers),
                 ("changes for browsers", partial(publish_changes, session), wakeups.broadcast),
             )

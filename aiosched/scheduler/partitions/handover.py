@@ -106,7 +106,7 @@ async def receive_remote_reports(session: Session, conn: DatabaseConnection, par
     if len(unapplied) < _MOST_UNAPPLIED:
         left_alone = session.cache.unreadable.runs
         reports, unreadable, is_cut = await read_reports(conn, partitions, but=unapplied, but_runs=left_alone)
-        session.env.attempts.reports.extend(reports)
+        session.env.attempts.receive_stored(reports)
         session.env.unreadable_reports.add(unreadable, session.env.clock.monotonic(), session.env.metrics)
         if reports:
             session.wakeups.evaluation.wake()
@@ -152,7 +152,7 @@ async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
             session.wakeups.notifications.wake()
     if not gone:
         return
-    known, now, lost = session.env.attempts.known(), session.env.clock.now(), 0
+    known, now, lost = session.env.attempts.known(), session.env.clock.now(), 0  # including those on engines
     for board in list(cache.boards.values()):
         with concerning(board.run.dag_id, "losing the attempts of a scheduler that is gone"):
             for instance in board:

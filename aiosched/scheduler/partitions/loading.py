@@ -4,6 +4,7 @@ What happens to an attempt that is queued or running in the rows depends on wher
 
 - It still runs here, or has ended here and is not stored yet: it goes on.
 - It runs in a living scheduler, which gave the partition away meanwhile (handover.py): it goes on.
+- It was given to an engine: it goes on, and is adopted (adoption.py).
 - It was claimed here but never handed out: it is handed out now.
 - All others died with their scheduler and are lost, which costs no retry.
 
@@ -34,6 +35,7 @@ from aiosched.errors import DagError, StaleRows
 from aiosched.scheduler.effects.deadlines import load_deadlines
 from aiosched.scheduler.effects.outbox import load_outbox
 from aiosched.scheduler.effects.slas import watch_slas
+from aiosched.scheduler.partitions.adoption import adopt_attempts, stop_unwanted_adopted
 from aiosched.scheduler.partitions.handover import receive_remote_reports, requeue_unsent
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
 from aiosched.scheduler.partitions.quarantine import read_quarantine
@@ -63,6 +65,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
     session.env.attempts.reclaim(wanted)
     async with session.env.db.acquire() as conn:
         elsewhere = await living(conn) - {session.env.incarnation}
+        adopted = await adopt_attempts(session, conn, wanted)
         # only after reading who lives: a scheduler that is gone by then can send nothing more
         elsewhere |= await receive_remote_reports(session, conn, wanted)
         ends = await ends_set_aside(conn, sorted(wanted))
@@ -97,6 +100,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         await load_deadlines(session, conn, wanted)
     await find_previous_runs(session)
     session.cache.partitions |= wanted
+    stop_unwanted_adopted(session, adopted)
     if unfinished:
         logger.info("loaded %d unfinished runs of %d partitions", len(unfinished), len(wanted))
 

@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import msgspec
 
@@ -128,12 +128,15 @@ class DatabaseServices:
             earlier, task_index = found
             return _fitting((await runs.get_xcoms(conn, earlier, [(task_index, ref)]))[0])
 
-    async def call(self, run: int, name: str, args: str) -> str:
-        """Answer one question by name; raises NotFound or Refused."""
+    async def call(self, run: int, name: str, args: str, *, request: UUID | None = None) -> str:
+        """Answer one question by name; raises NotFound or Refused.
+
+        `request` is the id of a question that may come again; by default each call is a new question.
+        """
         service = self._services.get(name)
         if service is None:
             raise NotFound(f"There is no service {name!r}; known are {', '.join(sorted(self._services))}.")
-        question = Question(run, msgspec.json.decode(args), uuid4())
+        question = Question(run, msgspec.json.decode(args), request or uuid4())
         answer = await self._retry.ask(f"the service {name!r}", lambda: service(self._db, question))
         return msgspec.json.encode(answer).decode()
 

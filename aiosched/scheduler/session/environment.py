@@ -10,6 +10,7 @@ from aiosched.config import Settings
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import Executor
 from aiosched.db.server.engine import Database
+from aiosched.scheduler.engines.engine_executor import Engines
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.session.events import Listener
 from aiosched.scheduler.session.failed_reports import FailedReports
@@ -45,6 +46,7 @@ class SchedulerEnvironment:
     metrics: Metrics
     holds_lease: Callable[[], bool]
     observers: Observers
+    engines: Engines
     requests: RequestAttempts = field(default_factory=RequestAttempts)
     failed_reports: FailedReports = field(default_factory=FailedReports)
     unreadable_reports: UnreadableReports = field(default_factory=UnreadableReports)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aiosched.core.run.deferral import is_trigger
@@ -24,6 +24,7 @@ class Attempts:
     stuck_attempts: StuckAttempts = field(default_factory=StuckAttempts)
     in_flight: dict[AttemptKey, float] = field(default_factory=dict)  # key -> monotonic second of its dispatch
     begun: dict[AttemptKey, Report] = field(default_factory=dict)  # their start reports, which may not be stored yet
+    on_engines: set[AttemptKey] = field(default_factory=set)  # those in flight that outlive this scheduler
     stopping: dict[tuple[int, ...], AttemptKey] = field(default_factory=dict)  # told to end, by task instance
     triggers: set[AttemptKey] = field(default_factory=set)
     callbacks: RunningCallbacks = field(default_factory=RunningCallbacks)
@@ -32,6 +33,7 @@ class Attempts:
     remote: RemoteAttempts = field(default_factory=RemoteAttempts)
     watchers: Watchers = field(default_factory=Watchers)
     drop: Callable[[Sequence[AttemptKey]], None] = lambda keys: None  # has the executor drop triggers
+    release: Callable[[AttemptKey], None] = lambda key: None  # tells an engine's executor that an attempt has ended
     revoke: Callable[[AttemptKey], None] = lambda key: None  # has the executor give up an attempt
 
     def known(self) -> set[AttemptKey]:
@@ -44,6 +46,7 @@ class Attempts:
         Reports from other schedulers that are not applied yet are left to the new owner.
         """
         unapplied = [r for r in self.reports if r.key.run in runs and r.inbox_id is None and not is_trigger(r.key)]
+        self.leave_to_owner([key for key in self.on_engines if key.run in runs])
         moved = {report.key for report in unapplied} | {key for key in self.in_flight if key.run in runs}
         self.remote.partitions.update((key, runs[key.run]) for key in moved)
         self.remote.outgoing.extend(unapplied)
@@ -52,12 +55,29 @@ class Attempts:
         if self.remote.partitions:
             self.remote.on_change()
 
+    def leave_to_owner(self, keys: Sequence[AttemptKey]) -> None:
+        """These attempts on engines are another scheduler's now: whoever owns their partitions adopts them."""
+        for key in keys:
+            self.on_engines.discard(key)
+            self.in_flight.pop(key, None)
+            self.begun.pop(key, None)
+            self.stopping.pop(key[:3], None)
+        self.drop(keys)
+
+    def adopt(self, key: AttemptKey, now: float, begun: Report | None) -> None:
+        """An attempt on an engine that another scheduler has sent, or this one earlier. `begun`: it has started."""
+        self.in_flight.setdefault(key, now)
+        self.on_engines.add(key)
+        if begun is not None:
+            self.begun.setdefault(key, begun)
+
     def reclaim(self, partitions: Container[int]) -> None:
         """These partitions are ours again, and so are the reports of their attempts."""
         self.reports.extend(self.remote.take_back(partitions))
 
     def abandon(self) -> None:
-        """This incarnation has ended and peers run its attempts again: forget them all."""
+        """This incarnation has ended and peers run its attempts again, or adopt them: forget them all."""
+        self.leave_to_owner(list(self.on_engines))
         self.in_flight.clear()
         self.begun.clear()
         self.stopping.clear()
@@ -84,20 +104,33 @@ class Attempts:
         self.drop([*self.triggers])
         self.triggers.clear()
 
+    def receive_stored(self, reports: Iterable[Report]) -> None:
+        """Reports from the inbox: of attempts on engines, and of those that run in other schedulers."""
+        for report in reports:
+            self.reports.append(self._account(report) if report.key in self.on_engines else report)
+
+    def _account(self, report: Report) -> Report:
+        """Record what a report says about an attempt that is in flight; returns what it means."""
+        key = report.key
+        if report.outcome is Outcome.STARTED:
+            self.begun[key] = report
+            self.stuck_attempts.started(key)
+            return report
+        del self.in_flight[key]
+        self.begun.pop(key, None)
+        if self.stopping and self.stopping.get(key[:3]) == key:
+            del self.stopping[key[:3]]
+        if key in self.on_engines:
+            self.on_engines.discard(key)
+            self.release(key)
+        return self.stuck_attempts.judge(report)
+
     def receive(self, report: Report) -> None:
         """Called by executors. A report of an attempt that is not (or no longer) known is dropped."""
         report = storable_report(report)
         key, started = report.key, report.outcome is Outcome.STARTED
         if key in self.in_flight:
-            if started:
-                self.begun[key] = report
-                self.stuck_attempts.started(key)
-            else:
-                del self.in_flight[key]
-                self.begun.pop(key, None)
-                if self.stopping and self.stopping.get(key[:3]) == key:
-                    del self.stopping[key[:3]]
-                report = self.stuck_attempts.judge(report)
+            report = self._account(report)
         elif key.run < 0:
             self.watchers.receive(report)
             return

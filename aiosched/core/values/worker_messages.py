@@ -1,0 +1,123 @@
+"""The messages between workers on engines and the worker API. All are msgpack maps.
+
+An engine carries a `Job` to a worker. The worker claims the start of its attempt, and from then on renews its lease,
+asks what the task asks, sends parts of the log, and at last the report. Source:
+docs/decisions/0036-attempts-on-engines.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from aiosched.core.values.messages import Attempt, Report, XComRef
+
+PREFIX: Final = "/worker/v1"
+MEDIA_TYPE: Final = "application/msgpack"
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine carries for one attempt: enough to claim its start, and nothing secret but its token.
+
+    `urls` are addresses of the worker API, one as good as the other. `queue` is that of the task. `title` is for
+    people.
+    """
+
+    id: int
+    token: str
+    urls: tuple[str, ...]
+    queue: str = "default"
+    title: str = ""
+    is_async: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the attempt on the engine: the same each time that it is sent."""
+        return f"aiosched-{self.id}"
+
+
+class StartClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker wants to begin an attempt. `worker` is an id that it has made up; it names itself with it later."""
+
+    worker: str
+    hostname: str
+    pid: int
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt to begin, and how long the worker may be silent: seconds, counted from when it asked.
+
+    `log_offset`: where this call's part of the log begins, in bytes.
+    """
+
+    attempt: Attempt
+    lease: float
+    log_offset: int = 0
+
+
+class WorkerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker is alive, and runs the attempts of these tokens."""
+
+    worker: str
+    tokens: list[str]
+
+
+class AttemptStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of an attempt: `gone`: it has been given up. `stop_grace`: it is to end within as many seconds."""
+
+    gone: bool = False
+    stop_grace: int | None = None
+
+
+class WorkerHeartbeatAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """In the order of the tokens. The lease is renewed for as many seconds from when the worker asked."""
+
+    attempts: list[AttemptStatus]
+    lease: float
+
+
+class XComQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A running task requests XComs of its run; `previous`: the only ref, from the newest earlier run that has it."""
+
+    worker: str
+    refs: list[XComRef]
+    previous: bool = False
+
+
+class XComAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """For each ref the (map index, JSON text) pairs; `error` instead, for the task."""
+
+    pairs: list[list[tuple[int, str]]] = []
+    error: str | None = None
+
+
+class ServiceCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A running task calls a service by name. `id` is the same when the question is repeated."""
+
+    worker: str
+    id: UUID
+    name: str
+    args: str  # JSON
+
+
+class ServiceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The JSON answer; or an `error` for the task, of a `kind` (see service_errors.py)."""
+
+    answer: str = ""
+    error: str | None = None
+    kind: str = ""
+
+
+class FinalReports(msgspec.Struct, frozen=True, kw_only=True):
+    """Final reports of a worker, each with the token of its attempt."""
+
+    worker: str
+    reports: list[tuple[str, Report]]
+
+
+class FinalReportsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """For each report whether it was stored; if not, the attempt had ended before, by this report or another one."""
+
+    stored: list[bool]

@@ -1,0 +1,43 @@
+"""The tokens of attempts on engines: what a worker shows to the worker API instead of a password.
+
+A token is signed with the key that all web servers of a database share. It is good for one attempt, which it names,
+and of no use once that attempt has ended, because its row is gone. It does not expire by itself: an attempt may wait
+in an engine's queue for days.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+from itsdangerous import BadData, URLSafeSerializer
+
+from aiosched.core.values.messages import AttemptKey
+
+_SIGNATURES: Final[dict[str, Any]] = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
+
+
+class AttemptToken(msgspec.Struct, frozen=True, array_like=True):
+    """What a token says: the id of the attempt's row, and the attempt."""
+
+    id: int
+    key: AttemptKey
+
+
+class TokenSigner:
+    """Makes and reads tokens with a database's key (db/people/accounts.py, `signing_key`)."""
+
+    def __init__(self, key: bytes) -> None:
+        self._serializer = URLSafeSerializer(key, salt="aiosched attempt", signer_kwargs=_SIGNATURES)
+
+    def seal(self, attempt: int, key: AttemptKey) -> str:
+        """The token of an attempt."""
+        return str(self._serializer.dumps([attempt, list(key)]))
+
+    def open(self, token: str) -> AttemptToken | None:
+        """What a token says; None for a forged or broken one."""
+        try:
+            return msgspec.convert(self._serializer.loads(token), AttemptToken)
+        except (BadData, UnicodeError, msgspec.ValidationError):
+            return None

@@ -1,0 +1,106 @@
+"""The worker API, as a worker calls it. Needs httpx2 (`pip install 'aiosched[worker]'`).
+
+What does not reach a server is asked again, at the next address, until the worker's lease is over. Source:
+docs/decisions/0036-attempts-on-engines.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from aiosched.core.values.worker_messages import MEDIA_TYPE, PREFIX
+from aiosched.errors import AttemptStopped, ConfigError, ExecutorError
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE: Final = 0.05  # seconds before a request is repeated, doubled up to the last
+_LAST_PAUSE: Final = 2.0
+_TIMEOUT: Final = 20.0  # of one request; some answers wait for another scheduler
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+M = TypeVar("M")
+
+
+class AttemptGone(Exception):
+    """The attempt has ended, or its lease has: 410."""
+
+
+class BegunElsewhere(Exception):
+    """Another worker has begun the attempt: 409."""
+
+
+class ApiClient:
+    """One worker's connection to web servers; `urls` are as good as each other."""
+
+    def __init__(self, urls: Sequence[str], *, transport: Any = None) -> None:
+        try:
+            import httpx2
+        except ImportError:
+            raise ConfigError(
+                "Workers on engines need httpx2: pip install 'aiosched[worker]' where they run."
+            ) from None
+        self._urls = [url.rstrip("/") for url in urls]
+        limits = httpx2.Limits(max_connections=20, max_keepalive_connections=20, keepalive_expiry=60.0)
+        self._http = httpx2.AsyncClient(timeout=_TIMEOUT, limits=limits, transport=transport, trust_env=False)
+        self._unreachable = (httpx2.TransportError, httpx2.InvalidURL)
+        self._at = 0
+        self._is_failing = False
+
+    async def post(
+        self,
+        name: str,
+        message: msgspec.Struct | bytes,
+        answer: type[M],
+        *,
+        token: str | None = None,
+        worker: str | None = None,
+        query: str = "",
+        goes_on: Callable[[], bool],
+    ) -> M:
+        """Ask until there is an answer, while `goes_on`; then raises AttemptStopped.
+
+        Raises AttemptGone, BegunElsewhere, and ExecutorError for a request that no server accepts.
+        """
+        body = message if isinstance(message, bytes) else _encode(message)
+        headers = {"Content-Type": MEDIA_TYPE}
+        headers |= {"Authorization": f"Bearer {token}"} if token is not None else {}
+        headers |= {"Aiosched-Worker": worker} if worker is not None else {}
+        pause = _FIRST_PAUSE
+        while True:
+            problem = ""
+            try:
+                response = await self._http.post(f"{self._url}{PREFIX}/{name}{query}", content=body, headers=headers)
+            except self._unreachable as error:
+                problem = f"{self._url}: {type(error).__name__} {error}".strip()
+            else:
+                if response.status_code in (200, 204):
+                    self._is_failing = False
+                    return msgspec.msgpack.decode(response.content, type=answer) if response.content else answer()
+                if response.status_code == 410:
+                    raise AttemptGone
+                if response.status_code == 409:
+                    raise BegunElsewhere
+                problem = f"{self._url} answered {response.status_code}: {response.text[:500]}"
+                if response.status_code < 500 and response.status_code != 429:
+                    raise ExecutorError(f"The worker API refused {name!r}: {problem}")
+            if not self._is_failing:
+                self._is_failing = True
+                logger.warning("the worker API cannot be reached; trying again: %s", problem)
+            self._at += 1
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LAST_PAUSE)
+            if not goes_on():
+                raise AttemptStopped(f"could not reach the worker API for as long as its lease: {problem}")
+
+    @property
+    def _url(self) -> str:
+        return self._urls[self._at % len(self._urls)]
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()

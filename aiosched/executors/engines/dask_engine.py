@@ -1,0 +1,212 @@
+"""The engine Dask: attempts run in the workers of a Dask cluster. Needs `pip install 'aiosched[dask]'`.
+
+Each attempt is one Dask task, which holds a thread of its worker while a plain function runs, and none for a coroutine.
+A plugin keeps one agent in each Dask worker (dask_worker.py), whose processes stay warm. Dask keeps the tasks even if
+every scheduler has left, and a task's `queue` names a resource that its Dask worker has to offer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from aiosched.config import Settings
+from aiosched.core.values.worker_messages import Job
+from aiosched.errors import ConfigError
+from aiosched.executors.engines.engine import EngineUnavailable
+
+logger = logging.getLogger(__name__)
+
+_CONNECT_TIMEOUT: Final = 5.0  # seconds
+_LOOK_EVERY: Final = 5.0  # seconds between two looks at the workers of the cluster
+_PER_THREAD: Final = 2  # attempts that Dask is given for each thread: one runs, one waits on its way
+
+
+class DaskEngine:
+    """Implements Engine. `address` is that of a Dask scheduler; None: a cluster of this machine, which ends with it."""
+
+    name = "dask"
+
+    def __init__(self, settings: Settings) -> None:
+        try:
+            import distributed  # noqa: F401
+        except ImportError:
+            raise ConfigError("The executor 'dask' needs Dask: pip install 'aiosched[dask]'.") from None
+        from aiosched.executors.engines import dask_worker
+
+        self._worker = dask_worker
+        self._settings = settings
+        self._address = settings.dask.address
+        self._cluster: Any = None
+        self._client: Any = None  # distributed.Client, None while there is no connection
+        self._threads = 0
+        self._futures: dict[int, Any] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._connecting = asyncio.Lock()
+
+    @property
+    def slots(self) -> int:
+        """Two for each thread of the cluster, as far as it is known."""
+        limit = self._settings.executor.slots
+        return _PER_THREAD * (self._threads if limit is None else min(limit, self._threads))
+
+    @property
+    def async_slots(self) -> int:
+        """As the setting says, once there is a worker."""
+        return self._settings.executor.async_slots if self._threads else 0
+
+    async def start(self, ended: Callable[[int, str], None]) -> None:
+        """Start the cluster if there is no address; connect in the background."""
+        self._ended = ended
+        if self._address is None:
+            import distributed
+
+            make: Any = distributed.LocalCluster
+            self._cluster = await make(
+                n_workers=self._settings.dask.workers,
+                threads_per_worker=self._settings.executor.slots,
+                processes=True,
+                asynchronous=True,
+                dashboard_address=None,
+            )
+        with contextlib.suppress(EngineUnavailable):
+            await self._connected()
+        self._looking = asyncio.create_task(self._look_for_ever(), name="looking at Dask's workers")
+
+    async def _connected(self) -> Any:
+        """The client; raises EngineUnavailable."""
+        async with self._connecting:
+            if self._is_connected():
+                return self._client
+            import distributed
+
+            connect: Any = distributed.Client
+            await self._disconnect()
+            try:
+                client = self._client = await connect(
+                    self._address or self._cluster, asynchronous=True, timeout=_CONNECT_TIMEOUT, set_as_default=False
+                )
+                await client.register_plugin(self._worker.AgentPlugin(self._given()))
+                await self._look(client)
+            except (OSError, TimeoutError, ValueError) as error:
+                await self._disconnect()
+                where = self._address or "the cluster of this machine"
+                raise EngineUnavailable(f"Dask at {where} cannot be reached: {error}") from error
+            return client
+
+    def _is_connected(self) -> bool:
+        return self._client is not None and self._client.status == "running"
+
+    def _given(self) -> dict[str, Any] | None:
+        """The settings of the workers of our own cluster; those of others have their own."""
+        return self._settings.model_dump(mode="json") if self._cluster is not None else None
+
+    async def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(Exception):  # whatever state it is in
+                async with asyncio.timeout(_CONNECT_TIMEOUT):
+                    await client.close()
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            try:
+                await self._look(await self._connected())
+            except EngineUnavailable as error:
+                if self._threads:
+                    logger.warning("%s", error)
+                self._threads = 0
+
+    async def _look(self, client: Any) -> None:
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                found = await client.scheduler.identity()
+        except (OSError, TimeoutError) as error:
+            raise EngineUnavailable(f"Dask does not answer: {error}") from error
+        self._threads = sum(worker["nthreads"] for worker in found["workers"].values())
+
+    async def send(self, jobs: Sequence[Job]) -> None:
+        """Submit each job as a task that Dask keeps until it has ended."""
+        client = await self._connected()
+        import distributed
+
+        keep: Any = distributed.fire_and_forget
+        try:
+            for job in jobs:
+                resources = None if job.queue == "default" else {job.queue: 1}
+                future = client.submit(
+                    self._worker.run_job,
+                    msgspec.json.encode(job),
+                    key=job.name,
+                    pure=False,
+                    retries=0,
+                    resources=resources,
+                )
+                keep(future)
+                self._futures[job.id] = future
+                future.add_done_callback(self._done_of(job.id))
+        except Exception as error:
+            raise EngineUnavailable(f"Dask accepts nothing: {error}") from error
+
+    def _done_of(self, job: int) -> Callable[[Any], None]:
+        loop = asyncio.get_running_loop()
+
+        def done(future: Any) -> None:
+            loop.call_soon_threadsafe(self._done, job, future)
+
+        return done
+
+    def _done(self, job: int, future: Any) -> None:
+        known = self._futures.get(job)
+        if known is not None and known is future:  # not one that was sent again meanwhile
+            del self._futures[job]
+            if known.status == "error":
+                self._ended(job, f"its Dask task failed: {_reason(known)}")
+
+    async def cancel(self, jobs: Collection[int], *, grace: float) -> None:
+        """Tell all workers: those that run one of these jobs end it."""
+        client = await self._connected()
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                await client.run(self._worker.cancel_jobs, list(jobs), grace, on_error="ignore")
+        except (OSError, TimeoutError) as error:
+            raise EngineUnavailable(str(error)) from error
+
+    async def holds(self, jobs: Collection[int]) -> set[int]:
+        """Those of the jobs of which Dask's scheduler knows that they wait or run."""
+        client = await self._connected()
+        names = {f"aiosched-{job}": job for job in jobs}
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                found = await client.run_on_scheduler(self._worker.unfinished, keys=list(names))
+        except (OSError, TimeoutError) as error:
+            raise EngineUnavailable(str(error)) from error
+        return {names[name] for name in found}
+
+    async def stop(self) -> None:
+        """Disconnect. Our own cluster ends, and its attempts are lost; those of another one go on."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._cluster is not None and self._client is not None:
+            with contextlib.suppress(Exception):  # then the lease of its workers decides
+                async with asyncio.timeout(2 * _CONNECT_TIMEOUT):
+                    await self._client.run(self._worker.stop_agent)
+        await self._disconnect()
+        if self._cluster is not None:
+            cluster, self._cluster = self._cluster, None
+            await cluster.close()
+
+
+def _reason(future: Any) -> str:
+    try:
+        error = future._state.exception
+    except AttributeError:
+        error = None
+    return f"{type(error).__name__}: {error}" if error is not None else "Dask does not say why"

@@ -1,0 +1,88 @@
+"""What runs in Dask's workers, and in its scheduler: an agent for each worker, and the Dask task of a job.
+
+Needs Dask. Elsewhere: the engine, as schedulers use it (dask_engine.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from distributed import get_worker
+from distributed.diagnostics.plugin import WorkerPlugin
+from distributed.worker_state_machine import SecedeEvent
+
+from aiosched.core.values.worker_messages import Job
+
+if TYPE_CHECKING:
+    from aiosched.executors.engines.agent import WorkerAgent
+
+_PLUGIN: Final = "aiosched"
+_STOP_GRACE: Final = 2.0  # seconds for the attempts of a worker that closes
+
+
+class AgentPlugin(WorkerPlugin):
+    """Keeps an agent in each Dask worker. `given`: the settings; None: those of the worker's own environment."""
+
+    idempotent = True
+    name = _PLUGIN
+
+    def __init__(self, given: dict[str, Any] | None) -> None:
+        self._given = given
+        self.agent: WorkerAgent | None = None
+
+    async def setup(self, worker: Any) -> None:
+        """Start the agent, with a process for each of the worker's threads."""
+        from aiosched.config import Settings, load_settings
+        from aiosched.executors.engines.agent import WorkerAgent
+        from aiosched.executors.local.options import LocalOptions
+
+        settings = load_settings().settings if self._given is None else Settings.model_validate(self._given)
+        options = replace(LocalOptions.from_settings(settings), slots=worker.state.nthreads)
+        self.agent = WorkerAgent(options)
+        await self.agent.start()
+
+    async def teardown(self, worker: Any) -> None:
+        """End the agent; what it still runs is lost."""
+        if (agent := self.agent) is not None:
+            self.agent = None
+            await agent.stop(0.0)
+
+
+def _agent() -> WorkerAgent | None:
+    plugin = get_worker().plugins.get(_PLUGIN)
+    agent: WorkerAgent | None = getattr(plugin, "agent", None)
+    return agent
+
+
+async def run_job(text: bytes) -> str:
+    """The Dask task of a job; returns the attempt's outcome for people."""
+    job = msgspec.json.decode(text, type=Job)
+    if (agent := _agent()) is None:
+        raise RuntimeError("this Dask worker has no agent of aiosched: it is closing, or is not ready yet")
+    if job.is_async:
+        event = SecedeEvent(key=job.name, compute_duration=0.0, stimulus_id=f"aiosched-{job.id}")
+        get_worker().handle_stimulus(event)
+    return str(await agent.run(job))
+
+
+async def cancel_jobs(jobs: list[int], grace: float) -> None:
+    """Runs in each worker: end the attempts of these jobs, if it has them."""
+    if (agent := _agent()) is not None:
+        await asyncio.gather(*(agent.cancel(job, grace=grace) for job in jobs))
+
+
+async def stop_agent() -> None:
+    """Runs in each worker: report what it still runs as lost."""
+    if (agent := _agent()) is not None:
+        await agent.stop(_STOP_GRACE)
+
+
+async def unfinished(keys: list[str], dask_scheduler: Any) -> list[str]:
+    """Runs in Dask's scheduler: which of the keys are tasks that wait or run."""
+    tasks = dask_scheduler.tasks
+    return [
+        key for key in keys if key in tasks and tasks[key].state not in ("memory", "erred", "forgotten", "released")
+    ]

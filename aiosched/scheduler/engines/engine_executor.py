@@ -1,0 +1,337 @@
+"""An engine as an executor: stores each attempt before the engine hears of it, and sends it again if it was lost.
+
+Reports do not come through the engine: the worker API stores them in the inbox of the partition's owner
+(partitions/handover.py). So attempts belong to no scheduler, and go on whichever of them ends. Triggers and callbacks
+run beside it, in worker processes of the scheduler's machine. Source: docs/decisions/0036-attempts-on-engines.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from aiosched.core.values.ids import partition_of
+from aiosched.core.values.messages import Attempt, AttemptKey, Executor, Outcome, Report, TaskServices
+from aiosched.core.values.worker_messages import Job
+from aiosched.db.engines import attempts as statements
+from aiosched.db.engines.attempts import NewAttempt, SentAttempt
+from aiosched.db.engines.tokens import TokenSigner
+from aiosched.db.people.accounts import signing_key
+from aiosched.db.server.engine import Database
+from aiosched.db.server.failures import is_retryable
+from aiosched.executors.engines.engine import Engine, EngineUnavailable
+
+logger = logging.getLogger(__name__)
+
+_MOST_AT_ONCE: Final = 1000  # attempts stored in one statement
+_FIRST_PAUSE: Final = 0.1  # seconds before something is tried again, doubled up to the last
+_LAST_PAUSE: Final = 5.0
+_CHECK_EVERY: Final = 10.0  # seconds between two comparisons of what waits with what the engine has
+_UNBEGUN: Final = "was stopped on request, before it began"
+
+
+@dataclass(slots=True)
+class _Sent:
+    """An attempt that has not ended. `id` is None until its row is stored."""
+
+    is_async: bool
+    id: int | None = None
+    has_begun: bool = False
+
+
+class EngineExecutor:
+    """Implements the Executor protocol with an `engine`. `beside` runs triggers and callbacks.
+
+    `urls` are addresses of the worker API for workers.
+    """
+
+    def __init__(self, engine: Engine, beside: Executor, *, urls: Sequence[str]) -> None:
+        self.engine, self.name = engine, engine.name
+        self._beside, self._urls = beside, tuple(urls)
+        self._sent: dict[AttemptKey, _Sent] = {}
+        self._keys: dict[int, AttemptKey] = {}  # by id
+        self._unstored: dict[AttemptKey, Attempt] = {}
+        self._to_send: dict[int, Job] = {}
+        self._async_count = 0
+        self._changed, self._check = asyncio.Event(), asyncio.Event()
+        self._storing = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._endings: set[asyncio.Task[None]] = set()
+        self._db: Database | None = None
+        self._incarnation: Callable[[], int | None] = lambda: None
+
+    @property
+    def lease_deadline(self) -> object:
+        """That of the processes beside it, for the lease thread."""
+        return getattr(self._beside, "lease_deadline", None)
+
+    def bind(self, db: Database, *, name: str, incarnation: Callable[[], int | None]) -> None:
+        """Before `start`: the database, the name by which tasks choose it, and the scheduler's current incarnation."""
+        self._db, self.name, self._incarnation = db, name, incarnation
+
+    @property
+    def slots(self) -> int:
+        """What the engine is given at a time."""
+        return self.engine.slots
+
+    @property
+    def open_slots(self) -> int:
+        """How many more plain-function attempts it accepts now."""
+        return max(0, self.engine.slots - (len(self._sent) - self._async_count))
+
+    @property
+    def open_async_slots(self) -> int:
+        """How many more `async def` attempts it accepts now."""
+        return max(0, self.engine.async_slots - self._async_count)
+
+    async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
+        """Connect to the engine."""
+        self._report = report
+        self._signer = TokenSigner(await signing_key(self.db))
+        await self._beside.start(report, services)
+        await self.engine.start(self._ended)
+        self._tasks = [
+            asyncio.create_task(self._send_for_ever(), name=f"sending to {self.name}"),
+            asyncio.create_task(self._check_for_ever(), name=f"checking {self.name}"),
+        ]
+
+    @property
+    def db(self) -> Database:
+        """The database that it is bound to."""
+        assert self._db is not None
+        return self._db
+
+    def submit(self, attempts: Sequence[Attempt]) -> None:
+        """Accept the attempts; they are stored and sent together."""
+        beside = [attempt for attempt in attempts if attempt.trigger is not None or attempt.callback is not None]
+        if beside:
+            self._beside.submit(beside)
+        for attempt in attempts:
+            if attempt.trigger is None and attempt.callback is None:
+                self._note(attempt.key, _Sent(attempt.is_async))
+                self._unstored[attempt.key] = attempt
+        if self._unstored:
+            self._changed.set()
+
+    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        """End an attempt: at once if no worker has begun it; its worker hears of it from the engine or a heartbeat."""
+        sent = self._sent.get(attempt)
+        if sent is None:
+            await self._beside.cancel(attempt, grace)
+            return
+        if self._unstored.pop(attempt, None) is not None:
+            self.settled(attempt)
+            self._report(_unbegun(attempt))
+            return
+        async with self._storing:  # it may be about to be stored
+            if sent.id is None:
+                return
+        async with self.db.transaction() as conn:
+            ended = await statements.end_attempts(conn, [(sent.id, _unbegun(attempt))], unless_begun=True)
+            if not ended:
+                await statements.request_stop(conn, sent.id, grace=grace)
+        self._to_send.pop(sent.id, None)
+        with contextlib.suppress(EngineUnavailable):
+            await self.engine.cancel([sent.id], grace=grace)
+
+    def forget(self, triggers: Sequence[AttemptKey]) -> None:
+        """Stop triggers that wait elsewhere, and leave attempts to the scheduler that owns them now."""
+        self._beside.forget(triggers)
+        for key in triggers:
+            self.settled(key)
+
+    def settled(self, key: AttemptKey) -> None:
+        """The final report of an attempt has arrived, or another scheduler waits for it."""
+        if (sent := self._sent.pop(key, None)) is not None:
+            self._async_count -= sent.is_async
+            self._unstored.pop(key, None)
+            if sent.id is not None:
+                self._to_send.pop(sent.id, None)
+                self._keys.pop(sent.id, None)
+
+    def take_over(self, rows: Iterable[SentAttempt]) -> None:
+        """Adopt attempts that another scheduler has sent; those that the engine does not know are sent again."""
+        for row in rows:
+            self._note(row.key, _Sent(row.is_async, row.id, row.begun_at is not None))
+        self._check.set()
+
+    def holds(self, key: AttemptKey) -> bool:
+        """Whether it waits for the end of an attempt."""
+        return key in self._sent
+
+    def is_stored(self, key: AttemptKey) -> bool:
+        """Whether an attempt that has not ended was stored."""
+        return (sent := self._sent.get(key)) is not None and sent.id is not None
+
+    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
+        """Those of the attempts that have not ended."""
+        return [key for key in attempts if key in self._sent]
+
+    async def stop(self, grace: float) -> None:
+        """Disconnect; attempts go on, and the next scheduler adopts them. Ends triggers and callbacks."""
+        tasks, self._tasks = [*self._tasks, *self._endings], []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.engine.stop()
+        await self._beside.stop(grace)
+
+    def _note(self, key: AttemptKey, sent: _Sent) -> None:
+        self.settled(key)
+        self._sent[key] = sent
+        self._async_count += sent.is_async
+        if sent.id is not None:
+            self._keys[sent.id] = key
+
+    # -- sending
+
+    async def _send_for_ever(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                while self._unstored:
+                    await self._store(list(itertools.islice(self._unstored.values(), _MOST_AT_ONCE)))
+                if self._to_send:
+                    jobs = list(self._to_send.values())
+                    await self.engine.send(jobs)
+                    for job in jobs:
+                        self._to_send.pop(job.id, None)
+                pause = _FIRST_PAUSE
+            except Exception as error:
+                if not (isinstance(error, EngineUnavailable) or is_retryable(error)):
+                    logger.exception("%s: attempts cannot be sent", self.name)
+                elif pause == _FIRST_PAUSE:
+                    logger.warning("%s: attempts wait to be sent: %s", self.name, error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LAST_PAUSE)
+                self._changed.set()
+
+    async def _store(self, attempts: Sequence[Attempt]) -> None:
+        """Store attempts, then send them. What cannot be stored fails alone."""
+        incarnation = self._incarnation()
+        if incarnation is None:
+            raise EngineUnavailable("this scheduler is not a member of the fleet")
+        new = [NewAttempt(partition_of(each.run.dag_id), self.name, each) for each in attempts]
+        try:
+            async with self._storing, self.db.transaction() as conn:
+                ids = await statements.insert_attempts(conn, new, incarnation=incarnation)
+        except Exception as error:
+            if is_retryable(error):
+                raise
+            if len(attempts) > 1:
+                for attempt in attempts:
+                    await self._store([attempt])
+                return
+            self.settled(attempts[0].key)
+            self._report(_failed(attempts[0].key, f"cannot be stored: {type(error).__name__}: {error}"))
+            return
+        for attempt in attempts:
+            self._unstored.pop(attempt.key, None)
+            sent, number = self._sent.get(attempt.key), ids.get(attempt.key)
+            if sent is not None and number is not None:
+                sent.id = number
+                self._keys[number] = attempt.key
+                self._to_send[number] = self._job(number, attempt)
+
+    def _job(self, number: int, attempt: Attempt) -> Job:
+        index = f"[{attempt.key.map_index}]" if attempt.key.map_index >= 0 else ""
+        return Job(
+            id=number,
+            token=self._signer.seal(number, attempt.key),
+            urls=self._urls,
+            queue=attempt.queue or "default",
+            title=f"{attempt.run.dag_id}.{attempt.task_id}{index} {attempt.run.run_id}",
+            is_async=attempt.is_async,
+        )
+
+    # -- what the engine says
+
+    async def _check_for_ever(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CHECK_EVERY):
+                    await self._check.wait()
+            self._check.clear()
+            try:
+                await self.send_again()
+            except Exception as error:
+                if not (isinstance(error, EngineUnavailable) or is_retryable(error)):
+                    logger.exception("%s: what it has cannot be compared with the rows", self.name)
+
+    async def send_again(self) -> None:
+        """Send those attempts again that no worker has begun and that the engine does not have."""
+        waiting = {s.id for s in self._sent.values() if s.id is not None and not s.has_begun} - self._to_send.keys()
+        if not waiting:
+            return
+        async with self.db.acquire() as conn:
+            unclaimed = await statements.unclaimed_attempts(conn, waiting)
+        for sent in self._sent.values():
+            sent.has_begun = sent.has_begun or (sent.id in waiting and sent.id not in unclaimed)
+        if missing := unclaimed.keys() - await self.engine.holds(unclaimed.keys()):
+            logger.warning("%s has lost %d attempts: they are sent again", self.name, len(missing))
+            self._to_send |= {number: self._job(number, unclaimed[number]) for number in sorted(missing)}
+            self._changed.set()
+
+    def _ended(self, job: int, reason: str) -> None:
+        """The engine says that a job has ended: if there is no report by now, the attempt is lost."""
+        if (key := self._keys.get(job)) is not None:
+            task = asyncio.get_running_loop().create_task(self._lose(job, key, reason))
+            self._endings.add(task)
+            task.add_done_callback(self._endings.discard)
+
+    async def _lose(self, job: int, key: AttemptKey, reason: str) -> None:
+        report = Report(key=key, outcome=Outcome.LOST, at=datetime.now(UTC), reason=reason)
+        try:
+            async with self.db.transaction() as conn:
+                await statements.end_attempts(conn, [(job, report)])
+        except Exception as error:  # the lease of its worker decides
+            logger.warning("%s: the end of a job could not be stored: %s", self.name, error)
+
+
+class Engines:
+    """The engines among a scheduler's executors, by the names by which tasks choose them."""
+
+    def __init__(self, members: Mapping[str, Executor]) -> None:
+        self.members = {name: one for name, one in members.items() if isinstance(one, EngineExecutor)}
+        self._default = next(iter(members), None)
+        self.adopted_at = -math.inf  # monotonic second of the last adoption
+        self.without_trace: set[AttemptKey] = set()  # attempts whose row was missing at the last look
+
+    def __bool__(self) -> bool:
+        return bool(self.members)
+
+    def runs(self, attempt: Attempt) -> bool:
+        """Whether the attempt runs on an engine."""
+        return (attempt.executor or self._default) in self.members
+
+    def settled(self, key: AttemptKey) -> None:
+        """See EngineExecutor."""
+        for member in self.members.values():
+            member.settled(key)
+
+    def take_over(self, rows: Sequence[SentAttempt]) -> None:
+        """Adopt attempts that other schedulers have sent to engines that this one has, too."""
+        for name, member in self.members.items():
+            member.take_over([row for row in rows if row.executor == name])
+
+    def is_stored(self, key: AttemptKey) -> bool:
+        """See EngineExecutor. True of an attempt that another scheduler has sent to an engine that is unknown here."""
+        holders = [member for member in self.members.values() if member.holds(key)]
+        return holders[0].is_stored(key) if holders else True
+
+
+def _unbegun(key: AttemptKey) -> Report:
+    return Report(key=key, outcome=Outcome.FAILED, at=datetime.now(UTC), reason=_UNBEGUN, unattended=True)
+
+
+def _failed(key: AttemptKey, reason: str) -> Report:
+    return Report(key=key, outcome=Outcome.FAILED, at=datetime.now(UTC), reason=reason, unattended=True)

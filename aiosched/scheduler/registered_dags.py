@@ -1,0 +1,44 @@
+"""The DAGs that a process gives to its scheduler as objects: stored at its start, like those of files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from aiosched.clock import Clock
+from aiosched.core.values.ids import partition_of
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
+from aiosched.parsing.store import register_specs
+
+if TYPE_CHECKING:
+    from aiosched.authoring import DAG
+
+logger = logging.getLogger(__name__)
+
+_LIST_AGAIN: Final = 600.0  # seconds; a list of runs covers at least the next two hours
+
+
+async def register_dags(db: Database, dags: Sequence[DAG], clock: Clock, *, paused: bool) -> None:
+    """Store these DAGs and tell the owners of what has changed; new ones are `paused`."""
+    if not dags:
+        return
+    now = clock.now()
+    specs = await asyncio.to_thread(lambda: [dag.to_spec(now=now) for dag in dags])
+    async with db.transaction() as conn:
+        stored = await register_specs(conn, specs, now=now, paused_at_creation=paused)
+    if stored.changed:
+        async with db.acquire() as conn:
+            await inbox.notify(conn, "dags", map(partition_of, stored.changed))
+
+
+async def list_runs_anew(db: Database, dags: Sequence[DAG], clock: Clock, *, paused: bool) -> None:
+    """Periodically renew the lists of runs that custom timetables provide for a limited time ahead."""
+    while any(dag.lists_runs for dag in dags):
+        await asyncio.sleep(_LIST_AGAIN)
+        try:
+            await register_dags(db, dags, clock, paused=paused)
+        except Exception as error:  # from a custom timetable or the database: the current lists stay valid
+            logger.error("the runs of registered DAGs cannot be listed again: %s", error)

@@ -1,0 +1,1 @@
+"""The worker API: what workers on engines ask, under `/worker/v1`."""

@@ -1,0 +1,237 @@
+"""The endpoints of the worker API. Workers have no password of the database; each attempt has a token of its own.
+
+    POST /worker/v1/start       StartClaim      -> Start            409: another worker has begun it
+    POST /worker/v1/heartbeat   WorkerHeartbeat       -> WorkerHeartbeatAnswer
+    POST /worker/v1/xcoms       XComQuestion    -> XComAnswer
+    POST /worker/v1/call        ServiceCall     -> ServiceAnswer
+    POST /worker/v1/log?offset= bytes           -> nothing          the worker's id is the header Aiosched-Worker
+    POST /worker/v1/reports     FinalReports    -> FinalReportsAnswer
+
+Bodies are msgpack (core/values/worker_messages.py). Those about one attempt send its token as `Authorization: Bearer`.
+401: no token that this database signed. 410: the attempt has ended, or its lease has. 400: a body that cannot be read.
+503: ask again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from aiosched.config import Settings
+from aiosched.core.values.messages import Outcome, TaskServices
+from aiosched.core.values.service_errors import kind_of
+from aiosched.core.values.worker_messages import (
+    MEDIA_TYPE,
+    PREFIX,
+    AttemptStatus,
+    FinalReports,
+    FinalReportsAnswer,
+    ServiceAnswer,
+    ServiceCall,
+    Start,
+    StartClaim,
+    WorkerHeartbeat,
+    WorkerHeartbeatAnswer,
+    XComAnswer,
+    XComQuestion,
+)
+from aiosched.db.engines import workers
+from aiosched.db.engines.tokens import AttemptToken, TokenSigner
+from aiosched.db.people.accounts import signing_key
+from aiosched.db.server.engine import Database
+from aiosched.db.server.failures import is_retryable
+from aiosched.errors import TimedOut
+from aiosched.scheduler import services_of
+from aiosched.web.worker_api.received_logs import ReceivedLogs
+
+logger = logging.getLogger(__name__)
+
+MOST_BODY: Final = 64 * 2**20
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+M = TypeVar("M", bound=msgspec.Struct)
+
+
+class Refusal(Exception):
+    """An answer other than 200."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(slots=True)
+class WorkerApi:
+    """The endpoints on one database. `lease`: seconds that a worker may be silent."""
+
+    db: Database
+    services: Any  # DatabaseServices
+    logs: ReceivedLogs
+    lease: float
+    _signer: TokenSigner | None = None
+
+    async def start(self, request: Request) -> Response:
+        """A worker claims the start of an attempt."""
+        token, claim = await self._token(request), await self._body(request, StartClaim)
+        async with self.db.acquire() as conn:
+            try:
+                attempt = await workers.claim_start(
+                    conn, token.id, worker=claim.worker, hostname=claim.hostname, pid=claim.pid, lease=self.lease
+                )
+            except workers.AlreadyBegun:
+                raise Refusal(409, "another worker has begun this attempt") from None
+        if attempt is None:
+            raise _gone()
+        return _answer(Start(attempt=attempt, lease=self.lease, log_offset=await self.logs.size(attempt)))
+
+    async def heartbeat(self, request: Request) -> Response:
+        """A worker renews its lease, and hears what it is to stop."""
+        beat = await self._body(request, WorkerHeartbeat)
+        ids = [None if (token := await self._open(text)) is None else token.id for text in beat.tokens]
+        known = [number for number in ids if number is not None]
+        async with self.db.transaction() as conn:
+            alive = {one.id: one for one in await workers.renew(conn, known, worker=beat.worker, lease=self.lease)}
+        found = [alive.get(number) if number is not None else None for number in ids]
+        states = [
+            AttemptStatus(gone=True) if one is None else AttemptStatus(stop_grace=one.stop_grace) for one in found
+        ]
+        return _answer(WorkerHeartbeatAnswer(attempts=states, lease=self.lease))
+
+    async def xcoms(self, request: Request) -> Response:
+        """A task reads XComs."""
+        token, question = await self._token(request), await self._body(request, XComQuestion)
+        await self._check(token, question.worker)
+        services: TaskServices = self.services
+        try:
+            if question.previous:
+                pairs = [await services.get_previous_xcoms(token.key.run, question.refs[0])]
+            else:
+                pairs = await services.get_xcoms(token.key.run, question.refs)
+        except Exception as error:
+            if _is_passing(error):
+                raise
+            return _answer(XComAnswer(error=_shown(error)))
+        return _answer(XComAnswer(pairs=pairs))
+
+    async def call(self, request: Request) -> Response:
+        """A task calls a service."""
+        token, call = await self._token(request), await self._body(request, ServiceCall)
+        await self._check(token, call.worker)
+        try:
+            answer = await self.services.call(token.key.run, call.name, call.args, request=call.id)
+        except Exception as error:  # for the task, which may be retried
+            if _is_passing(error):
+                raise
+            return _answer(ServiceAnswer(error=_shown(error), kind=kind_of(error)))
+        return _answer(ServiceAnswer(answer=answer))
+
+    async def log(self, request: Request) -> Response:
+        """A worker sends a part of a log."""
+        token = await self._token(request)
+        worker, offset = request.headers.get("aiosched-worker", ""), request.query_params.get("offset", "")
+        if not offset.isdecimal():
+            raise Refusal(400, "offset is a number of bytes")
+        data = await _read(request)
+        async with self.db.acquire() as conn:
+            attempt = await workers.claimed_attempt(conn, token.id, worker=worker)
+        if attempt is None:
+            raise _gone()
+        await self.logs.write(attempt, int(offset), data)
+        return Response(status_code=204)
+
+    async def reports(self, request: Request) -> Response:
+        """A worker sends final reports: 200 once they are stored."""
+        final = await self._body(request, FinalReports)
+        stored: list[bool] = []
+        for text, report in final.reports:
+            token = await self._open(text)
+            if token is None or report.outcome is Outcome.STARTED:
+                stored.append(False)
+                continue
+            report = msgspec.structs.replace(report, key=token.key, inbox_id=None, ran_by=None)
+            async with self.db.acquire() as conn:
+                stored.append(token.id in await workers.finish(conn, [(token.id, report)], worker=final.worker))
+        return _answer(FinalReportsAnswer(stored=stored))
+
+    async def _check(self, token: AttemptToken, worker: str) -> None:
+        async with self.db.acquire() as conn:
+            if not await workers.is_claimed(conn, token.id, worker=worker):
+                raise _gone()
+
+    async def _token(self, request: Request) -> AttemptToken:
+        kind, _, text = request.headers.get("authorization", "").partition(" ")
+        token = await self._open(text) if kind.lower() == "bearer" else None
+        if token is None:
+            raise Refusal(401, "send the attempt's token: Authorization: Bearer …")
+        return token
+
+    async def _open(self, text: str) -> AttemptToken | None:
+        if self._signer is None:
+            self._signer = TokenSigner(await signing_key(self.db))
+        return self._signer.open(text)
+
+    async def _body(self, request: Request, kind: type[M]) -> M:
+        data = await _read(request)
+        try:
+            return msgspec.msgpack.decode(data, type=kind)
+        except msgspec.MsgspecError as error:
+            raise Refusal(400, f"the body cannot be read: {error}") from None
+
+
+def make_worker_api(db: Database, settings: Settings) -> Starlette:
+    """The ASGI application with these endpoints, on an open database."""
+    logs = ReceivedLogs(settings.logs_folder, limit=settings.core.max_log_bytes)
+    api = WorkerApi(db, services_of(db, settings), logs, settings.executor.worker_lease)
+    names = ("start", "heartbeat", "xcoms", "call", "log", "reports")
+    return Starlette(
+        routes=[Route(f"{PREFIX}/{name}", _guarded(getattr(api, name)), methods=["POST"]) for name in names]
+    )
+
+
+def _guarded(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except Refusal as refusal:
+            return Response(str(refusal), refusal.status, media_type="text/plain")
+        except Exception as error:
+            if not _is_passing(error):
+                logger.exception("the worker API failed: %s", request.url.path)
+                return Response(f"{type(error).__name__}: {error}", 500, media_type="text/plain")
+            return Response(f"ask again: {error}", 503, media_type="text/plain")
+
+    return answer
+
+
+def _is_passing(error: Exception) -> bool:
+    """Whether the same question may be answered later."""
+    return is_retryable(error) or isinstance(error, TimedOut)
+
+
+def _shown(error: Exception) -> str:
+    return str(error) if kind_of(error) else f"{type(error).__name__}: {error}"
+
+
+async def _read(request: Request) -> bytes:
+    data = bytearray()
+    async for part in request.stream():
+        data += part
+        if len(data) > MOST_BODY:
+            raise Refusal(413, f"a body may have {MOST_BODY:,} bytes")
+    return bytes(data)
+
+
+def _answer(message: msgspec.Struct) -> Response:
+    return Response(_encode(message), media_type=MEDIA_TYPE)
+
+
+def _gone() -> Refusal:
+    return Refusal(410, "the attempt has ended, or its worker's lease has")

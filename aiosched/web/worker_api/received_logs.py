@@ -1,0 +1,45 @@
+"""The logs that workers on engines send: written to the log folder of this server, as if the attempt had run here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from aiosched.core.values.messages import Attempt
+from aiosched.executors.attempt.log_files import log_path
+
+
+class ReceivedLogs:
+    """Writes parts of logs below `folder`, at most `limit` bytes of each and one line more."""
+
+    def __init__(self, folder: Path, *, limit: int) -> None:
+        self._folder, self._most = folder, limit + 65_536
+
+    async def size(self, attempt: Attempt) -> int:
+        """The bytes that earlier calls of the same try have written; parts of this one come behind them."""
+        return await asyncio.to_thread(_size, log_path(self._folder, attempt))
+
+    async def write(self, attempt: Attempt, offset: int, data: bytes) -> None:
+        """Write a part at its place; the same part may come again. What is beyond the limit is dropped."""
+        data = data[: max(self._most - offset, 0)]
+        if data:
+            await asyncio.to_thread(self._write, log_path(self._folder, attempt), offset, data)
+
+    @staticmethod
+    def _write(path: Path, offset: int, data: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            while data:
+                written = os.pwrite(descriptor, data, offset)
+                data, offset = data[written:], offset + written
+        finally:
+            os.close(descriptor)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,53 @@
+"""Fixtures for engines: a worker API on the test's database, and an engine that delivers to agents in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from aiosched.config import Settings
+from aiosched.db.server.engine import Database
+from aiosched.web.server import ports, uvicorn_server
+from aiosched.web.worker_api.endpoints import make_worker_api
+from tests.engines.agents import AgentEngine
+
+
+@pytest.fixture
+def settings(tmp_path: Path, dsn: str) -> Settings:
+    found = Settings()
+    found.core.home, found.core.dags_folder, found.database.dsn = tmp_path / "home", tmp_path / "dags", dsn
+    found.core.dags_folder.mkdir()
+    found.core.killed_task_cleanup_time = 0.5
+    found.parsing.min_file_process_interval = 0.1
+    return found
+
+
+@pytest.fixture
+async def transport(settings: Settings, dsn: str) -> AsyncIterator[httpx2.ASGITransport]:
+    """Requests to it reach the worker API."""
+    async with await Database.open(dsn, application_name="worker api") as db:
+        yield httpx2.ASGITransport(app=make_worker_api(db, settings))
+
+
+@pytest.fixture
+async def engine(settings: Settings, transport: httpx2.ASGITransport) -> AsyncIterator[AgentEngine]:
+    engine = AgentEngine(settings.core.dags_folder, transport)
+    yield engine
+    await engine.close()
+
+
+@pytest.fixture
+async def worker_api(settings: Settings, dsn: str) -> AsyncIterator[str]:
+    """The address of a web server with the worker API, for workers that are other processes."""
+    ended = asyncio.Event()
+    async with await Database.open(dsn, application_name="worker api") as db:
+        sock = ports.bind("127.0.0.1", 0)
+        serving = asyncio.create_task(uvicorn_server.serve(make_worker_api(db, settings), sock, ended))
+        settings.executor.worker_api = ports.url_of(sock, "127.0.0.1")
+        yield settings.executor.worker_api
+        ended.set()
+        await serving

@@ -1,0 +1,353 @@
+"""Attempts on an engine, from a DAG file to the stored result, through everything that an engine may do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from aiosched.config import Settings
+from aiosched.core.values.messages import Outcome
+from aiosched.scheduler import Scheduler
+from tests.engines.agents import AgentEngine
+
+GUARD = 40.0
+
+VALUES = """
+from aiosched import DAG, task
+
+with DAG("d", schedule=None):
+    @task
+    def one():
+        print("hello from one")
+        return 1
+
+    @task
+    async def two(value):
+        return value + 1
+
+    two(one())
+"""
+
+# Each call is a line of the file `calls`; tasks end when the file `go` exists.
+WAITS = """
+import asyncio, os, time
+from pathlib import Path
+from aiosched import DAG, task
+
+HERE = Path({here!r})
+
+def begin(name):
+    with (HERE / "calls").open("a") as file:
+        file.write(f"{{name}} {{os.getpid()}}\\n")
+
+with DAG("d", schedule=None):
+    @task
+    def plain():
+        begin("plain")
+        while not (HERE / "go").exists():
+            time.sleep(0.02)
+        return "plain"
+
+    @task
+    async def coroutine():
+        begin("coroutine")
+        while not (HERE / "go").exists():
+            await asyncio.sleep(0.02)
+        return "coroutine"
+
+    plain(), coroutine()
+"""
+
+
+@contextlib.asynccontextmanager
+async def serving(settings: Settings, engine: AgentEngine, **options: Any) -> AsyncIterator[Scheduler]:
+    folder = settings.core.dags_folder
+    async with Scheduler(dags_folder=folder, executor=engine, settings=settings, **options) as scheduler:
+        await scheduler.read_folder()
+        yield scheduler
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    try:
+        async with asyncio.timeout(GUARD):
+            while not condition():  # noqa: ASYNC110  workers are other processes
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"waited for {what}") from None
+
+
+@pytest.fixture
+def waits(settings: Settings, tmp_path: Path) -> Path:
+    """A DAG whose tasks wait for the file `go` in this folder."""
+    (settings.core.dags_folder / "d.py").write_text(WAITS.format(here=str(tmp_path)))
+    return tmp_path
+
+
+def calls(folder: Path) -> list[str]:
+    """The tasks that began, in order."""
+    file = folder / "calls"
+    return [line.split()[0] for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def logs_of(settings: Settings, task_id: str) -> list[str]:
+    return [log.read_text() for log in settings.logs_folder.rglob(f"task_id={task_id}/*.log")]
+
+
+async def rows(scheduler: Scheduler, query: str) -> list[tuple[Any, ...]]:
+    async with scheduler.db.acquire() as conn:
+        return [tuple(row) for row in await conn.fetch(query)]
+
+
+TRIES = "SELECT state, try_number, losses FROM task_instance ORDER BY task_index"
+LEFT = "SELECT (SELECT count(*) FROM engine_attempt) + (SELECT count(*) FROM task_report)"
+
+
+async def test_tasks_run_on_workers_and_pass_values(settings: Settings, engine: AgentEngine) -> None:
+    (settings.core.dags_folder / "d.py").write_text(VALUES)
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        assert await run.wait(timeout=GUARD) == "success"
+
+        assert await rows(scheduler, LEFT) == [(0,)]
+        assert await rows(scheduler, "SELECT value FROM xcom ORDER BY task_index") == [("1",), ("2",)]
+    assert len(engine.sent) == 2
+    (log,) = logs_of(settings, "one")
+    assert "hello from one" in log
+
+
+async def test_a_job_that_is_delivered_twice_begins_once(settings: Settings, engine: AgentEngine, waits: Path) -> None:
+    engine.copies = 2
+    await engine.add_worker()
+    (waits / "go").touch()
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        assert await run.wait(timeout=GUARD) == "success"
+        await until(lambda: len(engine.outcomes) == 4, "all deliveries")
+
+    assert sorted(calls(waits)) == ["coroutine", "plain"]
+    assert sorted(map(str, engine.outcomes)) == ["None", "None", "success", "success"]
+
+
+async def test_jobs_that_an_engine_has_lost_are_sent_again(
+    settings: Settings, engine: AgentEngine, waits: Path
+) -> None:
+    engine.loses = lambda job: len(engine.sent) <= 2
+    (waits / "go").touch()
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(engine.sent) == 2, "the first jobs")
+        await scheduler.executor.send_again()  # type: ignore[attr-defined]  # what a timer does
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
+
+    assert [job.id for job in engine.sent[2:]] == [job.id for job in engine.sent[:2]]
+
+
+async def test_attempts_wait_for_an_engine_that_is_down(settings: Settings, engine: AgentEngine, waits: Path) -> None:
+    engine.is_down = True
+    (waits / "go").touch()
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: scheduler.executor._to_send, "the attempts to be stored")  # type: ignore[attr-defined]
+        assert engine.sent == []
+        engine.is_down = False
+        assert await run.wait(timeout=GUARD) == "success"
+
+
+async def test_attempts_outlive_their_scheduler_and_the_next_one_hears_of_them(
+    settings: Settings, engine: AgentEngine, waits: Path
+) -> None:
+    async with serving(settings, engine) as first:
+        await first.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+    async with serving(settings, engine) as second:
+        assert (
+            await rows(second, TRIES) == [("running", 1, 0)] * 2 or await rows(second, TRIES) == [("queued", 1, 0)] * 2
+        )
+        assert len(second.running_attempts()) == 2
+        (waits / "go").touch()
+        await second.wait_idle()
+        assert await rows(second, TRIES) == [("success", 1, 0)] * 2
+        assert await rows(second, LEFT) == [(0,)]
+
+    assert sorted(calls(waits)) == ["coroutine", "plain"]
+
+
+async def test_what_ends_while_no_scheduler_runs_counts(settings: Settings, engine: AgentEngine, waits: Path) -> None:
+    async with serving(settings, engine) as first:
+        await first.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+    (waits / "go").touch()
+    await until(lambda: engine.outcomes == [Outcome.SUCCESS] * 2, "both ends")
+    async with serving(settings, engine) as second:
+        await second.wait_idle()
+        assert await rows(second, TRIES) == [("success", 1, 0)] * 2
+        assert await rows(second, "SELECT value FROM xcom ORDER BY task_index") == [('"plain"',), ('"coroutine"',)]
+
+    assert sorted(calls(waits)) == ["coroutine", "plain"]
+
+
+async def test_two_schedulers_share_an_engine_and_partitions_move_while_tasks_run(
+    settings: Settings, engine: AgentEngine, waits: Path
+) -> None:
+    async with serving(settings, engine) as first:
+        await first.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        async with serving(settings, engine, name="second", parse=False) as second:
+            leaving = asyncio.create_task(first.drain(GUARD))
+            await until(lambda: len(second.running_attempts()) == 2, "the attempts at the other scheduler")
+            assert await leaving, "attempts on engines keep no scheduler from leaving"
+            assert first.running_attempts() == []
+            (waits / "go").touch()
+            await second.wait_idle()
+            assert await rows(second, TRIES) == [("success", 1, 0)] * 2
+
+    assert sorted(calls(waits)) == ["coroutine", "plain"]
+
+
+async def test_attempts_of_a_worker_that_falls_silent_are_lost_and_run_again(
+    settings: Settings, engine: AgentEngine, waits: Path
+) -> None:
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        async with scheduler.db.acquire() as conn:
+            await conn.execute("UPDATE engine_attempt SET alive_until = now() - interval '1 second'")
+        scheduler.wake_loops()
+        await until(lambda: len(calls(waits)) == 4, "the next tries")
+        await until(lambda: len(engine.agents[0]._running) == 2, "the end of the attempts that were given up")
+        (waits / "go").touch()
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
+        tried = await rows(scheduler, "SELECT state, reason FROM task_try ORDER BY task_index")
+
+    assert [state for state, _ in tried] == ["lost", "lost"]
+    assert all("has not been heard of for longer than its lease" in reason for _, reason in tried)
+
+
+async def test_a_worker_that_is_told_to_stop_loses_its_attempts(
+    settings: Settings, engine: AgentEngine, waits: Path
+) -> None:
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        await engine.add_worker()
+        leaving = engine.agents.pop(0)
+        await leaving.stop(0.0)
+        (waits / "go").touch()
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
+
+
+@pytest.mark.parametrize("hears", ["from the engine", "with its heartbeat"])
+async def test_a_task_that_is_marked_ends_at_its_worker(
+    settings: Settings, engine: AgentEngine, waits: Path, hears: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if hears == "with its heartbeat":
+        settings.executor.worker_lease = 3.0
+
+        async def deaf(jobs: Any, *, grace: float) -> None:
+            pass
+
+        monkeypatch.setattr(engine, "cancel", deaf)
+    async with serving(settings, engine) as scheduler:
+        await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        for task_id in ("plain", "coroutine"):
+            await scheduler.mark_task("d", "r", task_id, "success")
+        await until(lambda: not engine.agents[0]._running, "the ends")
+        await scheduler.wait_idle()
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
+        assert await rows(scheduler, LEFT) == [(0,)]
+
+
+async def test_a_task_that_has_not_begun_is_taken_back(settings: Settings, engine: AgentEngine, waits: Path) -> None:
+    engine.loses = lambda job: True
+    async with serving(settings, engine) as scheduler:
+        await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(engine.sent) == 2, "the jobs")
+        for task_id in ("plain", "coroutine"):
+            await scheduler.mark_task("d", "r", task_id, "failed")
+        await scheduler.wait_idle()
+        assert await rows(scheduler, LEFT) == [(0,)]
+        assert scheduler.running_attempts() == []
+
+    assert calls(waits) == []
+
+
+class Broken(httpx2.AsyncBaseTransport):
+    """Reaches the worker API when it is not broken; `answers_get_lost`: requests arrive, their answers do not."""
+
+    def __init__(self, behind: httpx2.ASGITransport) -> None:
+        self.behind, self.is_broken, self.answers_get_lost = behind, False, 0
+        self.refused = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if self.is_broken:
+            self.refused += 1
+            raise httpx2.ConnectError("no route")
+        response = await self.behind.handle_async_request(request)
+        if self.answers_get_lost:
+            self.answers_get_lost -= 1
+            raise httpx2.ReadError("reset")
+        return response
+
+
+@pytest.fixture
+async def cable(settings: Settings, transport: httpx2.ASGITransport) -> AsyncIterator[tuple[Broken, AgentEngine]]:
+    broken = Broken(transport)
+    engine = AgentEngine(settings.core.dags_folder, broken)
+    yield broken, engine
+    await engine.close()
+
+
+async def test_a_result_waits_until_a_server_can_be_reached(
+    settings: Settings, cable: tuple[Broken, AgentEngine], waits: Path
+) -> None:
+    broken, engine = cable
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        broken.is_broken = True
+        (waits / "go").touch()
+        await until(lambda: broken.refused >= 4, "some attempts to report")
+        assert await rows(scheduler, "SELECT count(*) FROM task_instance WHERE state = 'success'") == [(0,)]
+        broken.is_broken = False
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
+
+
+async def test_lost_answers_change_nothing(settings: Settings, cable: tuple[Broken, AgentEngine], waits: Path) -> None:
+    broken, engine = cable
+    broken.answers_get_lost = 6  # of claims, parts of logs, reports
+    (waits / "go").touch()
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
+        assert await rows(scheduler, LEFT) == [(0,)]
+
+    assert sorted(calls(waits)) == ["coroutine", "plain"]
+
+
+async def test_a_worker_that_reaches_no_server_for_its_lease_ends_its_processes(
+    settings: Settings, cable: tuple[Broken, AgentEngine], waits: Path
+) -> None:
+    settings.executor.worker_lease = 3.0
+    broken, engine = cable
+    async with serving(settings, engine) as scheduler:
+        await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        pids = [int(line.split()[1]) for line in (waits / "calls").read_text().splitlines()]
+        broken.is_broken = True
+        await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all processes")
+        async with scheduler.db.acquire() as conn:
+            assert await conn.fetchval("SELECT count(*) FROM engine_attempt WHERE alive_until > now()") == 2, (
+                "they have to end before their lease does"
+            )
