@@ -289,6 +289,7 @@ class Member:
         for known in (self.attempts.in_flight, self.attempts.triggers, self.attempts.reports):
             known.clear()
         self.context.cache.unstored.pending.effects.reports.clear()
+        self.context.cache.unstored.pending.effects.dropped.clear()
         self.context.incarnation = incarnation
         self.renew(None)
 

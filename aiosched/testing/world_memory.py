@@ -209,7 +209,7 @@ class MemoryContext(DecisionContext):
 
     def put_back(self, lost: Changes | None) -> None:
         """Put back the reports whose effects were not committed: the next memory applies them again."""
-        reports = [*(lost.effects.reports if lost else ()), *self.cache.unstored.pending.effects.reports]
+        reports = [*(lost.effects.received if lost else ()), *self.cache.unstored.pending.effects.received]
         self.attempts.reports.extendleft(reversed(reports))
 
 

@@ -1,14 +1,114 @@
-"""The engine Dask, with real Dask schedulers and workers."""
+"""The engine Dask, with real Dask schedulers and workers, which are processes of their own."""
 
 from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
 
 from aiosched.config import Settings
+from aiosched.errors import ConfigError
 from aiosched.executors.engines.dask_engine import DaskEngine
-from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, VALUES, rows, serving
+from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, VALUES, calls, rows, serving, until
+
+MANY = """
+import asyncio
+from pathlib import Path
+from aiosched import DAG, task
+
+with DAG("many", schedule=None, max_active_tasks=1000):
+    @task
+    async def meet(number):
+        with (Path({here!r}) / "met").open("a") as file:
+            file.write(f"{{number}}\\n")
+        while len((Path({here!r}) / "met").read_text().splitlines()) < 50:
+            await asyncio.sleep(0.05)
+
+    meet.expand(number=list(range(50)))
+"""
+
+GPU = """
+from aiosched import DAG, task
+
+with DAG("gpu", schedule=None):
+    @task(queue="gpu")
+    def where():
+        import os
+        return os.environ.get("PLACE")
+
+    where()
+"""
+
+
+class Cluster:
+    """A Dask scheduler and workers, each a process that knows the settings from its environment."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self.settings, self.folder = settings, folder
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            self.port = sock.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, *words: str, **environment: str) -> None:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-P", "-m", "distributed.cli.dask_" + words[0], *words[1:]],
+                stdout=log, stderr=log, start_new_session=True, env={**os.environ, **environment},
+            )  # fmt: skip
+
+    def scheduler(self) -> None:
+        self.start("scheduler", "scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard")
+
+    def worker(self, name: str, *words: str, **environment: str) -> None:
+        environment |= {
+            "AIOSCHED_DAGS": str(self.settings.core.dags_folder),
+            "AIOSCHED_HOME": str(self.folder / name),
+            "AIOSCHED__CORE__KILLED_TASK_CLEANUP_TIME": "0.5",
+        }
+        options = ("--nthreads", "2", "--no-dashboard", "--local-directory", str(self.folder), "--name", name)
+        self.start(name, "worker", self.address, *options, *words, **environment)
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def close(self) -> None:
+        for name in list(self.processes):
+            self.kill(name)
+
+
+@pytest.fixture
+async def cluster(settings: Settings, worker_api: str, tmp_path: Path) -> AsyncIterator[Cluster]:
+    """A Dask scheduler and one worker with two threads."""
+    found = Cluster(settings, tmp_path)
+    settings.dask.address = found.address
+    found.scheduler()
+    found.worker("first", "--no-nanny")
+    yield found
+    await asyncio.to_thread(found.close)
+
+
+@pytest.fixture
+def waits(settings: Settings, tmp_path: Path) -> Path:
+    """A DAG whose tasks wait for the file `go` in this folder."""
+    from tests.engines.test_engine_attempts import WAITS
+
+    (settings.core.dags_folder / "d.py").write_text(WAITS.format(here=str(tmp_path)))
+    return tmp_path
 
 
 async def test_a_cluster_of_this_machine_runs_tasks(settings: Settings, worker_api: str) -> None:
@@ -19,3 +119,88 @@ async def test_a_cluster_of_this_machine_runs_tasks(settings: Settings, worker_a
         assert await run.wait(timeout=GUARD) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
         assert await rows(scheduler, LEFT) == [(0,)]
+
+
+async def test_attempts_in_a_cluster_outlive_their_scheduler(settings: Settings, cluster: Cluster, waits: Path) -> None:
+    async with serving(settings, DaskEngine(settings)) as first:
+        await first.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+    async with serving(settings, DaskEngine(settings)) as second:
+        (waits / "go").touch()
+        await second.wait_idle()
+        assert await rows(second, TRIES) == [("success", 1, 0)] * 2
+
+    assert sorted(calls(waits)) == ["coroutine", "plain"]
+
+
+async def test_attempts_of_a_worker_that_was_killed_run_again_elsewhere(
+    settings: Settings, cluster: Cluster, waits: Path
+) -> None:
+    settings.executor.worker_lease = 3.0
+    async with serving(settings, DaskEngine(settings)) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        await asyncio.to_thread(cluster.kill, "first")
+        cluster.worker("second", "--no-nanny")
+        (waits / "go").touch()
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
+
+    assert sorted(calls(waits)) == ["coroutine", "coroutine", "plain", "plain"]
+
+
+async def test_a_cluster_that_was_restarted_is_sent_what_it_has_lost(
+    settings: Settings, cluster: Cluster, waits: Path
+) -> None:
+    (waits / "go").touch()
+    engine = DaskEngine(settings)
+    async with serving(settings, engine) as scheduler:
+        await until(lambda: engine.slots, "the worker")
+        for name in ("first", "scheduler"):
+            await asyncio.to_thread(cluster.kill, name)
+        run = await scheduler.trigger("d", run_id="r")
+        cluster.scheduler()
+        cluster.worker("second", "--no-nanny")
+        assert await run.wait(timeout=GUARD) == "success"
+        assert [row[0] for row in await rows(scheduler, TRIES)] == ["success"] * 2
+
+
+async def test_many_coroutines_run_in_a_worker_at_a_time(settings: Settings, cluster: Cluster, tmp_path: Path) -> None:
+    settings.core.parallelism = 100
+    (settings.core.dags_folder / "many.py").write_text(MANY.format(here=str(tmp_path)))
+    async with serving(settings, DaskEngine(settings)) as scheduler:
+        run = await scheduler.trigger("many", run_id="r")
+        assert await run.wait(timeout=GUARD) == "success"
+
+
+async def test_the_queue_of_a_task_is_a_resource_of_workers(settings: Settings, cluster: Cluster) -> None:
+    (settings.core.dags_folder / "gpu.py").write_text(GPU)
+    cluster.worker("gpu", "--no-nanny", "--resources", "gpu=1", PLACE="with a gpu")
+    async with serving(settings, DaskEngine(settings)) as scheduler:
+        run = await scheduler.trigger("gpu", run_id="r")
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, "SELECT value FROM xcom") == [('"with a gpu"',)]
+
+
+@pytest.mark.parametrize("task_id", ["plain", "coroutine"])
+async def test_a_task_that_is_cancelled_ends_in_its_worker(
+    settings: Settings, cluster: Cluster, waits: Path, task_id: str
+) -> None:
+    async with serving(settings, DaskEngine(settings)) as scheduler:
+        await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        await scheduler.mark_task("d", "r", task_id, "failed")
+        async with asyncio.timeout(GUARD):
+            while len(await rows(scheduler, "SELECT FROM engine_attempt")) > 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        (waits / "go").touch()
+        await scheduler.wait_idle()
+        assert sorted(row[0] for row in await rows(scheduler, TRIES)) == ["failed", "success"]
+
+
+async def test_without_dask_the_kind_says_how_to_install_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ConfigError, match=r"pip install 'aiosched\[dask\]'"):
+        DaskEngine(settings)

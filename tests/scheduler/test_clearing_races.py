@@ -15,9 +15,10 @@ from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from aiosched.errors import StaleRows
+from aiosched.errors import Refused, StaleRows
 from aiosched.scheduler.requests import clearing
 from aiosched.scheduler.runs import stored_runs
+from aiosched.scheduler.state.cache import StateCache
 from tests.scheduler.harness import Running, ScriptedExecutor, chain, dag, running, task
 
 
@@ -268,6 +269,35 @@ async def test_a_request_that_a_crash_interrupted_is_applied_again_without_harm(
         assert await it.runs("d") == {"over": "success", "runs": "success"}
         assert [await tries(it, "a", run) for run in ("over", "runs")] == [(2, 1), (2, 1)]
         await it.assert_consistent()
+
+
+async def test_a_report_that_nobody_needs_by_a_decision_that_is_lost_is_applied_again(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        attempt = await it.attempt("a")
+        session = it.session
+        async with session.env.journal._lock:  # nothing is stored meanwhile
+            asked = asyncio.create_task(it.scheduler.cancel("d", "r"))
+            await it.until(lambda: not session.cache.boards, "the cancellation in memory")
+            it.executor.fail(attempt)
+            await it.until(lambda: session.env.metrics.stale_reports, "the report of the task to be dropped")
+            monkeypatch.setattr(StateCache, "collect_board", _broken)
+        await it.until(lambda: it.scheduler._session is not session, "the quarantine of the DAG")
+        monkeypatch.undo()
+        with pytest.raises(Refused, match="is in quarantine"):
+            await asked
+        await it.scheduler.release("d")
+        await it.settled()
+
+        assert [tuple(each.key) for each in it.executor.submitted] == [tuple(attempt.key)], "it began once"
+        assert (await it.runs("d"))["r"] == "failed"
+        await it.assert_consistent()
+
+
+def _broken(*_: object) -> None:
+    raise RuntimeError("injected")
 
 
 async def test_clearing_two_hundred_runs_of_fifty_tasks_takes_a_few_transactions(dsn: str, clock: FakeClock) -> None:

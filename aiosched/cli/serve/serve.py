@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
@@ -22,6 +23,7 @@ from aiosched.errors import ConfigError, InQuarantine, TimedOut, did_you_mean
 
 if TYPE_CHECKING:
     from aiosched.config import Loaded, Settings
+    from aiosched.db.server.engine import Database
     from aiosched.parsing import Parser
     from aiosched.scheduler import Scheduler
 
@@ -29,7 +31,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 T = TypeVar("T")
 
-ROLES: Final = ("scheduler", "web", "parser")
+ROLES: Final = ("scheduler", "web", "parser")  # the default; a web server also has the worker API
+WORKER_API: Final = "worker-api"  # a server with nothing else
 _FIRST_PASS_SECONDS: Final = 5.0  # seconds that the banner waits for the first pass over the DAG files
 
 
@@ -50,7 +53,8 @@ def serve(
         float | None, typer.Option("--grace", metavar="SECONDS", help="Seconds that Ctrl-C waits for tasks.")
     ] = None,
     role: Annotated[
-        str | None, typer.Option("--role", metavar="ROLES", help="Some of scheduler,web,parser; default: all.")
+        str | None,
+        typer.Option("--role", metavar="ROLES", help="Some of scheduler,web,parser (default: all), or worker-api."),
     ] = None,
     until_idle: Annotated[
         bool,
@@ -96,7 +100,7 @@ def serve(
         web__port=port,
     )
     roles = read_roles(role) - ({"web"} if no_web else set())
-    if roles != {"web"}:
+    if roles not in ({"web"}, {WORKER_API}):
         _check_folder(loaded.settings)
     if "web" in roles:
         from aiosched.web.server.ports import check_exposure
@@ -120,9 +124,12 @@ def read_roles(text: str | None) -> set[str]:
     if text is None:
         return set(ROLES)
     roles = {word.strip() for word in text.split(",") if word.strip()}
+    known = (*ROLES, WORKER_API)
     for word in sorted(roles):
-        if word not in ROLES:
-            raise UsageProblem(f"--role {word}: there are {', '.join(ROLES)}.{did_you_mean(word, ROLES)}")
+        if word not in known:
+            raise UsageProblem(f"--role {word}: there are {', '.join(known)}.{did_you_mean(word, known)}")
+    if WORKER_API in roles and len(roles) > 1:
+        raise UsageProblem(f"--role {WORKER_API}: it runs alone; a web server has the worker API, too.")
     if not roles:
         raise UsageProblem(f"--role: name at least one of {', '.join(ROLES)}.")
     return roles
@@ -178,6 +185,8 @@ class _Service:
         """Serve until asked to stop; returns the exit code."""
         self.requests.install()
         self.screen.title()
+        if self.roles == {WORKER_API}:
+            return await self._run_web_alone()
         if "scheduler" not in self.roles:
             return await (self._run_parser() if "parser" in self.roles else self._run_web_alone())
         async with self._scheduler() as scheduler:
@@ -307,13 +316,10 @@ class _Service:
         return 130 if self.requests.insisted.is_set() and not finished else 0
 
     async def _run_web_alone(self) -> int:
-        """`--role web`: the web server for schedulers that run elsewhere."""
+        """`--role web` or `worker-api`: a server for schedulers that run elsewhere."""
         from aiosched.db.server.engine import Database
         from aiosched.db.server.migrate import migrate
-        from aiosched.web.app import make_app
-        from aiosched.web.requests.request_client import RequestClient
         from aiosched.web.server import ports
-        from aiosched.web.server import uvicorn_server as server
 
         web = self.settings.web
         async with address(self.settings, create=True, keep=True) as dsn:
@@ -322,12 +328,30 @@ class _Service:
             async with await Database.open(dsn, settings=self.settings.database, application_name="aiosched web") as db:
                 sock = ports.bind(web.host, web.port)
                 self.screen.fact("database", db.where)
-                self._show_web(ports.url_of(sock, web.host))
+                url = ports.url_of(sock, web.host)
+                if "web" in self.roles:
+                    self._show_web(url)
+                else:
+                    self.screen.fact("worker API", f"{url}   for workers on engines, by the tokens of their attempts")
                 self.screen.ready(time.monotonic() - self.started)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.run_duration):
-                        await server.run(make_app(RequestClient(db, self.settings)), sock, self.requests.asked)
+                        await self._serve_http(db, sock)
         return 0
+
+    async def _serve_http(self, db: Database, sock: socket.socket) -> None:
+        from aiosched.web.server import uvicorn_server as server
+
+        if "web" in self.roles:
+            from aiosched.web.app import make_app
+            from aiosched.web.requests.request_client import RequestClient
+
+            await server.run(make_app(RequestClient(db, self.settings)), sock, self.requests.asked)
+        else:
+            from aiosched.web.worker_api.endpoints import make_worker_api
+
+            api = make_worker_api(db, self.settings)
+            await server.serve(api, sock, self.requests.asked, prefix=self.settings.web.prefix)
 
     async def _run_parser(self) -> int:
         """`--role parser`: parse all files for schedulers that run elsewhere without this role."""

@@ -119,6 +119,10 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
         context.metrics.stale_reports += 1
         logger.debug("stale report %s of %s", report.outcome, tuple(report.key))
         if report.outcome is not Outcome.STARTED and not is_trigger(report.key):
+            if report.inbox_id is None:
+                cache.unstored.pending.effects.dropped.append(
+                    report
+                )  # the decisions may be lost, and it is needed then
             cache.work.room_changed = True  # it was stopped, and has freed its executor's slot only now
             context.wakeups.enqueueing.wake()
         return

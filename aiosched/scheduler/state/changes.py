@@ -86,8 +86,14 @@ class SideEffects(msgspec.Struct, eq=False):
     started: list[Board] = []
     finished: list[Board] = []
     reports: list[Report] = []
+    dropped: list[Report] = []  # reports that nobody needs, by decisions that this transaction stores
     triggers: list[tuple[Board, Instance]] = []  # instances whose trigger is to be handed out
     slots_left_to: set[int] = set()  # incarnations
+
+    @property
+    def received(self) -> list[Report]:
+        """The reports to apply again if this is not committed."""
+        return [*self.reports, *self.dropped]
 
 
 class Changes(msgspec.Struct, eq=False):

@@ -38,7 +38,7 @@ class Unstored:
 
     def reports(self) -> list[Report]:
         """The reports whose effects are not committed yet, in their order."""
-        return [*(self.storing.effects.reports if self.storing is not None else ()), *self.pending.effects.reports]
+        return [*(self.storing.effects.received if self.storing is not None else ()), *self.pending.effects.received]
 
     def answers(self) -> set[int]:
         """The requests that are applied in memory but whose answers are not committed yet."""

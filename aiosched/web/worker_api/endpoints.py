@@ -161,6 +161,16 @@ class WorkerApi:
                 stored.append(token.id in await workers.finish(conn, [(token.id, report)], worker=final.worker))
         return _answer(FinalReportsAnswer(stored=stored))
 
+    async def livez(self, request: Request) -> Response:
+        """The event loop responds."""
+        return Response("alive", media_type="text/plain")
+
+    async def readyz(self, request: Request) -> Response:
+        """The database answers, else 503."""
+        async with self.db.acquire() as conn:
+            await conn.fetchval("SELECT 1")
+        return Response("ready", media_type="text/plain")
+
     async def _check(self, token: AttemptToken, worker: str) -> None:
         async with self.db.acquire() as conn:
             if not await workers.is_claimed(conn, token.id, worker=worker):
@@ -191,9 +201,9 @@ def make_worker_api(db: Database, settings: Settings) -> Starlette:
     logs = ReceivedLogs(settings.logs_folder, limit=settings.core.max_log_bytes)
     api = WorkerApi(db, services_of(db, settings), logs, settings.executor.worker_lease)
     names = ("start", "heartbeat", "xcoms", "call", "log", "reports")
-    return Starlette(
-        routes=[Route(f"{PREFIX}/{name}", _guarded(getattr(api, name)), methods=["POST"]) for name in names]
-    )
+    routes = [Route(f"{PREFIX}/{name}", _guarded(getattr(api, name)), methods=["POST"]) for name in names]
+    probes = [Route("/livez", _guarded(api.livez)), Route("/readyz", _guarded(api.readyz))]  # of the role worker-api
+    return Starlette(routes=[*routes, *probes])
 
 
 def _guarded(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
