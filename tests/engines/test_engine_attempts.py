@@ -281,6 +281,48 @@ async def test_a_task_that_has_not_begun_is_taken_back(settings: Settings, engin
     assert calls(waits) == []
 
 
+ASKS = """
+import time
+from pathlib import Path
+from aiosched import DAG, Variable, task
+
+HERE = Path({here!r})
+
+def wait():
+    with (HERE / "calls").open("a") as file:
+        file.write("a task\\n")
+    while not (HERE / "go").exists():
+        time.sleep(0.02)
+
+with DAG("d", schedule=None):
+    @task
+    def first(): wait()
+
+    @task
+    def second():
+        wait()
+        return Variable.get("city", default="none")
+
+    first(), second()
+"""
+
+
+async def test_a_question_is_answered_though_another_attempt_of_the_run_has_been_given_up(
+    settings: Settings, engine: AgentEngine, tmp_path: Path
+) -> None:
+    (settings.core.dags_folder / "d.py").write_text(ASKS.format(here=str(tmp_path)))
+    async with serving(settings, engine) as scheduler:
+        await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(tmp_path)) == 2, "both tasks")
+        async with scheduler.db.acquire() as conn:
+            await conn.execute("DELETE FROM engine_attempt WHERE task_index = 0")
+        (tmp_path / "go").touch()
+        async with asyncio.timeout(GUARD):
+            while await rows(scheduler, "SELECT FROM engine_attempt"):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert await rows(scheduler, "SELECT value FROM xcom") == [('"none"',)]
+
+
 class Broken(httpx2.AsyncBaseTransport):
     """Reaches the worker API when it is not broken; `answers_get_lost`: requests arrive, their answers do not."""
 

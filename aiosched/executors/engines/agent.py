@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -315,16 +316,19 @@ class WorkerAgent:
         return answer.answer
 
     async def _ask(self, run: int, name: str, question: msgspec.Struct, answer: type[Any]) -> Any:
-        """Ask in the name of an attempt of that run, which is here since it asks."""
-        running = next((r for r in self._running.values() if r.attempt.key.run == run and not r.is_gone), None)
-        if running is None:
-            raise AttemptStopped("asked after it had been given up")
-        try:
-            return await running.api.post(
-                name, question, answer, token=running.job.token, goes_on=lambda: self._goes_on(running.job.id)
-            )
-        except AttemptGone:
-            raise AttemptStopped("asked after its lease had ended") from None
+        """Ask in the name of an attempt of that run; one of those that run here asks, and another may just have ended."""
+        for running in list(self._running.values()):
+            if running.attempt.key.run != run or running.is_gone or running.report.done():
+                continue
+            goes_on = partial(self._goes_on, running.job.id)
+            try:
+                return await running.api.post(name, question, answer, token=running.job.token, goes_on=goes_on)
+            except AttemptGone:
+                continue
+            except AttemptStopped:
+                if not self._lease_holds():
+                    raise
+        raise AttemptStopped("asked after it had been given up")
 
     def _client(self, urls: tuple[str, ...]) -> ApiClient:
         if urls not in self._clients:

@@ -180,7 +180,9 @@ class Stage:
         late = "UPDATE scheduler SET lease_expires_at = now() - interval '1 second' WHERE pid = $1"
         while old and await self.postgres.ask(incarnations, service.pid) == old:
             await self.postgres.ask(late, service.pid)
-            await asyncio.sleep(0.05)
+            for _ in range(5):  # workers that begin meanwhile may have ended when the heir takes over
+                pids |= children(service.pid)
+                await asyncio.sleep(0.01)
         pids |= {service.pid, *children(service.pid)}
         self.freezes += [Freeze(pid, began, time.monotonic()) for pid in pids]
         self.seen["usurped"] += 1

@@ -1,0 +1,231 @@
+"""The conformance suite (conformance.py) on every executor that comes with aiosched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from aiosched.config import Settings
+from aiosched.core.values.messages import Executor
+from aiosched.db.server.engine import Database
+from aiosched.executors.engines.engine import Engine
+from aiosched.scheduler import Scheduler
+from aiosched.web.server import ports, uvicorn_server
+from aiosched.web.worker_api.endpoints import make_worker_api
+from tests.engines.agents import AgentEngine
+from tests.executors.conformance import EXPECTED, EXPECTED_OF_PROCESSES, MANY, OUTCOMES, WAITING
+
+GUARD = 60.0
+HAS_DASK = importlib.util.find_spec("distributed") is not None
+NO_DASK = "Dask is not installed: pip install distributed"
+
+
+class Stage:
+    """Settings, a folder for marks, and how to make the executor of a place."""
+
+    def __init__(self, place: str, settings: Settings, folder: Path) -> None:
+        self.place, self.settings, self.folder = place, settings, folder
+        self.outlives = place not in ("inline", "local")
+        self.has_processes = place != "inline"
+        self.engine: AgentEngine | None = None
+
+    def executor(self) -> str | Executor | Engine:
+        if self.place == "dask":
+            from aiosched.executors.engines.dask_engine import DaskEngine
+
+            return DaskEngine(self.settings)
+        return self.engine or self.place
+
+    def write(self, code: str, **values: Any) -> None:
+        text = code.format(here=str(self.folder), **values)
+        (self.settings.core.dags_folder / "dag.py").write_text(text)
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[Scheduler]:
+        folder = self.settings.core.dags_folder
+        async with Scheduler(dags_folder=folder, executor=self.executor(), settings=self.settings) as scheduler:
+            await scheduler.read_folder()
+            yield scheduler
+
+    def calls(self) -> list[str]:
+        """The tasks that began, sorted."""
+        file = self.folder / "calls"
+        return sorted(line.split()[0] for line in file.read_text().splitlines()) if file.exists() else []
+
+    def go(self) -> None:
+        (self.folder / "go").touch()
+
+    def log(self, task_id: str) -> str:
+        return "".join(log.read_text() for log in self.settings.logs_folder.rglob(f"task_id={task_id}/*.log"))
+
+
+@pytest.fixture(
+    params=["inline", "local", "agents", pytest.param("dask", marks=pytest.mark.skipif(not HAS_DASK, reason=NO_DASK))]
+)
+async def stage(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> AsyncIterator[Stage]:
+    """One executor, with two workers if it is an engine."""
+    settings = Settings()
+    settings.core.home, settings.core.dags_folder, settings.database.dsn = tmp_path / "home", tmp_path / "dags", dsn
+    settings.core.dags_folder.mkdir()
+    settings.core.killed_task_cleanup_time = 0.5
+    settings.core.parallelism = 200
+    settings.executor.worker_lease, settings.executor.slots = 6.0, 4
+    settings.dask.workers = 2
+    stage = Stage(request.param, settings, tmp_path)
+    if not stage.outlives:
+        yield stage
+        return
+    ended = asyncio.Event()
+    async with await Database.open(dsn, application_name="worker api") as db:
+        api = make_worker_api(db, settings)
+        if request.param == "agents":
+            transport = httpx2.ASGITransport(app=api)
+            stage.engine = AgentEngine(settings.core.dags_folder, transport, workers=2, slots=4)
+            yield stage
+            await stage.engine.close()
+            return
+        sock = ports.bind("127.0.0.1", 0)
+        serving = asyncio.create_task(uvicorn_server.serve(api, sock, ended))
+        settings.executor.worker_api = ports.url_of(sock, "127.0.0.1")
+        yield stage
+        ended.set()
+        await serving
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    try:
+        async with asyncio.timeout(GUARD):
+            while not condition():  # noqa: ASYNC110  tasks run in other processes
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"waited for {what}") from None
+
+
+async def rows(scheduler: Scheduler, query: str) -> list[tuple[Any, ...]]:
+    async with scheduler.db.acquire() as conn:
+        return [tuple(row) for row in await conn.fetch(query)]
+
+
+INSTANCES = """
+    SELECT v.spec -> 'tasks' -> ti.task_index ->> 'task_id', ti.state, ti.try_number, ti.reason, x.value, ti.map_index
+      FROM task_instance AS ti
+      JOIN dag_run AS r ON r.id = ti.run_id
+      JOIN dag_version AS v ON v.id = r.version_id
+      LEFT JOIN xcom AS x ON (x.run_id, x.task_index, x.map_index) = (ti.run_id, ti.task_index, ti.map_index)
+     ORDER BY 1
+"""
+
+
+async def test_outcomes(stage: Stage) -> None:
+    stage.write(OUTCOMES if stage.has_processes else OUTCOMES.replace("exits(), ", ""))  # it would end this process
+    async with stage.serving() as scheduler:
+        run = await scheduler.trigger("outcomes", run_id="r")
+        assert await run.wait(timeout=GUARD) == "failed"
+        found = {row[0]: row for row in await rows(scheduler, INSTANCES) if row[5] < 0}
+        mapped = [row[1] for row in await rows(scheduler, INSTANCES) if row[0] == "double"]
+        assert await rows(scheduler, "SELECT count(*) FROM asset_event") == [(1,)]
+        assert await rows(scheduler, "SELECT count(*) FROM task_report") == [(0,)]
+        assert await rows(scheduler, "SELECT count(*) FROM engine_attempt") == [(0,)]
+    expected = EXPECTED | (EXPECTED_OF_PROCESSES if stage.has_processes else {})
+    for task_id, (state, tries, value, reason) in expected.items():
+        _, found_state, found_tries, found_reason, found_value, _ = found[task_id]
+        assert (task_id, found_state, found_tries) == (task_id, state, tries), found_reason
+        assert reason in (found_reason or ""), task_id
+        if value is not None:
+            assert (task_id, json.loads(found_value)) == (task_id, value)
+    assert sorted(mapped) == ["skipped", "success", "success"]
+
+
+async def test_a_log_can_be_read_while_its_task_runs(stage: Stage) -> None:
+    if stage.place == "inline":
+        stage.write(WAITING.replace("print(", "import logging; logging.getLogger('aiosched.task').info(").replace(
+            ", flush=True", ""
+        ))  # fmt: skip
+    else:
+        stage.write(WAITING)
+    async with stage.serving() as scheduler:
+        run = await scheduler.trigger("waiting", run_id="r")
+        await until(lambda: "plain begins" in stage.log("plain"), "the log of the plain function")
+        await until(lambda: "coroutine begins" in stage.log("coroutine"), "the log of the coroutine")
+        stage.go()
+        assert await run.wait(timeout=GUARD) == "success"
+    assert stage.log("plain").count("begins") == 1
+
+
+async def test_a_task_whose_result_is_not_wanted_ends(stage: Stage) -> None:
+    stage.write(WAITING)
+    async with stage.serving() as scheduler:
+        await scheduler.trigger("waiting", run_id="r")
+        await until(lambda: len(stage.calls()) == 2, "both tasks")
+        await scheduler.mark_task("waiting", "r", "coroutine", "failed")
+        if stage.has_processes:  # a thread cannot be ended
+            await scheduler.mark_task("waiting", "r", "plain", "failed")
+        else:
+            stage.go()
+        await asyncio.wait_for(scheduler.wait_idle(), GUARD)
+        states = {row[0]: row[1] for row in await rows(scheduler, INSTANCES)}
+    assert states == {"coroutine": "failed", "plain": "failed" if stage.has_processes else "success"}
+
+
+async def test_a_process_that_is_killed_fails_its_task(stage: Stage) -> None:
+    if not stage.has_processes:
+        pytest.skip("its plain functions run in the scheduler's own process")
+    stage.write(WAITING)
+    async with stage.serving() as scheduler:
+        await scheduler.trigger("waiting", run_id="r")
+        await until(lambda: len(stage.calls()) == 2, "both tasks")
+        calls = [line.split() for line in (stage.folder / "calls").read_text().splitlines()]
+        os.kill(next(int(pid) for name, pid in calls if name == "plain"), signal.SIGKILL)
+        stage.go()
+        await asyncio.wait_for(scheduler.wait_idle(), GUARD)
+        found = {row[0]: (row[1], row[3] or "") for row in await rows(scheduler, INSTANCES)}
+    assert found["plain"][0] == "failed"
+    assert "SIGKILL" in found["plain"][1]
+    assert found["coroutine"][0] == "success"
+
+
+async def test_attempts_survive_the_end_of_their_scheduler_or_run_again(stage: Stage) -> None:
+    if stage.place == "dask":
+        pytest.skip("its own cluster ends with the scheduler; test_dask.py has a cluster that goes on")
+    stage.write(WAITING)
+    async with stage.serving() as first:
+        await first.trigger("waiting", run_id="r")
+        await until(lambda: len(stage.calls()) == 2, "both tasks")
+        if stage.place == "inline":
+            stage.go()  # its threads end with the process only
+    stage.go()
+    async with stage.serving() as second:
+        await asyncio.wait_for(second.wait_idle(), GUARD)
+        found = {row[0]: row[1:3] for row in await rows(second, INSTANCES)}
+    if stage.outlives:
+        assert found == {"plain": ("success", 1), "coroutine": ("success", 1)}
+        assert stage.calls() == ["coroutine", "plain"]
+    else:
+        assert [state for state, _ in found.values()] == ["success"] * 2
+
+
+async def test_thousands_of_quick_tasks_are_not_more_than_the_executor_takes(stage: Stage) -> None:
+    count = 100 if os.environ.get("AIOSCHED_NIGHTLY") != "1" else 5_000
+    stage.settings.core.max_map_length = 10_000
+    stage.write(MANY, count=count)
+    async with stage.serving() as scheduler:
+        run = await scheduler.trigger("many", run_id="r")
+        open_slots = []
+        waiting = asyncio.ensure_future(run.wait(timeout=10 * GUARD))
+        while not waiting.done():
+            open_slots.append((scheduler.executor.open_slots, scheduler.executor.open_async_slots))
+            await asyncio.sleep(0.01)
+        assert await waiting == "success"
+        assert min(min(pair) for pair in open_slots) >= 0
+        assert await rows(scheduler, "SELECT state, count(*) FROM task_instance GROUP BY 1") == [("success", 2 * count)]
+        assert await rows(scheduler, "SELECT count(*) FROM xcom") == [(2 * count,)]
