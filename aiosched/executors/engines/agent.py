@@ -316,7 +316,7 @@ class WorkerAgent:
         return answer.answer
 
     async def _ask(self, run: int, name: str, question: msgspec.Struct, answer: type[Any]) -> Any:
-        """Ask in the name of an attempt of that run; one of those that run here asks, and another may just have ended."""
+        """Ask in the name of an attempt of that run: one of them asks, and others may just have ended."""
         for running in list(self._running.values()):
             if running.attempt.key.run != run or running.is_gone or running.report.done():
                 continue

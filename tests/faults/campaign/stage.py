@@ -181,7 +181,7 @@ class Stage:
         while old and await self.postgres.ask(incarnations, service.pid) == old:
             await self.postgres.ask(late, service.pid)
             for _ in range(5):  # workers that begin meanwhile may have ended when the heir takes over
-                pids |= children(service.pid)
+                pids.update(children(service.pid))
                 await asyncio.sleep(0.01)
         pids |= {service.pid, *children(service.pid)}
         self.freezes += [Freeze(pid, began, time.monotonic()) for pid in pids]
