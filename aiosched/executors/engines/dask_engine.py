@@ -1,8 +1,10 @@
 """The engine Dask: attempts run in the workers of a Dask cluster. Needs `pip install 'aiosched[dask]'`.
 
-Each attempt is one Dask task, which holds a thread of its worker while a plain function runs, and none for a coroutine.
-A plugin keeps one agent in each Dask worker (dask_worker.py), whose processes stay warm. Dask keeps the tasks even if
-every scheduler has left, and a task's `queue` names a resource that its Dask worker has to offer.
+A plain function is one Dask task, which holds a thread of its worker while it runs; Dask keeps it even if every
+scheduler has left. Coroutines need no thread, so they do not wait for one: they are given to the agents of Dask's
+workers directly, many at a time, and become Dask tasks only while there is no worker (which lets an adaptive cluster
+grow). A plugin keeps one agent in each Dask worker (dask_worker.py), whose processes stay warm. The `queue` of a task
+names a resource that its Dask worker has to offer.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
@@ -45,6 +48,8 @@ class DaskEngine:
         self._cluster: Any = None
         self._client: Any = None  # distributed.Client, None while there is no connection
         self._threads = 0
+        self._workers: dict[str, frozenset[str]] = {}  # addresses, and the resources that they offer
+        self._given: Counter[str] = Counter()  # coroutines by worker, as many as it was ever given
         self._futures: dict[int, Any] = {}
         self._looking: asyncio.Task[None] | None = None
         self._connecting = asyncio.Lock()
@@ -72,7 +77,7 @@ class DaskEngine:
                 threads_per_worker=self._settings.executor.slots,
                 processes=True,
                 asynchronous=True,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",
             )
         with contextlib.suppress(EngineUnavailable):
             await self._connected()
@@ -91,7 +96,7 @@ class DaskEngine:
                 client = self._client = await connect(
                     self._address or self._cluster, asynchronous=True, timeout=_CONNECT_TIMEOUT, set_as_default=False
                 )
-                await client.register_plugin(self._worker.AgentPlugin(self._given()))
+                await client.register_plugin(self._worker.AgentPlugin(self._settings_of_workers()))
                 await self._look(client)
             except (OSError, TimeoutError, ValueError) as error:
                 await self._disconnect()
@@ -102,7 +107,7 @@ class DaskEngine:
     def _is_connected(self) -> bool:
         return self._client is not None and self._client.status == "running"
 
-    def _given(self) -> dict[str, Any] | None:
+    def _settings_of_workers(self) -> dict[str, Any] | None:
         """The settings of the workers of our own cluster; those of others have their own."""
         return self._settings.model_dump(mode="json") if self._cluster is not None else None
 
@@ -130,10 +135,14 @@ class DaskEngine:
         except (OSError, TimeoutError) as error:
             raise EngineUnavailable(f"Dask does not answer: {error}") from error
         self._threads = sum(worker["nthreads"] for worker in found["workers"].values())
+        self._workers = {address: frozenset(each["resources"]) for address, each in found["workers"].items()}
+        least = min((self._given[address] for address in self._workers if address in self._given), default=0)
+        self._given = Counter({address: self._given.get(address, least) for address in self._workers})
 
     async def send(self, jobs: Sequence[Job]) -> None:
-        """Submit each job as a task that Dask keeps until it has ended."""
+        """Give coroutines to workers, and submit everything else as tasks that Dask keeps until they have ended."""
         client = await self._connected()
+        jobs = await self._give_coroutines(client, jobs)
         import distributed
 
         keep: Any = distributed.fire_and_forget
@@ -153,6 +162,27 @@ class DaskEngine:
                 future.add_done_callback(self._done_of(job.id))
         except Exception as error:
             raise EngineUnavailable(f"Dask accepts nothing: {error}") from error
+
+    async def _give_coroutines(self, client: Any, jobs: Sequence[Job]) -> list[Job]:
+        """Give the coroutines to those workers that have been given the fewest; returns the jobs that are left."""
+        shares: dict[str, list[bytes]] = {}
+        left: list[Job] = []
+        for job in jobs:
+            able = [a for a, offered in self._workers.items() if job.queue == "default" or job.queue in offered]
+            if not job.is_async or not able:
+                left.append(job)
+                continue
+            address = min(able, key=self._given.__getitem__)
+            self._given[address] += 1
+            shares.setdefault(address, []).append(msgspec.json.encode(job))
+        for address, texts in shares.items():
+            try:
+                async with asyncio.timeout(_CONNECT_TIMEOUT):
+                    await client.run(self._worker.take_jobs, texts, workers=[address])
+            except Exception as error:  # it may have left; whatever it has taken is claimed once
+                self._workers.pop(address, None)
+                raise EngineUnavailable(f"the Dask worker at {address} takes nothing: {error}") from error
+        return left
 
     def _done_of(self, job: int) -> Callable[[Any], None]:
         loop = asyncio.get_running_loop()
@@ -185,9 +215,10 @@ class DaskEngine:
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
                 found = await client.run_on_scheduler(self._worker.unfinished, keys=list(names))
+                held = await client.run(self._worker.held_jobs, on_error="ignore")
         except (OSError, TimeoutError) as error:
             raise EngineUnavailable(str(error)) from error
-        return {names[name] for name in found}
+        return {names[name] for name in found} | {job for some in held.values() for job in some if job in jobs}
 
     async def stop(self) -> None:
         """Disconnect. Our own cluster ends, and its attempts are lost; those of another one go on."""

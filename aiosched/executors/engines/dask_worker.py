@@ -6,7 +6,9 @@ Needs Dask. Elsewhere: the engine, as schedulers use it (dask_engine.py).
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -19,7 +21,10 @@ from aiosched.core.values.worker_messages import Job
 if TYPE_CHECKING:
     from aiosched.executors.engines.agent import WorkerAgent
 
+logger = logging.getLogger(__name__)
+
 _PLUGIN: Final = "aiosched"
+_NOT_READY: Final = "this Dask worker has no agent of aiosched: it is closing, or is not ready yet"
 _STOP_GRACE: Final = 2.0  # seconds for the attempts of a worker that closes
 
 
@@ -32,6 +37,7 @@ class AgentPlugin(WorkerPlugin):
     def __init__(self, given: dict[str, Any] | None) -> None:
         self._given = given
         self.agent: WorkerAgent | None = None
+        self.coroutines: dict[int, asyncio.Task[Any]] = {}  # jobs that were given to this worker directly
 
     async def setup(self, worker: Any) -> None:
         """Start the agent, with a process for each of the worker's threads."""
@@ -51,33 +57,59 @@ class AgentPlugin(WorkerPlugin):
             await agent.stop(0.0)
 
 
-def _agent() -> WorkerAgent | None:
-    plugin = get_worker().plugins.get(_PLUGIN)
-    agent: WorkerAgent | None = getattr(plugin, "agent", None)
-    return agent
+def _plugin_of(dask_worker: Any) -> AgentPlugin | None:
+    plugin: AgentPlugin | None = dask_worker.plugins.get(_PLUGIN)
+    return plugin
 
 
 async def run_job(text: bytes) -> str:
     """The Dask task of a job; returns the attempt's outcome for people."""
     job = msgspec.json.decode(text, type=Job)
-    if (agent := _agent()) is None:
-        raise RuntimeError("this Dask worker has no agent of aiosched: it is closing, or is not ready yet")
+    plugin = _plugin_of(get_worker())
+    if plugin is None or plugin.agent is None:
+        raise RuntimeError(_NOT_READY)
     if job.is_async:
         event = SecedeEvent(key=job.name, compute_duration=0.0, stimulus_id=f"aiosched-{job.id}")
         get_worker().handle_stimulus(event)
-    return str(await agent.run(job))
+    return str(await plugin.agent.run(job))
 
 
-async def cancel_jobs(jobs: list[int], grace: float) -> None:
+async def take_jobs(texts: list[bytes], dask_worker: Any = None) -> None:
+    """Runs in one worker: begin these coroutines, without a thread of Dask's."""
+    plugin = _plugin_of(dask_worker)
+    if plugin is None or plugin.agent is None:
+        raise RuntimeError(_NOT_READY)
+    for text in texts:
+        job = msgspec.json.decode(text, type=Job)
+        if job.id not in plugin.coroutines:
+            task = plugin.coroutines[job.id] = asyncio.create_task(plugin.agent.run(job))
+            task.add_done_callback(partial(_ended, plugin.coroutines, job.id))
+
+
+def _ended(coroutines: dict[int, asyncio.Task[Any]], job: int, task: asyncio.Task[Any]) -> None:
+    coroutines.pop(job, None)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("the job %d failed: %s: %s", job, type(error).__name__, error)
+
+
+async def held_jobs(dask_worker: Any = None) -> list[int]:
+    """Runs in each worker: the coroutines that it was given and that have not ended."""
+    plugin = _plugin_of(dask_worker)
+    return [] if plugin is None else list(plugin.coroutines)
+
+
+async def cancel_jobs(jobs: list[int], grace: float, dask_worker: Any = None) -> None:
     """Runs in each worker: end the attempts of these jobs, if it has them."""
-    if (agent := _agent()) is not None:
-        await asyncio.gather(*(agent.cancel(job, grace=grace) for job in jobs))
+    plugin = _plugin_of(dask_worker)
+    if plugin is not None and plugin.agent is not None:
+        await asyncio.gather(*(plugin.agent.cancel(job, grace=grace) for job in jobs))
 
 
-async def stop_agent() -> None:
+async def stop_agent(dask_worker: Any = None) -> None:
     """Runs in each worker: report what it still runs as lost."""
-    if (agent := _agent()) is not None:
-        await agent.stop(_STOP_GRACE)
+    plugin = _plugin_of(dask_worker)
+    if plugin is not None and plugin.agent is not None:
+        await plugin.agent.stop(_STOP_GRACE)
 
 
 async def unfinished(keys: list[str], dask_scheduler: Any) -> list[str]:
