@@ -193,7 +193,8 @@ def check(history: History) -> list[Violation]:
 def without_frozen(history: History) -> History:
     """The history without what attempts did that were frozen, stored as lost, and ended right after waking up.
 
-    Nobody can end what is frozen, and a thread that wakes up runs before it can be told that it is too late.
+    Nobody can end what is frozen, and a thread that wakes up runs before it can be told that it is too late. A scheduler
+    that was usurped counts as frozen from when that begins until it is known: its attempts may end in between.
     """
     lost = {
         (c.task, c.old_try) for c in history.changes if c.old in HOLDING and (c.new is None or c.new_try > c.old_try)
@@ -204,7 +205,7 @@ def without_frozen(history: History) -> History:
 
 def _just_woken(history: History, beat: Beat) -> bool:
     return any(
-        freeze.pid == beat.pid and freeze.end <= beat.last <= freeze.end + history.awakening
+        freeze.pid == beat.pid and freeze.start <= beat.last <= freeze.end + history.awakening
         for freeze in history.freezes
     )
 
@@ -214,7 +215,7 @@ def _until_frozen(history: History, lost: Set[tuple[TaskKey, int]]) -> Iterator[
         begun = [freeze for freeze in history.freezes if freeze.pid == span.pid and span.start < freeze.end]
         for freeze in begun:
             over = max(span.start, freeze.start)
-            if (span.task, span.try_number) in lost and freeze.end <= span.last <= freeze.end + history.awakening:
+            if (span.task, span.try_number) in lost and freeze.start <= span.last <= freeze.end + history.awakening:
                 span = span._replace(last=over, outcome=None)
         yield span
 
