@@ -14,6 +14,7 @@ from aiosched.config import EXECUTOR_PLUGINS, Settings
 from aiosched.core.values.messages import Executor
 from aiosched.errors import AioschedError, ConfigError
 from aiosched.executors.executor_router import ExecutorRouter
+from aiosched.remote.values import remote_xcoms
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
@@ -72,6 +73,8 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
             max_map_length=core.max_map_length,
+            uploads_logs=settings.logs.remote is not None,
+            xcoms=remote_xcoms(settings.xcom),
             cleanup_time=core.killed_task_cleanup_time,
         )
     return _plugin(kind, settings)

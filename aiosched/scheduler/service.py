@@ -39,6 +39,7 @@ from aiosched.scheduler.effects.attempt_control import stop_attempt
 from aiosched.scheduler.effects.tracing import open_tracing
 from aiosched.scheduler.executor_choice import Choice, choose_executor
 from aiosched.scheduler.journal.journal import Journal
+from aiosched.scheduler.log_uploads import start_uploads
 from aiosched.scheduler.membership.heartbeat import Heartbeat
 from aiosched.scheduler.membership.incarnation import Incarnation, give_up
 from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity
@@ -142,6 +143,7 @@ class Scheduler(Actions):
         try:
             await self._open_database()
             await self._register_dags()
+            self.on_close(await start_uploads(self.settings))
             services = {**SERVICES, **secret_services(Keyring.of(self.settings))}
             answering = DatabaseServices(self.db, services, lease=lambda: self._lease)
             await self.executor.start(self._attempts.receive, answering)

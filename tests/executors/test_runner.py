@@ -21,7 +21,8 @@ from aiosched.core.values.messages import Attempt, Outcome, Report, SkipDecision
 from aiosched.errors import AttemptStopped, FailTask, RescheduleTask, SkipTask, TaskTimeout
 from aiosched.executors.attempt.blocking import blocking_on
 from aiosched.executors.attempt.log_files import log_path
-from aiosched.executors.attempt.runner import Execution, Surroundings, drive
+from aiosched.executors.attempt.runner import Execution, drive
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
 
 LATER = datetime(2026, 1, 2, tzinfo=UTC)

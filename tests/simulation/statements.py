@@ -391,7 +391,8 @@ async def _delete_xcoms(t: Transaction, *columns: Any) -> Answer:
 
 @handles(journal.UPSERT_XCOMS)
 async def _upsert_xcoms(t: Transaction, *columns: Any) -> Answer:
-    for *key, value in zip(*columns, strict=True):
+    for *key, value, stored in zip(*columns, strict=True):
+        assert stored is None, "nothing is in remote storage in a simulated fleet"
         if not await t.reserve("xcom", tuple(key)):
             await t.lock("xcom", tuple(key), NO_KEY_UPDATE)
         t.put("xcom", tuple(key), {"value": value})

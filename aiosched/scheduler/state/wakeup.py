@@ -62,6 +62,7 @@ class Wakeups:
     callbacks: Wakeup = field(default_factory=Wakeup)  # callbacks and deadlines
     retention: Wakeup = field(default_factory=Wakeup)
     remote_attempts: Wakeup = field(default_factory=Wakeup)  # attempts that run here for others
+    stored_xcoms: Wakeup = field(default_factory=Wakeup)  # XComs in remote storage that are gone
     watchers: Wakeup = field(default_factory=Wakeup)  # asset watchers
     broadcast: Wakeup = field(default_factory=Wakeup)  # changes for browsers
 
