@@ -71,12 +71,11 @@ class XComStore:
                 self._read[place.path] = known
                 return known
         text = self._fetch(place)
-        with self._lock:
-            self._read[place.path] = text
-            while len(self._read) > 1 and sum(map(len, self._read.values())) > _KEPT:
-                del self._read[next(iter(self._read))]
-            if len(text) > _KEPT:
-                del self._read[place.path]
+        if len(text) <= _KEPT:
+            with self._lock:
+                self._read[place.path] = text
+                while sum(map(len, self._read.values())) > _KEPT:
+                    del self._read[next(iter(self._read))]
         return text
 
     def _fetch(self, place: XComPlace) -> str:
