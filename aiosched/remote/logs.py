@@ -23,7 +23,7 @@ from aiosched.config import Settings
 from aiosched.errors import RemoteStorageError
 from aiosched.remote.folder import RemoteFolder, open_folder
 from aiosched.remote.log_ranges import LogRange, chain, range_of, segments
-from aiosched.remote.pending import machine
+from aiosched.remote.pending import known_machine
 
 logger = logging.getLogger(__name__)
 
@@ -206,7 +206,7 @@ class AttemptLogs:
         return number
 
     def _pieces(self, folder: str, found: dict[str, list[LogRange]], local: Path, size: int) -> list[_Piece]:
-        here = machine(self.folder) if self.remote is not None and found else ""
+        here = known_machine(self.folder)
         ours = [ranges[0].start for ranges in found.values() if ranges[0].machine == here] if size >= 0 else []
         if ours and max(ours) > size:  # the file was removed and begun anew
             ours = []

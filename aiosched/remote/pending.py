@@ -102,13 +102,18 @@ def lock_uploader(logs: Path) -> int | None:
 
 def machine(logs: Path) -> str:
     """The name of this logs folder: the host's name and random digits, the same for ever."""
-    path = logs / _FOLDER / "machine"
-    while True:
-        try:
-            return path.read_text("utf-8").strip()
-        except FileNotFoundError:
-            host = re.sub("[^A-Za-z0-9]+", "-", socket.gethostname())[:_LONGEST_HOST].strip("-") or "host"
-            _create(path, f"{host}-{token_hex(4)}")
+    while (found := known_machine(logs)) is None:
+        host = re.sub("[^A-Za-z0-9]+", "-", socket.gethostname())[:_LONGEST_HOST].strip("-") or "host"
+        _create(logs / _FOLDER / "machine", f"{host}-{token_hex(4)}")
+    return found
+
+
+def known_machine(logs: Path) -> str | None:
+    """The same, None if nothing was written here yet; creates nothing."""
+    try:
+        return (logs / _FOLDER / "machine").read_text("utf-8").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _marker(logs: Path, path: Path) -> Path:

@@ -76,6 +76,13 @@ def test_a_log_that_is_only_here_is_read_from_here(here: Path, store: RemoteFold
     assert read(ELSEWHERE, store) == b""
 
 
+def test_reading_creates_nothing(here: Path, tmp_path: Path, store: RemoteFolder) -> None:
+    say(here, "line", store)
+
+    assert texts(read(tmp_path / "reader", store)) == ["line"]
+    assert not (tmp_path / "reader").exists()
+
+
 def test_the_tries_are_those_of_all_machines(here: Path, there: Path, store: RemoteFolder) -> None:
     say(here, "one", store, try_number=1)
     say(there, "two", store, try_number=2)

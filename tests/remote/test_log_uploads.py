@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -167,7 +168,7 @@ def test_a_failing_store_is_tried_again_after_growing_pauses(logs: Path, tmp_pat
             uploader.advance(due[0])
         clock.now += 1
 
-    pauses = [after - before for before, after in zip(tried, tried[1:], strict=False)]
+    pauses = [after - before for before, after in pairwise(tried)]
     assert pauses[:6] == [2, 4, 8, 16, 32, 60]
     log.close()
 
