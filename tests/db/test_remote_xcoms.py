@@ -10,8 +10,9 @@ import pytest
 from aiosched.core.values.messages import StoredXCom, XComPlace, XComRef
 from aiosched.db.queries.xcom_queries import list_xcoms
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import journal, rehydration, remote_xcoms, runs
+from aiosched.db.statements import journal, rehydration, runs
 from aiosched.db.statements.journal import XComRow, xcom_row
+from aiosched.db.upkeep import remote_xcoms
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from aiosched import DAG, task
+from aiosched.authoring.base.settings import AuthoringDefaults, defaults, use_defaults
+from aiosched.config import Settings
 from aiosched.core.values.messages import Outcome, XComPlace
 from aiosched.executors.attempt.results import UnusableResult, XComLimits, collect_xcoms
 from aiosched.remote.folder import RemoteFolder
@@ -224,3 +227,28 @@ async def test_logs_of_tries_in_workers_are_announced(
 
     paths = sorted(log.path.split("/")[-2] for log in list_pending(logs_folder))
     assert paths == ["task_id=die", "task_id=talk", "task_id=whisper"]
+
+
+@pytest.mark.parametrize(("remote_url", "outcome"), [(None, "failed"), ("s3://never-opened/x", "success")])
+async def test_a_test_of_a_dag_accepts_large_values_if_there_is_a_store_for_them(
+    remote_url: str | None, outcome: str
+) -> None:
+    settings = Settings.model_validate({"xcom": {"remote": remote_url, "max_remote_bytes": 3_000_000}})
+    before = defaults()
+    use_defaults(AuthoringDefaults.of(settings))
+    try:
+        with DAG("d") as dag:
+
+            @task
+            def push() -> str:
+                return "x" * 2_000_000
+
+            @task
+            def pull(value: str) -> int:
+                return len(value)
+
+            pull(push())
+
+        assert (await dag.test()).state == outcome
+    finally:
+        use_defaults(before)

@@ -175,7 +175,7 @@ def clean(
 
 async def _remove_files_of_xcoms(db: Database, settings: Settings) -> None:
     """Remove the files of XComs that are gone; what cannot be removed now is left to schedulers."""
-    from aiosched.db.statements.remote_xcoms import count_released
+    from aiosched.db.upkeep.remote_xcoms import count_released
     from aiosched.errors import RemoteStorageError
     from aiosched.remote.folder import open_folder
     from aiosched.scheduler.effects.stored_xcoms import remove_batch

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 
+from aiosched.config import Settings
 from aiosched.core.values.messages import Attempt, StoredXCom, TaskServices, XComPlace, XComValue
 from aiosched.errors import RemoteStorageError
 from aiosched.executors.attempt.log_files import log_folder
 from aiosched.executors.attempt.logs import AttemptLog
 from aiosched.executors.attempt.results import XComLimits
-from aiosched.remote.values import XComStore
+from aiosched.remote.values import XComStore, remote_xcoms
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,19 @@ class Surroundings:
     pid: int = field(default_factory=os.getpid)
     uploads_logs: bool = False
     xcoms: XComStore | None = None  # for large values; None: all go into the database
+
+    @classmethod
+    def of(cls, settings: Settings) -> Surroundings:
+        """Those of a process that runs attempts on the machine of its scheduler."""
+        xcoms = remote_xcoms(settings.xcom)
+        return cls(
+            logs_folder=settings.logs_folder,
+            max_xcom_bytes=settings.core.max_xcom_bytes,
+            max_log_bytes=settings.core.max_log_bytes,
+            max_map_length=settings.core.max_map_length,
+            uploads_logs=settings.logs.remote is not None,
+            xcoms=None if xcoms is None else XComStore(xcoms),
+        )
 
     def new_log(self, attempt: Attempt) -> AttemptLog:
         """The log of an attempt; its file is created with its first line."""

@@ -11,7 +11,7 @@ import logging
 from typing import Final
 
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import remote_xcoms
+from aiosched.db.upkeep import remote_xcoms
 from aiosched.errors import RemoteStorageError
 from aiosched.remote.folder import RemoteFolder, open_folder
 from aiosched.scheduler.session.session import Session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import remote_xcoms
+from aiosched.db.upkeep import remote_xcoms
 from aiosched.scheduler.services.questions import Question
 
 
