@@ -7,6 +7,7 @@ when too many of them hang, further calls fail at once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -108,13 +109,22 @@ class RemoteFolder:
         """Remove files; those that do not exist are left out."""
         for path in paths:
             self._call(path, lambda path=path: self._fs.rm_file(self._at(path)), missing=None)  # type: ignore[misc]
+            self._remove_empty(path)
 
     def remove_tree(self, path: str) -> int:
         """Remove a folder with everything below it; returns the number of files."""
         files = self.find(path)
         if files or self._is_local:
             self._call(path, lambda: self._fs.rm(self._at(path), recursive=True), missing=None)
+            self._remove_empty(path)
         return len(files)
+
+    def _remove_empty(self, path: str) -> None:
+        """Remove the folders above a removed file that are empty now: only file systems have folders of their own."""
+        if self._is_local:
+            with contextlib.suppress(OSError):
+                for folder in list(PurePosixPath(path).parents)[:-1]:
+                    Path(self._at(folder.as_posix())).rmdir()
 
     def _write(self, path: str, fill: Callable[[Any], Any], data: bytes | None) -> None:
         at = self._at(path)

@@ -183,10 +183,8 @@ class AttemptLogs:
         gone = 0 if self.remote is None else self.remote.remove_tree(folder)
         path = self.folder / folder
         here = sum(1 for _ in path.rglob("attempt=*.log"))
-        if here:
-            shutil.rmtree(path, ignore_errors=True)
-            here -= sum(1 for _ in path.rglob("attempt=*.log"))
-        return gone + here
+        shutil.rmtree(path, ignore_errors=True)
+        return gone + here - sum(1 for _ in path.rglob("attempt=*.log"))
 
     def remove_old(self, before: float, kept: Callable[[str], bool]) -> int:
         """Remove from the store the folders of runs without writes since `before` (seconds since 1970).

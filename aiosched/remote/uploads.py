@@ -28,7 +28,7 @@ from aiosched.remote.pending import PendingLog, list_pending, lock, lock_uploade
 logger = logging.getLogger(__name__)
 
 INTERVAL: Final = 2.0  # seconds between two passes
-_THREADS: Final = 4
+_THREADS: Final = 16
 _LARGEST: Final = 8 * 2**20  # bytes of one range while the log grows
 _MOST_RANGES: Final = 50  # of one log, before small ones are put together
 _LEAST_MERGED: Final = 25
@@ -77,6 +77,7 @@ class LogUploader:
     _known: dict[str, _Upload] = field(default_factory=dict)
     _lock: int | None = None
     _failing: bool = False
+    _began: bool = False  # a first pass was made
     _jobs: queue.SimpleQueue[_Upload | None] = field(default_factory=queue.SimpleQueue)
     _settled: threading.Condition = field(default_factory=threading.Condition)
     _wake: threading.Event = field(default_factory=threading.Event)
@@ -156,7 +157,9 @@ class LogUploader:
                 del self._known[name]
         for name, log in pending.items():
             if name not in self._known:
-                self._known[name] = _Upload(log)
+                # one that is announced later has nothing in the store
+                self._known[name] = _Upload(log, [], log.start) if self._began else _Upload(log)
+        self._began = True
         now = self.monotonic()
         return [upload for upload in self._known.values() if not upload.busy and upload.due <= now]
 

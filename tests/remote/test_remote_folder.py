@@ -72,6 +72,17 @@ def test_files_and_trees_are_removed_and_missing_ones_are_no_error(store: Remote
     assert store.find("") == []
 
 
+def test_no_empty_folders_are_left_in_a_file_system(tmp_path: Path) -> None:
+    store = RemoteFolder(f"file://{tmp_path}/store", setting="logs.remote")
+    for name in ("a/b/1", "a/c/2", "d/3"):
+        store.write(name, b"x")
+
+    store.remove(["a/b/1"])
+    store.remove_tree("d")
+
+    assert sorted(path.name for path in (tmp_path / "store").rglob("*")) == ["2", "a", "c"]
+
+
 def test_to_read_a_missing_file_is_its_own_error(store: RemoteFolder) -> None:
     with pytest.raises(FileNotFoundError, match="no/such"):
         store.read("no/such")
