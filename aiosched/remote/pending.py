@@ -81,10 +81,13 @@ def list_pending(logs: Path) -> list[PendingLog]:
 
 
 def lock(descriptor: int, *, shared: bool) -> bool:
-    """Lock a log: shared, waiting for it; or exclusively, at once or not at all. Returns whether it is locked."""
+    """Lock a log: shared, waiting for it; or exclusively, at once or not at all. Returns whether it is locked.
+
+    Raises OSError on a file system without locks.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
     return True
 

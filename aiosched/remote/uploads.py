@@ -87,7 +87,11 @@ class LogUploader:
     # -- threads
 
     def start(self) -> None:
-        """Start the threads; what a former process left is uploaded, too."""
+        """Start the threads; what a former process left is uploaded, too.
+
+        Raises OSError if the folder cannot be written to, or has no locks.
+        """
+        self._lock = lock_uploader(self.logs)
         for number in range(_THREADS):
             threading.Thread(target=self._work, name=f"aiosched logs {number}", daemon=True).start()
         self._thread = threading.Thread(target=self._look, name="aiosched logs", daemon=True)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiosched.config import Settings
+from aiosched.errors import ConfigError
 from aiosched.remote.folder import open_folder
 from aiosched.remote.uploads import LogUploader
 from aiosched.remote.values import XComStore, remote_xcoms
@@ -25,7 +26,13 @@ async def start_uploads(settings: Settings) -> Callable[[], Awaitable[None]]:
         await asyncio.to_thread(lambda: XComStore(xcoms).folder)
     uploader = None if folder is None else LogUploader(settings.logs_folder, folder, logs.keep_local)
     if uploader is not None:
-        uploader.start()
+        try:
+            await asyncio.to_thread(uploader.start)
+        except OSError as error:
+            raise ConfigError(
+                f"Logs in {settings.logs_folder} cannot be uploaded: {error}. logs.remote needs a logs.folder that can "
+                "be written to, on a file system with locks (flock)."
+            ) from None
 
     async def stop() -> None:
         if uploader is not None:

@@ -13,7 +13,7 @@ import pytest
 
 from aiosched.cli.serve import disk
 from aiosched.config import Settings
-from aiosched.core.values.messages import StoredXCom
+from aiosched.core.values.messages import StoredXCom, XComValue
 from aiosched.db.server.engine import Database
 from aiosched.db.server.schema_version import HEAD
 from aiosched.db.statements.journal import upsert_xcoms, xcom_row
@@ -262,6 +262,31 @@ def test_db_clean_removes_logs_and_large_values_in_remote_storage(
     assert (result["log_files"], result["xcoms"]) == (1, 1)
     assert [file.path.split("/")[1] for file in logs.find("")] == ["run_id=new"]
     assert [file.path for file in xcoms.find("")] == ["new/one.json"]
+
+
+def test_values_are_listed_and_written_in_full_wherever_they_are(
+    on_db: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def store(db: Database) -> None:
+        run = await add_run(db, "sales", await add_dag(db, "sales"), "one", state="success")
+        await add_task(db, run, 0, "success")
+        big = StoredXCom(key="big", path="one.json", size=8, length=2, value='"[1,"')
+        async with db.acquire() as conn:
+            await upsert_xcoms(conn, [xcom_row(run, 0, -1, one) for one in (big, XComValue("small", "7"))])
+
+    on_db.work(store)
+    url = f"file://{tmp_path}/xcoms"
+    RemoteFolder(url, setting="x").write("one.json", b'[1,"\xc3\xa9"]')
+    words = ("tasks", "xcoms", "sales", "one", "extract")
+    unset = on_db(*words, "--key", "big", code=1)
+    monkeypatch.setenv("AIOSCHED__XCOM__REMOTE", url)
+
+    assert [line[:3] for line in on_db.lines(*words)] == [["big", "8", f"{url}/one.json"], ["small", "1", "7"]]
+    assert on_db(*words, "--key", "big").stdout == '[1,"é"]\n'
+    assert on_db.json(*words, "--key", "small")["value"] == "7"
+    assert "xcom.remote is not set here" in unset.stderr
+    assert "pushed nothing under 'other'" in on_db(*words, "--key", "other", code=3).stderr
+    assert "has no instance extract[3]" in on_db(*words, "--map-index", "3", code=3).stderr
 
 
 def test_db_clean_keeps_a_run_whose_remote_logs_cannot_be_removed(

@@ -282,3 +282,13 @@ async def test_a_store_that_cannot_be_opened_is_said_at_the_start(
 
     with pytest.raises(ConfigError, match=text):
         await Scheduler(dsn=dsn, dags=[numbers_dag(1, [])], executor="inline", settings=settings).start()
+
+
+async def test_a_folder_of_logs_that_cannot_be_written_is_said_at_the_start(
+    dsn: str, settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    settings.logs.folder = tmp_path / "file" / "logs"
+
+    with pytest.raises(ConfigError, match=r"file/logs cannot be uploaded: .*logs\.remote needs a logs\.folder"):
+        await Scheduler(dsn=dsn, dags=[numbers_dag(1, [])], executor="inline", settings=settings).start()

@@ -31,6 +31,7 @@ from aiosched.executors.attempt.log_files import log_path
 from aiosched.remote import pending
 
 TASK_LOGGER: Final = "aiosched.task"
+_MOST_OPENS: Final = 100
 _LONGEST_PARTIAL: Final = 65_536  # characters of an unterminated line that are buffered
 
 current_log: ContextVar[AttemptLog | None] = ContextVar("aiosched_attempt_log", default=None)
@@ -150,8 +151,11 @@ def _open_file(path: Path) -> int:
 
 
 def _open_announced(folder: Path, path: Path) -> int:
-    """Open a log that is uploaded, with the lock that says that it is written."""
-    while True:
+    """Open a log that is uploaded, with the lock that says that it is written.
+
+    If it cannot be announced it is written all the same: then it is only on this machine.
+    """
+    for _ in range(_MOST_OPENS):
         try:
             fd = _open_file(path)
         except FileNotFoundError:  # its empty folder was removed
@@ -164,10 +168,11 @@ def _open_announced(folder: Path, path: Path) -> int:
                 return fd
         except FileNotFoundError:  # it was removed after it was uploaded: the log continues in a new file
             pass
-        except BaseException:
-            os.close(fd)
-            raise
+        except OSError as error:
+            _write_to_console(f"the log {path} is not uploaded: {error}")
+            return fd
         os.close(fd)
+    return _open_file(path)
 
 
 def _redact_file(path: Path) -> bool:
