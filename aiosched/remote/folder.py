@@ -22,6 +22,7 @@ from aiosched.errors import ConfigError, RemoteStorageError
 T = TypeVar("T")
 
 _MOST_HANGING: Final = 16  # calls of one folder that do not come back
+_WITH_BUCKETS: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss"})
 _COPY: Final = 2**20  # bytes that are copied at once
 _MODIFIED: Final = ("mtime", "LastModified", "last_modified", "updated", "created")  # names of one fact, by store
 
@@ -47,6 +48,7 @@ class RemoteFolder:
         self._hanging: set[threading.Thread] = set()
         self._fs, self._root = _open(url, options, setting)
         self._is_local = type(self._fs).__name__ == "LocalFileSystem"
+        self._has_buckets = url.partition("://")[0] in _WITH_BUCKETS
 
     def url_of(self, path: str) -> str:
         """The address of a file, as shown to people."""
@@ -141,7 +143,9 @@ class RemoteFolder:
             return
         try:
             self._put(at, fill, data)
-        except FileNotFoundError:  # a store with real folders
+        except FileNotFoundError:  # a store with real folders; in others the bucket is missing
+            if self._has_buckets:
+                raise
             self._fs.makedirs(str(PurePosixPath(at).parent), exist_ok=True)
             self._put(at, fill, data)
 

@@ -190,7 +190,7 @@ def test_sizes_are_those_in_bytes() -> None:
 
 
 def test_without_a_store_the_error_names_both_settings() -> None:
-    with pytest.raises(UnusableResult, match=r"raise core\.max_xcom_bytes, or set xcom\.remote\."):
+    with pytest.raises(UnusableResult, match=r"set xcom\.remote, or raise core\.max_xcom_bytes\."):
         collect_xcoms("x" * 100, (), push_result=True, multiple_outputs=False, limit=50)
 
 

@@ -250,7 +250,7 @@ def test_an_xcom_may_be_as_large_as_the_cap_and_no_larger(size: int) -> None:
     if size > 10:
         assert report.reason == (
             "UnusableResult: The XCom 'return_value' has 11 bytes, the limit is 10. "
-            "Store the data elsewhere and push a reference, or raise core.max_xcom_bytes."
+            "Store the data elsewhere and push a reference, set xcom.remote, or raise core.max_xcom_bytes."
         )
 
 

@@ -126,11 +126,10 @@ def encode_xcom(key: str, value: Any, limit: int | XComLimits) -> str:
     limits = limit if isinstance(limit, XComLimits) else XComLimits(limit)
     most = limits.most_remote or limits.most
     if len(encoded) > most:
-        setting = _MOST_REMOTE if limits.most_remote else "core.max_xcom_bytes"
-        hint = "" if limits.most_remote else ", or set xcom.remote"
+        remedy = f"or raise {_MOST_REMOTE}" if limits.most_remote else "set xcom.remote, or raise core.max_xcom_bytes"
         raise UnusableResult(
             f"The XCom {key!r} has {len(encoded):,} bytes, the limit is {most:,}. "
-            f"Store the data elsewhere and push a reference, or raise {setting}{hint}."
+            f"Store the data elsewhere and push a reference, {remedy}."
         )
     if not is_bounded(encoded):
         raise UnusableResult(f"{find_problem(msgspec.json.decode(encoded), key)}.")
