@@ -202,6 +202,19 @@ def test_the_doctor_counts_what_is_healthy(on_db: Cli) -> None:
     assert parsing["text"] == "1 DAG in 1 file, last parsed at 2026-11-20 12:00:00Z"
 
 
+def test_the_doctor_looks_at_remote_storage_if_it_is_set(
+    on_db: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOSCHED__LOGS__REMOTE", f"file://{tmp_path}/logs")
+    monkeypatch.setenv("AIOSCHED__XCOM__REMOTE", "nosuch://bucket")
+
+    found = {each["check"]: each for each in on_db.json("doctor", code=1)}
+
+    assert (found["logs.remote"]["status"], found["logs.remote"]["text"]) == ("ok", f"file://{tmp_path}/logs")
+    assert found["xcom.remote"]["status"] == "error"
+    assert "xcom.remote = nosuch://bucket cannot be opened" in found["xcom.remote"]["text"]
+
+
 # -- db clean -------------------------------------------------------------------------------------
 
 
