@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 from pathlib import Path
 
@@ -154,6 +155,13 @@ def test_without_the_package_the_error_says_how_to_install_it(monkeypatch: pytes
 def test_a_url_that_cannot_be_used_is_named_without_its_password(url: str, options: str | None, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         RemoteFolder(url, options, setting="xcom.remote")
+
+
+def test_nothing_imports_the_package_before_a_folder_is_opened() -> None:
+    modules = "aiosched.scheduler.service, aiosched.executors.worker.worker, aiosched.web.app, aiosched.remote.uploads"
+    code = f"import sys, {modules}; print('fsspec' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_an_unset_setting_has_no_folder_and_needs_no_package() -> None:
