@@ -173,7 +173,7 @@ async def get_xcom(request_client: TheRequestClient, place: ThePlace, key: Name)
 @router.get(
     "/dags/{dag_id}/runs/{run}/tasks/{task_id}/xcom/{key}/content",
     response_class=StreamingResponse,
-    responses={200: {"content": {"application/json": {}}}},
+    responses={200: {"content": {"application/json": {"schema": {"description": "the value, whatever JSON it is"}}}}},
 )
 @allow(Role.VIEWER)
 async def download_xcom(request_client: TheRequestClient, place: ThePlace, key: Name) -> StreamingResponse:
