@@ -180,3 +180,25 @@ async def test_two_that_remove_files_never_take_the_same(db: Database) -> None:
 
     assert (len(first), len(second)) == (3, 2)
     assert not {*first} & {*second}
+
+
+@pytest.mark.parametrize(
+    "stored", ["null", "[1]", "7", "{}", '{"path": null}', '{"path": "a", "size": [1], "length": "x"}', '{"size": {}}']
+)
+async def test_what_somebody_wrote_into_the_column_harms_nothing_else(db: Database, stored: str) -> None:
+    async with db.acquire() as conn:
+        await conn.execute(
+            "INSERT INTO xcom (run_id, task_index, map_index, key, value, stored) "
+            "VALUES (1, 0, -1, 'return_value', '[1, 2]', $1::text::json)",
+            stored,
+        )
+        found = await runs.get_xcoms(conn, 1, [(0, XComRef("t"))])
+        lengths = await rehydration.load_map_lengths(conn, [(1, 0)])
+        (row,) = await list_xcoms(db, (1, 0, -1), longest=100)
+        await conn.execute("UPDATE xcom SET value = '[]'")
+        await conn.execute("DELETE FROM xcom")
+
+    has_path = '"a"' in stored
+    assert found == [[(-1, XComPlace("a", -1) if has_path else "[1, 2]")]]
+    assert lengths == {1: {(0, -1): None if has_path else 2}}
+    assert row.value == "[1, 2]"

@@ -26,8 +26,11 @@ class XComListRow:
 
 # Index: the primary key.
 XCOMS: Final = """
-    SELECT key, coalesce((stored ->> 'size')::bigint, octet_length(value::text)) AS size,
-           left(CASE WHEN stored IS NULL THEN value::text ELSE value #>> '{}' END, $4) AS value, created_at,
+    SELECT key,
+           CASE WHEN stored ->> 'size' ~ '^[0-9]{1,15}$' THEN (stored ->> 'size')::bigint
+                ELSE octet_length(value::text) END AS size,
+           left(CASE WHEN stored ->> 'path' IS NULL THEN value::text
+                     ELSE coalesce(value #>> '{}', '') END, $4) AS value, created_at,
            stored ->> 'path' AS path
       FROM xcom
      WHERE run_id = $1 AND task_index = $2 AND map_index = $3 AND ($5::text IS NULL OR key = $5)

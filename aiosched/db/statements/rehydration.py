@@ -20,7 +20,8 @@ Place = tuple[int, int]  # task index, map index
 # Lengths of JSON arrays and objects; NULL for other values. Index: primary key, once for each task.
 LOAD_MAP_LENGTHS: Final = """
     SELECT x.run_id, x.task_index, x.map_index,
-           CASE WHEN x.stored IS NOT NULL THEN (x.stored ->> 'length')::bigint
+           CASE WHEN x.stored ->> 'length' ~ '^[0-9]{1,15}$' THEN (x.stored ->> 'length')::bigint
+                WHEN x.stored ->> 'path' IS NOT NULL THEN NULL
                 WHEN json_typeof(x.value) = 'array' THEN json_array_length(x.value)
                 WHEN json_typeof(x.value) = 'object' THEN (SELECT count(*) FROM json_object_keys(x.value))
            END

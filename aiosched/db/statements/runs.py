@@ -433,7 +433,8 @@ MOST_PULLED: Final = 32 * 2**20  # bytes of XComs in one answer, and one value m
 # Values beyond $5 bytes are NULL (a value in the table never is). Index: primary key, once for each reference.
 GET_XCOMS: Final = """
     SELECT position, map_index, CASE WHEN before < $5 THEN value END AS value,
-           stored ->> 'path' AS path, (stored ->> 'size')::bigint AS size
+           stored ->> 'path' AS path,
+           CASE WHEN stored ->> 'size' ~ '^[0-9]{1,15}$' THEN (stored ->> 'size')::bigint ELSE -1 END AS size
       FROM (
         SELECT ref.position, x.map_index, x.value, x.stored,
                sum(octet_length(x.value::text)) OVER (ORDER BY ref.position, x.map_index)

@@ -31,12 +31,12 @@ _FUNCTIONS = (
     """,
 )
 _TRIGGERS = {
-    "xcom_deleted": "AFTER DELETE ON xcom FOR EACH ROW WHEN (OLD.stored IS NOT NULL) EXECUTE FUNCTION "
+    "xcom_deleted": "AFTER DELETE ON xcom FOR EACH ROW WHEN (OLD.stored ->> 'path' IS NOT NULL) EXECUTE FUNCTION "
     "aiosched_xcom_released()",
-    "xcom_replaced": "AFTER UPDATE ON xcom FOR EACH ROW WHEN (OLD.stored IS NOT NULL AND "
+    "xcom_replaced": "AFTER UPDATE ON xcom FOR EACH ROW WHEN (OLD.stored ->> 'path' IS NOT NULL AND "
     "OLD.stored ->> 'path' IS DISTINCT FROM NEW.stored ->> 'path') EXECUTE FUNCTION aiosched_xcom_released()",
-    "xcom_stored": "AFTER INSERT OR UPDATE ON xcom FOR EACH ROW WHEN (NEW.stored IS NOT NULL) EXECUTE FUNCTION "
-    "aiosched_xcom_stored()",
+    "xcom_stored": "AFTER INSERT OR UPDATE ON xcom FOR EACH ROW WHEN (NEW.stored ->> 'path' IS NOT NULL) "
+    "EXECUTE FUNCTION aiosched_xcom_stored()",
 }
 
 
