@@ -21,6 +21,7 @@ AioschedError
 │   └── UnreadableRow        a newer aiosched wrote the row, or it is broken
 ├── TimedOut                 the caller's timeout expired (exit code 124)
 ├── ExecutorError
+├── RemoteStorageError       a file in remote storage cannot be read or written
 ├── TemplateError            a template of a task cannot be rendered
 ├── CommandFailed            a task's command ended with an error; retryable
 ├── TaskDeferralError        the trigger of a deferred task failed; retryable
@@ -186,6 +187,10 @@ class TimedOut(AioschedError):
 
 class ExecutorError(AioschedError):
     """An executor cannot do its work."""
+
+
+class RemoteStorageError(AioschedError):
+    """A file in remote storage cannot be read, written or removed; the message has its address and what to check."""
 
 
 class TemplateError(AioschedError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -260,3 +261,41 @@ def test_a_file_with_every_default_is_read_back(tmp_path: Path) -> None:
     assert tomllib.loads(file)
 
     assert load(tmp_path, file=file).settings == Settings()
+
+
+# ---- remote storage ----
+
+
+@pytest.mark.parametrize("section", ["logs", "xcom"])
+def test_options_of_a_store_are_a_table_or_json_and_are_never_shown(tmp_path: Path, section: str) -> None:
+    table = f"[{section}]\nremote = 's3://me:word@bucket/x'\nremote_options = {{ key = 'AKIA1', secret = 'sesame' }}"
+    variable = {f"AIOSCHED__{section.upper()}__REMOTE_OPTIONS": '{"secret": "sesame"}'}
+
+    for loaded in (load(tmp_path, file=table), load(tmp_path / "empty", env=variable)):
+        options = getattr(loaded.settings, section).remote_options
+        assert json.loads(options)["secret"] == "sesame"
+        assert loaded.values()[f"{section}.remote_options"] == "***"
+        assert "sesame" not in str(loaded.values())
+    assert load(tmp_path, file=table).values()[f"{section}.remote"] == "s3://me:***@bucket/x"
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("[logs]\nremote = 'bucket/x'", "logs.remote = bucket/x (from aiosched.toml): must be the URL of a folder"),
+        ("[xcom]\nremote = 's3://'", "xcom.remote = s3:// (from aiosched.toml): must be the URL of a folder"),
+        ("[logs]\nremote_options = 'secret'", "logs.remote_options = *** (from aiosched.toml): must be a JSON object"),
+        ("[xcom]\nremote_options = ['secret']", "xcom.remote_options = *** (from aiosched.toml): "),
+        ("[xcom]\nremote_from = 0", "xcom.remote_from = 0 (from aiosched.toml): "),
+        (
+            "[xcom]\nremotefrom = 1",
+            "aiosched.toml sets xcom.remotefrom, which does not exist. Did you mean xcom.remote_",
+        ),
+    ],
+)
+def test_wrong_settings_of_a_store_are_named_without_secrets(tmp_path: Path, file: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, file=file)
+
+    assert str(caught.value).startswith(message)
+    assert "secret" not in str(caught.value)

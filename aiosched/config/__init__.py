@@ -19,6 +19,7 @@ from aiosched.config.sections import (
     SortMode,
     WebSettings,
     WeightRule,
+    XComSettings,
 )
 from aiosched.config.sources import (
     FLAGS,
@@ -59,6 +60,7 @@ __all__ = [
     "Source",
     "WebSettings",
     "WeightRule",
+    "XComSettings",
     "hide_password",
     "load_settings",
     "setting_fields",

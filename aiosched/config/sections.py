@@ -6,6 +6,7 @@ Elsewhere: where values come from (sources.py). Source: option names and default
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -56,6 +57,31 @@ def _executors(kinds: str) -> str:
     return ",".join(names)
 
 
+def _remote_url(url: str | None) -> str | None:
+    if url is not None and not re.match(r"^[a-z][a-z0-9+.-]*://.*[^/:]", url):
+        raise ValueError("must be the URL of a folder, such as s3://bucket/prefix or file:///mnt/shared")
+    return url
+
+
+def _json_text(value: Any) -> Any:
+    """A table of a settings file as JSON, as environment variables have it."""
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
+def _json_object(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError('must be a JSON object, such as {"anon": true}')
+    return text
+
+
+RemoteUrl = Annotated[str | None, AfterValidator(_remote_url)]
+JsonObject = Annotated[str | None, BeforeValidator(_json_text), AfterValidator(_json_object)]
 LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 WeightRule = Literal["downstream", "upstream", "absolute"]
 SortMode = Literal["modified_time", "alphabetical", "random_seeded_by_host"]
@@ -227,6 +253,32 @@ class LogSettings(_Section):
     retention_days: float = Field(
         default=30.0, ge=0, description="days after which the logs of ended runs are removed; 0: never"
     )
+    remote: RemoteUrl = Field(
+        default=None,
+        description="URL of a folder in remote storage for task logs, such as s3://bucket/logs; unset: only `folder`",
+    )
+    remote_options: JsonObject = Field(
+        default=None, description="JSON object with fsspec's options for that store; unset: as the environment says"
+    )
+    keep_local: bool = Field(
+        default=True, description="whether a log stays in `folder` after it was written to `remote`"
+    )
+
+
+class XComSettings(_Section):
+    remote: RemoteUrl = Field(
+        default=None,
+        description="URL of a folder in remote storage for large XComs; unset: all are in the database",
+    )
+    remote_options: JsonObject = Field(
+        default=None, description="JSON object with fsspec's options for that store; unset: as the environment says"
+    )
+    remote_from: int = Field(
+        default=262_144, ge=1, description="size as JSON from which on an XCom goes there, in bytes"
+    )
+    max_remote_bytes: int = Field(
+        default=268_435_456, ge=1, description="maximum size of an XCom that goes there, as JSON"
+    )
 
 
 class WebSettings(_Section):
@@ -284,6 +336,7 @@ class Settings(_Section):
     parsing: ParsingSettings = Field(default_factory=ParsingSettings)
     secrets: SecretsSettings = Field(default_factory=SecretsSettings)
     logs: LogSettings = Field(default_factory=LogSettings)
+    xcom: XComSettings = Field(default_factory=XComSettings)
     web: WebSettings = Field(default_factory=WebSettings)
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
 

@@ -43,8 +43,10 @@ FLAGS: Final = MappingProxyType(
         "web.port": "--port",
     }
 )
-_ADDRESSES: Final = frozenset({"database.dsn", "database.direct_dsn"})
-SECRET_KEYS: Final = _ADDRESSES | {"secrets.fernet_keys", "web.admin_password"}
+_ADDRESSES: Final = frozenset({"database.dsn", "database.direct_dsn", "logs.remote", "xcom.remote"})
+SECRET_KEYS: Final = _ADDRESSES | {
+    "secrets.fernet_keys", "web.admin_password", "logs.remote_options", "xcom.remote_options",
+}  # fmt: skip
 
 _LONG_PREFIX: Final = "AIOSCHED__"
 _SHORT_PREFIX: Final = "AIOSCHED_"
@@ -242,8 +244,8 @@ def _near(name: str, possible: Iterable[str]) -> str:
 
 def shown(key: str, value: Any) -> Any:
     """`value` as shown to people: paths as text, the password of a DSN and keys masked."""
-    if key in SECRET_KEYS and isinstance(value, str):
-        return hide_password(value) if key in _ADDRESSES else "***"
+    if key in SECRET_KEYS and value is not None:
+        return hide_password(str(value)) if key in _ADDRESSES else "***"
     return str(value) if isinstance(value, Path) else value
 
 

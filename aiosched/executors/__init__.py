@@ -17,7 +17,7 @@ from aiosched.lazy import imported_on_demand
 if TYPE_CHECKING:
     from aiosched.core.values.messages import Attempt, AttemptKey, Executor, Outcome, Report, TaskServices
     from aiosched.executors.attempt.dag_cache import FileDags
-    from aiosched.executors.attempt.runner import Surroundings
+    from aiosched.executors.attempt.surroundings import Surroundings
     from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
     from aiosched.executors.inline.executor import InlineExecutor
     from aiosched.executors.inline.running import ELSEWHERE, run_attempt
@@ -55,7 +55,7 @@ _HOMES = {
     "LocalOptions": "local.options",
     "TestRun": "dag_test.dag_test",
     "run_dag_test": "dag_test.dag_test",
-    "Surroundings": "attempt.runner",
+    "Surroundings": "attempt.surroundings",
     "ELSEWHERE": "inline.running",
     "run_attempt": "inline.running",
 }

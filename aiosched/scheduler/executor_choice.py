@@ -15,6 +15,7 @@ from aiosched.core.values.messages import Executor
 from aiosched.errors import AioschedError, ConfigError
 from aiosched.executors.engines.engine import Engine
 from aiosched.executors.executor_router import ExecutorRouter
+from aiosched.remote.values import remote_xcoms
 from aiosched.scheduler.engines.engine_executor import EngineExecutor
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
             max_map_length=core.max_map_length,
+            uploads_logs=settings.logs.remote is not None,
+            xcoms=remote_xcoms(settings.xcom),
             cleanup_time=core.killed_task_cleanup_time,
         )
     return _plugin(kind, settings)

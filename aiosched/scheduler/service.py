@@ -39,6 +39,7 @@ from aiosched.scheduler.effects.tracing import open_tracing
 from aiosched.scheduler.engines.engine_executor import Engines
 from aiosched.scheduler.executor_choice import Choice, choose_executor
 from aiosched.scheduler.journal.journal import Journal
+from aiosched.scheduler.log_uploads import start_uploads
 from aiosched.scheduler.membership.heartbeat import Heartbeat
 from aiosched.scheduler.membership.incarnation import Incarnation, give_up
 from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity
@@ -143,6 +144,7 @@ class Scheduler(Actions):
         try:
             await self._open_database()
             await register_dags(self.db, self._dags, self.clock, paused=self.settings.core.dags_are_paused_at_creation)
+            self.on_close(await start_uploads(self.settings))
             for engine_name, engine in self._engines.members.items():
                 engine.bind(self.db, name=engine_name, incarnation=self._current_incarnation)
             answering = services_of(self.db, self.settings, lease=lambda: self._lease)

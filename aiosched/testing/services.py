@@ -14,7 +14,7 @@ import msgspec
 
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Run
-from aiosched.core.values.messages import XComRef
+from aiosched.core.values.messages import XComPairs, XComRef
 from aiosched.core.values.states import RunState
 from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.errors import NotFound, Refused
@@ -31,11 +31,11 @@ class WorldServices:
         self.world = world
         self.variables: dict[str, str] = {}
 
-    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices."""
         return [self._xcoms(run, ref) for ref in refs]
 
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
         """See TaskServices."""
         for before in self._earlier(run):
             if found := self._xcoms(before.key, ref):
@@ -49,7 +49,7 @@ class WorldServices:
             raise NotFound(f"A world does not answer {name!r}; it answers {', '.join(sorted(_SERVICES))}.")
         return msgspec.json.encode(service(self, run, msgspec.json.decode(args))).decode()
 
-    def _xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+    def _xcoms(self, run: int, ref: XComRef) -> XComPairs:
         indexes = [index for index, task in enumerate(self._tasks(run)) if task.task_id == ref.task_id]
         rows = self.world.rows
         places = [place for index in indexes for place in rows.instances.get(run, ()) if place[0] == index]

@@ -9,7 +9,7 @@ from authoring_builders import FakeServices, attempt_of, not_allowed, without_lo
 
 from aiosched import EmptyOperator
 from aiosched.authoring.runtime.task_instance import TaskInstance
-from aiosched.core.values.messages import XComRef
+from aiosched.core.values.messages import XComPlace, XComRef
 
 XCOMS = {
     ("plain", "return_value"): {-1: 1},
@@ -114,3 +114,55 @@ def test_a_task_instance_knows_its_attempt() -> None:
     assert ti.key == ("d", "t", "manual__1", 2, -1)
     assert str(ti.logical_date) == "2026-01-02 03:04:05+00:00"
     assert ti.log.name == "aiosched.task"
+
+
+# -- values in remote storage
+
+
+class Remote:
+    """Services whose values are in remote storage, and what was read there."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    async def get_xcoms(self, run: int, refs: Any) -> list[Any]:
+        indexes = [range(3) if ref.map_index is None else [ref.map_index] for ref in refs]
+        return [[(index, XComPlace(f"{ref.task_id}/{index}", 9)) for index in found] for ref, found in
+                zip(refs, indexes, strict=True)]  # fmt: skip
+
+    async def get_previous_xcoms(self, run: int, ref: Any) -> list[Any]:
+        return []
+
+    async def load(self, place: XComPlace) -> str:
+        self.read.append(place.path)
+        return f'"{place.path}"'
+
+
+def remote_instance(remote: Remote, blocking: Any = without_loop) -> TaskInstance:
+    services: Any = remote
+    task = EmptyOperator(task_id="t")
+    return TaskInstance(attempt_of("t"), task, services, blocking, read_remote=remote.load)
+
+
+def test_a_value_in_remote_storage_is_read_when_it_is_needed_and_once() -> None:
+    remote = Remote()
+    ti = remote_instance(remote)
+
+    without_loop(ti.prefetch([XComRef("a"), XComRef("b", map_index=1)]))
+    assert remote.read == []
+    assert ti.texts_of(XComRef("b", map_index=1)) == [(1, '"b/1"')]
+    assert ti.texts_of(XComRef("b", map_index=1)) == [(1, '"b/1"')]
+    assert remote.read == ["b/1"]
+    assert ti.xcom_pull("a", map_indexes=2) == "a/2"
+
+    assert remote.read == ["b/1", "a/2"]
+
+
+async def test_a_coroutine_awaits_a_value_in_remote_storage_and_never_blocks_for_it() -> None:
+    remote = Remote()
+    ti = remote_instance(remote, not_allowed)
+    await ti.prefetch([XComRef("a")])
+
+    assert await ti.axcom_pull("a") == ["a/0", "a/1", "a/2"]
+    await ti.load_remote()
+    assert ti.xcom_pull("a") == ["a/0", "a/1", "a/2"]

@@ -58,6 +58,23 @@ async def test_colours_in_the_log_and_what_a_task_pushed(service: Service, tab: 
     await expect(page.get_by_text("all_success")).to_be_visible()
 
 
+async def test_a_value_in_remote_storage_is_shown_by_its_address_and_its_beginning(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "stored-elsewhere")
+    await service.execute(
+        """UPDATE xcom SET stored = '{"path": "a/one.json", "size": 5000000, "length": 9}', value = '"[1, 2, 3"'
+            WHERE run_id = (SELECT id FROM dag_run WHERE run_id = 'stored-elsewhere') AND key = 'return_value'"""
+    )
+
+    page = await tab.open(RUN + "stored-elsewhere/tasks/talk?tab=xcom")
+
+    await expect(page.get_by_text("a/one.json")).to_be_visible()
+    await expect(page.get_by_text("[1, 2, 3")).to_be_visible()
+    link = page.get_by_role("link", name="Download")
+    await expect(link).to_have_attribute("href", re.compile(r"/tasks/talk/xcom/return_value/content"))
+    await expect(link).to_have_attribute("download", "return_value.json")
+    await expect(page.get_by_role("button", name="Show all")).to_have_count(0)
+
+
 LINES, LINE = 2_000_000, 100  # 200 MB
 BURNING, NEEDLE = 1_600_000, 1_234_567  # lines that are not like the others
 

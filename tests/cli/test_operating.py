@@ -13,8 +13,12 @@ import pytest
 
 from aiosched.cli.serve import disk
 from aiosched.config import Settings
+from aiosched.core.values.messages import StoredXCom, XComValue
 from aiosched.db.server.engine import Database
 from aiosched.db.server.schema_version import HEAD
+from aiosched.db.statements.journal import upsert_xcoms, xcom_row
+from aiosched.errors import RemoteStorageError
+from aiosched.remote.folder import RemoteFolder
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task
 
@@ -198,6 +202,19 @@ def test_the_doctor_counts_what_is_healthy(on_db: Cli) -> None:
     assert parsing["text"] == "1 DAG in 1 file, last parsed at 2026-11-20 12:00:00Z"
 
 
+def test_the_doctor_looks_at_remote_storage_if_it_is_set(
+    on_db: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOSCHED__LOGS__REMOTE", f"file://{tmp_path}/logs")
+    monkeypatch.setenv("AIOSCHED__XCOM__REMOTE", "nosuch://bucket")
+
+    found = {each["check"]: each for each in on_db.json("doctor", code=1)}
+
+    assert (found["logs.remote"]["status"], found["logs.remote"]["text"]) == ("ok", f"file://{tmp_path}/logs")
+    assert found["xcom.remote"]["status"] == "error"
+    assert "xcom.remote = nosuch://bucket cannot be opened" in found["xcom.remote"]["text"]
+
+
 # -- db clean -------------------------------------------------------------------------------------
 
 
@@ -230,6 +247,76 @@ def test_db_clean_removes_what_ended_before_and_says_how_much(on_db: Cli, tmp_pa
     assert [run["run_id"] for run in on_db.json("runs", "list")] == ["runs", "new"]
     assert json.loads(result.stdout)["log_files"] == 1
     assert [name for name, folder in logs.items() if folder.exists()] == ["new"]
+
+
+def test_db_clean_removes_logs_and_large_values_in_remote_storage(
+    on_db: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def store(db: Database) -> None:
+        await _old_and_new(db)
+        async with db.acquire() as conn:
+            key = await conn.fetchval("SELECT id FROM dag_run WHERE run_id = 'old'")
+            one = StoredXCom(key="k", path="old/one.json", size=2, length=0, value='"[]"')
+            await upsert_xcoms(conn, [xcom_row(key, 0, -1, one)])
+
+    on_db.work(store)
+    on_db = Cli(on_db.dsn, tmp_path)
+    logs, xcoms = (RemoteFolder(f"file://{tmp_path}/{name}", setting="x") for name in ("remote logs", "remote xcoms"))
+    for run_id in ("old", "new"):
+        logs.write(f"dag_id=sales/run_id={run_id}/task_id=extract/attempt=1.x.log", b"said\n")
+        xcoms.write(f"{run_id}/one.json", b"[]")
+    monkeypatch.setenv("AIOSCHED__LOGS__REMOTE", f"file://{tmp_path}/remote logs")
+    monkeypatch.setenv("AIOSCHED__XCOM__REMOTE", f"file://{tmp_path}/remote xcoms")
+
+    preview = on_db.json("db", "clean", "--before", "2026-11-01", "--dry-run")
+    result = on_db.json("db", "clean", "--before", "2026-11-01", "--yes")
+
+    assert preview == result
+    assert (result["log_files"], result["xcoms"]) == (1, 1)
+    assert [file.path.split("/")[1] for file in logs.find("")] == ["run_id=new"]
+    assert [file.path for file in xcoms.find("")] == ["new/one.json"]
+
+
+def test_values_are_listed_and_written_in_full_wherever_they_are(
+    on_db: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def store(db: Database) -> None:
+        run = await add_run(db, "sales", await add_dag(db, "sales"), "one", state="success")
+        await add_task(db, run, 0, "success")
+        big = StoredXCom(key="big", path="one.json", size=8, length=2, value='"[1,"')
+        async with db.acquire() as conn:
+            await upsert_xcoms(conn, [xcom_row(run, 0, -1, one) for one in (big, XComValue("small", "7"))])
+
+    on_db.work(store)
+    url = f"file://{tmp_path}/xcoms"
+    RemoteFolder(url, setting="x").write("one.json", b'[1,"\xc3\xa9"]')
+    words = ("tasks", "xcoms", "sales", "one", "extract")
+    unset = on_db(*words, "--key", "big", code=1)
+    monkeypatch.setenv("AIOSCHED__XCOM__REMOTE", url)
+
+    assert [line[:3] for line in on_db.lines(*words)] == [["big", "8", f"{url}/one.json"], ["small", "1", "7"]]
+    assert on_db(*words, "--key", "big").stdout == '[1,"é"]\n'
+    assert on_db.json(*words, "--key", "small")["value"] == "7"
+    assert "xcom.remote is not set here" in unset.stderr
+    assert "pushed nothing under 'other'" in on_db(*words, "--key", "other", code=3).stderr
+    assert "has no instance extract[3]" in on_db(*words, "--map-index", "3", code=3).stderr
+
+
+def test_db_clean_keeps_a_run_whose_remote_logs_cannot_be_removed(
+    on_db: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: RemoteFolder, path: str) -> int:
+        raise RemoteStorageError(f"{self.url_of(path)} cannot be used: it is down")
+
+    on_db.work(_old_and_new)
+    on_db = Cli(on_db.dsn, tmp_path)
+    monkeypatch.setenv("AIOSCHED__LOGS__REMOTE", f"file://{tmp_path}/store")
+    monkeypatch.setattr(RemoteFolder, "remove_tree", fail)
+
+    result = on_db("db", "clean", "--before", "2026-11-01", "--yes", code=1)
+
+    assert "cannot be removed: run 'old' of DAG 'sales' (RemoteStorageError: file://" in result.stderr
+    assert "old" in {run["run_id"] for run in on_db.json("runs", "list")}
 
 
 def test_db_clean_names_what_it_cannot_remove_and_removes_the_rest(on_db: Cli, tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from aiosched.authoring import DAG, Asset, AssetAlias, Metadata, PythonOperator
 from aiosched.core.values.messages import AssetTouch, Attempt, Outcome, Report
 from aiosched.errors import Refused
 from aiosched.executors.attempt.blocking import blocking_on
-from aiosched.executors.attempt.runner import Execution, Surroundings, drive
+from aiosched.executors.attempt.runner import Execution, drive
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
 
 ORDERS = Asset("orders", uri="s3://orders")

@@ -14,7 +14,8 @@ from aiosched.authoring.runtime.context import get_current_context
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.executors.attempt.attempts import execution_of
 from aiosched.executors.attempt.log_files import log_path
-from aiosched.executors.attempt.runner import Surroundings, drive
+from aiosched.executors.attempt.runner import drive
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
 
 

@@ -13,7 +13,7 @@ from aiosched import DAG, Asset, BaseOperator, StartTriggerArgs, task
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.executors.attempt.attempts import TriggerExecution
 from aiosched.executors.attempt.blocking import blocking_on
-from aiosched.executors.attempt.runner import Surroundings
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.dag_test.dag_test import run_dag_test
 from aiosched.executors.inline.executor import RegisteredDags
 from aiosched.triggers import BaseTrigger, TaskFailedEvent, TaskSkippedEvent, TaskSuccessEvent, TriggerEvent

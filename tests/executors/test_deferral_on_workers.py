@@ -18,7 +18,8 @@ from aiosched.authoring.triggers.encoding import class_of, dump, load
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.errors import AioschedError
 from aiosched.executors.attempt.blocking import blocking_on
-from aiosched.executors.attempt.runner import Execution, Surroundings, drive
+from aiosched.executors.attempt.runner import Execution, drive
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

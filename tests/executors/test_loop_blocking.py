@@ -19,7 +19,7 @@ from aiosched.executors.attempt import attempts
 from aiosched.executors.attempt.attempts import TriggerExecution
 from aiosched.executors.attempt.blocking import blocking_on
 from aiosched.executors.attempt.log_files import log_path
-from aiosched.executors.attempt.runner import Surroundings
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
 from aiosched.executors.inline.executor import RegisteredDags
 

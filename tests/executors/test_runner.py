@@ -21,7 +21,8 @@ from aiosched.core.values.messages import Attempt, Outcome, Report, SkipDecision
 from aiosched.errors import AttemptStopped, FailTask, RescheduleTask, SkipTask, TaskTimeout
 from aiosched.executors.attempt.blocking import blocking_on
 from aiosched.executors.attempt.log_files import log_path
-from aiosched.executors.attempt.runner import Execution, Surroundings, drive
+from aiosched.executors.attempt.runner import Execution, drive
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
 
 LATER = datetime(2026, 1, 2, tzinfo=UTC)
@@ -249,7 +250,7 @@ def test_an_xcom_may_be_as_large_as_the_cap_and_no_larger(size: int) -> None:
     if size > 10:
         assert report.reason == (
             "UnusableResult: The XCom 'return_value' has 11 bytes, the limit is 10. "
-            "Store the data elsewhere and push a reference, or raise core.max_xcom_bytes."
+            "Store the data elsewhere and push a reference, set xcom.remote, or raise core.max_xcom_bytes."
         )
 
 

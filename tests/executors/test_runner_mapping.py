@@ -15,7 +15,8 @@ from aiosched.authoring import DAG, AuthoringDefaults, BaseOperator, task, use_d
 from aiosched.authoring.decorators.dags import task_group
 from aiosched.core.values.messages import Outcome, Report, XComRef, XComValue
 from aiosched.errors import SkipTask
-from aiosched.executors.attempt.runner import Execution, Surroundings, drive
+from aiosched.executors.attempt.runner import Execution, drive
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
 
 

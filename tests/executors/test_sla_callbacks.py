@@ -14,7 +14,8 @@ from aiosched.authoring.notifiers import BaseNotifier
 from aiosched.authoring.runtime.mail import Mail
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.executors.attempt.attempts import execution_of
-from aiosched.executors.attempt.runner import Surroundings, drive
+from aiosched.executors.attempt.runner import drive
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
 
 MISS = {"dag_id": "d", "task_id": "t", "logical_date": "2026-01-01T12:00:00Z", "timestamp": "2026-01-01T12:30:00Z"}

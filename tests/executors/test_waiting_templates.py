@@ -12,7 +12,8 @@ from attempt_builders import FakeServices, Reports, StartLocal, attempt
 from aiosched.authoring import DAG, BashOperator, PythonOperator
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.executors.attempt.blocking import blocking_on
-from aiosched.executors.attempt.runner import Execution, Surroundings
+from aiosched.executors.attempt.runner import Execution
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
 
 COMPUTED = "{{ ti.xcom_pull(task_ids=params.source) }}"  # what it asks for is known only when it is rendered

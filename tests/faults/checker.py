@@ -193,8 +193,8 @@ def check(history: History) -> list[Violation]:
 def without_frozen(history: History) -> History:
     """The history without what attempts did that were frozen, stored as lost, and ended right after waking up.
 
-    Nobody can end what is frozen, and a thread that wakes up runs before it can be told that it is too late. A scheduler
-    that was usurped counts as frozen from when that begins until it is known: its attempts may end in between.
+    Nobody can end what is frozen, and a thread that wakes up runs before it can be told that it is too late. A
+    scheduler that was usurped counts as frozen until that is known: its attempts may end in between.
     """
     lost = {
         (c.task, c.old_try) for c in history.changes if c.old in HOLDING and (c.new is None or c.new_try > c.old_try)

@@ -13,7 +13,9 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
 from aiosched.db.upkeep.retention import NotRemoved, Removed, clean
+from aiosched.errors import RemoteStorageError
 from aiosched.executors.attempt.log_files import log_path
+from aiosched.remote.logs import AttemptLogs
 from aiosched.scheduler.effects import retention
 from aiosched.scheduler.session.unremovable import Unremovable
 from tests.scheduler.harness import dag, running, task
@@ -163,3 +165,76 @@ def test_the_pause_of_what_cannot_be_removed_doubles_up_to_a_week() -> None:
     assert kept.texts() == ["run 'r' (ValueError: no)"]
     assert kept.settle([], now) == []
     assert kept.texts() == []
+
+
+# -- logs in remote storage
+
+
+def store_log(store: Path, run_id: str, *, days_old: float) -> Path:
+    """A file in a store, as if it had been uploaded so many days ago."""
+    file = store / "dag_id=d" / f"run_id={run_id}" / "task_id=a" / "attempt=1.x.log"
+    file.parent.mkdir(parents=True)
+    file.write_text("said\n")
+    written = time.time() - days_old * DAY
+    os.utime(file, (written, written))
+    return file
+
+
+async def test_removed_runs_lose_their_logs_in_remote_storage_and_stay_while_it_is_down(
+    dsn: str,
+    clock: FakeClock,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(self: AttemptLogs, folder: str) -> int:
+        raise RemoteStorageError("the store is down")
+
+    store = tmp_path / "store"
+    async with running(dsn, clock, dag("d"), retention_days=7.0, home=tmp_path) as it:
+        for run_id in ("over", "runs"):
+            await it.trigger("d", run_id)
+            store_log(store, run_id, days_old=0)
+        await it.finish("a", run_id="over")
+        it.scheduler.settings.logs.remote = f"file://{store}"
+        with monkeypatch.context() as down:
+            down.setattr(AttemptLogs, "remove", fail)
+            await it.advance(8 * DAY)
+            await it.until(lambda: "cannot be removed" in caplog.text)
+        assert "over" in await it.runs("d")
+        assert "the store is down" in caplog.text
+
+        await it.advance(DAY)
+        while "over" in await it.runs("d"):
+            await it.settled()
+
+        assert [path.name for path in (store / "dag_id=d").iterdir()] == ["run_id=runs"]
+        await it.finish_all()
+
+
+async def test_old_logs_in_remote_storage_are_removed_once_a_day_but_those_of_unfinished_runs(
+    dsn: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    async with running(dsn, clock, dag("d"), home=tmp_path) as it:
+        await it.trigger("d", "runs")
+        files = {
+            run_id: store_log(store, run_id, days_old=days)
+            for run_id, days in {"gone": 40, "runs": 40, "recent": 1}.items()
+        }
+        it.scheduler.settings.logs.remote = f"file://{store}"
+        it.scheduler.settings.logs.retention_days = 30.0
+
+        it.session.wakeups.retention.wake()
+        await it.until(lambda: not files["gone"].exists(), "the old log to be removed")
+        await it.until(lambda: it.session.env.unremovable.logs_looked_at is not None, "the end of the pass")
+        assert files["runs"].exists()
+        assert files["recent"].exists()
+
+        again = store_log(store, "another", days_old=40)
+        await it.advance(3600)
+        await it.settled()
+        assert again.exists()
+        await it.advance(DAY)
+        await it.until(lambda: not again.exists(), "the pass of the next day")
+        await it.finish_all()

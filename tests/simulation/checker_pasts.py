@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from tests.simulation.checker import Checker, Instance
 
 SUCCEEDED = frozenset({"success", "skipped"})
-OVERTAKEN = 12.0  # seconds in which what was decided before a run came, or was cleared, is stored after that: a machine that
-# is cut off can hold the locks of pools until it is taken over
+# Seconds in which what was decided before a run came, or was cleared, is stored after that: a machine that is cut off
+# can hold the locks of pools until it is taken over.
+OVERTAKEN = 12.0
 
 
 class Pasts:

@@ -391,7 +391,8 @@ async def _delete_xcoms(t: Transaction, *columns: Any) -> Answer:
 
 @handles(journal.UPSERT_XCOMS)
 async def _upsert_xcoms(t: Transaction, *columns: Any) -> Answer:
-    for *key, value in zip(*columns, strict=True):
+    for *key, value, stored in zip(*columns, strict=True):
+        assert stored is None, "nothing is in remote storage in a simulated fleet"
         if not await t.reserve("xcom", tuple(key)):
             await t.lock("xcom", tuple(key), NO_KEY_UPDATE)
         t.put("xcom", tuple(key), {"value": value})
@@ -423,7 +424,7 @@ async def _planner(t: Transaction) -> Answer:
 _ABSENT: Final = re.compile(r"(?:SELECT .*? FROM|DELETE FROM|UPDATE|INTO) (\w+)")
 _EMPTY_TABLES: Final = {
     "deadline", "asset", "asset_alias", "asset_reference", "asset_event", "asset_queue",
-    "asset_consumption", "sla_miss",
+    "asset_consumption", "sla_miss", "engine_attempt", "unreferenced_xcom",
 }  # fmt: skip
 
 

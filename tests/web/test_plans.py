@@ -91,6 +91,7 @@ PATHS: Final = (
     "dags/sales/runs/r77/tasks/load/tries",
     "dags/sales/runs/r77/tasks/load/xcom",
     "dags/sales/runs/r77/tasks/extract/xcom/return_value",
+    "dags/sales/runs/r77/tasks/extract/xcom/return_value/content",
     "dags/sales/runs/r77/tasks/load/events",
     "dags/sales/runs/r77/tasks/load/logs/1",
     "dags/sales/runs/r77/tasks/load/logs/1/blocks",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -11,11 +13,15 @@ import pytest
 
 from aiosched.config import Settings
 from aiosched.core.graph.spec import DagSpec, GroupSpec, MappingSpec, TaskSpec
+from aiosched.core.values.messages import StoredXCom
 from aiosched.db.server.engine import Database
+from aiosched.db.statements.journal import upsert_xcoms, xcom_row
+from aiosched.remote.folder import RemoteFolder
 from aiosched.web.api.graph import critical_path
 from aiosched.web.api.grid import grid_rows
 from aiosched.web.requests.request_client import RequestClient
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
+from tests.remote.stores import FailingFolder
 
 GROUPED = (
     TaskSpec(task_id="start", operator="EmptyOperator"),
@@ -160,6 +166,52 @@ async def test_a_task_instance_with_its_definition_tries_and_values(db: Database
     assert json.loads(one["value"]) == {"a": 1}
     for path in ("tasks/nothing", "tasks/extract?map_index=3", "tasks/extract/xcom/nothing"):
         assert (await api.get(f"dags/sales/runs/one/{path}")).status_code == 404
+
+
+async def add_large_xcom(db: Database, request_client: RequestClient, tmp_path: Path, content: bytes) -> str:
+    """A value in remote storage, and where it is."""
+    request_client.settings = Settings.model_validate({"xcom": {"remote": f"file://{tmp_path}/xcoms/"}})
+    RemoteFolder(f"file://{tmp_path}/xcoms", setting="xcom.remote").write("a b/one.json", content)
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "one")
+    await add_task(db, run, 0, "success", try_number=1)
+    stored = StoredXCom(key="big", path="a b/one.json", size=len(content), length=3, value='"[1, 2"')
+    async with db.acquire() as conn:
+        await upsert_xcoms(conn, [xcom_row(run, 0, -1, stored)])
+    return f"file://{tmp_path}/xcoms/a b/one.json"
+
+
+async def test_a_value_in_remote_storage_is_shown_by_its_address_and_can_be_downloaded(
+    api: httpx2.AsyncClient, db: Database, request_client: RequestClient, tmp_path: Path
+) -> None:
+    content = b"[1, 2, " + b"3" * 3_000_000 + b"]"
+    url = await add_large_xcom(db, request_client, tmp_path, content)
+    base = "dags/sales/runs/one/tasks/extract/xcom"
+
+    (listed,) = (await api.get(base)).json()["items"]
+    one = (await api.get(f"{base}/big")).json()
+    whole = await api.get(f"{base}/big/content")
+
+    assert (listed["size"], listed["value"], listed["url"]) == (len(content), "[1, 2", url)
+    assert one == listed
+    assert (whole.status_code, whole.content, whole.headers["content-type"]) == (200, content, "application/json")
+    assert whole.headers["content-disposition"].startswith("attachment")
+
+
+async def test_a_value_that_cannot_be_downloaded_says_why(
+    api: httpx2.AsyncClient, db: Database, request_client: RequestClient, tmp_path: Path
+) -> None:
+    await add_large_xcom(db, request_client, tmp_path, b"[1, 2, 3]")
+    path = "dags/sales/runs/one/tasks/extract/xcom/big/content"
+    (tmp_path / "xcoms/a b/one.json").unlink()
+    gone = await api.get(path)
+    request_client.settings = Settings()
+    del request_client.remote_xcoms
+    unset = await api.get(path)
+
+    assert (gone.status_code, gone.json()["code"]) == (404, "not-found")
+    assert "one.json of the XCom does not exist" in gone.json()["detail"]
+    assert (unset.status_code, unset.json()["code"]) == (503, "remote-storage")
+    assert "xcom.remote is not set here" in unset.json()["detail"]
 
 
 # ---- pictures ----
@@ -395,6 +447,42 @@ async def test_where_errors_begin(api: httpx2.AsyncClient, log: bytes) -> None:
     offsets = (await api.get(f"{LOG}/errors")).json()["offsets"]
 
     assert [log[offset : offset + 9] for offset in offsets] == [b"Traceback"]  # what it raised belongs to it
+
+
+async def test_a_log_of_another_machine_is_read_from_remote_storage(
+    api: httpx2.AsyncClient, log: bytes, request_client: RequestClient, tmp_path: Path
+) -> None:
+    request_client.settings.logs.remote = f"file://{tmp_path}/store"
+    store = RemoteFolder(f"file://{tmp_path}/store", setting="logs.remote")
+    name = f"dag_id=sales/run_id=one/task_id=extract/attempt=1.20250101T000000000000Z-other-00aa11bb.0-{len(log)}.log"
+    store.write(name, log)
+    shutil.rmtree(tmp_path / "logs")
+
+    whole = await api.get(LOG)
+    details = (await api.get("dags/sales/runs/one/tasks/extract")).json()
+
+    assert (whole.content, whole.headers["x-log-size"]) == (log, str(len(log)))
+    assert (await api.get(f"{LOG}?offset=6&limit=5")).content == log[6:11]
+    assert (await api.get(f"{LOG}/errors")).json()["offsets"] == [log.index(b"Traceback")]
+    assert (await api.get(f"{LOG}/search?words=WORLD")).json() == {"line": 1}
+    assert (await api.get(f"{LOG}/blocks")).json()["size"] == len(log)
+    assert details["logs"] == [1]
+
+
+async def test_a_store_that_fails_is_said_unless_the_log_is_here(
+    api: httpx2.AsyncClient, log: bytes, request_client: RequestClient, tmp_path: Path
+) -> None:
+    request_client.settings.logs.remote = "file:///proc/1/nowhere"
+    here = await api.get(LOG)
+    shutil.rmtree(tmp_path / "logs")
+    request_client.logs.remote = FailingFolder(tmp_path / "store")
+    request_client.logs.remote.is_down = True
+    request_client.logs._listings.clear()
+    nowhere = await api.get(LOG)
+
+    assert here.content == log
+    assert (nowhere.status_code, nowhere.json()["code"]) == (503, "remote-storage")
+    assert "no route to the store" in nowhere.json()["detail"]
 
 
 async def test_a_try_that_said_nothing_has_an_empty_log(api: httpx2.AsyncClient, log: bytes) -> None:

@@ -30,11 +30,12 @@ class AuthoringDefaults:
     catchup: bool = False
     conf_overrides_params: bool = True
     max_map_length: int = 1024  # items of a value that tasks are mapped over
+    max_tested_xcom_bytes: int = 1_048_576  # of one value in dag.test(), which keeps all in memory
 
     @classmethod
     def of(cls, settings: Settings) -> AuthoringDefaults:
         """The defaults from the settings."""
-        core = settings.core
+        core, xcom = settings.core, settings.xcom
         return cls(
             timezone=core.default_timezone,
             max_active_runs=core.max_active_runs_per_dag,
@@ -48,6 +49,7 @@ class AuthoringDefaults:
             catchup=settings.scheduler.catchup_by_default,
             conf_overrides_params=core.dag_run_conf_overrides_params,
             max_map_length=core.max_map_length,
+            max_tested_xcom_bytes=max(core.max_xcom_bytes, xcom.max_remote_bytes if xcom.remote else 0),
         )
 
 

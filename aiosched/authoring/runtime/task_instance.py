@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,8 @@ from aiosched.authoring.runtime.context import moment
 from aiosched.authoring.runtime.services import Services
 from aiosched.clock import SystemClock
 from aiosched.core.graph.mapping import RETURN_VALUE
-from aiosched.core.values.messages import Attempt, SkipDecision, TaskServices, XComRef
+from aiosched.core.values.messages import Attempt, SkipDecision, TaskServices, XComPairs, XComPlace, XComRef
+from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
     from pendulum import DateTime
@@ -47,6 +48,7 @@ class TaskInstance:
         blocking: Callable[[Coroutine[Any, Any, Any]], Any],
         *,
         start_date: datetime | None = None,
+        read_remote: Callable[[XComPlace], Awaitable[str]] | None = None,
     ) -> None:
         self.attempt = attempt
         self.task = task
@@ -61,7 +63,8 @@ class TaskInstance:
         self.skip_decision: SkipDecision | None = None
         self._services = services
         self._blocking = blocking
-        self._fetched: dict[XComRef, list[tuple[int, str]]] = {}
+        self._read_remote = read_remote or _not_here
+        self._fetched: dict[XComRef, XComPairs] = {}
 
     @property
     def key(self) -> tuple[str, str, str, int, int]:
@@ -99,11 +102,31 @@ class TaskInstance:
             found = await self._services.get_xcoms(self.attempt.key.run, wanted)
             self._fetched.update(zip(wanted, found, strict=True))
 
+    async def load_remote(self) -> None:
+        """Read those of the fetched XComs that are in remote storage."""
+        for ref, pairs in self._fetched.items():
+            self._fetched[ref] = list[tuple[int, str | XComPlace]](await self._texts(pairs))
+
     def texts_of(self, ref: XComRef) -> list[tuple[int, str]]:
-        """The (map index, JSON text) pairs of `ref`. From plain code they are fetched if they were not before."""
+        """The (map index, JSON text) pairs of `ref`. From plain code they are fetched if they were not before.
+
+        So are those in remote storage: only now, when their values are needed.
+        """
         if ref not in self._fetched:
             self._blocking(self.prefetch([ref]))
-        return self._fetched[ref]
+        if not all(isinstance(text, str) for _, text in self._fetched[ref]):
+            self._blocking(self.load_remote_of(ref))
+        return [(map_index, text) for map_index, text in self._fetched[ref] if isinstance(text, str)]
+
+    async def load_remote_of(self, ref: XComRef) -> None:
+        """As `load_remote`, for one reference."""
+        self._fetched[ref] = list[tuple[int, str | XComPlace]](await self._texts(self._fetched[ref]))
+
+    async def _texts(self, pairs: XComPairs) -> list[tuple[int, str]]:
+        """The (map index, JSON text) pairs; values in remote storage are read, one after the other."""
+        return [
+            (map_index, text if isinstance(text, str) else await self._read_remote(text)) for map_index, text in pairs
+        ]
 
     def xcom_pull(
         self,
@@ -167,24 +190,29 @@ class TaskInstance:
         """This attempt's own pushes and values fetched before; None when it must be fetched."""
         if ref.task_id == self.task_id and ref.key in self.pushed and ref.map_index in {None, self.map_index}:
             return [(self.map_index, self.pushed[ref.key])]
-        fetched = self._fetched.get(ref)
-        return None if fetched is None else _decoded(fetched)
+        texts = [(map_index, text) for map_index, text in self._fetched.get(ref, ()) if isinstance(text, str)]
+        return _decoded(texts) if ref in self._fetched and len(texts) == len(self._fetched[ref]) else None
 
     async def _load(self, refs: Sequence[XComRef], include_prior_dates: bool) -> list[Pairs]:
         known = [self._known(ref) for ref in refs]
         missing = [ref for ref, pairs in zip(refs, known, strict=True) if pairs is None]
         fetched = await self._services.get_xcoms(self.attempt.key.run, missing) if missing else []
-        found = dict(zip(missing, map(_decoded, fetched), strict=True))
+        texts = [await self._texts(pairs) for pairs in fetched]
+        found = dict(zip(missing, map(_decoded, texts), strict=True))
         result = [found[ref] if pairs is None else pairs for ref, pairs in zip(refs, known, strict=True)]
         if include_prior_dates:
             for position, ref in enumerate(refs):
                 if not result[position]:
                     earlier = await self._services.get_previous_xcoms(self.attempt.key.run, ref)
-                    result[position] = _decoded(earlier)
+                    result[position] = _decoded(await self._texts(earlier))
         return result
 
     def __repr__(self) -> str:
         return f"<TaskInstance {self.dag_id}.{self.task_id} {self.run_id} try {self.try_number}>"
+
+
+async def _not_here(place: XComPlace) -> str:
+    raise AioschedError(f"The XCom {place.path} in remote storage cannot be read by a task that does not run.")
 
 
 def _decoded(pairs: Iterable[tuple[int, str]]) -> Pairs:

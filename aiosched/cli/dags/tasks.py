@@ -1,6 +1,6 @@
 """`aiosched tasks`: tasks of a DAG, instances of a run with their tries, and logs.
 
-`clear` and `mark` are in clearing.py, `test` and `render` in trying.py.
+`clear` and `mark` are in clearing.py, `test` and `render` in trying.py, `xcoms` in xcoms.py.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId, UsageP
 from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, duration, report, show_list, show_one, talk
 from aiosched.cli.base.session import load, open_database, with_database
 from aiosched.cli.base.spellings import understanding
-from aiosched.cli.dags import clearing, notes, runs, trying
+from aiosched.cli.dags import clearing, notes, runs, trying, xcoms
 from aiosched.core.values.states import FINISHED
 from aiosched.errors import NotFound
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from aiosched.db.queries.queries import RunRow, TaskRow
     from aiosched.db.queries.try_queries import TryRow
     from aiosched.db.server.engine import Database
+    from aiosched.remote.logs import AttemptLogs
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Tasks and their instances.")
 
@@ -44,10 +43,12 @@ _AIRFLOW_OPTIONS: Final = {
 app.command("clear", cls=understanding(_AIRFLOW_OPTIONS))(clearing.clear_tasks)
 app.command("mark")(clearing.mark_task)
 app.command("note")(notes.note_task)
+app.command("xcoms")(xcoms.show_xcoms)
 app.command("test")(trying.try_task)
 app.command("render")(trying.render)
 
 _LOOK_SECONDS: Final = 0.3
+_LOOK_SECONDS_REMOTE: Final = 1.0
 _TRY_COLUMNS: Final[Columns[TryRow]] = {
     "TRY": lambda row: row.try_number,
     "STATE": lambda row: row.state,
@@ -133,16 +134,18 @@ def logs(
 
     async def work() -> None:
         settings = load(database__dsn=dsn).settings
-        folder = settings.logs_folder
+        from aiosched.remote.logs import AttemptLogs
+
+        found = AttemptLogs.of(settings)
         async with open_database(settings) as db:
-            await _show_log(db, folder, dag_id, run, task_id, map_index, number, follow, output)
+            await _show_log(db, found, dag_id, run, task_id, map_index, number, follow, output)
 
     asyncio.run(work())
 
 
 async def _show_log(
     db: Database,
-    logs: Path,
+    logs: AttemptLogs,
     dag_id: str,
     run: str,
     task_id: str,
@@ -151,14 +154,17 @@ async def _show_log(
     follow: bool,
     output: Format | None,
 ) -> None:
-    from aiosched.executors.attempt.log_files import list_tries, log_folder, read_log
+    from pathlib import Path
+
+    from aiosched.executors.attempt.log_files import log_folder
 
     found, instances = await _instances(db, dag_id, run, task_id, map_index)
     if len(instances) > 1:
         raise NotFound(f"{task_id} is mapped: choose one of its {len(instances)} instances with --map-index.")
     task = instances[0]
-    folder = log_folder(logs, dag_id=dag_id, run_id=found.run_id, task_id=task_id, map_index=task.map_index)
-    tries = list_tries(folder)
+    where = log_folder(Path(), dag_id=dag_id, run_id=found.run_id, task_id=task_id, map_index=task.map_index)
+    folder = where.as_posix()
+    tries = await asyncio.to_thread(logs.tries, folder)
     if number is not None and number > max(task.try_number, *tries, 0):
         raise NotFound(f"{task.name} has no try {number}; the newest is {task.try_number}.")
     shown = number or max(task.try_number, 1)
@@ -166,20 +172,23 @@ async def _show_log(
     while True:
         (task,) = (await _instances(db, dag_id, found.run_id, task_id, task.map_index))[1]
         # after the state, so that nothing is written after the end
-        while (part := read_log(folder, shown, offset=offset))[0]:
+        view = await asyncio.to_thread(logs.view, folder, shown)
+        while (part := await asyncio.to_thread(view.lines, offset))[0]:
             text, offset = part
             if output in STRUCTURED:
                 parts.append(text)
             else:
                 sys.stdout.write(text)
                 sys.stdout.flush()
-        if not follow or task.state in FINISHED or task.try_number > shown:
+        is_over = task.state in FINISHED or task.try_number > shown
+        ended = task.end_date if task.try_number == shown else None
+        if not follow or (is_over and await asyncio.to_thread(logs.are_settled, folder, shown, ended)):
             break
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_LOOK_SECONDS if logs.remote is None else _LOOK_SECONDS_REMOTE)
     which = {"dag_id": dag_id, "run_id": found.run_id, "task_id": task_id, "map_index": task.map_index}
     report(which | {"try_number": shown, "log": "".join(parts)}, output)
     if not offset:
-        talk(f"try {shown} of {task.name} wrote nothing here ({task.state}); looked in {folder}")
+        talk(f"try {shown} of {task.name} wrote nothing here ({task.state}); looked in {logs.where} for {folder}")
 
 
 async def _instances(

@@ -127,22 +127,25 @@ def clean(
 ) -> None:
     """Remove old history in small batches: finished runs with their tasks, tries, values and logs, old requests.
 
-    Unfinished runs stay, as do the newest scheduled run and the newest version of each DAG. Removes only logs on this
-    machine. Schedulers can continue meanwhile.
+    Unfinished runs stay, as do the newest scheduled run and the newest version of each DAG. Removes logs on this
+    machine and in remote storage. Schedulers can continue meanwhile.
     """
     from aiosched.db.upkeep import retention
-    from aiosched.executors.attempt.log_files import count_logs, remove_logs
+    from aiosched.executors.attempt.log_files import run_folder
+    from aiosched.remote.logs import AttemptLogs
 
-    logs = load(database__dsn=dsn).settings.logs_folder
+    settings = load(database__dsn=dsn).settings
+    logs = AttemptLogs.of(settings)
 
-    async def of_runs(work: Callable[..., int], runs: Sequence[retention.RunName]) -> int:
-        return await asyncio.to_thread(lambda: sum(work(logs, dag_id=r.dag_id, run_id=r.run_id) for r in runs))
+    async def of_runs(work: Callable[[str], int], runs: Sequence[retention.RunName]) -> int:
+        folders = [run_folder(Path(), dag_id=run.dag_id, run_id=run.run_id).as_posix() for run in runs]
+        return await asyncio.to_thread(lambda: sum(map(work, folders)))
 
     limit = read_instant(before, "--before")
     if limit > datetime.now(UTC):
         raise UsageProblem(f"--before {before} is in the future; name a time that has passed.")
     failed: list[retention.NotRemoved] = []
-    found = with_database(dsn, lambda db: retention.count_old(db, limit, count_logs=partial(of_runs, count_logs)))
+    found = with_database(dsn, lambda db: retention.count_old(db, limit, count_logs=partial(of_runs, logs.count)))
     if found.total and not dry_run:
         confirm(
             f"Remove {counted(found.runs, 'run')} and other history that ended before {limit.isoformat()}?", yes=yes
@@ -154,10 +157,11 @@ def clean(
                     db,
                     limit,
                     progress=lambda gone: status.update(f"removed {counted(gone.runs, 'run')}"),
-                    remove_logs=partial(of_runs, remove_logs),
+                    remove_logs=partial(of_runs, logs.remove),
                     failed=failed,
                 ),
             )
+        with_database(dsn, lambda db: _remove_files_of_xcoms(db, settings))
     show_one({name.replace("_", " "): number for name, number in asdict(found).items()}, output, data=found)
     if not found.total:
         talk(f"nothing is older than {limit.isoformat()}")
@@ -167,6 +171,31 @@ def clean(
         talk(f"cannot be removed: {each}")
     if failed:
         raise typer.Exit(1)
+
+
+async def _remove_files_of_xcoms(db: Database, settings: Settings) -> None:
+    """Remove the files of XComs that are gone; what cannot be removed now is left to schedulers."""
+    from aiosched.db.upkeep.remote_xcoms import count_released
+    from aiosched.errors import RemoteStorageError
+    from aiosched.remote.folder import open_folder
+    from aiosched.scheduler.effects.stored_xcoms import remove_batch
+
+    async with db.acquire() as conn:
+        number = await count_released(conn)
+    if not number:
+        return
+    xcom = settings.xcom
+    folder = open_folder(xcom.remote, xcom.remote_options, setting="xcom.remote", limit=60.0)
+    if folder is None:
+        talk(
+            f"{counted(number, 'file')} of XComs stay in remote storage: set xcom.remote as it was, and run this again"
+        )
+        return
+    try:
+        while await remove_batch(db, folder, released_for=0.0):
+            pass
+    except RemoteStorageError as error:
+        talk(f"{counted(number, 'file')} of XComs cannot be removed now, a scheduler does it later: {error}")
 
 
 @app.command()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 import typer
@@ -15,7 +16,7 @@ from aiosched.cli.base.output import Columns, counted, instant, show_list, talk
 from aiosched.cli.base.session import load, open_database, shown_path
 from aiosched.cli.serve.disk import low_disk
 from aiosched.clock import SystemClock
-from aiosched.errors import DatabaseError
+from aiosched.errors import ConfigError, DatabaseError, RemoteStorageError
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _RECENTLY: Final = timedelta(days=1)  # how long a report that was set aside is a finding
 _MOST_REPORTS: Final = 20
+_STORE_SECONDS: Final = 10.0  # that the store may take
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -47,7 +49,7 @@ _COLUMNS: Final[Columns[Finding]] = {
 
 @app.command()
 def doctor(dsn: Dsn = None, output: Output = None) -> None:
-    """Check database, schema, schedulers and parsing; exit 1 if something is wrong."""
+    """Check database, schema, schedulers, parsing and remote storage; exit 1 if something is wrong."""
     settings = load(database__dsn=dsn).settings
 
     async def examine() -> list[Finding]:
@@ -66,6 +68,8 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
         yield _dags_folder(settings)
     if (low := low_disk(settings.logs_folder)) is not None:
         yield Finding("disk", "error", low, "free some, or lower logs.retention_days")
+    async for finding in _stores(settings):
+        yield finding
     try:
         async with open_database(settings, check=False) as db:
             async for finding in _examine_database(db):
@@ -80,6 +84,20 @@ def _dags_folder(settings: Settings) -> Finding:
     if not folder.is_dir():
         return Finding("dags", "error", f"{shown_path(folder)} is not a folder", "aiosched init NAME, or set --dags")
     return Finding("dags", "ok", shown_path(folder))
+
+
+async def _stores(settings: Settings) -> AsyncIterator[Finding]:
+    """Whether remote storage can be listed, if it is set."""
+    from aiosched.remote.folder import open_folder
+
+    for name, section in (("logs.remote", settings.logs), ("xcom.remote", settings.xcom)):
+        open_it = partial(open_folder, section.remote, section.remote_options, setting=name, limit=_STORE_SECONDS)
+        try:
+            if (folder := await asyncio.to_thread(open_it)) is not None:
+                await asyncio.to_thread(folder.files, "")
+                yield Finding(name, "ok", folder.url)
+        except (ConfigError, RemoteStorageError) as error:
+            yield Finding(name, "error", str(error), f"correct {name}, or see why the store does not answer")
 
 
 async def _examine_database(db: Database) -> AsyncIterator[Finding]:

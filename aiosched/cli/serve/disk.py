@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aiosched.cli.base.session import shown_path
+from aiosched.config import hide_password
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
@@ -20,7 +21,8 @@ def logs_summary(settings: Settings) -> str:
     folder = settings.logs.folder or settings.core.home / "logs"
     kept = f"kept for {days:g} days after a run" if days else "kept for ever"
     low = low_disk(settings.logs_folder)
-    return f"{shown_path(folder)}, {kept}" + (f"   WARNING: {low}" if low else "")
+    remote = "" if settings.logs.remote is None else f" and {hide_password(settings.logs.remote)}"
+    return f"{shown_path(folder)}{remote}, {kept}" + (f"   WARNING: {low}" if low else "")
 
 
 def low_disk(folder: Path) -> str | None:

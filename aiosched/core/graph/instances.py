@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from aiosched.core.values.messages import AttemptKey, XComValue
+from aiosched.core.values.messages import AttemptKey, StoredXCom, XComValue
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
 
 
@@ -117,7 +117,7 @@ class RowEffects(msgspec.Struct, eq=False):
     created: list[Instance] = []  # rows to insert, before any change is stored
     tries: list[FinishedTry] = []
     sources: list[TrySource] = []
-    xcoms: list[tuple[Instance, XComValue]] = []
+    xcoms: list[tuple[Instance, XComValue | StoredXCom]] = []
     forget_xcoms: list[Instance] = []  # a new try starts without the old values
     deferrals: dict[Instance, None] = {}  # whose deferral is to be stored or deleted
     callbacks: list[CallbackRequest] = []

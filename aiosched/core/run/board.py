@@ -195,8 +195,7 @@ class Board(ManualChanges, Expansion):
             try:
                 skipped = skipped_by(self.graph, instance.task, report.skip)
             except BranchError as error:
-                failed = {"outcome": Outcome.FAILED, "reason": str(error), "xcoms": (), "unattended": True}
-                report = msgspec.structs.replace(report, **failed)
+                report = report.refused(str(error))
                 outcome = Outcome.FAILED
         began = instance.state is TaskState.RUNNING or not report.unattended
         instance.start_date = instance.start_date or report.started_at or (report.at if began else None)
@@ -382,7 +381,7 @@ class Board(ManualChanges, Expansion):
     def _keep_values(self, instance: Instance, report: Report) -> None:
         """An attempt has reported: the values that it pushed count."""
         instance.losses = 0
-        for value in report.xcoms:
+        for value in report.values:
             self.effects.rows.xcoms.append((instance, value))
             if self._lengths is not None and value.key == RETURN_VALUE:
                 self._lengths.learn_value(instance, report.map_length, value.value)

@@ -135,6 +135,29 @@ class XComValue(NamedTuple):
     value: str
 
 
+class StoredXCom(msgspec.Struct, frozen=True, kw_only=True):
+    """One pushed value that is in remote storage: where it is below `xcom.remote`, and its size as JSON, in bytes.
+
+    `length` is that of a list or an object; `value` is a JSON string with the beginning of the value's JSON.
+    """
+
+    key: str
+    path: str
+    size: int
+    length: int | None
+    value: str
+
+
+class XComPlace(NamedTuple):
+    """Where a value is in remote storage, for a task that reads it: its path below `xcom.remote`, and its size."""
+
+    path: str
+    size: int
+
+
+XComPairs = list[tuple[int, str | XComPlace]]  # (map index, JSON text or where it is), in index order
+
+
 class SkipDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What a branch (followed) or a short circuit (skipped) decided: task ids. Exactly one is set."""
 
@@ -162,6 +185,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     dag_missing: bool = False  # a failure: the DAG or task cannot be loaded there, perhaps only temporarily
     reschedule_at: datetime | None = None
     xcoms: tuple[XComValue, ...] = ()
+    stored_xcoms: tuple[StoredXCom, ...] = ()  # those in remote storage
     skip: SkipDecision | None = None
     deferral: Deferral | None = None
     event: str | None = None  # JSON, of a trigger
@@ -175,6 +199,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     inbox_id: int | None = None  # its row in `task_report`, if another scheduler sent it
     ran_by: int | None = None  # the incarnation whose attempt it concerns, for these
     source: str | None = None  # source hash of the code that ran; None: not known
+
+    @property
+    def values(self) -> tuple[XComValue | StoredXCom, ...]:
+        """All pushed values."""
+        return (*self.xcoms, *self.stored_xcoms)
+
+    def refused(self, reason: str) -> Report:
+        """It counts as failed, without its values; no callback of the failure has run."""
+        failed = {"outcome": Outcome.FAILED, "reason": reason, "xcoms": (), "stored_xcoms": (), "unattended": True}
+        return msgspec.structs.replace(self, **failed)
 
 
 class XComRef(NamedTuple):
@@ -192,11 +226,11 @@ class TaskServices(Protocol):
     and by `dag.test()` (a dict). `run` is a run's bigint key.
     """
 
-    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """For each ref the stored (map_index, JSON text) pairs in index order; [] if there are none."""
         ...
 
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
         """As `get_xcoms` for one ref, from the newest earlier run of the DAG that has it (include_prior_dates)."""
         ...
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from aiosched.core.values.messages import Attempt, Report, XComRef
+from aiosched.core.values.messages import Attempt, Report, XComPairs, XComRef
 
 PREFIX: Final = "/worker/v1"
 MEDIA_TYPE: Final = "application/msgpack"
@@ -87,9 +87,9 @@ class XComQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class XComAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """For each ref the (map index, JSON text) pairs; `error` instead, for the task."""
+    """For each ref what is stored; `error` instead, for the task."""
 
-    pairs: list[list[tuple[int, str]]] = []
+    pairs: list[XComPairs] = []
     error: str | None = None
 
 

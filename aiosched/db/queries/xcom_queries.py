@@ -11,17 +11,27 @@ from aiosched.db.server.engine import Database
 
 @dataclass(frozen=True, slots=True)
 class XComListRow:
-    """A value that a task pushed; `value` is its JSON, cut at the asked length."""
+    """A value that a task pushed; `value` is its JSON, cut at the asked length.
+
+    Of a value in remote storage it is the beginning of the JSON, and `path` says where it is, below `xcom.remote`.
+    """
 
     key: str
     size: int
     value: str
     created_at: datetime
+    path: str | None = None
+    url: str | None = None  # for people
 
 
 # Index: the primary key.
 XCOMS: Final = """
-    SELECT key, octet_length(value::text) AS size, left(value::text, $4) AS value, created_at
+    SELECT key,
+           CASE WHEN stored ->> 'size' ~ '^[0-9]{1,15}$' THEN (stored ->> 'size')::bigint
+                ELSE octet_length(value::text) END AS size,
+           left(CASE WHEN stored ->> 'path' IS NULL THEN value::text
+                     ELSE coalesce(value #>> '{}', '') END, $4) AS value, created_at,
+           stored ->> 'path' AS path
       FROM xcom
      WHERE run_id = $1 AND task_index = $2 AND map_index = $3 AND ($5::text IS NULL OR key = $5)
        AND ($6::text IS NULL OR key > $6)

@@ -5,7 +5,7 @@ and has free space in each page, so that every update is heap-only. Write access
 partition writes `dag_run` and `task_instance`; parsing writes `dag_file`, `dag_version` and the definition columns of
 `dag`; all others append to `command` and `task_report`. The tables of the web server are in web_schema.py, those of
 DAGs in quarantine and of reports that are set aside in quarantine_schema.py, that of attempts on engines in
-engine_schema.py.
+engine_schema.py, that of files in remote storage in remote_schema.py.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB
 
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import RunState, RunType, TaskState
-from aiosched.db.schema import engine_schema, quarantine_schema, web_schema
+from aiosched.db.schema import engine_schema, quarantine_schema, remote_schema, web_schema
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of, partition, task_key
 
-__all__ = ["engine_schema", "metadata", "quarantine_schema", "web_schema"]  # in addition to the tables below
+__all__ = ["engine_schema", "metadata", "quarantine_schema", "remote_schema", "web_schema"]  # beside the tables below
 
 dag = Table(
     "dag",
@@ -196,8 +196,9 @@ xcom = Table(
     metadata,
     *task_key(try_number=False),
     Column("key", Text, primary_key=True),
-    Column("value", JSON, nullable=False),
+    Column("value", JSON, nullable=False),  # of a value in remote storage: its beginning, as a string
     created_at(),
+    Column("stored", JSON),  # of a value in remote storage: {"path": …, "size": …, "length": …}
 )
 
 pool = Table(

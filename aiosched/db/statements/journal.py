@@ -7,6 +7,7 @@ memory and rows disagree.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -15,6 +16,7 @@ import asyncpg
 
 from aiosched.core.graph.instances import TrySource
 from aiosched.core.run.board import FinishedTry
+from aiosched.core.values.messages import StoredXCom, XComValue
 from aiosched.db.server.arrays import array_texts
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import FencedOut, StaleRows
@@ -70,6 +72,15 @@ class XComRow(NamedTuple):
     map_index: int
     key: str
     value: str
+    stored: str | None = None  # of a value in remote storage: {"path": …, "size": …, "length": …}
+
+
+def xcom_row(run: int, task_index: int, map_index: int, value: XComValue | StoredXCom) -> XComRow:
+    """The row of a pushed value."""
+    stored = None
+    if isinstance(value, StoredXCom):
+        stored = json.dumps({"path": value.path, "size": value.size, "length": value.length})
+    return XComRow(run, task_index, map_index, value.key, value.value, stored)
 
 
 class Backend(NamedTuple):
@@ -299,11 +310,12 @@ async def delete_xcoms(conn: DatabaseConnection, instances: Sequence[tuple[int, 
 
 
 UPSERT_XCOMS: Final = """
-    INSERT INTO xcom (run_id, task_index, map_index, key, value)
-    SELECT run_id, task_index, map_index, key, value::json
-      FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[])
-        AS x (run_id, task_index, map_index, key, value)
-    ON CONFLICT (run_id, task_index, map_index, key) DO UPDATE SET value = excluded.value, created_at = now()
+    INSERT INTO xcom (run_id, task_index, map_index, key, value, stored)
+    SELECT run_id, task_index, map_index, key, value::json, stored::json
+      FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[], $6::text[])
+        AS x (run_id, task_index, map_index, key, value, stored)
+    ON CONFLICT (run_id, task_index, map_index, key)
+    DO UPDATE SET value = excluded.value, stored = excluded.stored, created_at = now()
 """
 
 

@@ -16,7 +16,7 @@ from aiosched.core.graph.spec import DagSpec, decode_spec
 from aiosched.core.run.board import Instance, Run
 from aiosched.core.timetables.base import NextRun
 from aiosched.core.values.ids import as_incomplete
-from aiosched.core.values.messages import XComRef
+from aiosched.core.values.messages import XComPairs, XComPlace, XComRef
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.server.arrays import array_texts
 from aiosched.db.server.connection import DatabaseConnection
@@ -430,10 +430,13 @@ async def version_of_run(conn: DatabaseConnection, run: int) -> int | None:
 
 MOST_PULLED: Final = 32 * 2**20  # bytes of XComs in one answer, and one value more
 
-# Values beyond $5 bytes are NULL (a stored value never is). Index: primary key, once for each reference.
+# Values beyond $5 bytes are NULL (a value in the table never is). Index: primary key, once for each reference.
 GET_XCOMS: Final = """
-    SELECT position, map_index, CASE WHEN before < $5 THEN value END AS value FROM (
-        SELECT ref.position, x.map_index, x.value,
+    SELECT position, map_index, CASE WHEN before < $5 THEN value END AS value,
+           stored ->> 'path' AS path,
+           CASE WHEN stored ->> 'size' ~ '^[0-9]{1,15}$' THEN (stored ->> 'size')::bigint ELSE -1 END AS size
+      FROM (
+        SELECT ref.position, x.map_index, x.value, x.stored,
                sum(octet_length(x.value::text)) OVER (ORDER BY ref.position, x.map_index)
                    - octet_length(x.value::text) AS before
           FROM unnest($2::int[], $3::text[], $4::int[]) WITH ORDINALITY AS ref (task_index, key, map_index, position)
@@ -443,22 +446,23 @@ GET_XCOMS: Final = """
 """
 
 
-async def get_xcoms(
-    conn: DatabaseConnection, run: int, refs: Sequence[tuple[int, XComRef]]
-) -> list[list[tuple[int, str]] | None]:
-    """For each (task index, reference) the stored (map index, JSON text) pairs, in index order.
+async def get_xcoms(conn: DatabaseConnection, run: int, refs: Sequence[tuple[int, XComRef]]) -> list[XComPairs | None]:
+    """For each (task index, reference) the (map index, JSON text) pairs, in index order.
+
+    Of a value in remote storage, its place instead of the text.
 
     None for each reference with values beyond the first `MOST_PULLED` bytes of all.
     """
-    found: list[list[tuple[int, str]] | None] = [[] for _ in refs]
+    found: list[XComPairs | None] = [[] for _ in refs]
     indexes, keys = [index for index, _ in refs], [ref.key for _, ref in refs]
     map_indexes = [ref.map_index for _, ref in refs]
-    for position, map_index, value in await conn.fetch(GET_XCOMS, run, indexes, keys, map_indexes, MOST_PULLED):
+    rows = await conn.fetch(GET_XCOMS, run, indexes, keys, map_indexes, MOST_PULLED)
+    for position, map_index, value, path, size in rows:
         pairs = found[position - 1]
         if value is None:
             found[position - 1] = None
         elif pairs is not None:
-            pairs.append((map_index, value))
+            pairs.append((map_index, value if path is None else XComPlace(path, size)))
     return found
 
 

@@ -42,7 +42,8 @@ from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.logs import AttemptLog, current_log
 from aiosched.executors.attempt.loop_watch import line_of
 from aiosched.executors.attempt.results import collect_xcoms
-from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, Surroundings, TimeLimit
+from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, TimeLimit
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
@@ -146,8 +147,9 @@ class TriggerExecution(Execution):
 
     async def _end_task(self, event: TaskEndEvent, dags: DagSource) -> Report:
         """The report of a trigger that ends its task: the same as a worker's report."""
-        limit = self._surroundings.max_xcom_bytes
-        xcoms = collect_xcoms(None, event.xcoms.items(), push_result=False, multiple_outputs=False, limit=limit)
+        limit = self._surroundings.xcom_limits
+        found = collect_xcoms(None, event.xcoms.items(), push_result=False, multiple_outputs=False, limit=limit)
+        xcoms = await self._stored(found)
         assets: tuple[AssetTouch, ...] = ()
         if event.outcome is Outcome.SUCCESS:
             assets = await self._touches(dags)
@@ -155,7 +157,7 @@ class TriggerExecution(Execution):
         if reason is None and event.outcome is not Outcome.SUCCESS:
             reason = f"its trigger {type(self.trigger).__name__} ended it"
         self._log("INFO", f"the trigger ended the task: {event.outcome}{f' ({reason})' if reason else ''}")
-        return self._report(event.outcome, ends=True, reason=reason, xcoms=xcoms, assets=assets)
+        return self._report(event.outcome, ends=True, reason=reason, assets=assets, **xcoms)
 
     async def _touches(self, dags: DagSource) -> tuple[AssetTouch, ...]:
         run, task_id = self.attempt.run, self.attempt.task_id
@@ -252,7 +254,7 @@ class CallbackExecution(Execution):
                 key=key, run=self.attempt.run, task_id=task.task_id, is_async=self.attempt.is_async,
                 max_tries=self.attempt.max_tries,
             )  # fmt: skip
-            ti = TaskInstance(attempt, task, self._services, self._blocking)
+            ti = TaskInstance(attempt, task, self._services, self._blocking, read_remote=self._read_xcom)
             context = build_context(task, ti, attempt, dag)
         error = AioschedError(call.reason) if call.reason is not None and call.kind in _ABOUT_A_FAILURE else None
         context.update(reason=call.reason, exception=error)

@@ -80,7 +80,7 @@ def storable_report(report: Report) -> Report:
     for key, value in xcoms:
         if (error := _json_error(value)) is not None:
             reason = f"its executor reported a value for {key!r} that is not JSON: {error}"
-            return msgspec.structs.replace(report, outcome=Outcome.FAILED, reason=reason, xcoms=())
+            return msgspec.structs.replace(report, outcome=Outcome.FAILED, reason=reason, xcoms=(), stored_xcoms=())
     return report
 
 

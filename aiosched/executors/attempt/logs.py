@@ -28,8 +28,10 @@ from typing import ClassVar, Final, TextIO
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Attempt
 from aiosched.executors.attempt.log_files import log_path
+from aiosched.remote import pending
 
 TASK_LOGGER: Final = "aiosched.task"
+_MOST_OPENS: Final = 100
 _LONGEST_PARTIAL: Final = 65_536  # characters of an unterminated line that are buffered
 
 current_log: ContextVar[AttemptLog | None] = ContextVar("aiosched_attempt_log", default=None)
@@ -42,10 +44,11 @@ class AttemptLog:
     Safe to use from several threads. A full disk loses lines, never the attempt.
     """
 
-    __slots__ = ("_closed", "_fd", "_folder", "_partial", "_room", "_shared", "attempt")
+    __slots__ = ("_closed", "_fd", "_folder", "_partial", "_room", "_shared", "_uploaded", "attempt")
 
-    def __init__(self, folder: Path | None, attempt: Attempt, limit: int) -> None:
+    def __init__(self, folder: Path | None, attempt: Attempt, limit: int, *, uploaded: bool = False) -> None:
         self._folder, self.attempt, self._room = folder, attempt, limit
+        self._uploaded = uploaded  # while it is written, by another process (remote/pending.py)
         self._fd: int | None = None
         self._closed = folder is None
         self._shared = False  # whether other processes also write to the file
@@ -92,6 +95,8 @@ class AttemptLog:
         fd = self._open()
         if fd is None:
             raise io.UnsupportedOperation("this attempt has no log file")
+        if self._uploaded and not self._shared and self._folder is not None:
+            pending.hold(self._folder, log_path(self._folder, self.attempt), os.fstat(fd).st_size)
         self._shared = True
         return fd
 
@@ -106,8 +111,11 @@ class AttemptLog:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
-            if self._shared and secrets and self._folder is not None:
-                _redact_file(log_path(self._folder, self.attempt))
+            if self._shared and self._folder is not None:
+                path = log_path(self._folder, self.attempt)
+                changed = bool(secrets) and _redact_file(path)
+                if self._uploaded:
+                    pending.release(self._folder, path, changed=changed)
 
     def _write(self, data: bytes) -> None:
         if len(data) > self._room:
@@ -130,16 +138,45 @@ class AttemptLog:
             with _opening:
                 if self._fd is None:
                     path = log_path(self._folder, self.attempt)
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                    self._fd = _open_announced(self._folder, path) if self._uploaded else _open_file(path)
         return self._fd
 
 
 _opening = threading.Lock()
 
 
-def _redact_file(path: Path) -> None:
-    """Mask the secrets in a file, line by line; the file is replaced if there are any."""
+def _open_file(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _open_announced(folder: Path, path: Path) -> int:
+    """Open a log that is uploaded, with the lock that says that it is written.
+
+    If it cannot be announced it is written all the same: then it is only on this machine.
+    """
+    for _ in range(_MOST_OPENS):
+        try:
+            fd = _open_file(path)
+        except FileNotFoundError:  # its empty folder was removed
+            continue
+        try:
+            pending.lock(fd, shared=True)
+            now = os.fstat(fd)
+            if path.exists() and os.path.samestat(now, path.stat()):
+                pending.announce(folder, path, now.st_size)
+                return fd
+        except FileNotFoundError:  # it was removed after it was uploaded: the log continues in a new file
+            pass
+        except OSError as error:
+            _write_to_console(f"the log {path} is not uploaded: {error}")
+            return fd
+        os.close(fd)
+    return _open_file(path)
+
+
+def _redact_file(path: Path) -> bool:
+    """Mask the secrets in a file, line by line; the file is replaced if there are any. Returns whether it was."""
     clean = path.with_suffix(".clean")
     changed = False
     try:
@@ -155,6 +192,8 @@ def _redact_file(path: Path) -> None:
     except OSError as error:
         clean.unlink(missing_ok=True)
         _write_to_console(f"the log {path} may hold secrets, because it cannot be written again: {error}")
+        return False
+    return changed
 
 
 def _hide_secrets(record: logging.LogRecord) -> bool:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -26,6 +26,19 @@ from aiosched.errors import AioschedError
 RETURN_VALUE: Final = "return_value"
 _TOTAL_FACTOR: Final = 16  # the cap of all values of an attempt, as a multiple of the cap of one value
 _LONGEST_KEY: Final = 512  # characters
+_MOST_REMOTE: Final = "xcom.max_remote_bytes"
+
+
+class XComLimits(NamedTuple):
+    """The sizes that XComs may have, as JSON in bytes; `most_remote` 0: none goes to remote storage."""
+
+    most: int
+    remote_from: int = 0
+    most_remote: int = 0
+
+    def is_remote(self, text: str) -> bool:
+        """Whether a value goes to remote storage."""
+        return bool(self.most_remote) and len(text.encode()) >= min(self.remote_from, self.most + 1)
 
 
 class UnusableResult(AioschedError):
@@ -61,18 +74,24 @@ _encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
 def collect_xcoms(
-    result: Any, pushed: Iterable[tuple[str, Any]], *, push_result: bool, multiple_outputs: bool, limit: int
+    result: Any,
+    pushed: Iterable[tuple[str, Any]],
+    *,
+    push_result: bool,
+    multiple_outputs: bool,
+    limit: int | XComLimits,
 ) -> tuple[XComValue, ...]:
     """The XComs of a successful attempt: pushed values first, then the returned value.
 
     A returned None is not pushed. With `multiple_outputs` a returned dict is pushed as a whole and by key. A later
     value for a key replaces an earlier one. Raises UnusableResult. Source: the semantics reference, section 27.
     """
+    limits = limit if isinstance(limit, XComLimits) else XComLimits(limit)
     values: dict[str, str] = {}
     for key, value in pushed:
-        values[_checked_key(key)] = encode_xcom(key, value, limit)
+        values[_checked_key(key)] = encode_xcom(key, value, limits)
     if push_result and result is not None:
-        values[RETURN_VALUE] = encode_xcom(RETURN_VALUE, result, limit)
+        values[RETURN_VALUE] = encode_xcom(RETURN_VALUE, result, limits)
         if multiple_outputs:
             if not isinstance(result, Mapping) or not all(isinstance(key, str) for key in result):
                 raise UnusableResult(
@@ -80,18 +99,23 @@ def collect_xcoms(
                     "return such a dict, or leave multiple_outputs out."
                 )
             for key, value in result.items():
-                values[_checked_key(key)] = encode_xcom(key, value, limit)
-    total = sum(map(len, values.values()))
-    if total > _TOTAL_FACTOR * limit:
-        raise UnusableResult(
-            f"The XComs of this attempt have {total:,} bytes together, the limit is {_TOTAL_FACTOR * limit:,}. "
-            "Store the data elsewhere and push a reference, or raise core.max_xcom_bytes."
-        )
+                values[_checked_key(key)] = encode_xcom(key, value, limits)
+    _check_total([text for text in values.values() if not limits.is_remote(text)], limits.most, "core.max_xcom_bytes")
+    _check_total([text for text in values.values() if limits.is_remote(text)], limits.most_remote, _MOST_REMOTE)
     return tuple(XComValue(key, text) for key, text in values.items())
 
 
-def encode_xcom(key: str, value: Any, limit: int) -> str:
-    """`value` as JSON text of at most `limit` bytes; raises UnusableResult naming the place that it cannot hold."""
+def _check_total(texts: Sequence[str], limit: int, setting: str) -> None:
+    total = sum(map(len, texts))
+    if total > _TOTAL_FACTOR * limit:
+        raise UnusableResult(
+            f"The XComs of this attempt have {total:,} bytes together, the limit is {_TOTAL_FACTOR * limit:,}. "
+            f"Store the data elsewhere and push a reference, or raise {setting}."
+        )
+
+
+def encode_xcom(key: str, value: Any, limit: int | XComLimits) -> str:
+    """`value` as JSON text within the limit; raises UnusableResult naming the place that it cannot hold."""
     try:
         encoded = _encode(value)
     except Exception as error:
@@ -99,10 +123,13 @@ def encode_xcom(key: str, value: Any, limit: int) -> str:
     if b"null" in encoded and (place := _find(value, key, _is_not_finite)) is not None:
         path, number = place
         raise UnusableResult(f"{path} is {number}, which JSON cannot hold: use None or a string instead.")
-    if len(encoded) > limit:
+    limits = limit if isinstance(limit, XComLimits) else XComLimits(limit)
+    most = limits.most_remote or limits.most
+    if len(encoded) > most:
+        remedy = f"or raise {_MOST_REMOTE}" if limits.most_remote else "set xcom.remote, or raise core.max_xcom_bytes"
         raise UnusableResult(
-            f"The XCom {key!r} has {len(encoded):,} bytes, the limit is {limit:,}. "
-            "Store the data elsewhere and push a reference, or raise core.max_xcom_bytes."
+            f"The XCom {key!r} has {len(encoded):,} bytes, the limit is {most:,}. "
+            f"Store the data elsewhere and push a reference, {remedy}."
         )
     if not is_bounded(encoded):
         raise UnusableResult(f"{find_problem(msgspec.json.decode(encoded), key)}.")

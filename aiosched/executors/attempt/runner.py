@@ -12,13 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
-import socket
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -42,6 +38,7 @@ from aiosched.core.values.messages import (
     Resume,
     RunInfo,
     TaskServices,
+    XComPlace,
     XComRef,
     XComValue,
 )
@@ -50,6 +47,7 @@ from aiosched.errors import (
     AioschedError,
     AttemptStopped,
     FailTask,
+    RemoteStorageError,
     RescheduleTask,
     SkipTask,
     TaskDeferred,
@@ -60,9 +58,10 @@ from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.blocking import WouldBlock
 from aiosched.executors.attempt.driven import in_thread, run_alone
 from aiosched.executors.attempt.failures import details_of, presentable, reason_of, timeout_reason
-from aiosched.executors.attempt.logs import AttemptLog, current_log
+from aiosched.executors.attempt.logs import current_log
 from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
 from aiosched.executors.attempt.retry_policies import Again, ask
+from aiosched.executors.attempt.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
@@ -97,18 +96,6 @@ class DagSource(Protocol):
     def forget(self, run: RunInfo) -> None:
         """Drop the DAG of `run`, which does not match: load it again on the next use."""
         ...
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """The environment shared by all attempts in a process. Sizes in bytes; `logs_folder` None: no log files."""
-
-    logs_folder: Path | None = None
-    max_xcom_bytes: int = 1_048_576
-    max_log_bytes: int = 104_857_600
-    max_map_length: int | None = None  # None: the default of AuthoringDefaults
-    hostname: str = field(default_factory=socket.gethostname)
-    pid: int = field(default_factory=os.getpid)
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:
@@ -159,7 +146,7 @@ class Execution:
 
     async def run(self, dags: DagSource) -> Report:
         """Execute the attempt and return its one final report."""
-        log = AttemptLog(self._surroundings.logs_folder, self.attempt, self._surroundings.max_log_bytes)
+        log = self._surroundings.new_log(self.attempt)
         token = current_log.set(log)
         self._driver = _current_task()
         try:
@@ -212,12 +199,16 @@ class Execution:
             raise DagUnavailable(reason, passing=file is not None)
         self.task = task
         self._plan = plan = plan_of(task, dag)
-        self._ti = ti = TaskInstance(attempt, task, self._services, self._blocking, start_date=self.started_at)
+        self._ti = ti = TaskInstance(
+            attempt, task, self._services, self._blocking, start_date=self.started_at, read_remote=self._read_xcom
+        )
         self.context = context = build_context(task, ti, attempt, dag)
         with current_context(context):
             if plan.references:
                 indexed = plan.reads_own_index and ti.map_index >= 0
                 await ti.prefetch(task.xcom_references(ti.map_index) if indexed else plan.references)
+                if attempt.is_async:
+                    await ti.load_remote()  # rendering must not wait for the store on this loop
             if plan.names_previous_run and attempt.is_async:
                 await load_previous_run(context)
             self.operator = operator = await self._render(task, context)
@@ -238,21 +229,19 @@ class Execution:
         if plan.is_mapped_over:
             limit = self._surroundings.max_map_length or defaults().max_map_length
             length = map_length(result, task, ti.map_index, limit)
-        xcoms: tuple[XComValue, ...] = ()
+        xcoms: dict[str, Any] = {}
         if result is not None or ti.pushed:
-            xcoms = collect_xcoms(
-                result,
-                ti.pushed.items(),
-                push_result=task.do_xcom_push,
-                multiple_outputs=task.multiple_outputs,
-                limit=self._surroundings.max_xcom_bytes,
+            limits, push = self._surroundings.xcom_limits, task.do_xcom_push
+            found = collect_xcoms(
+                result, ti.pushed.items(), push_result=push, multiple_outputs=task.multiple_outputs, limit=limits
             )
+            xcoms = await self._stored(found)
         if labelled:
             self._label(operator, context)
         assets: tuple[AssetTouch, ...] = ()
         if task.outlets:
             assets = touches(context["outlet_events"], asset_names, limit=self._surroundings.max_xcom_bytes)
-        return self._report(Outcome.SUCCESS, xcoms=xcoms, skip=ti.skip_decision, map_length=length, assets=assets)
+        return self._report(Outcome.SUCCESS, skip=ti.skip_decision, map_length=length, assets=assets, **xcoms)
 
     def _label(self, operator: BaseOperator | None, context: Context | None) -> None:
         """Compute the label shown instead of the map index; this can fail before the task has run."""
@@ -307,15 +296,15 @@ class Execution:
         if isinstance(error, asyncio.CancelledError) and _cancelled_from_outside():
             await self.kill()
             return self._report(Outcome.LOST, reason="its asyncio task was cancelled by the program it runs in")
-        pushed = self._pushed()
+        pushed = await self._pushed()
         self._label(self.operator, self.context)
         if isinstance(error, RescheduleTask):
             if error.at.tzinfo is not None:
-                return self._report(Outcome.RESCHEDULED, reschedule_at=error.at, xcoms=pushed)
+                return self._report(Outcome.RESCHEDULED, reschedule_at=error.at, **pushed)
             error = ValueError(f"RescheduleTask needs an aware datetime, got {error.at!r}: give it a time zone.")
         if isinstance(error, TaskDeferred):
             try:
-                return self._report(Outcome.DEFERRED, deferral=deferral_of(error), xcoms=pushed)
+                return self._report(Outcome.DEFERRED, deferral=deferral_of(error), **pushed)
             except Exception as unusable:  # the author's trigger cannot be serialized
                 error = unusable
         if isinstance(error, TaskTimeout):
@@ -324,7 +313,7 @@ class Execution:
         reason = reason_of(error)
         if isinstance(error, SkipTask):
             self._log("INFO", f"skipped: {reason}")
-            report = self._report(Outcome.SKIPPED, reason=reason, xcoms=pushed)
+            report = self._report(Outcome.SKIPPED, reason=reason, **pushed)
             if self._plan is not None:
                 await self._after(self._plan.on_skipped, error, reason)
             return report
@@ -338,7 +327,7 @@ class Execution:
             retries, delay = self._retry_policy(error)
             fail_now = not retries
         report = self._report(
-            Outcome.FAILED, reason=reason, details=details, fail_now=fail_now, retry_delay=delay, xcoms=pushed
+            Outcome.FAILED, reason=reason, details=details, fail_now=fail_now, retry_delay=delay, **pushed
         )
         if (plan := self._plan) is not None:
             await self._after(plan.on_retry if retries else plan.on_failure, error, reason)
@@ -354,20 +343,32 @@ class Execution:
             self._log("ERROR", f"retry_policy raised {reason_of(broken)}\n{details_of(broken)}")
             return Again()
 
-    def _pushed(self) -> tuple[XComValue, ...]:
-        """The XComs that an unsuccessful attempt pushed before it ended."""
+    async def _pushed(self) -> dict[str, Any]:
+        """The XComs that an unsuccessful attempt pushed before it ended, as fields of its report."""
         if self._ti is None or not self._ti.pushed:
-            return ()
-        limit = self._surroundings.max_xcom_bytes
+            return {}
+        pushed, limit = self._ti.pushed.items(), self._surroundings.xcom_limits
         try:
-            return collect_xcoms(None, self._ti.pushed.items(), push_result=False, multiple_outputs=False, limit=limit)
-        except UnusableResult as error:
+            return await self._stored(
+                collect_xcoms(None, pushed, push_result=False, multiple_outputs=False, limit=limit)
+            )
+        except (UnusableResult, RemoteStorageError) as error:
             self._log("WARNING", f"what the attempt pushed is dropped: {error}")
-            return ()
+            return {}
+
+    async def _stored(self, xcoms: Sequence[XComValue]) -> dict[str, Any]:
+        """The XComs as fields of a report; large ones are in remote storage now."""
+        if not xcoms:
+            return {}
+        small, large = await self._surroundings.store_xcoms(self.attempt, xcoms, self._services)
+        return {"xcoms": small, "stored_xcoms": large}
+
+    async def _read_xcom(self, place: XComPlace) -> str:
+        return await self._surroundings.read_xcom(place, on_loop=self.attempt.is_async)
 
     async def conclude_elsewhere(self, error: BaseException) -> Report:
         """Like `conclude`, for an attempt that cannot be interrupted and still runs elsewhere."""
-        log = AttemptLog(self._surroundings.logs_folder, self.attempt, self._surroundings.max_log_bytes)
+        log = self._surroundings.new_log(self.attempt)
         token = current_log.set(log)
         try:
             return await self.conclude(error)

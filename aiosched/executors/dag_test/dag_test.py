@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RUN: Final = 1  # the run's key
-_MAX_XCOM_BYTES: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +150,9 @@ class _Player:
         self._dag, self._board, self._mocks, self._clock, self._pause = dag, board, mocks, clock, pause
         self._ahead = timedelta()  # the total of skipped waiting time
         self._memory = Memory(self._states, dag_id=dag.dag_id, run_id=board.run.run_id)
-        self._executor = InlineExecutor({dag.dag_id: dag}, slots=1, kill_after=1.0)
+        self._executor = InlineExecutor(
+            {dag.dag_id: dag}, slots=1, kill_after=1.0, max_xcom_bytes=defaults().max_tested_xcom_bytes
+        )
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
         self._running = 0
         self._waiting = 0  # triggers
@@ -312,7 +313,11 @@ class _Player:
             if isinstance(task, PythonOperator):
                 value = task.conclude(value, build_context(task, ti, attempt, self._dag))
             xcoms = collect_xcoms(
-                value, (), push_result=task.do_xcom_push, multiple_outputs=task.multiple_outputs, limit=_MAX_XCOM_BYTES
+                value,
+                (),
+                push_result=task.do_xcom_push,
+                multiple_outputs=task.multiple_outputs,
+                limit=defaults().max_tested_xcom_bytes,
             )
             index, limit = attempt.key.map_index, defaults().max_map_length
             length = map_length(value, task, index, limit) if is_mapped_over(task) else None

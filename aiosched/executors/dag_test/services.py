@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from aiosched.core.values.messages import XComRef
+from aiosched.core.values.messages import XComPairs, XComRef
 from aiosched.errors import NotFound
 
 log = logging.getLogger(__name__)
@@ -35,16 +35,16 @@ class Memory:
             if owner == task_id:
                 values.pop(map_index, None)
 
-    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices."""
-        found = []
+        found: list[XComPairs] = []
         for ref in refs:
             values = self.values.get((ref.task_id, ref.key), {})
             wanted = values if ref.map_index is None else {ref.map_index} & values.keys()
             found.append([(index, values[index]) for index in sorted(wanted)])
         return found
 
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
         """Nothing: there is no earlier run."""
         return []
 

@@ -23,7 +23,7 @@ from uuid import uuid4
 
 import msgspec
 
-from aiosched.core.values.messages import Attempt, Outcome, Report, XComRef
+from aiosched.core.values.messages import Attempt, Outcome, Report, XComPairs, XComRef
 from aiosched.core.values.service_errors import error_of_kind
 from aiosched.core.values.worker_messages import (
     FinalReports,
@@ -89,7 +89,7 @@ class WorkerAgent:
         """Start the processes below which attempts run."""
         self._scratch = tempfile.TemporaryDirectory(prefix="aiosched-worker-")
         self._logs_folder = Path(self._scratch.name)
-        self._executor = LocalExecutor(replace(self.options, logs_folder=self._logs_folder))
+        self._executor = LocalExecutor(replace(self.options, logs_folder=self._logs_folder, uploads_logs=False))
         self._hostname = socket.gethostname()
         self._changed = asyncio.Event()
         await self._executor.start(self._receive, self)
@@ -292,15 +292,15 @@ class WorkerAgent:
                 running.report.set_result(report)
                 return
 
-    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices."""
         return await self._xcoms(run, refs, previous=False)
 
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
         """See TaskServices."""
         return (await self._xcoms(run, [ref], previous=True))[0]
 
-    async def _xcoms(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[list[tuple[int, str]]]:
+    async def _xcoms(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[XComPairs]:
         question = XComQuestion(worker=self.id, refs=list(refs), previous=previous)
         answer: XComAnswer = await self._ask(run, "xcoms", question, XComAnswer)
         if answer.error is not None:

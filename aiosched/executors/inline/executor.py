@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from aiosched.authoring.operators.subprocesses import current_guard
-from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, TaskServices, XComRef
+from aiosched.core.values.messages import (
+    Attempt,
+    AttemptKey,
+    Outcome,
+    Report,
+    RunInfo,
+    TaskServices,
+    XComPairs,
+    XComRef,
+)
 from aiosched.errors import TaskTimeout
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
 from aiosched.executors.attempt.blocking import blocking_on
@@ -33,14 +42,15 @@ from aiosched.executors.attempt.runner import (
     DagSource,
     DagUnavailable,
     Execution,
-    Surroundings,
     drive,
 )
 from aiosched.executors.attempt.start_notices import StartNotices
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
 from aiosched.executors.inline.host_guard import HostGuard
 from aiosched.executors.inline.threads import DaemonThreads, run_in_thread
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
+from aiosched.remote.values import XComRemote, XComStore
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
@@ -73,6 +83,8 @@ class InlineExecutor:
         max_xcom_bytes: int = 1_048_576,
         max_log_bytes: int = 104_857_600,
         max_map_length: int | None = None,
+        uploads_logs: bool = False,
+        xcoms: XComRemote | None = None,
         cleanup_time: float = 60.0,
         kill_after: float = 5.0,
     ) -> None:
@@ -88,6 +100,8 @@ class InlineExecutor:
             max_xcom_bytes=max_xcom_bytes,
             max_log_bytes=max_log_bytes,
             max_map_length=max_map_length,
+            uploads_logs=uploads_logs,
+            xcoms=XComStore(xcoms) if xcoms else None,
         )
         self._running: dict[AttemptKey, Execution] = {}  # accepted but not yet reported
         self._tasks: dict[AttemptKey, asyncio.Task[None]] = {}  # of async attempts
@@ -371,11 +385,11 @@ class BlockingServices:
     def __init__(self, loop: asyncio.AbstractEventLoop, services: TaskServices) -> None:
         self._loop, self._services = loop, services
 
-    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices. Blocks."""
         return self._wait(self._services.get_xcoms(run, refs))
 
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
         """See TaskServices. Blocks."""
         return self._wait(self._services.get_previous_xcoms(run, ref))
 

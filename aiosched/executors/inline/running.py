@@ -13,7 +13,8 @@ from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
 from aiosched.executors.attempt.blocking import blocking_on
 from aiosched.executors.attempt.dag_cache import InBackground
 from aiosched.executors.attempt.logs import TaskLoggerCapture
-from aiosched.executors.attempt.runner import DagSource, Surroundings, drive
+from aiosched.executors.attempt.runner import DagSource, drive
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import BlockingServices
 
 ELSEWHERE: Final = "goes on elsewhere"

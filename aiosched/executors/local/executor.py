@@ -40,7 +40,7 @@ from aiosched.executors.worker.claim_pipe import ClaimPipe
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_sign import LoopSign
 from aiosched.executors.worker.processes import describe_exit, signal_group
-from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, Fired, Withdraw, WorkerConfig
+from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, Fired, Withdraw
 from aiosched.timeouts import clean_up_timeout
 
 __all__ = ["LocalExecutor", "LocalOptions"]
@@ -66,17 +66,7 @@ class LocalExecutor:
         self._slots = options.slots or 4 * cores
         self._async_workers = options.async_workers or max(1, cores // 2)
         self._fresh = options.isolation == "fresh"
-        self._config = WorkerConfig(
-            dags_folder=str(options.dags_folder),
-            logs_folder=str(options.logs_folder) if options.logs_folder else None,
-            max_xcom_bytes=options.max_xcom_bytes,
-            max_log_bytes=options.max_log_bytes,
-            log_level=options.log_level,
-            import_timeout=options.import_timeout,
-            defaults=options.defaults,
-            max_attempts=1 if self._fresh else options.max_attempts,
-            max_growth_bytes=options.max_growth_bytes,
-        )
+        self._config = options.for_workers()
         self._hostname = socket.gethostname()
         self._links: dict[int, WorkerLink] = {}  # all workers whose end has not been handled
         self._forkserver: ForkserverClient | None = None
@@ -374,7 +364,9 @@ class LocalExecutor:
 
     def _note(self, attempt: Attempt, reason: str, left: str | None) -> None:
         """Write the last lines of a log on behalf of a dead process."""
-        file = AttemptLog(self._options.logs_folder, attempt, self._options.max_log_bytes)
+        file = AttemptLog(
+            self._options.logs_folder, attempt, self._options.max_log_bytes, uploaded=self._options.uploads_logs
+        )
         if left is not None:
             file.line("WARNING", "aiosched", left)
         file.line("ERROR", "aiosched", reason)

@@ -8,6 +8,8 @@ from pathlib import Path
 from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.config import Settings
 from aiosched.executors.attempt.start_notices import DELAY
+from aiosched.executors.worker.protocol import WorkerConfig
+from aiosched.remote.values import XComRemote, remote_xcoms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +26,8 @@ class LocalOptions:
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600
     log_level: str = "INFO"
+    uploads_logs: bool = False  # this process writes them to remote storage
+    xcoms: XComRemote | None = None  # where large XComs go; None: all into the database
     defaults: AuthoringDefaults = field(default_factory=AuthoringDefaults)  # for DAGs and tasks loaded by workers
     import_timeout: float = 30.0
     cleanup_time: float = 60.0  # from the execution timeout to TERM, if a task does not stop by itself
@@ -46,7 +50,25 @@ class LocalOptions:
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
             log_level=settings.logs.level,
+            uploads_logs=settings.logs.remote is not None,
+            xcoms=remote_xcoms(settings.xcom),
             defaults=AuthoringDefaults.of(settings),
             import_timeout=core.dagbag_import_timeout,
             cleanup_time=core.killed_task_cleanup_time,
+        )
+
+    def for_workers(self) -> WorkerConfig:
+        """The part that workers get."""
+        return WorkerConfig(
+            dags_folder=str(self.dags_folder),
+            logs_folder=str(self.logs_folder) if self.logs_folder else None,
+            max_xcom_bytes=self.max_xcom_bytes,
+            max_log_bytes=self.max_log_bytes,
+            log_level=self.log_level,
+            import_timeout=self.import_timeout,
+            defaults=self.defaults,
+            max_attempts=1 if self.isolation == "fresh" else self.max_attempts,
+            max_growth_bytes=self.max_growth_bytes,
+            uploads_logs=self.uploads_logs,
+            xcoms=self.xcoms,
         )

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 import msgspec
 
-from aiosched.core.values.messages import Attempt, AttemptKey
+from aiosched.core.values.messages import Attempt, AttemptKey, XComPairs
 from aiosched.executors.local.affinity import FileKey, file_of
 from aiosched.executors.worker.claim_pipe import ClaimPipe
 from aiosched.executors.worker.loop_sign import LoopSign
@@ -129,7 +129,7 @@ class WorkerLink(asyncio.Protocol):
         """Ask the worker to stop a trigger."""
         self._send_soon(Unwatch(number, kill))
 
-    def answer(self, number: int, pairs: Sequence[list[tuple[int, str]]], error: str | None = None) -> None:
+    def answer(self, number: int, pairs: Sequence[XComPairs], error: str | None = None) -> None:
         """Answer the worker's question `number`."""
         try:
             data = frame(Answer(number, list(pairs), error))

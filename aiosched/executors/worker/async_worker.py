@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from aiosched import leftovers
-from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComRef
+from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComPairs, XComRef
 from aiosched.errors import ExecutorError
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
 from aiosched.executors.attempt.blocking import blocking_on
 from aiosched.executors.attempt.dag_cache import FileDags, InBackground
 from aiosched.executors.attempt.driven import Driven
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
-from aiosched.executors.attempt.runner import Execution, Surroundings
+from aiosched.executors.attempt.runner import Execution
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
 from aiosched.executors.worker.loop_health import LoopHealth
 from aiosched.executors.worker.loop_sign import LoopSign
@@ -49,6 +49,7 @@ from aiosched.executors.worker.protocol import (
     WorkerConfig,
     error_of,
     frame,
+    surroundings_of,
 )
 
 _LARGE: Final = 1_048_576  # bytes of XComs in one message
@@ -59,11 +60,7 @@ class AsyncWorker(asyncio.Protocol):
 
     def __init__(self, config: WorkerConfig, gone: asyncio.Event, sign: LoopSign) -> None:
         self._config, self._gone = config, gone
-        self._surroundings = Surroundings(
-            logs_folder=Path(config.logs_folder) if config.logs_folder else None,
-            max_xcom_bytes=config.max_xcom_bytes,
-            max_log_bytes=config.max_log_bytes,
-        )
+        self._surroundings = surroundings_of(config)
         dags = FileDags(Path(config.dags_folder), defaults=config.defaults)
         self._dags = InBackground(dags, timeout=config.import_timeout)
         self._state = SharedProcessState(parts_of_this_process(), self._log_of)
@@ -118,11 +115,11 @@ class AsyncWorker(asyncio.Protocol):
         self._triggers.stop_all()
         await asyncio.gather(*tasks, *self._tidying, self._triggers.left(), return_exceptions=True)
 
-    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices."""
         return await self._ask(run, refs, previous=False)
 
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
         """See TaskServices."""
         return (await self._ask(run, [ref], previous=True))[0]
 
@@ -131,8 +128,8 @@ class AsyncWorker(asyncio.Protocol):
         answer: str = await self._put(lambda number: Call(number, run, name, args))
         return answer
 
-    async def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[list[tuple[int, str]]]:
-        pairs: list[list[tuple[int, str]]] = await self._put(lambda number: Ask(number, run, list(refs), previous))
+    async def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[XComPairs]:
+        pairs: list[XComPairs] = await self._put(lambda number: Ask(number, run, list(refs), previous))
         return pairs
 
     async def _put(self, question: Callable[[int], Ask | Call]) -> Any:
@@ -196,7 +193,7 @@ class AsyncWorker(asyncio.Protocol):
                 break
 
     def _log_of(self, attempt: Attempt) -> AttemptLog:
-        return AttemptLog(self._surroundings.logs_folder, attempt, self._surroundings.max_log_bytes)
+        return self._surroundings.new_log(attempt)
 
     def _flush(self) -> None:
         ended, self._ended = self._ended, []

@@ -36,7 +36,7 @@ _TIMERS: Final = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS: Final = {  # some have two names
     getattr(resource, name): name for name in sorted(dir(resource), reverse=True) if name.startswith("RLIMIT_")
 }
-_OUR_THREADS: Final = ("asyncio_", "uvloop_", "aiosched ")  # a loop's thread pool, and our own: they remain
+_OUR_THREADS: Final = ("asyncio_", "uvloop_", "aiosched ", "fsspecIO")  # a loop's, and our own: they remain
 
 # If one of these was replaced, other changes are unknown.
 _FUNCTIONS: Final[tuple[tuple[Any, str], ...]] = (

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from aiosched.authoring.base.settings import AuthoringDefaults
-from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComRef
+from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComPairs, XComRef
 from aiosched.core.values.service_errors import error_of_kind
 from aiosched.errors import AioschedError, ExecutorError
+from aiosched.executors.attempt.surroundings import Surroundings
+from aiosched.remote.values import XComRemote, XComStore
 
 LARGEST_FRAME: Final = 256 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
@@ -32,6 +35,19 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     defaults: AuthoringDefaults
     max_attempts: int  # a worker is replaced after this many attempts
     max_growth_bytes: int  # ... or after its memory grew by this much
+    uploads_logs: bool = False  # the scheduler's process writes the logs to remote storage
+    xcoms: XComRemote | None = None  # where large XComs go
+
+
+def surroundings_of(config: WorkerConfig) -> Surroundings:
+    """What attempts in a worker share."""
+    return Surroundings(
+        logs_folder=Path(config.logs_folder) if config.logs_folder else None,
+        max_xcom_bytes=config.max_xcom_bytes,
+        max_log_bytes=config.max_log_bytes,
+        uploads_logs=config.uploads_logs,
+        xcoms=XComStore(config.xcoms) if config.xcoms else None,
+    )
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -72,7 +88,7 @@ class Answer(Message, frozen=True):
     """The answer to the `Ask` of the same number; `error` instead of pairs if it failed."""
 
     number: int
-    pairs: list[list[tuple[int, str]]]
+    pairs: list[XComPairs]
     error: str | None = None
 
 

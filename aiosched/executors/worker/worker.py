@@ -30,13 +30,13 @@ from types import FrameType
 from typing import Final, NoReturn
 
 from aiosched import leftovers
-from aiosched.core.values.messages import Attempt, Report, XComRef
+from aiosched.core.values.messages import Attempt, Report, XComPairs, XComRef
 from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.attempt.attempts import execution_of
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.interrupts import alarm, interrupts
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
-from aiosched.executors.attempt.runner import Execution, Surroundings, drive
+from aiosched.executors.attempt.runner import Execution, drive
 from aiosched.executors.worker.claim_pipe import draw
 from aiosched.executors.worker.process_parts import parts_of_this_process
 from aiosched.executors.worker.process_state import ProcessState
@@ -54,6 +54,7 @@ from aiosched.executors.worker.protocol import (
     WorkerConfig,
     error_of,
     frame,
+    surroundings_of,
 )
 
 _READ: Final = 262_144
@@ -119,11 +120,11 @@ class Channel:
         except OSError:
             raise SchedulerGone from None
 
-    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices. Blocks."""
         return self._ask(run, refs, previous=False)
 
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
         """See TaskServices. Blocks."""
         return self._ask(run, [ref], previous=True)[0]
 
@@ -136,7 +137,7 @@ class Channel:
             raise error
         return reply.answer
 
-    def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[list[tuple[int, str]]]:
+    def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[XComPairs]:
         answer = self._put(lambda number: Ask(number, run, list(refs), previous))
         if not isinstance(answer, Answer):
             raise ExecutorError(f"The scheduler answered {type(answer).__name__}: this is a bug in aiosched.")
@@ -217,11 +218,7 @@ class Worker:
 
     def __init__(self, channel: Channel, config: WorkerConfig) -> None:
         self._channel, self._config = channel, config
-        self._surroundings = Surroundings(
-            logs_folder=Path(config.logs_folder) if config.logs_folder else None,
-            max_xcom_bytes=config.max_xcom_bytes,
-            max_log_bytes=config.max_log_bytes,
-        )
+        self._surroundings = surroundings_of(config)
         self._dags = FileDags(
             Path(config.dags_folder), import_timeout=config.import_timeout, time_limit=alarm, defaults=config.defaults
         )
@@ -256,8 +253,7 @@ class Worker:
             return copy_context().run(drive, execution.run(self._dags))
         finally:
             self._running = None
-            where = self._surroundings
-            log = AttemptLog(where.logs_folder, attempt, where.max_log_bytes)
+            log = self._surroundings.new_log(attempt)
             self._left_children = has_children()
             if self._left_children and (left := leftovers.end_children()):
                 log.line("WARNING", "aiosched", left.text("the attempt"))

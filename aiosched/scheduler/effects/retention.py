@@ -1,7 +1,8 @@
 """Automatic retention: removes history of our own partitions that is older than the setting, a little at a time.
 
-Removing a run also removes the log files of its attempts on this machine. Log files have their own setting, too, which
-goes by their age in the file system and also covers runs that other schedulers own or that no longer exist.
+Removing a run also removes the log files of its attempts, on this machine and in remote storage. Log files have their
+own setting, too, which goes by their age in the file system and also covers runs that other schedulers own or that no
+longer exist; in remote storage, the owner of partition 0 looks for old ones once a day.
 
 A run that cannot be removed is left out, named once in the log, and tried again after growing pauses.
 """
@@ -18,7 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from aiosched.db.upkeep.retention import NotRemoved, RunName, clean, unfinished_runs
-from aiosched.executors.attempt.log_files import old_run_folders, remove_logs, remove_run_folders, run_folder
+from aiosched.errors import RemoteStorageError
+from aiosched.executors.attempt.log_files import old_run_folders, remove_run_folders, run_folder
+from aiosched.remote.logs import AttemptLogs
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -27,6 +30,7 @@ _BATCHES_PER_PASS: Final = 10
 _MOST_NAMED: Final = 5  # in one line of the log
 _FOLDERS_PER_STEP: Final = 1_000
 _PAUSE: Final = 5.0  # seconds until the next pass while there is more to remove
+_DAY: Final = 86_400.0
 _REST: Final = 3600.0  # seconds until the next pass otherwise
 
 
@@ -39,6 +43,8 @@ async def retain(session: Session) -> float | None:
         return _PAUSE
     if settings.logs.retention_days and settings.logs_folder.is_dir():
         await _remove_old_logs(session, settings.logs_folder, settings.logs.retention_days)
+    if settings.logs.retention_days and settings.logs.remote is not None and 0 in session.cache.partitions:
+        await _remove_old_remote_logs(session, settings.logs.retention_days)
     return _REST
 
 
@@ -46,7 +52,7 @@ async def _remove_history(session: Session, days: float) -> bool:
     """Remove some finished runs; returns whether there may be more."""
     before = session.env.clock.now() - timedelta(days=days)
     partitions = sorted(session.cache.partitions)
-    logs = session.env.settings.logs_folder
+    logs = await asyncio.to_thread(AttemptLogs.of, session.env.settings)
 
     async def remove(runs: Sequence[RunName]) -> int:
         return await asyncio.to_thread(remove_logs_of, logs, runs)
@@ -80,6 +86,26 @@ async def _remove_old_logs(session: Session, logs: Path, days: float) -> None:
         logger.info("removed the logs of %d runs that have been over for %g days (logs.retention_days)", number, days)
 
 
-def remove_logs_of(logs: Path, runs: Sequence[RunName]) -> int:
-    """Remove the log files of runs below the folder `logs`; returns how many there were."""
-    return sum(remove_logs(logs, dag_id=run.dag_id, run_id=run.run_id) for run in runs)
+async def _remove_old_remote_logs(session: Session, days: float) -> None:
+    """The same in remote storage, once a day, by the clock of the store."""
+    env = session.env
+    if env.unremovable.logs_looked_at is not None and env.clock.monotonic() < env.unremovable.logs_looked_at + _DAY:
+        return
+    async with env.db.acquire() as conn:
+        unfinished = await unfinished_runs(conn)
+    kept = {run_folder(Path(), dag_id=run.dag_id, run_id=run.run_id).as_posix() for run in unfinished}
+    before = time.time() - days * _DAY
+    try:
+        logs = await asyncio.to_thread(AttemptLogs.of, env.settings)
+        number = await asyncio.to_thread(logs.remove_old, before, kept.__contains__)
+    except RemoteStorageError as error:
+        logger.warning("old task logs in remote storage cannot be removed, this is tried again later: %s", error)
+        return
+    env.unremovable.logs_looked_at = env.clock.monotonic()
+    if number:
+        logger.info("removed the logs of %d runs from %s (logs.retention_days)", number, logs.where)
+
+
+def remove_logs_of(logs: AttemptLogs, runs: Sequence[RunName]) -> int:
+    """Remove the log files of runs, here and in remote storage; returns how many there were."""
+    return sum(logs.remove(run_folder(Path(), dag_id=run.dag_id, run_id=run.run_id).as_posix()) for run in runs)

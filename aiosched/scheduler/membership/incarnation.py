@@ -26,6 +26,7 @@ from aiosched.scheduler.effects.attempt_control import stop_unwanted
 from aiosched.scheduler.effects.broadcast import publish_changes
 from aiosched.scheduler.effects.outbox import poll_outbox
 from aiosched.scheduler.effects.retention import retain
+from aiosched.scheduler.effects.stored_xcoms import remove_stored_xcoms
 from aiosched.scheduler.effects.watchers import poll_watchers
 from aiosched.scheduler.membership.lease import Lease
 from aiosched.scheduler.membership.notifications import receive_notifications
@@ -149,6 +150,7 @@ class Incarnation:
                 ("callbacks and deadlines", partial(poll_outbox, session), wakeups.callbacks),
                 ("retention", partial(retain, session), wakeups.retention),
                 ("attempts on engines", partial(watch_engines, session), wakeups.engines),
+                ("files of XComs", partial(remove_stored_xcoms, session), wakeups.stored_xcoms),
                 ("asset watchers", partial(poll_watchers, session), wakeups.watchers),
                 ("changes for browsers", partial(publish_changes, session), wakeups.broadcast),
             )

@@ -8,6 +8,8 @@
 
     previous_success  {}  -> {data_interval_start, data_interval_end, start_date, end_date} or null
 
+    reserve_xcoms     see xcom_services.py
+
 Services about assets are in asset_services.py; `variable` and `connection` are in secret_services.py,
 because they need keys.
 
@@ -28,7 +30,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from aiosched.core.values.messages import XComRef
+from aiosched.core.values.messages import XComPairs, XComRef
 from aiosched.db.queries import task_services
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -37,6 +39,7 @@ from aiosched.errors import NotFound, Refused, TimedOut
 from aiosched.scheduler.services import asset_services
 from aiosched.scheduler.services.questions import Question, QuestionRetry, Trusted
 from aiosched.scheduler.services.sla_services import sla_misses
+from aiosched.scheduler.services.xcom_services import reserve_xcoms
 
 _PATIENCE: Final = 10.0  # seconds until the owner of another DAG is asked again, with the same request
 _MOST_VERSIONS: Final = 500  # whose task indexes are cached
@@ -44,8 +47,7 @@ _MOST_VERSIONS: Final = 500  # whose task indexes are cached
 Service = Callable[[Database, Question], Awaitable[Any]]  # -> JSON values
 
 
-Pairs = list[tuple[int, str]]  # map index, JSON text
-XComs = dict[XComRef, Pairs | None]  # None: too many bytes for one answer
+XComs = dict[XComRef, XComPairs | None]  # None: too many bytes for one answer
 
 
 class DatabaseServices:
@@ -71,11 +73,11 @@ class DatabaseServices:
         self._alone = asyncio.Lock()  # large values are read for one attempt after the other
         self._asked: dict[int, tuple[dict[XComRef, None], asyncio.Task[XComs]]] = {}  # by run, not read yet
 
-    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+    async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """For each ref the stored (map index, JSON text) pairs in index order; [] for an unknown task too."""
         return await self._retry.ask("XComs", lambda: self._get_xcoms(run, refs))
 
-    async def _get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
+    async def _get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         if run not in self._asked:
             new: dict[XComRef, None] = {}
             task = asyncio.create_task(self._read_xcoms(run, new), name="read XComs")
@@ -116,11 +118,11 @@ class DatabaseServices:
         known = [(indexes.get(ref.task_id, -1), ref) for ref in refs]
         return dict(zip(refs, await runs.get_xcoms(conn, run, known), strict=True))
 
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
         """As `get_xcoms`, from the newest earlier run of the DAG that has the value."""
         return await self._retry.ask("XComs", lambda: self._get_previous_xcoms(run, ref))
 
-    async def _get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
+    async def _get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
         async with self._db.acquire() as conn:
             found = await runs.previous_run_with_xcom(conn, run, ref)
             if found is None:
@@ -141,7 +143,7 @@ class DatabaseServices:
         return msgspec.json.encode(answer).decode()
 
 
-def _fitting(pairs: Pairs | None) -> Pairs:
+def _fitting(pairs: XComPairs | None) -> XComPairs:
     """The values of a reference. Raises Refused if there are too many for one answer."""
     if pairs is None:
         raise Refused(
@@ -243,6 +245,7 @@ SERVICES: Final[Mapping[str, Service]] = MappingProxyType(
         "check_assets": asset_services.check_assets,
         "clear_run": _clear_run,
         "previous_success": _previous_success,
+        "reserve_xcoms": reserve_xcoms,
         "run_state": _run_state,
         "sla_misses": sla_misses,
         "task_states": _task_states,

@@ -24,6 +24,7 @@ class Unremovable:
 
     def __init__(self) -> None:
         self._kept: dict[int | str, _LeftOut] = {}  # by the key of the run, or the kind of rows
+        self.logs_looked_at: float | None = None  # when old logs in remote storage were last looked for; monotonic
 
     def left_out(self, now: float) -> list[int | str]:
         """What is not tried at the monotonic second `now`."""

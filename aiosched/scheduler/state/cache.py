@@ -29,7 +29,7 @@ from aiosched.core.values.instants import just_after, later
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, HOLDING_SLOT, RunState
 from aiosched.db.statements.backfills import Backfill
-from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
+from aiosched.db.statements.journal import InstanceChange, RunChange, xcom_row
 from aiosched.db.statements.outbox import NewCallback
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.db.statements.triggers import deferral_row
@@ -276,7 +276,7 @@ class StateCache:
             stored.sources.extend(rows.sources)
             rows.sources = []
         if rows.xcoms:
-            stored.xcoms.extend(XComRow(key, i.task, i.map_index, v.key, v.value) for i, v in rows.xcoms)
+            stored.xcoms.extend(xcom_row(key, i.task, i.map_index, v) for i, v in rows.xcoms)
             rows.xcoms.clear()
         if rows.forget_xcoms:
             stored.forget_xcoms.extend((key, i.task, i.map_index) for i in rows.forget_xcoms)

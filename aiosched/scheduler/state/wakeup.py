@@ -63,6 +63,7 @@ class Wakeups:
     retention: Wakeup = field(default_factory=Wakeup)
     remote_attempts: Wakeup = field(default_factory=Wakeup)  # attempts that run here for others
     engines: Wakeup = field(default_factory=Wakeup)  # attempts on engines
+    stored_xcoms: Wakeup = field(default_factory=Wakeup)  # XComs in remote storage that are gone
     watchers: Wakeup = field(default_factory=Wakeup)  # asset watchers
     broadcast: Wakeup = field(default_factory=Wakeup)  # changes for browsers
 

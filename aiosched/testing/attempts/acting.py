@@ -27,7 +27,8 @@ from aiosched.clock import Clock
 from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Outcome, Report, RunInfo, TaskServices
 from aiosched.errors import FailTask
 from aiosched.executors.attempt.attempts import TriggerExecution
-from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, Surroundings, drive
+from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, drive
+from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.testing.attempts.endings import Ending
 from aiosched.testing.attempts.virtual_loop import VirtualLoop
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query
@@ -14,9 +13,10 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from aiosched.core.values.states import FINISHED
-from aiosched.web.api.tasks import Place, ThePlace, logs_of
+from aiosched.remote.logs import LogView
+from aiosched.web.api.tasks import Place, ThePlace, folder_of
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
 from aiosched.web.views.log_index import find_errors as find_errors_in
 from aiosched.web.views.log_index import find_text, index_log
@@ -82,10 +82,10 @@ async def read_log(
     `Range`, or `offset`, `limit` and `tail`, select a part. `X-Log-Size` is the current size, `X-Log-Complete` says
     whether the log is complete.
     """
-    path = logs_of(request_client, place) / f"attempt={try_number}.log"
-    size = await asyncio.to_thread(_size, path)
+    log = await _log_of(request_client, place, try_number)
+    size = log.size
     start, end = _part(size, offset, limit, tail, range)
-    is_over = _is_over(place, try_number)
+    is_over = await _is_over(request_client, place, try_number)
     headers = {
         "X-Log-Size": str(size),
         "X-Log-Complete": "true" if is_over else "false",
@@ -97,7 +97,7 @@ async def read_log(
     if not whole:
         headers["Content-Range"] = f"bytes {start}-{max(end - 1, start)}/{size}"
     return StreamingResponse(
-        _chunks(path, start, end), 200 if whole else 206, headers=headers, media_type="text/plain; charset=utf-8"
+        _chunks(log, start, end), 200 if whole else 206, headers=headers, media_type="text/plain; charset=utf-8"
     )
 
 
@@ -105,8 +105,8 @@ async def read_log(
 @allow(Role.VIEWER)
 async def find_errors(request_client: TheRequestClient, place: ThePlace, try_number: TryNumber) -> ErrorLines:
     """Where errors begin in the log of a try: tracebacks, exceptions, and lines of level ERROR and above."""
-    path = logs_of(request_client, place) / f"attempt={try_number}.log"
-    found = await asyncio.to_thread(find_errors_in, path, limit=_MOST_ERRORS)
+    log = await _log_of(request_client, place, try_number)
+    found = await asyncio.to_thread(find_errors_in, log, limit=_MOST_ERRORS)
     return ErrorLines(offsets=[offset for offset, _ in found], lines=[line for _, line in found])
 
 
@@ -121,8 +121,8 @@ async def search_log(
     before: Annotated[int | None, Query(ge=0, lt=2**50, description="the last match before this line instead")] = None,
 ) -> FoundLine:
     """The next line of a log that contains these words, so that a long log can be searched without being sent."""
-    path = logs_of(request_client, place) / f"attempt={try_number}.log"
-    return FoundLine(line=await asyncio.to_thread(find_text, path, words, after=after, before=before))
+    log = await _log_of(request_client, place, try_number)
+    return FoundLine(line=await asyncio.to_thread(find_text, log, words, after=after, before=before))
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/blocks")
@@ -135,17 +135,27 @@ async def find_blocks(
     line: Annotated[int, Query(ge=0, lt=2**50, description="number of that block's first line")] = 0,
 ) -> LogBlocks:
     """Where the lines of a log are, in blocks of about 128 kB, so that a page can show any part of it."""
-    path = logs_of(request_client, place) / f"attempt={try_number}.log"
-    is_over = _is_over(place, try_number)  # before reading, so that the answer contains all that was written until then
-    found = await asyncio.to_thread(index_log, path, offset=offset, line=line, limit=_MOST_BLOCKS)
+    # before reading, so that the answer contains all that was written until then
+    is_over = await _is_over(request_client, place, try_number)
+    log = await _log_of(request_client, place, try_number)
+    found = await asyncio.to_thread(index_log, log, offset=offset, line=line, limit=_MOST_BLOCKS)
     end = found[-1].offset + found[-1].size if found else offset
     blocks = [[block.offset, block.line, block.size, block.lines] for block in found]
-    size = max(await asyncio.to_thread(_size, path), end)
+    size = max(log.size, end)
     return LogBlocks(size=size, complete=is_over, blocks=blocks, next=end if len(found) == _MOST_BLOCKS else None)
 
 
-def _is_over(place: Place, try_number: int) -> bool:
-    return try_number < place.task.try_number or place.task.state in FINISHED
+async def _log_of(request_client: RequestClient, place: Place, try_number: int) -> LogView:
+    return await asyncio.to_thread(lambda: request_client.logs.view(folder_of(place), try_number))
+
+
+async def _is_over(request_client: RequestClient, place: Place, try_number: int) -> bool:
+    task = place.task
+    if try_number < task.try_number:
+        return True
+    if task.state not in FINISHED:
+        return False
+    return await asyncio.to_thread(lambda: request_client.logs.are_settled(folder_of(place), try_number, task.end_date))
 
 
 def _part(size: int, offset: int | None, limit: int | None, tail: int | None, range: str | None) -> tuple[int, int]:
@@ -172,25 +182,10 @@ def _size_header(size: int) -> dict[str, str]:
     return {"Content-Range": f"bytes */{size}"}
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
-
-
-async def _chunks(path: Path, start: int, end: int) -> AsyncIterator[bytes]:
-    if start >= end:
-        return
-    file = await asyncio.to_thread(path.open, "rb")
-    try:
-        await asyncio.to_thread(file.seek, start)
-        left = end - start
-        while left:
-            chunk = await asyncio.to_thread(file.read, min(left, _CHUNK))
-            if not chunk:
-                return
-            left -= len(chunk)
-            yield chunk
-    finally:
-        file.close()
+async def _chunks(log: LogView, start: int, end: int) -> AsyncIterator[bytes]:
+    while start < end:
+        chunk = await asyncio.to_thread(log.read, start, min(end - start, _CHUNK))
+        if not chunk:
+            return
+        start += len(chunk)
+        yield chunk

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Depends
+from fastapi.responses import StreamingResponse
 
+from aiosched.config import hide_password
 from aiosched.db.queries import queries, try_queries, xcom_queries
 from aiosched.db.queries.queries import RunRow, TaskRow
+from aiosched.db.queries.xcom_queries import XComListRow
 from aiosched.db.server.engine import Database
-from aiosched.errors import NotFound
-from aiosched.executors.attempt.log_files import list_tries, log_folder
+from aiosched.errors import NotFound, RemoteStorageError
+from aiosched.executors.attempt.log_files import log_folder
+from aiosched.remote.folder import RemoteFolder
 from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.api.runs import TaskInstanceResource
 from aiosched.web.api.versions import TaskDefinition, tasks_of
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 
 router = APIRouter(tags=["Task instances"])
 
 _LONGEST_VALUE: Final = 100_000  # characters of an XCom in a list
+_PIECE: Final = 2**20  # bytes of a file that are read at once
 
 
 class TaskDetails(TaskInstanceResource):
-    """A task instance with the task's definition in its DAG version, and the tries whose logs are on this machine."""
+    """A task instance with the task's definition in its DAG version, and the tries that have logs."""
 
     dag_id: str
     run_id: str
@@ -59,12 +66,17 @@ class Try(Resource):
 
 
 class XCom(Resource):
-    """A value that a task pushed: its size in bytes, and its JSON, which lists cut at 100,000 characters."""
+    """A value that a task pushed: its size in bytes, and its JSON, which lists cut at 100,000 characters.
+
+    `url` is where a large value is, in remote storage; then `value` is only the beginning of its JSON, and `content`
+    has all of it.
+    """
 
     key: str
     size: int
     value: str
     created_at: Instant
+    url: str | None
 
 
 class Place(NamedTuple):
@@ -108,7 +120,6 @@ async def get_task(request_client: TheRequestClient, place: ThePlace) -> TaskDet
     """One task instance."""
     spec = await queries.get_version_spec(request_client.db, place.run.version_key)
     definition = tasks_of(spec)[place.task.task_index]
-    folder = logs_of(request_client, place)
     return TaskDetails.model_validate(
         {
             **TaskInstanceResource.model_validate(place.task).model_dump(),
@@ -117,7 +128,7 @@ async def get_task(request_client: TheRequestClient, place: ThePlace) -> TaskDet
             "run_key": place.run.key,
             "definition": definition.model_dump(),
             "template_fields": msgspec.to_builtins(spec.tasks[place.task.task_index].template_fields),
-            "logs": await asyncio.to_thread(list_tries, folder),
+            "logs": await asyncio.to_thread(lambda: request_client.logs.tries(folder_of(place))),
         }
     )
 
@@ -149,26 +160,69 @@ async def list_xcoms(
     rows = await xcom_queries.list_xcoms(
         request_client.db, _instance(place), longest=_LONGEST_VALUE, after=after, limit=limit + 1
     )
-    return page_of(XCom, rows, limit, lambda row: row.key)
+    return page_of(XCom, [_shown(request_client, row) for row in rows], limit, lambda row: row.key)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/xcom/{key}")
 @allow(Role.VIEWER)
 async def get_xcom(request_client: TheRequestClient, place: ThePlace, key: Name) -> XCom:
-    """One XCom, in full."""
+    """One XCom, in full unless it is in remote storage."""
+    return XCom.model_validate(_shown(request_client, await _one_xcom(request_client, place, key)))
+
+
+@router.get(
+    "/dags/{dag_id}/runs/{run}/tasks/{task_id}/xcom/{key}/content",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/json": {"schema": {"description": "the value, whatever JSON it is"}}}}},
+)
+@allow(Role.VIEWER)
+async def download_xcom(request_client: TheRequestClient, place: ThePlace, key: Name) -> StreamingResponse:
+    """The JSON of one XCom, in full, wherever it is: to download."""
+    row = await _one_xcom(request_client, place, key)
+    headers = {"Content-Disposition": 'attachment; filename="xcom.json"', "X-Content-Type-Options": "nosniff"}
+    if row.path is None:
+        return StreamingResponse(iter([row.value]), headers=headers, media_type="application/json")
+    pieces = _content(await asyncio.to_thread(lambda: request_client.remote_xcoms), row)
+    first = await anext(pieces, b"")  # if it cannot be read, the answer is an error
+    return StreamingResponse(_after(first, pieces), headers=headers, media_type="application/json")
+
+
+async def _content(folder: RemoteFolder | None, row: XComListRow) -> AsyncIterator[bytes]:
+    if folder is None or row.path is None:
+        raise RemoteStorageError(
+            f"The XCom is in remote storage, as {row.path}, but xcom.remote is not set here: set it as it was."
+        )
+    try:
+        for start in range(0, row.size, _PIECE):
+            yield await asyncio.to_thread(folder.read, row.path, start, min(start + _PIECE, row.size))
+    except FileNotFoundError:
+        raise NotFound(f"The file {folder.url_of(row.path)} of the XCom does not exist any more.") from None
+
+
+async def _after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
+
+
+async def _one_xcom(request_client: RequestClient, place: Place, key: str) -> XComListRow:
     rows = await xcom_queries.list_xcoms(request_client.db, _instance(place), longest=2**30, key=key, limit=1)
     if not rows:
         raise NotFound(f"{place.task.name} pushed nothing under {key!r}.")
-    return XCom.model_validate(rows[0])
+    return rows[0]
 
 
-def logs_of(request_client: TheRequestClient, place: Place) -> Path:
-    """The logs of a task instance's tries."""
+def _shown(request_client: RequestClient, row: XComListRow) -> XComListRow:
+    """The row with the address of a value in remote storage."""
+    if row.path is None:
+        return row
+    base = hide_password((request_client.settings.xcom.remote or "xcom.remote (not set)").rstrip("/"))
+    return replace(row, url=f"{base}/{row.path}")
+
+
+def folder_of(place: Place) -> str:
+    """The folder with the logs of a task instance's tries, below that of all logs."""
     run, task = place
     return log_folder(
-        request_client.settings.logs_folder,
-        dag_id=run.dag_id,
-        run_id=run.run_id,
-        task_id=task.task_id,
-        map_index=task.map_index,
-    )
+        Path(), dag_id=run.dag_id, run_id=run.run_id, task_id=task.task_id, map_index=task.map_index
+    ).as_posix()

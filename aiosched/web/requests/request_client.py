@@ -6,6 +6,7 @@ and is in the audit log; a preview only reads. Source: docs/architecture.md, "Wh
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends, Request
@@ -15,10 +16,13 @@ from aiosched.config import Settings
 from aiosched.core.requests import requests
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import OwnerAnswer, ask_owner
+from aiosched.remote.folder import RemoteFolder, open_folder
+from aiosched.remote.logs import AttemptLogs
 from aiosched.scheduler.requests.preview import preview
 from aiosched.web.auth.access import Principal
 
 ANSWER_SECONDS: Final = 5.0
+_STORE_SECONDS: Final = 15.0  # that one call of the store may take
 
 
 class RequestClient:
@@ -27,6 +31,17 @@ class RequestClient:
     def __init__(self, db: Database, settings: Settings, *, clock: Clock | None = None) -> None:
         self.db, self.settings = db, settings
         self.clock: Clock = clock or SystemClock()
+
+    @cached_property
+    def logs(self) -> AttemptLogs:
+        """The logs of attempts, here and in remote storage. Raises ConfigError."""
+        return AttemptLogs.of(self.settings)
+
+    @cached_property
+    def remote_xcoms(self) -> RemoteFolder | None:
+        """The folder of large XComs. Raises ConfigError."""
+        xcom = self.settings.xcom
+        return open_folder(xcom.remote, xcom.remote_options, setting="xcom.remote", limit=_STORE_SECONDS)
 
     async def ask(
         self, request: requests.Request, dag_id: str | None, *, by: Principal, reason: str | None = None

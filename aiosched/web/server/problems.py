@@ -29,6 +29,7 @@ from aiosched.errors import (
     InternalError,
     NotFound,
     Refused,
+    RemoteStorageError,
     TimedOut,
 )
 
@@ -43,6 +44,7 @@ _STATUS: Final[Sequence[tuple[type[AioschedError], int, str]]] = (
     (ConfigError, 422, "configuration"),
     (TimedOut, 504, "timed-out"),
     (DatabaseError, 503, "database"),
+    (RemoteStorageError, 503, "remote-storage"),
     (InternalError, 500, "internal"),
 )
 

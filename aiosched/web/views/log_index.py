@@ -15,6 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from aiosched.remote.logs import LogView
+
+Log = Path | LogView  # a file, or parts of several
 BLOCK: Final = 2**17
 _ERROR: Final = re.compile(
     rb"^((?P<traceback>Traceback \(most recent call last\))|.{0,60}\b(ERROR|CRITICAL|FATAL)\b"
@@ -35,16 +38,16 @@ class Block:
     lines: int
 
 
-def index_log(path: Path, *, offset: int = 0, line: int = 0, limit: int) -> list[Block]:
+def index_log(log: Log, *, offset: int = 0, line: int = 0, limit: int) -> list[Block]:
     """At most `limit` blocks from byte `offset`, where line `line` begins; [] for a log that does not exist."""
-    return [block for block, _ in islice(_blocks(path, offset, line), limit)]
+    return [block for block, _ in islice(_blocks(log, offset, line), limit)]
 
 
-def find_errors(path: Path, *, limit: int) -> list[tuple[int, int]]:
+def find_errors(log: Log, *, limit: int) -> list[tuple[int, int]]:
     """The byte offset and the line (from 0) of each error; a message, its traceback and its exception count as one."""
     found: list[tuple[int, int]] = []
     directly_before, raising = False, False
-    for block, text in _blocks(path):
+    for block, text in _blocks(log):
         if not any(word in text for word in _ERROR_WORDS):
             directly_before = False
             continue
@@ -61,14 +64,14 @@ def find_errors(path: Path, *, limit: int) -> list[tuple[int, int]]:
     return found
 
 
-def find_text(path: Path, words: str, *, after: int = -1, before: int | None = None) -> int | None:
+def find_text(log: Log, words: str, *, after: int = -1, before: int | None = None) -> int | None:
     """The first line after line `after` that contains `words`, ignoring case; with `before`, the last one before it.
 
     A line is compared as a terminal would show it: without colours, and without text overwritten after a carriage
     return.
     """
     wanted, last = words.lower(), None
-    for block, part in _blocks(path):
+    for block, part in _blocks(log):
         if before is not None and block.line >= before:
             break
         if before is None and block.line + block.lines <= after + 1:
@@ -98,11 +101,11 @@ def _lines(text: bytes) -> Iterator[bytes]:
         yield text[start:]
 
 
-def _blocks(path: Path, offset: int = 0, line: int = 0) -> Iterator[tuple[Block, bytes]]:
+def _blocks(log: Log, offset: int = 0, line: int = 0) -> Iterator[tuple[Block, bytes]]:
     """The blocks of a log from byte `offset`, where line `line` begins, with their content."""
     try:
-        with path.open("rb") as file:
-            file.seek(min(offset, os.fstat(file.fileno()).st_size))
+        with log.open("rb") as file:
+            file.seek(min(offset, file.seek(0, os.SEEK_END)))
             rest = b""
             while part := rest + file.read(BLOCK - len(rest)):
                 end = part.rfind(b"\n") + 1

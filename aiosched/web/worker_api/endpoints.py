@@ -198,7 +198,9 @@ class WorkerApi:
 
 def make_worker_api(db: Database, settings: Settings) -> Starlette:
     """The ASGI application with these endpoints, on an open database."""
-    logs = ReceivedLogs(settings.logs_folder, limit=settings.core.max_log_bytes)
+    logs = ReceivedLogs(
+        settings.logs_folder, limit=settings.core.max_log_bytes, uploaded=settings.logs.remote is not None
+    )
     api = WorkerApi(db, services_of(db, settings), logs, settings.executor.worker_lease)
     names = ("start", "heartbeat", "xcoms", "call", "log", "reports")
     routes = [Route(f"{PREFIX}/{name}", _guarded(getattr(api, name)), methods=["POST"]) for name in names]

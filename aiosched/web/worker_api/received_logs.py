@@ -8,13 +8,17 @@ from pathlib import Path
 
 from aiosched.core.values.messages import Attempt
 from aiosched.executors.attempt.log_files import log_path
+from aiosched.remote import pending
 
 
 class ReceivedLogs:
-    """Writes parts of logs below `folder`, at most `limit` bytes of each and one line more."""
+    """Writes parts of logs below `folder`, at most `limit` bytes of each and one line more.
 
-    def __init__(self, folder: Path, *, limit: int) -> None:
-        self._folder, self._most = folder, limit + 65_536
+    `uploaded`: the scheduler of this machine writes them to remote storage, too.
+    """
+
+    def __init__(self, folder: Path, *, limit: int, uploaded: bool = False) -> None:
+        self._folder, self._most, self._uploaded = folder, limit + 65_536, uploaded
 
     async def size(self, attempt: Attempt) -> int:
         """The bytes that earlier calls of the same try have written; parts of this one come behind them."""
@@ -26,9 +30,10 @@ class ReceivedLogs:
         if data:
             await asyncio.to_thread(self._write, log_path(self._folder, attempt), offset, data)
 
-    @staticmethod
-    def _write(path: Path, offset: int, data: bytes) -> None:
+    def _write(self, path: Path, offset: int, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if self._uploaded:
+            pending.announce(self._folder, path, offset)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             while data:

@@ -932,7 +932,7 @@ export interface components {
       trigger_rule: string;
       upstream: string[];
     };
-    /** @description A task instance with the task's definition in its DAG version, and the tries whose logs are on this machine. */
+    /** @description A task instance with the task's definition in its DAG version, and the tries that have logs. */
     TaskDetails: {
       dag_id: string;
       definition: components["schemas"]["TaskDefinition"];
@@ -1166,11 +1166,17 @@ export interface components {
       task_id: string | null;
       usual_seconds: number | null;
     };
-    /** @description A value that a task pushed: its size in bytes, and its JSON, which lists cut at 100,000 characters. */
+    /**
+     * @description A value that a task pushed: its size in bytes, and its JSON, which lists cut at 100,000 characters.
+     *
+     *     `url` is where a large value is, in remote storage; then `value` is only the beginning of its JSON, and `content`
+     *     has all of it.
+     */
     XCom: {
       created_at: string;
       key: string;
       size: number;
+      url: string | null;
       value: string;
     };
   };

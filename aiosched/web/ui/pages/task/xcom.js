@@ -1,6 +1,6 @@
 // The XComs of a task instance.
 import { html, useState } from "../../lib/html.js";
-import { get } from "../../lib/api.js";
+import { apiUrl, get } from "../../lib/api.js";
 import { bytes } from "../../lib/figures.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Failure, Loading, When } from "../../parts/basics.js";
@@ -68,14 +68,29 @@ function XCom({ one, base, params }) {
           <span class="faint">
             ${bytes(one.size)} · <${When} at=${one.created_at} />
           </span>
-          ${cut && html`
+          ${cut && !one.url && html`
             <button class="button small" onClick=${read}>
               Show all
             </button>
           `}
+          ${one.url && html`
+            <a
+              class="button small"
+              href=${apiUrl(`${base}/xcom/${encodeURIComponent(one.key)}/content`, params)}
+              download=${`${one.key}.json`}
+              data-external
+            >
+              Download
+            </a>
+          `}
         `
       }
     >
+      ${one.url && html`
+        <p class="faint">
+          In remote storage, <code>${one.url}</code>. It begins:
+        </p>
+      `}
       <${Text} text=${text} />
     <//>
   `;
