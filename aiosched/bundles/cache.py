@@ -89,6 +89,10 @@ class BundleCache:
                 shutil.rmtree(gone, ignore_errors=True)
         return removed
 
+    def versions(self) -> list[str]:
+        """The versions that are here."""
+        return [path.name for path in self._folders() if not path.name.startswith(_MAKING)]
+
     def _folders(self) -> list[Path]:
         try:
             return [path for path in self.folder.iterdir() if path.is_dir()]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 CodeKey = tuple[str | None, str | None]  # a bundle (None: the DAGs folder) and its version (None: as it is now)
+NEWEST: Final[CodeKey] = (None, None)  # the DAGs folder as it is now
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from aiosched.errors import AioschedError, FencedOut, NotFound, Refused
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.parsing import Parser
+from aiosched.parsing.bundle_keeper import BundleKeeper
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler.actions import Actions
 from aiosched.scheduler.effects.attempt_control import stop_attempt
@@ -45,6 +46,7 @@ from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity
 from aiosched.scheduler.observability import statsd
 from aiosched.scheduler.observability.idle import IdleLog, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
+from aiosched.scheduler.services.bundle_services import bundle_services
 from aiosched.scheduler.services.secret_services import secret_services
 from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
 from aiosched.scheduler.session.auxiliary import keep_running
@@ -71,7 +73,7 @@ class Scheduler(Actions):
 
     dsn           PostgreSQL 15 to 18; None: the setting, else an embedded server in `core.home`
     dags          DAG objects of this process; or
-    dags_folder   the folder of DAG files to parse and watch
+    dags_folder   the folder of DAG files to parse and watch, instead of the bundles of the settings
     executor      "inline" (default), "local", an Executor, or several: "local,inline", a list, or a dict by name
     settings      see aiosched.config; arguments here win over it
     migrate       bring the tables of an external database up to date (the embedded one always is)
@@ -99,7 +101,7 @@ class Scheduler(Actions):
         if dsn is not None:
             self.settings.database.dsn = dsn
         if dags_folder is not None:
-            self.settings.core.dags_folder = Path(dags_folder)
+            self.settings.core.dags_folder, self.settings.dags.bundles = Path(dags_folder), []
         if name is not None:
             self.settings.scheduler.name = name
         self.clock = clock or SystemClock()
@@ -118,6 +120,7 @@ class Scheduler(Actions):
         self._embedded: EmbeddedPostgres | None = None
         self._db: Database | None = None
         self._attempts = Attempts(self.metrics, StuckAttempts.of(self.settings), drop=self.executor.forget)
+        self._keeper: BundleKeeper | None = None
         self._lease: Lease | None = None  # of the current incarnation
         self._incarnation: Incarnation | None = None
         self._session: Session | None = None
@@ -142,7 +145,8 @@ class Scheduler(Actions):
         try:
             await self._open_database()
             await self._register_dags()
-            services = {**SERVICES, **secret_services(Keyring.of(self.settings))}
+            keeper = self._keeper = BundleKeeper(self.settings, self.db, clock=self.clock)
+            services = {**SERVICES, **secret_services(Keyring.of(self.settings)), **bundle_services(keeper)}
             answering = DatabaseServices(self.db, services, lease=lambda: self._lease)
             await self.executor.start(self._attempts.receive, answering)
             self._life = asyncio.create_task(self._live(), name="aiosched scheduler")
@@ -381,8 +385,9 @@ class Scheduler(Actions):
         await self._ready.wait()
         executors = members_of(self.executor).keys()
         self.parser = Parser(
-            self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self._dags_changed, executors=executors
-        )
+            self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self._dags_changed,
+            executors=executors, keeper=self._keeper,
+        )  # fmt: skip
         await self.parser.run()
 
     async def read_folder(self) -> bool:

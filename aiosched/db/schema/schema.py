@@ -20,6 +20,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     SmallInteger,
     Table,
     Text,
@@ -81,6 +82,8 @@ dag_version = Table(
     created_at(),
     Column("source_hash", Text),  # of `sources`; NULL: registered by a process, or stored by an older aiosched
     Column("sources", JSON),  # the file and its imports from the DAGs folder: relative path -> content hash
+    Column("bundle", Text),  # NULL: the DAGs folder
+    Column("bundle_version", Text),  # its runs keep this code; NULL: they run the newest
     UniqueConstraint("dag_id", "number"),
     CheckConstraint("number >= 1", name="number"),
 )
@@ -100,6 +103,16 @@ dag_file = Table(
     Column("code_frame", Text),
     Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("sources", JSON),  # as in dag_version; for a file with an error, without the file itself; NULL: unknown
+    Column("bundle_version", Text),  # that was parsed last; NULL: its bundle has no versions
+)
+
+# Folders as they were: the files of versions that come from nowhere else, as zip archives.
+bundle_snapshot = Table(
+    "bundle_snapshot",
+    metadata,
+    Column("version", Text, primary_key=True),
+    Column("archive", LargeBinary, nullable=False),
+    created_at(),
 )
 
 dag_run = Table(

@@ -24,12 +24,14 @@ from typing import Final
 
 import msgspec
 
+from aiosched.bundles.places import CodePlaces
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
 from aiosched.errors import ConfigError
 from aiosched.executors.attempt.failures import timeout_reason
 from aiosched.executors.attempt.logs import AttemptLog
 from aiosched.executors.attempt.start_notices import StartNotices
 from aiosched.executors.local.blocked_loops import BlockedLoops
+from aiosched.executors.local.code_workers import CodeWorkers
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.local.options import LocalOptions
 from aiosched.executors.local.question_answers import QuestionAnswers
@@ -67,7 +69,7 @@ class LocalExecutor:
         self._async_workers = options.async_workers or max(1, cores // 2)
         self._fresh = options.isolation == "fresh"
         self._config = WorkerConfig(
-            dags_folder=str(options.dags_folder),
+            places=options.places or CodePlaces({"": str(options.dags_folder)}),
             logs_folder=str(options.logs_folder) if options.logs_folder else None,
             max_xcom_bytes=options.max_xcom_bytes,
             max_log_bytes=options.max_log_bytes,
@@ -121,7 +123,10 @@ class LocalExecutor:
         )
         self._forkserver = ForkserverClient(self._config, self, self.lease_deadline)
         self.blocked_loops = BlockedLoops(self._links, limit=self._options.blocked_limit)
-        self._triggers = TriggerProcess(lambda: self.spawn(is_async=True, watches=True), report, self._hostname)
+        self._code_workers = CodeWorkers(
+            self, self._links, self.blocked_loops, most=self._async_workers, idle_time=self._options.idle_time
+        )
+        self._triggers = TriggerProcess(self._code_workers, report, self._hostname)
         self._started = True
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
@@ -133,7 +138,7 @@ class LocalExecutor:
                 self._triggers.submit(attempt)
             elif attempt.is_async and not self._fresh:
                 self._async_running += 1
-                self.begin(self._async_link(), attempt)
+                self.begin(self._code_workers.for_coroutine(attempt.run.code), attempt)
             else:
                 self._queue.add(attempt)
         if self._where or self._queue:
@@ -181,10 +186,6 @@ class LocalExecutor:
         await self._release()
 
     # Handing out work
-
-    def _async_link(self) -> WorkerLink:
-        links = [link for link in self._links.values() if link.is_async and not link.watches and not link.retiring]
-        return self.blocked_loops.choose(links, self._async_workers) or self.spawn(is_async=True)
 
     def spawn(self, *, is_async: bool, watches: bool = False) -> WorkerLink:
         """Start a worker. A failure to start is handled in the next loop iteration."""
@@ -253,7 +254,9 @@ class LocalExecutor:
             self._queue.take_back(link)
             if not link.attempts:
                 self.dismiss(link)
-        elif not link.is_async and reports:
+        elif link.is_async:
+            self._code_workers.ended(link)
+        elif reports:
             if not link.attempts:
                 self._queue.idle(link)
             elif link.ready and head not in link.attempts:

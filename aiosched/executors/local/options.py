@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiosched.authoring.base.settings import AuthoringDefaults
+from aiosched.bundles.kinds import places_of
+from aiosched.bundles.places import CodePlaces
 from aiosched.config import Settings
 from aiosched.executors.attempt.start_notices import DELAY
 
@@ -15,6 +17,7 @@ class LocalOptions:
     """Options of the local executor. Times in seconds, sizes in bytes."""
 
     dags_folder: Path
+    places: CodePlaces | None = None  # where code is; None: only in the DAGs folder
     logs_folder: Path | None = None
     slots: int | None = None  # concurrent plain functions; None: four per core
     async_slots: int = 1000
@@ -39,6 +42,7 @@ class LocalOptions:
         core = settings.core
         return cls(
             dags_folder=core.dags_folder.absolute(),
+            places=places_of(settings),
             logs_folder=settings.logs_folder,
             slots=settings.executor.slots,
             async_slots=settings.executor.async_slots,

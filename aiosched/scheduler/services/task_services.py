@@ -9,7 +9,7 @@
     previous_success  {}  -> {data_interval_start, data_interval_end, start_date, end_date} or null
 
 Services about assets are in asset_services.py; `variable` and `connection` are in secret_services.py,
-because they need keys.
+because they need keys, `bundle` is in bundle_services.py.
 
 Instants are ISO 8601 with an offset. A service raises NotFound or Refused with a message for the
 author of the task; its answer is JSON. It may be called again with the same question if the first call was not
