@@ -115,5 +115,3 @@ def _open_by_fsspec(url: str, scheme: str) -> Any:
             f"addresses of the kind {scheme or url!r} need fsspec: pip install 'aiosched[remote]'"
         ) from None
     return fsspec.open(url, "rb").open()
-
-

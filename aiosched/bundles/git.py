@@ -111,9 +111,9 @@ class GitBundle:
                 raise VersionGone(self.name, commit, why) from None
 
     async def _tree_of_subfolder(self, repository: str, commit: str) -> str:
-        where = f"{commit}:{self._subfolder}"
         try:
-            tree = (await self._git("rev-parse", "--verify", "--end-of-options", f"{where}^{{tree}}", at=repository)).strip()
+            tree = (await self._git("rev-parse", "--verify", f"{commit}:{self._subfolder}", at=repository)).strip()
+            await self._git("cat-file", "tree", tree, at=repository)
         except BundleError:
             raise BundleError(f"commit {short_version(commit)} has no folder {self._subfolder}") from None
         return tree
@@ -122,7 +122,7 @@ class GitBundle:
         """Write the files of a tree into a new folder."""
         extra = {"GIT_INDEX_FILE": f"{target}.index"}
         await self._git("read-tree", tree, at=repository, extra=extra)
-        target.mkdir()
+        await asyncio.to_thread(target.mkdir)
         place = f"--work-tree={target}"
         await self._git(place, "checkout-index", "--all", "--force", at=repository, extra=extra, folder=target)
 

@@ -39,8 +39,9 @@ class FolderReader:
 
         Raises BundleError if it is too large, OSError if it cannot be read.
         """
+        root = self.folder.stat()
         os.scandir(self.folder).close()
-        found = list(_walk(str(self.folder), "", ()))
+        found = list(_walk(str(self.folder), "", ((root.st_dev, root.st_ino),)))
         stamps = tuple((name, s.st_mtime_ns, s.st_ctime_ns, s.st_size, s.st_ino) for name, _, s in found)
         if self._known is not None and self._settled and stamps == self._stamps:
             return self._known, None
@@ -96,9 +97,7 @@ def pack(files: dict[str, tuple[bytes, bool]]) -> bytes:
     return packed.getvalue()
 
 
-def _walk(
-    folder: str, prefix: str, above: tuple[tuple[int, int], ...]
-) -> Iterator[tuple[str, str, os.stat_result]]:
+def _walk(folder: str, prefix: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, str, os.stat_result]]:
     try:
         with os.scandir(folder) as found:
             entries = sorted(found, key=lambda entry: entry.name)

@@ -47,7 +47,9 @@ class BundleSettings(BaseModel):
         if self.url is not None:
             _check_url(self.name, self.url)
         parts = self.subfolder.split("/")
-        if self.subfolder and (self.subfolder.startswith("/") or {"", ".", ".."} & set(parts) or "\\" in self.subfolder):
+        if self.subfolder and (
+            self.subfolder.startswith("/") or {"", ".", ".."} & set(parts) or "\\" in self.subfolder
+        ):
             raise ValueError(f"the bundle {self.name!r} needs a subfolder such as `team/dags`")
         return self
 

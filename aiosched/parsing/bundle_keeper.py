@@ -110,7 +110,9 @@ class BundleKeeper:
         try:
             found = await SecretStore(self._db, Keyring.of(self._settings)).get_connection(conn_id)
         except NotFound:
-            raise BundleError(f"there is no connection {conn_id!r} with its login: set it with `connections set`") from None
+            raise BundleError(
+                f"there is no connection {conn_id!r} with its login: set it with `connections set`"
+            ) from None
         except AioschedError as error:  # of the keys
             raise BundleError(f"its login, the connection {conn_id!r}, cannot be read: {error}") from None
         return Login(found.login or "", found.password or "")

@@ -1,4 +1,4 @@
-"""Runs keep the code that they began with: with a real `serve`, real repositories, and workers of the local executor."""
+"""Runs keep the code that they began with: with a real `serve`, real repositories, and worker processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def git_bundle(url: str, *, name: str = "team", more: str = "") -> str:
 def versions(cli: Cli, dag_id: str = "shop") -> list[dict[str, Any]]:
     async def read(db: Any) -> list[dict[str, Any]]:
         async with db.acquire() as conn:
-            return [dict(r) for r in await conn.fetch("SELECT * FROM dag_version WHERE dag_id = $1 ORDER BY id", dag_id)]
+            return [
+                dict(r) for r in await conn.fetch("SELECT * FROM dag_version WHERE dag_id = $1 ORDER BY id", dag_id)
+            ]
 
     return cli.work(read)
 

@@ -151,7 +151,8 @@ async def add_dags(conn: DatabaseConnection, dags: Iterable[NewDag]) -> None:
 LOCK_DAGS: Final = "SELECT FROM dag WHERE dag_id = ANY($1::text[]) ORDER BY dag_id FOR NO KEY UPDATE"
 READ_DAGS: Final = """
     SELECT d.dag_id, d.file, d.is_stale, d.has_import_errors, d.max_active_runs, d.max_active_tasks, d.schedule,
-           d.description, d.owner, d.tags, v.id AS version_id, n.number, v.content_hash, v.source_hash, v.bundle, v.bundle_version
+           d.description, d.owner, d.tags, v.id AS version_id, n.number, v.content_hash, v.source_hash, v.bundle,
+           v.bundle_version
       FROM dag AS d
       LEFT JOIN LATERAL (SELECT max(number) AS number FROM dag_version WHERE dag_id = d.dag_id) AS n ON true
       LEFT JOIN dag_version AS v ON v.id = d.version_id AND v.dag_id = d.dag_id AND v.number = n.number

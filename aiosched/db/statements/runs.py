@@ -127,7 +127,9 @@ async def load_versions(
             code = (file, source_hash, modules_of(file, sources))
             found[key] = StoredVersion(key, number, decode_spec(document), *code, *bundle)
         except Exception as error:  # whatever the error is, others are read
-            unreadable.append(UnreadableVersion(key, dag_id, number, *code, f"{type(error).__name__}: {error}", *bundle))
+            unreadable.append(
+                UnreadableVersion(key, dag_id, number, *code, f"{type(error).__name__}: {error}", *bundle)
+            )
     return found, unreadable
 
 
