@@ -236,6 +236,7 @@ class Parser:
 
     async def _list_once(self) -> None:
         self._listing = None
+        complete = not any(source.waiting for source in self._sources)
         listing = await list_all(self._sources, self._parse_queue.unlisted)
         partitions = self._owned()
         gained, self._partitions = partitions - self._partitions, partitions
@@ -254,7 +255,7 @@ class Parser:
         self._warned = {n for n in self._warned if n in self._parse_queue}
         self._take_problems(listing)
         await self._note_unchanged()
-        if not any(source.waiting for source in self._sources):
+        if complete:
             self._begin_first_pass(self._parse_queue.unfinished | self._problems.keys())
         self._finished_first([n for n in self._first or () if n not in self._parse_queue and n not in self._problems])
         self._listing = listing

@@ -131,7 +131,9 @@ class FileDags:
         imported = None if code is None or code.key != run.code else code.files.get(run.file or "")
         if code is None or imported is None:
             return None
-        if not code.is_fixed and (not imported.serves(run, time.monotonic()) or finder.has_late_changes()):
+        if code.is_fixed:
+            return imported.dags.get(run.dag_id) if code.root.is_dir() else None  # somebody may have removed it
+        if not imported.serves(run, time.monotonic()) or finder.has_late_changes():
             return None
         return imported.dags.get(run.dag_id)
 
