@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -26,7 +28,12 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 268_435_456  # of the archive itself
 _CHUNK: Final = 262_144
 _PATIENCE: Final = 15.0  # seconds without a byte
+_NOT_MODIFIED: Final = 304
 _OURS: Final = ("http", "https", "file")
+
+
+class _Unchanged(Exception):
+    """The server says that the archive has not changed."""
 
 
 class ArchiveBundle:
@@ -42,6 +49,16 @@ class ArchiveBundle:
         """Download the archive if it has changed."""
         return await asyncio.to_thread(self._newest, known, login)
 
+    async def probe(self, login: Login | None) -> str:
+        """Read the beginning of the archive."""
+        return await asyncio.to_thread(self._probe, login)
+
+    def _probe(self, login: Login | None) -> str:
+        with self._reading(), self._open(None, login) as source:
+            if source.read(2) != b"PK":
+                raise BundleError(f"{self._url} is no zip archive")
+        return f"{self._url} can be read"
+
     async def fetch(self, version: str, login: Login | None) -> None:
         """Download the archive; it may be another version now."""
         found = await asyncio.to_thread(self._newest, None, login)
@@ -53,22 +70,31 @@ class ArchiveBundle:
         with self.cache.scratch() as scratch:
             path = scratch / "archive.zip"
             try:
-                with self._open(known, login) as source, path.open("wb") as file:
+                with self._reading(), self._open(known, login) as source, path.open("wb") as file:
                     version = self._copy(source, file, deadline)
                     mark = _mark(source)
-            except urllib.error.HTTPError as error:
-                error.close()
-                if error.code == 304 and known is not None:
-                    return known
-                raise BundleError(f"{self._url} answered {error.code} {error.reason}") from None
-            except BundleError:
-                raise
-            except Exception as error:  # of the network, or whatever fsspec raises
-                reason = getattr(error, "reason", None) or error
-                raise BundleError(f"{self._url} cannot be read: {reason}") from None
+            except _Unchanged:
+                assert known is not None  # only then the server was asked for changes
+                return known
             if known is None or known.version != version:
                 self.cache.make(version, lambda folder: unpack(path, folder, subfolder=self._subfolder))
         return Newest(version, mark)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raise BundleError for whatever goes wrong while the archive is read."""
+        try:
+            yield
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code == _NOT_MODIFIED:
+                raise _Unchanged from None
+            raise BundleError(f"{self._url} answered {error.code} {error.reason}") from None
+        except BundleError:
+            raise
+        except Exception as error:  # of the network, or whatever fsspec raises
+            reason = getattr(error, "reason", None) or error
+            raise BundleError(f"{self._url} cannot be read: {reason}") from None
 
     def _open(self, known: Newest | None, login: Login | None) -> Any:
         scheme = urlsplit(self._url).scheme

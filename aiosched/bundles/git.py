@@ -58,6 +58,11 @@ class GitBundle:
                 return Newest(known.version, commit, tree)
             return Newest(commit, commit, tree)
 
+    async def probe(self, login: Login | None) -> str:
+        """Ask for the commit of the ref."""
+        async with _limited(self._timeout):
+            return f"{self._ref} is at commit {short_version(await self._commit(login))}"
+
     async def fetch(self, version: str, login: Login | None) -> None:
         """Fetch one commit."""
         async with _limited(self._timeout):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from aiosched.bundles.cache import BundleCache
 from aiosched.bundles.places import CodePlaces
+from aiosched.errors import BundleError
 
 if TYPE_CHECKING:
     from aiosched.config import BundleSettings, Settings
@@ -51,6 +52,10 @@ class Bundle(Protocol):
         """Look for a new version, and fetch it; `known` if nothing has changed."""
         ...
 
+    async def probe(self, login: Login | None) -> str:
+        """Check that the source can be read, without fetching it; returns what to say about it."""
+        ...
+
     async def fetch(self, version: str, login: Login | None) -> None:
         """Put an older version into the cache. Raises VersionGone."""
         ...
@@ -83,6 +88,23 @@ def folders_of(settings: Settings) -> dict[str | None, Path]:
     if not settings.dags.bundles:
         return {None: settings.core.dags_folder.absolute()}
     return {one.name: one.path.absolute() for one in settings.dags.bundles if one.path is not None}
+
+
+async def code_here(settings: Settings) -> dict[str | None, Path]:
+    """The folders with the newest code on this machine, by bundle; for commands without a scheduler.
+
+    A bundle that is not here yet is fetched if that needs no login. Raises BundleError.
+    """
+    found = folders_of(settings)
+    for bundle in fetched_bundles(settings):
+        known = newest_in(bundle.cache)
+        if known is None and bundle.connection is not None:
+            raise BundleError(f"the bundle {bundle.name} is not on this machine yet: start `aiosched serve`")
+        if known is None:
+            known = await bundle.newest(None, None)
+            bundle.cache.write_state(known.as_state())
+        found[bundle.name] = bundle.cache.path(known.version)
+    return found
 
 
 def cache_of(settings: Settings, bundle: BundleSettings | None) -> BundleCache:

@@ -52,6 +52,10 @@ class BundleKeeper:
             raise BundleError(f"the cache {bundle.cache.folder} cannot be used: {error.strerror}") from None
         return found
 
+    async def probe(self, bundle: Bundle) -> str:
+        """Check that the source of a bundle can be read; returns what to say about it."""
+        return await bundle.probe(await self._login(bundle))
+
     async def snapshot(self, name: str | None, reader: FolderReader) -> str:
         """The version of a folder as it is now, stored on this machine and in the database. Raises OSError, too."""
         version, files = await asyncio.to_thread(reader.read)

@@ -114,7 +114,7 @@ def test_a_change_of_any_file_is_another_version_also_within_the_same_second(tmp
     reader = FolderReader(tmp_path)
     (tmp_path / "a.sql").write_text("one")
     first, _ = reader.read()
-    stamp = os.stat(tmp_path / "a.sql")
+    stamp = (tmp_path / "a.sql").stat()
     (tmp_path / "a.sql").write_text("two")
     os.utime(tmp_path / "a.sql", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
 

@@ -47,7 +47,7 @@ def test_the_files_of_the_newest_commit_are_a_folder(tmp_path: Path, repository:
     assert found.version == commit
     files = {str(p.relative_to(one.cache.path(commit))) for p in one.cache.path(commit).rglob("*") if p.is_file()}
     assert files == {"a.py", "deep/b.txt"}
-    assert not os.stat(one.cache.path(commit) / "a.py").st_mode & 0o222
+    assert not (one.cache.path(commit) / "a.py").stat().st_mode & 0o222
     assert left(tmp_path) == []
 
 
