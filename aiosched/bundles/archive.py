@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from aiosched.bundles.cache import BundleCache
-from aiosched.bundles.kinds import Login, Newest
+from aiosched.bundles.kinds import BundleLogin, Newest
 from aiosched.bundles.unpacking import unpack
 from aiosched.errors import BundleError, VersionGone
 
@@ -45,27 +45,27 @@ class ArchiveBundle:
         self.interval, self.connection = settings.interval, settings.connection
         self._url, self._subfolder, self._timeout = settings.url, settings.subfolder, settings.timeout
 
-    async def newest(self, known: Newest | None, login: Login | None) -> Newest:
+    async def newest(self, known: Newest | None, login: BundleLogin | None) -> Newest:
         """Download the archive if it has changed."""
         return await asyncio.to_thread(self._newest, known, login)
 
-    async def probe(self, login: Login | None) -> str:
+    async def probe(self, login: BundleLogin | None) -> str:
         """Read the beginning of the archive."""
         return await asyncio.to_thread(self._probe, login)
 
-    def _probe(self, login: Login | None) -> str:
+    def _probe(self, login: BundleLogin | None) -> str:
         with self._reading(), self._open(None, login) as source:
             if source.read(2) != b"PK":
                 raise BundleError(f"{self._url} is no zip archive")
         return f"{self._url} can be read"
 
-    async def fetch(self, version: str, login: Login | None) -> None:
+    async def fetch(self, version: str, login: BundleLogin | None) -> None:
         """Download the archive; it may be another version now."""
         found = await asyncio.to_thread(self._newest, None, login)
         if found.version != version:
             raise VersionGone(self.name, version, f"{self._url} is another version now")
 
-    def _newest(self, known: Newest | None, login: Login | None) -> Newest:
+    def _newest(self, known: Newest | None, login: BundleLogin | None) -> Newest:
         deadline = time.monotonic() + self._timeout
         with self.cache.scratch() as scratch:
             path = scratch / "archive.zip"
@@ -96,7 +96,7 @@ class ArchiveBundle:
             reason = getattr(error, "reason", None) or error
             raise BundleError(f"{self._url} cannot be read: {reason}") from None
 
-    def _open(self, known: Newest | None, login: Login | None) -> Any:
+    def _open(self, known: Newest | None, login: BundleLogin | None) -> Any:
         scheme = urlsplit(self._url).scheme
         if scheme not in _OURS:
             return _open_by_fsspec(self._url, scheme)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from aiosched.bundles.cache import BundleCache
-from aiosched.bundles.kinds import Login, Newest
+from aiosched.bundles.kinds import BundleLogin, Newest
 from aiosched.bundles.names import short_version
 from aiosched.errors import BundleError, VersionGone
 
@@ -47,7 +47,7 @@ class GitBundle:
         self._url, self._ref, self._subfolder = settings.url, settings.ref, settings.subfolder
         self._timeout = settings.timeout
 
-    async def newest(self, known: Newest | None, login: Login | None) -> Newest:
+    async def newest(self, known: Newest | None, login: BundleLogin | None) -> Newest:
         """Ask for the commit of the ref, and fetch it if it is new."""
         async with _limited(self._timeout):
             commit = await self._commit(login)
@@ -58,17 +58,17 @@ class GitBundle:
                 return Newest(known.version, commit, tree)
             return Newest(commit, commit, tree)
 
-    async def probe(self, login: Login | None) -> str:
+    async def probe(self, login: BundleLogin | None) -> str:
         """Ask for the commit of the ref."""
         async with _limited(self._timeout):
             return f"{self._ref} is at commit {short_version(await self._commit(login))}"
 
-    async def fetch(self, version: str, login: Login | None) -> None:
+    async def fetch(self, version: str, login: BundleLogin | None) -> None:
         """Fetch one commit."""
         async with _limited(self._timeout):
             await self._fetch(version, login, None)
 
-    async def _commit(self, login: Login | None) -> str:
+    async def _commit(self, login: BundleLogin | None) -> str:
         ref = self._ref
         if _COMMIT.fullmatch(ref):
             return ref
@@ -82,7 +82,7 @@ class GitBundle:
                 return found.get(f"{name}^{{}}", commit)
         raise BundleError(f"the repository has no branch or tag {ref}")
 
-    async def _fetch(self, commit: str, login: Login | None, known: Newest | None) -> str:
+    async def _fetch(self, commit: str, login: BundleLogin | None, known: Newest | None) -> str:
         """Put a commit into the cache, unless it has the tree of `known`; returns its tree."""
         if not _COMMIT.fullmatch(commit):
             raise VersionGone(self.name, commit, "it is no commit")
@@ -99,7 +99,7 @@ class GitBundle:
                 await asyncio.to_thread(self.cache.make, commit, lambda folder: _move(scratch / "files", folder))
         return tree
 
-    async def _fetch_into(self, repository: str, commit: str, login: Login | None) -> None:
+    async def _fetch_into(self, repository: str, commit: str, login: BundleLogin | None) -> None:
         words = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
         try:
             await self._git(*words, "--depth=1", "--", self._url, commit, at=repository, login=login)
@@ -135,7 +135,7 @@ class GitBundle:
         self,
         *words: str,
         at: str | None = None,
-        login: Login | None = None,
+        login: BundleLogin | None = None,
         extra: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> str:
@@ -173,7 +173,7 @@ async def _limited(seconds: float):  # type: ignore[no-untyped-def]
         raise BundleError(f"it took longer than {seconds:g} s (timeout of the bundle)") from None
 
 
-def _environment(url: str, login: Login | None) -> dict[str, str]:
+def _environment(url: str, login: BundleLogin | None) -> dict[str, str]:
     """The environment of git: it asks nobody for a password, and finds the login for the host of `url`, if any."""
     found = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "AIOSCHED"))}
     found |= {
@@ -200,7 +200,7 @@ def _environment(url: str, login: Login | None) -> dict[str, str]:
     return found
 
 
-def _explained(said: str, login: Login | None) -> str:
+def _explained(said: str, login: BundleLogin | None) -> str:
     """The last lines that git said, on one line, without passwords."""
     from aiosched.config import hide_password
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class BundleLogin:
     """The name and password (or token) for an address. Never shown."""
 
     user: str = field(default="", repr=False)
@@ -48,15 +48,15 @@ class Bundle(Protocol):
     interval: float  # seconds between two checks
     connection: str | None  # id of the connection with the login
 
-    async def newest(self, known: Newest | None, login: Login | None) -> Newest:
+    async def newest(self, known: Newest | None, login: BundleLogin | None) -> Newest:
         """Look for a new version, and fetch it; `known` if nothing has changed."""
         ...
 
-    async def probe(self, login: Login | None) -> str:
+    async def probe(self, login: BundleLogin | None) -> str:
         """Check that the source can be read, without fetching it; returns what to say about it."""
         ...
 
-    async def fetch(self, version: str, login: Login | None) -> None:
+    async def fetch(self, version: str, login: BundleLogin | None) -> None:
         """Put an older version into the cache. Raises VersionGone."""
         ...
 

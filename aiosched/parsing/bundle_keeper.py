@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from aiosched.bundles.cache import BundleCache
-from aiosched.bundles.kinds import Bundle, Login, Newest, cache_of, fetched_bundles, newest_in
+from aiosched.bundles.kinds import Bundle, BundleLogin, Newest, cache_of, fetched_bundles, newest_in
 from aiosched.bundles.snapshots import FolderReader, pack, write_files
 from aiosched.bundles.unpacking import unpack
 from aiosched.clock import Clock, SystemClock
@@ -21,7 +21,7 @@ from aiosched.config import Settings
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import SecretStore
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import bundles as bundle_statements
+from aiosched.db.upkeep import bundle_versions
 from aiosched.errors import AioschedError, BundleError, NotFound, VersionGone
 
 log: Final = logging.getLogger(__name__)
@@ -75,11 +75,11 @@ class BundleKeeper:
 
     async def _store(self, version: str, files: dict[str, tuple[bytes, bool]]) -> None:
         async with self._db.acquire() as conn:
-            stored = await bundle_statements.has_snapshot(conn, version)
+            stored = await bundle_versions.has_snapshot(conn, version)
         if not stored:
             archive = await asyncio.to_thread(pack, files)
             async with self._db.acquire() as conn:
-                await bundle_statements.store_snapshot(conn, version, archive)
+                await bundle_versions.store_snapshot(conn, version, archive)
 
     async def prepare(self, name: str | None, version: str) -> None:
         """Put a version that a run needs onto this machine. Raises VersionGone, too."""
@@ -102,13 +102,13 @@ class BundleKeeper:
             await bundle.fetch(version, await self._login(bundle))
             return
         async with self._db.acquire() as conn:
-            archive = await bundle_statements.read_snapshot(conn, version)
+            archive = await bundle_versions.read_snapshot(conn, version)
         if archive is None:
             raise VersionGone(name or "of the DAGs folder", version, "the database has no such snapshot")
         packed = io.BytesIO(archive)
         await asyncio.to_thread(cache.make, version, lambda folder: unpack(packed, folder))
 
-    async def _login(self, bundle: Bundle) -> Login | None:
+    async def _login(self, bundle: Bundle) -> BundleLogin | None:
         if (conn_id := bundle.connection) is None:
             return None
         try:
@@ -119,7 +119,7 @@ class BundleKeeper:
             ) from None
         except AioschedError as error:  # of the keys
             raise BundleError(f"its login, the connection {conn_id!r}, cannot be read: {error}") from None
-        return Login(found.login or "", found.password or "")
+        return BundleLogin(found.login or "", found.password or "")
 
     async def sweep(self) -> None:
         """Remove the versions that no unfinished or recent run needs."""
@@ -129,7 +129,7 @@ class BundleKeeper:
         if not here:
             return
         async with self._db.acquire() as conn:
-            needed = await bundle_statements.needed_versions(conn, here, since=since)
+            needed = await bundle_versions.needed_versions(conn, here, since=since)
         for name, cache in self.caches.items():
             versions = {version for bundle, version in needed if bundle == name}
             if (known := await asyncio.to_thread(newest_in, cache)) is not None:
@@ -137,4 +137,4 @@ class BundleKeeper:
             for version in await asyncio.to_thread(cache.sweep, versions, unused_for=UNUSED_FOR):
                 log.info("the code of version %s of the bundle %s is removed: no run needs it", version[:12], name)
         async with self._db.acquire() as conn:
-            await bundle_statements.forget_snapshots(conn, before=now - _SNAPSHOTS_STAY)
+            await bundle_versions.forget_snapshots(conn, before=now - _SNAPSHOTS_STAY)

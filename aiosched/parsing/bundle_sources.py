@@ -99,7 +99,7 @@ class _Listed:
 
     def _recovered(self) -> None:
         if self._problem is not None:
-            log.info("%s can be used again", "the DAGs folder" if self.name is None else f"bundle {self.name}")
+            log.info("%s can be read again", "the DAGs folder" if self.name is None else f"bundle {self.name}")
         self._problem = None
 
 

@@ -145,8 +145,8 @@ class Scheduler(Actions):
         try:
             await self._open_database()
             await self._register_dags()
-            keeper = self._keeper = BundleKeeper(self.settings, self.db, clock=self.clock)
-            services = {**SERVICES, **secret_services(Keyring.of(self.settings)), **bundle_services(keeper)}
+            self._keeper = BundleKeeper(self.settings, self.db, clock=self.clock)
+            services = {**SERVICES, **secret_services(Keyring.of(self.settings)), **bundle_services(self._keeper)}
             answering = DatabaseServices(self.db, services, lease=lambda: self._lease)
             await self.executor.start(self._attempts.receive, answering)
             self._life = asyncio.create_task(self._live(), name="aiosched scheduler")
@@ -383,10 +383,9 @@ class Scheduler(Actions):
 
     async def _run_parser(self) -> None:
         await self._ready.wait()
-        executors = members_of(self.executor).keys()
         self.parser = Parser(
             self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self._dags_changed,
-            executors=executors, keeper=self._keeper,
+            executors=members_of(self.executor).keys(), keeper=self._keeper,
         )  # fmt: skip
         await self.parser.run()
 

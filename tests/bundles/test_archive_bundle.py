@@ -17,7 +17,7 @@ import pytest
 from aiosched.bundles import unpacking
 from aiosched.bundles.archive import ArchiveBundle
 from aiosched.bundles.cache import BundleCache
-from aiosched.bundles.kinds import Login, Newest
+from aiosched.bundles.kinds import BundleLogin, Newest
 from aiosched.config import BundleSettings
 from aiosched.errors import BundleError, VersionGone
 
@@ -38,7 +38,7 @@ def bundle(tmp_path: Path, url: str, **more: Any) -> ArchiveBundle:
     return ArchiveBundle(settings, BundleCache(tmp_path / "cache"))
 
 
-def newest(one: ArchiveBundle, known: Newest | None = None, login: Login | None = None) -> Newest:
+def newest(one: ArchiveBundle, known: Newest | None = None, login: BundleLogin | None = None) -> Newest:
     return asyncio.run(one.newest(known, login))
 
 
@@ -164,7 +164,7 @@ def test_an_archive_is_downloaded_again_only_if_it_has_changed(tmp_path: Path, s
 
 
 def test_a_login_is_not_passed_on_to_another_host(tmp_path: Path, server: Server) -> None:
-    newest(bundle(tmp_path, f"http://127.0.0.1:{server.port}/moved"), login=Login("ann", "word"))
+    newest(bundle(tmp_path, f"http://127.0.0.1:{server.port}/moved"), login=BundleLogin("ann", "word"))
 
     assert ["Authorization" in request for request in server.requests] == [True, False]
 

@@ -12,7 +12,7 @@ import pytest
 
 from aiosched.bundles.cache import BundleCache
 from aiosched.bundles.git import GitBundle
-from aiosched.bundles.kinds import Login, Newest
+from aiosched.bundles.kinds import BundleLogin, Newest
 from aiosched.config import BundleSettings
 from aiosched.errors import BundleError, VersionGone
 from tests.git_server import served
@@ -29,7 +29,7 @@ def bundle(tmp_path: Path, url: str, **more: Any) -> GitBundle:
     return GitBundle(settings, BundleCache(tmp_path / "cache"))
 
 
-def newest(one: GitBundle, known: Newest | None = None, login: Login | None = None) -> Newest:
+def newest(one: GitBundle, known: Newest | None = None, login: BundleLogin | None = None) -> Newest:
     return asyncio.run(one.newest(known, login))
 
 
@@ -173,7 +173,7 @@ def test_a_login_opens_a_repository_and_leaves_no_trace(
     monkeypatch.setenv("HOME", str(home))
     with served(tmp_path, "ann:s3cret-word") as (address, seen):
         one = bundle(tmp_path, f"{address}/repo/.git")
-        found = newest(one, login=Login("ann", "s3cret-word"))
+        found = newest(one, login=BundleLogin("ann", "s3cret-word"))
 
     assert found.version == commit
     assert any(seen)
@@ -187,7 +187,7 @@ def test_a_wrong_login_is_an_error_without_the_password(tmp_path: Path, reposito
     with served(tmp_path, "ann:right") as (address, _):
         one = bundle(tmp_path, f"{address}/repo/.git")
         with pytest.raises(BundleError, match="Authentication failed") as raised:
-            newest(one, login=Login("ann", "wr0ng-word"))
+            newest(one, login=BundleLogin("ann", "wr0ng-word"))
 
     assert "wr0ng-word" not in str(raised.value)
 
@@ -196,7 +196,7 @@ def test_a_login_is_given_to_no_other_host(tmp_path: Path, repository: Repositor
     """The helper is configured for the host of the bundle's address only."""
     from aiosched.bundles.git import _environment
 
-    env = _environment("https://one.example:8443/a.git", Login("u", "p"))
+    env = _environment("https://one.example:8443/a.git", BundleLogin("u", "p"))
 
     assert env["GIT_CONFIG_KEY_1"] == "credential.https://one.example:8443.helper"
     assert (env["GIT_CONFIG_KEY_0"], env["GIT_CONFIG_VALUE_0"]) == ("credential.helper", "")

@@ -20,7 +20,6 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
-    LargeBinary,
     SmallInteger,
     Table,
     Text,
@@ -33,10 +32,10 @@ from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB
 
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import RunState, RunType, TaskState
-from aiosched.db.schema import quarantine_schema, web_schema
+from aiosched.db.schema import bundle_schema, quarantine_schema, web_schema
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of, partition, task_key
 
-__all__ = ["metadata", "quarantine_schema", "web_schema"]  # in addition to the tables below
+__all__ = ["bundle_schema", "metadata", "quarantine_schema", "web_schema"]  # in addition to the tables below
 
 dag = Table(
     "dag",
@@ -104,15 +103,6 @@ dag_file = Table(
     Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("sources", JSON),  # as in dag_version; for a file with an error, without the file itself; NULL: unknown
     Column("bundle_version", Text),  # that was parsed last; NULL: its bundle has no versions
-)
-
-# Folders as they were: the files of versions that come from nowhere else, as zip archives.
-bundle_snapshot = Table(
-    "bundle_snapshot",
-    metadata,
-    Column("version", Text, primary_key=True),
-    Column("archive", LargeBinary, nullable=False),
-    created_at(),
 )
 
 dag_run = Table(

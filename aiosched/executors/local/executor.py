@@ -118,14 +118,11 @@ class LocalExecutor:
         self._loop = asyncio.get_running_loop()
         self._report, self._answers = report, QuestionAnswers(services)
         self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
-        self._queue = AttemptQueue(
-            self, self._links, slots=self._slots, lines=not self._fresh, idle_time=self._options.idle_time
-        )
+        idle_time, most = self._options.idle_time, self._async_workers
+        self._queue = AttemptQueue(self, self._links, slots=self._slots, lines=not self._fresh, idle_time=idle_time)
         self._forkserver = ForkserverClient(self._config, self, self.lease_deadline)
         self.blocked_loops = BlockedLoops(self._links, limit=self._options.blocked_limit)
-        self._code_workers = CodeWorkers(
-            self, self._links, self.blocked_loops, most=self._async_workers, idle_time=self._options.idle_time
-        )
+        self._code_workers = CodeWorkers(self, self._links, self.blocked_loops, most=most, idle_time=idle_time)
         self._triggers = TriggerProcess(self._code_workers, report, self._hostname)
         self._started = True
 

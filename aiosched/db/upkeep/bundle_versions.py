@@ -33,13 +33,13 @@ async def read_snapshot(conn: DatabaseConnection, version: str) -> bytes | None:
     return archive
 
 
-# Of the versions of bundles that a machine has: those of the newest version of a DAG, and of runs that have not ended,
+# Of the versions of bundles that a machine has: those of the newest version of a DAG that exists, and of runs that have not ended,
 # or ended recently. Reads the runs of DAGs whose versions belong to these, from the newest back, rarely.
 NEEDED: Final = """
     SELECT DISTINCT v.bundle, v.bundle_version
       FROM dag_version AS v JOIN dag AS d ON d.dag_id = v.dag_id
      WHERE v.bundle_version = ANY($2::text[])
-       AND (d.version_id = v.id
+       AND ((d.version_id = v.id AND NOT d.is_stale)
             OR (SELECT true FROM dag_run AS r WHERE r.dag_id = v.dag_id AND r.version_id = v.id
                    AND (r.end_date IS NULL OR r.end_date >= $1) ORDER BY r.id DESC LIMIT 1))
 """
