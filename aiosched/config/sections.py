@@ -200,7 +200,7 @@ class ParsingSettings(_Section):
 
 class DagsSettings(_Section):
     bundles: Annotated[list[BundleSettings], BeforeValidator(read_bundles), AfterValidator(no_name_twice)] = Field(
-        default_factory=list,
+        default=[],
         description="sources of DAG files, a table [[dags.bundles]] for each; empty: only core.dags_folder",
     )
     pin_code: bool = Field(

@@ -33,8 +33,8 @@ async def read_snapshot(conn: DatabaseConnection, version: str) -> bytes | None:
     return archive
 
 
-# Of the versions of bundles that a machine has: those of the newest version of a DAG that exists, and of runs that have not ended,
-# or ended recently. Reads the runs of DAGs whose versions belong to these, from the newest back, rarely.
+# Of the versions of bundles that a machine has: those of the newest version of a DAG that exists, and of runs that have
+# not ended, or ended recently. Reads the runs of DAGs whose versions belong to these, from the newest back, rarely.
 NEEDED: Final = """
     SELECT DISTINCT v.bundle, v.bundle_version
       FROM dag_version AS v JOIN dag AS d ON d.dag_id = v.dag_id
