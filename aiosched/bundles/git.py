@@ -201,11 +201,12 @@ def _environment(url: str, login: BundleLogin | None) -> dict[str, str]:
 
 
 def _explained(said: str, login: BundleLogin | None) -> str:
-    """The last lines that git said, on one line, without passwords."""
+    """What git said went wrong, on one line, without passwords."""
     from aiosched.config import hide_password
 
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    text = hide_password("; ".join(dict.fromkeys(lines[-3:])))
+    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
+    text = hide_password("; ".join(dict.fromkeys(telling[:3])))
     if login is not None and login.password:
         text = text.replace(login.password, "***")
     return text[:_LONGEST_TEXT]

@@ -90,21 +90,25 @@ def folders_of(settings: Settings) -> dict[str | None, Path]:
     return {one.name: one.path.absolute() for one in settings.dags.bundles if one.path is not None}
 
 
-async def code_here(settings: Settings) -> dict[str | None, Path]:
+async def code_here(settings: Settings) -> tuple[dict[str | None, Path], dict[str, BundleError]]:
     """The folders with the newest code on this machine, by bundle; for commands without a scheduler.
 
-    A bundle that is not here yet is fetched if that needs no login. Raises BundleError.
+    A bundle that is not here yet is fetched if that needs no login. The second dict has those that cannot be used.
     """
-    found = folders_of(settings)
+    found, broken = folders_of(settings), dict[str, BundleError]()
     for bundle in fetched_bundles(settings):
         known = newest_in(bundle.cache)
-        if known is None and bundle.connection is not None:
-            raise BundleError(f"the bundle {bundle.name} is not on this machine yet: start `aiosched serve`")
-        if known is None:
-            known = await bundle.newest(None, None)
-            bundle.cache.write_state(known.as_state())
-        found[bundle.name] = bundle.cache.path(known.version)
-    return found
+        try:
+            if known is None and bundle.connection is not None:
+                raise BundleError("it is not on this machine yet, and needs a login: start `aiosched serve`")
+            if known is None:
+                known = await bundle.newest(None, None)
+                bundle.cache.write_state(known.as_state())
+        except BundleError as error:
+            broken[bundle.name] = error
+        else:
+            found[bundle.name] = bundle.cache.path(known.version)
+    return found, broken
 
 
 def cache_of(settings: Settings, bundle: BundleSettings | None) -> BundleCache:

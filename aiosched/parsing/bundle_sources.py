@@ -168,7 +168,7 @@ class FetchedSource(_Listed):
             self.waiting = False
             if before != (self._version, self._why, self.waiting):
                 if self._why is None:
-                    log.info("bundle %s is at version %s", self.name, self._shown())
+                    log.info("bundle %s is at %s", self.name, self._shown())
                 changed()
             await asyncio.sleep(rest)
 

@@ -48,9 +48,10 @@ async def check_paths(paths: Sequence[Path | str], settings: Settings) -> list[P
 
 
 async def list_bundles(settings: Settings) -> list[FolderPart]:
-    """The files of the newest code on this machine: of the bundles, or of the DAGs folder. Raises BundleError."""
-    found = []
-    for bundle, root in (await code_here(settings)).items():
+    """The files of the newest code of the bundles on this machine."""
+    roots, broken = await code_here(settings)
+    found = [FolderPart(Path(), errors=[problem_result(name, str(why)) for name, why in broken.items()])]
+    for bundle, root in roots.items():
         listing = await FolderSource(bundle, root, safe_mode=settings.core.dag_discovery_safe_mode).list(())
         errors = [problem_result(p.name, p.message) for p in listing.problems.values()]
         found.append(FolderPart(root, dict(listing.files), errors))
