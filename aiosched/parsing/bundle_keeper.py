@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+import re
 from datetime import timedelta
 from typing import Final
 
@@ -27,6 +28,7 @@ from aiosched.errors import AioschedError, BundleError, NotFound, VersionGone
 log: Final = logging.getLogger(__name__)
 
 UNUSED_FOR: Final = 3600.0  # seconds; code that was made or used since is not removed
+_VERSION: Final = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SNAPSHOTS_STAY: Final = timedelta(days=1)
 
 
@@ -85,6 +87,8 @@ class BundleKeeper:
         """Put a version that a run needs onto this machine. Raises VersionGone, too."""
         if (cache := self.caches.get(name)) is None:
             raise BundleError(f"there is no bundle {name!r} in the settings of this machine: add it to dags.bundles")
+        if not _VERSION.fullmatch(version):  # it becomes part of a path, and tasks can ask for anything
+            raise BundleError(f"{version!r:.100} is no version of a bundle")
         place = (name, version)
         async with self._making.setdefault(place, asyncio.Lock()):
             try:

@@ -242,3 +242,70 @@ def test_bundles_with_the_same_names_of_modules_do_not_meet_and_a_broken_one_har
     assert errors["two:same.py"].startswith("DAG 'a' is already defined in one:a.py")
     assert "cannot be fetched" in errors["broken"]
     assert set(errors) == {"two:same.py", "broken"}
+
+
+DEFERRING = """
+import asyncio
+from pathlib import Path
+from aiosched import BaseOperator, BaseTrigger, DAG, TriggerEvent
+import words
+
+HERE = Path({here!r})
+
+def say(step):
+    with (HERE / "said").open("a") as said:
+        print(step, words.WORD, file=said)
+
+class Waits(BaseTrigger):
+    def serialize(self):
+        return (f"{{__name__}}.Waits", {{}})
+
+    async def run(self):
+        import late
+        say("trigger " + late.WORD)
+        while not (HERE / "go").exists():
+            await asyncio.sleep(0.05)
+        import later
+        say("fired " + later.WORD)
+        yield TriggerEvent(1)
+
+class Deferred(BaseOperator):
+    def execute(self, context):
+        self.defer(trigger=Waits(), method_name="resumed")
+
+    def resumed(self, context, event=None):
+        say("resumed")
+
+with DAG("shop", schedule=None, on_success_callback=lambda context: say("callback")):
+    Deferred(task_id="waits")
+"""
+
+
+def deferring(here: Path, word: str) -> dict[str, str]:
+    """The files of a DAG with a task that defers, and a callback. All say `word`."""
+    modules = dict.fromkeys(("words.py", "late.py", "later.py"), f"WORD = {word!r}\n")
+    return {"waiting.py": DEFERRING.format(here=str(here)), **modules}
+
+
+def test_triggers_what_resumes_after_them_and_callbacks_have_the_code_of_their_run(tmp_path: Path, dsn: str) -> None:
+    repository = Repository(tmp_path / "repo")
+    old = repository.commit(deferring(tmp_path, "old"))
+    settings(tmp_path, git_bundle(repository.url))
+    cli = Cli(dsn, tmp_path / "home")
+
+    with serve(tmp_path, dsn) as process:
+        wait_for(process, "ready")
+        at(cli, old)
+        cli("dags", "trigger", "shop", "--run-id", "r1")
+        until(lambda: said(tmp_path))
+        new = repository.commit(deferring(tmp_path, "new"))
+        at(cli, new)
+        (tmp_path / "go").touch()
+        until(lambda: "callback old" in said(tmp_path))
+        first = said(tmp_path)
+        (tmp_path / "said").unlink()
+        cli("dags", "trigger", "shop", "--run-id", "r2")
+        until(lambda: len(said(tmp_path)) == 4)
+
+    assert first == ["trigger old old", "fired old old", "resumed old", "callback old"]
+    assert said(tmp_path) == ["trigger new new", "fired new new", "resumed new", "callback new"]
