@@ -53,7 +53,8 @@ class _Listed:
         self.name, self._safe_mode = name, safe_mode
         self._discovery: Discovery | None = None
         self._last: Listing | None = None
-        self._problem: str | None = None
+        self._problem: str | None = None  # as it was logged
+        self._why: str | None = None  # why there is no newer code
         self.waiting = False  # its first version is being fetched
 
     async def _list_folder(self, root: Path, version: str | None, imported: Collection[str]) -> Listing:
@@ -66,8 +67,12 @@ class _Listed:
             found = await asyncio.to_thread(discovery.list, now_ns=time.time_ns(), imported=ours)
         except OSError as error:
             return self._failed(f"{root} cannot be read ({error.strerror}): its DAGs remain unchanged")
-        self._recovered()
         self._last = self._named(found, root, version)
+        if self._why is not None:
+            return self._failed(self._why)
+        if self._problem is not None:
+            log.info("%s can be read again", "the DAGs folder" if self.name is None else f"bundle {self.name}")
+        self._problem = None
         return self._last
 
     def _is_mine(self, name: str) -> bool:
@@ -96,11 +101,6 @@ class _Listed:
         if self.name is None or self._problem is None:
             return last
         return replace(last, problems={**last.problems, self.name: FileProblem(self.name, self._problem)})
-
-    def _recovered(self) -> None:
-        if self._problem is not None:
-            log.info("%s can be read again", "the DAGs folder" if self.name is None else f"bundle {self.name}")
-        self._problem = None
 
 
 class FolderSource(_Listed):
@@ -138,6 +138,8 @@ class PinnedSource(_Listed):
             return self._failed(f"{self._root} cannot be copied ({error.strerror}): its DAGs remain unchanged")
         except BundleError as error:
             return self._failed(f"{error}. Its DAGs remain unchanged.")
+        except Exception as error:  # of the database
+            return self._failed(f"its copy cannot be stored ({error}): its DAGs remain unchanged")
         return await self._list_folder(self._keeper.caches[self.name].path(version), version, imported)
 
 
@@ -149,7 +151,6 @@ class FetchedSource(_Listed):
         self._bundle, self._keeper = bundle, keeper
         known = newest_in(bundle.cache)
         self._version = None if known is None else known.version
-        self._why: str | None = None
         self.waiting = known is None
 
     async def watch(self, changed: Callable[[], None]) -> None:
@@ -177,12 +178,8 @@ class FetchedSource(_Listed):
 
     async def list(self, imported: Collection[str]) -> Listing:
         """The files of the newest version that is here."""
-        if (version := self._version) is None:
-            return self._last_good()
-        listing = await self._list_folder(self._bundle.cache.path(version), version, imported)
-        return listing if self._why is None else self._last_good()
-
-    def _last_good(self) -> Listing:
+        if (version := self._version) is not None:
+            return await self._list_folder(self._bundle.cache.path(version), version, imported)
         return self._with_problem() if self._why is None else self._failed(self._why)
 
 

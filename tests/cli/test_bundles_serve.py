@@ -51,15 +51,16 @@ def at(cli: Cli, version: str, dag_id: str = "shop") -> None:
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("executor", ["local", "inline"])
 def test_a_run_ends_with_the_commit_that_it_began_with_and_the_next_one_has_the_new(
-    tmp_path: Path, dsn: str, kind: str
+    tmp_path: Path, dsn: str, kind: str, executor: str
 ) -> None:
     repository = Repository(tmp_path / "repo")
     old = repository.commit(code(tmp_path, "old", kind=kind))
     settings(tmp_path, git_bundle(repository.url))
     cli = Cli(dsn, tmp_path / "home")
 
-    with serve(tmp_path, dsn) as process:
+    with serve(tmp_path, dsn, "--executor", executor) as process:
         wait_for(process, "ready")
         at(cli, old)
         cli("dags", "trigger", "shop", "--run-id", "r1")

@@ -10,7 +10,7 @@ import pytest
 
 from aiosched.config import BundleSettings, Settings
 from aiosched.db.upkeep.bundle_versions import forget_snapshots
-from aiosched.parsing import bundle_keeper, bundle_sources
+from aiosched.parsing import bundle_keeper, bundle_sources, service
 from aiosched.parsing.bundle_keeper import BundleKeeper
 from tests.parsing.bench import Bench
 from tests.parsing.builders import dag_source
@@ -104,9 +104,15 @@ async def test_a_dag_in_two_bundles_is_an_error_that_names_both_files(
 
 
 async def test_a_bundle_that_cannot_be_read_is_an_import_error_and_keeps_its_dags_over_a_restart(
-    bench: Bench, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(bundle_sources, "_AGAIN_AFTER_FAILURE", 0.05)
+    monkeypatch.setattr(service, "LIST_EVERY", 0.05)
+    monkeypatch.setattr(service, "LISTING_SHARE", 1.0)
     repository = Repository(tmp_path / "repo")
     commit = repository.commit({"a.py": dag_source("a")})
     settings.dags.bundles = [git(repository, interval=1), folder(tmp_path / "x", "other")]
@@ -123,6 +129,7 @@ async def test_a_bundle_that_cannot_be_read_is_an_import_error_and_keeps_its_dag
         (tmp_path / "away").rename(repository.folder)
         await until(lambda: _no_errors(bench))
 
+    assert caplog.text.count("cannot be fetched") == 1
     assert "cannot be fetched" in error
     assert f"It stays at version {commit[:12]}" in error
     assert {dag_id: row[:3] for dag_id, row in dags.items()} == {
@@ -219,3 +226,21 @@ async def test_a_copy_that_is_too_large_is_an_error_of_the_folder(
         found = await until(lambda: errors(bench))
 
     assert "the folder has 2,000 bytes, and a snapshot at most 1,000" in found["one"]
+
+
+async def test_a_copy_that_the_database_does_not_take_is_an_error_until_it_does(
+    bench: Bench, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LIST_EVERY", 0.05)
+    monkeypatch.setattr(service, "LISTING_SHARE", 1.0)
+    settings.dags.pin_code = True
+    settings.dags.bundles = [folder(tmp_path / "x", "one")]
+    (tmp_path / "x" / "a.py").write_text(dag_source("a"))
+    await bench.execute("ALTER TABLE bundle_snapshot RENAME TO away")
+    async with bench.running(settings=settings):
+        found = await until(lambda: errors(bench))
+        await bench.execute("ALTER TABLE away RENAME TO bundle_snapshot")
+        await until(lambda: _no_errors(bench))
+        await until(lambda: _known(bench, "a"))
+
+    assert "its copy cannot be stored" in found["one"]
