@@ -15,7 +15,7 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -164,7 +164,7 @@ class GitBundle:
 
 
 @contextlib.asynccontextmanager
-async def _limited(seconds: float):  # type: ignore[no-untyped-def]
+async def _limited(seconds: float) -> AsyncIterator[None]:
     """Raise BundleError if the block takes longer."""
     try:
         async with asyncio.timeout(seconds):
