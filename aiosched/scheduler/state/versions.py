@@ -1,7 +1,7 @@
 """The DAG versions that are held: loaded once when a run or a DAG needs them, forgotten when nothing does.
 
 A run keeps its version. Its attempts run the code of its DAG's newest one (decision 22), or that of its own version if
-this belongs to a version of a bundle (decision 33).
+this belongs to a version of a bundle (decision 33). Source: the semantics reference, section 31.3.
 
 An unreadable version (written by a newer aiosched, or corrupt) stops nothing else. It is logged once. A DAG whose
 newest version is unreadable gets no runs until there is a readable one: it is not held, or keeps the version that it is
