@@ -8,6 +8,8 @@ COPY aiosched ./aiosched
 RUN pip wheel --no-cache-dir --wheel-dir /wheels .
 
 FROM python:3.13-slim
+# git is for bundles from repositories
+RUN apt-get update && apt-get install --yes --no-install-recommends git && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin aiosched \
     && install --directory --owner aiosched --group aiosched /dags /var/lib/aiosched /var/log/aiosched
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \

@@ -8,6 +8,8 @@ AioschedError
 │   ├── ParamError           a param breaks its schema
 │   └── TimetableError       an invalid schedule
 ├── ConfigError              a setting is unknown or invalid
+├── BundleError              the code of a bundle cannot be fetched or used
+│   └── VersionGone          its source does not have this version any more
 ├── DatabaseError            PostgreSQL cannot be used in its current state
 │   ├── DatabaseUnreachable
 │   ├── DatabaseReadOnly
@@ -94,6 +96,20 @@ class ConfigError(AioschedError):
     """A setting is unknown or has an invalid value."""
 
     exit_code = 2
+
+
+class BundleError(AioschedError):
+    """The code of a bundle cannot be fetched or used; the text is one line, without secrets."""
+
+
+class VersionGone(BundleError):
+    """The source of a bundle does not have a version that a run needs."""
+
+    def __init__(self, bundle: str, version: str, why: str) -> None:
+        super().__init__(
+            f"version {version[:12]} of the bundle {bundle} is gone: {why}. Bring it back, or clear the run with "
+            "--newest-version to run the newest code."
+        )
 
 
 class DatabaseError(AioschedError):

@@ -299,3 +299,51 @@ def test_wrong_settings_of_a_store_are_named_without_secrets(tmp_path: Path, fil
 
     assert str(caught.value).startswith(message)
     assert "secret" not in str(caught.value)
+
+
+BUNDLES = '[{"name": "team", "kind": "git", "url": "https://git.example.com/a.git"}]'
+
+
+def test_bundles_come_from_the_file_or_as_json_from_the_environment(tmp_path: Path) -> None:
+    table = "[[dags.bundles]]\nname = 'team'\nkind = 'git'\nurl = 'https://git.example.com/a.git'\n"
+
+    found = [load(tmp_path, file=table), load(tmp_path, file="", env={"AIOSCHED__DAGS__BUNDLES": BUNDLES})]
+
+    for loaded in found:
+        (bundle,) = loaded.settings.dags.bundles
+        assert (bundle.name, bundle.kind, bundle.ref, bundle.interval) == ("team", "git", "HEAD", 60.0)
+        assert loaded.values()["dags.bundles"] == [
+            {"name": "team", "kind": "git", "url": "https://git.example.com/a.git"}
+        ]
+
+
+def test_a_folder_given_as_a_flag_is_used_instead_of_the_bundles(tmp_path: Path) -> None:
+    env = {"AIOSCHED__DAGS__BUNDLES": BUNDLES}
+
+    loaded = load(tmp_path, env=env, flags={"core.dags_folder": Path("here")})
+
+    assert loaded.settings.dags.bundles == []
+
+
+@pytest.mark.parametrize(
+    ("bundles", "message"),
+    [
+        ("no json", "must be a JSON list such as"),
+        ('[{"name": "a", "kind": "git"}]', "the bundle 'a' needs url"),
+        ('[{"name": "a", "kind": "folder", "path": "x", "ref": "y"}]', "the bundle 'a' of the kind folder has no ref"),
+        ('[{"name": "a", "kind": "git", "url": "ext::sh -c x"}]', "the bundle 'a' needs a url such as"),
+        ('[{"name": "a", "kind": "git", "url": "--upload-pack=x"}]', "the bundle 'a' needs a url such as"),
+        ('[{"name": "a", "kind": "git", "url": "https://u:s3cret@h/a"}]', "has a password in its url"),
+        ('[{"name": "a", "kind": "git", "url": "https://h/a", "subfolder": "../x"}]', "needs a subfolder such as"),
+        (
+            '[{"name": "a", "kind": "folder", "path": "x"}, {"name": "a", "kind": "folder", "path": "y"}]',
+            "two bundles have the name 'a'",
+        ),
+    ],
+)
+def test_a_wrong_bundle_is_an_error_without_passwords(tmp_path: Path, bundles: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, env={"AIOSCHED__DAGS__BUNDLES": bundles})
+
+    assert message in str(caught.value)
+    assert "s3cret" not in str(caught.value)

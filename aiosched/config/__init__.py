@@ -3,10 +3,12 @@
 The sections are in sections.py, what reads flags, environment and files in sources.py.
 """
 
+from aiosched.config.bundles import BundleSettings
 from aiosched.config.sections import (
     EXECUTOR_PLUGINS,
     EXECUTORS,
     CoreSettings,
+    DagsSettings,
     DatabaseSettings,
     ExecutorSettings,
     LogLevel,
@@ -42,8 +44,10 @@ __all__ = [
     "FLAGS",
     "SECRET_KEYS",
     "SHORT_NAMES",
+    "BundleSettings",
     "ConfigError",
     "CoreSettings",
+    "DagsSettings",
     "DatabaseSettings",
     "ExecutorSettings",
     "Loaded",

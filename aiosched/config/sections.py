@@ -13,6 +13,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from aiosched.config.bundles import BundleSettings, no_name_twice, read_bundles
+
 
 def _upper(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
@@ -236,6 +238,19 @@ class ParsingSettings(_Section):
     cleanup_interval: float = Field(default=60.0, gt=0, description="seconds between two checks for unused assets")
 
 
+class DagsSettings(_Section):
+    bundles: Annotated[list[BundleSettings], BeforeValidator(read_bundles), AfterValidator(no_name_twice)] = Field(
+        default=[],
+        description="sources of DAG files, a table [[dags.bundles]] for each; empty: only core.dags_folder",
+    )
+    pin_code: bool = Field(
+        default=False, description="runs keep the code that they began with, also if it comes from a folder"
+    )
+    keep_days: float = Field(
+        default=7.0, ge=0, description="days for which the code of finished runs stays in the cache"
+    )
+
+
 class SecretsSettings(_Section):
     fernet_keys: str | None = Field(
         default=None,
@@ -334,6 +349,7 @@ class Settings(_Section):
     executor: ExecutorSettings = Field(default_factory=ExecutorSettings)
     dask: DaskSettings = Field(default_factory=DaskSettings)
     parsing: ParsingSettings = Field(default_factory=ParsingSettings)
+    dags: DagsSettings = Field(default_factory=DagsSettings)
     secrets: SecretsSettings = Field(default_factory=SecretsSettings)
     logs: LogSettings = Field(default_factory=LogSettings)
     xcom: XComSettings = Field(default_factory=XComSettings)

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from aiosched.config.bundles import shown_bundles
 from aiosched.config.sections import Settings
 from aiosched.errors import ConfigError, did_you_mean
 
@@ -43,6 +44,7 @@ FLAGS: Final = MappingProxyType(
         "web.port": "--port",
     }
 )
+_BUNDLES: Final = "dags.bundles"
 _ADDRESSES: Final = frozenset({"database.dsn", "database.direct_dsn", "logs.remote", "xcom.remote"})
 SECRET_KEYS: Final = _ADDRESSES | {
     "secrets.fernet_keys", "web.admin_password", "logs.remote_options", "xcom.remote_options",
@@ -117,6 +119,8 @@ def load_settings(
     for key, value in (overrides or {}).items():
         if value is not None:
             found[key] = value, Origin("flag", FLAGS.get(key, "an argument"))
+            if key == "core.dags_folder":  # this folder instead of the bundles
+                found.pop(_BUNDLES, None)
     origins = {field.key: Origin("default") for field in setting_fields()}
     origins.update({key: origin for key, (_, origin) in found.items()})
     return Loaded(_build(found), MappingProxyType(origins))
@@ -243,10 +247,24 @@ def _near(name: str, possible: Iterable[str]) -> str:
 
 
 def shown(key: str, value: Any) -> Any:
-    """`value` as shown to people: paths as text, the password of a DSN and keys masked."""
+    """`value` as shown to people: paths as text, passwords in addresses and keys masked."""
+    if key == _BUNDLES:
+        return _without_passwords(shown_bundles(value))
     if key in SECRET_KEYS and value is not None:
         return hide_password(str(value)) if key in _ADDRESSES else "***"
     return str(value) if isinstance(value, Path) else value
+
+
+def _without_passwords(value: Any) -> Any:
+    """A value of `dags.bundles`, perhaps a wrong one, without the passwords of its addresses."""
+    match value:
+        case str():
+            return hide_password(value)
+        case list():
+            return [_without_passwords(one) for one in value]
+        case dict():
+            return {name: _without_passwords(one) for name, one in value.items()}
+    return value
 
 
 _USER_INFO: Final = re.compile(r"(?<=://)(?P<user>[^:/?#]*):(?P<password>.*)@(?=[^@]*$)")

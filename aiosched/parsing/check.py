@@ -10,8 +10,10 @@ from pathlib import Path
 
 import msgspec
 
+from aiosched.bundles.kinds import code_here
 from aiosched.config import Settings
 from aiosched.errors import NotFound
+from aiosched.parsing.bundle_sources import FolderSource
 from aiosched.parsing.claims import assign, conflict_message
 from aiosched.parsing.discovery import DagFile, Discovery, archive_members, file_digest
 from aiosched.parsing.pool import ParsingPool
@@ -19,7 +21,7 @@ from aiosched.parsing.result import FileError, ParsedFile
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class FolderPart:
     """Files that belong to one DAGs folder."""
 
     root: Path
@@ -28,13 +30,16 @@ class _Part:
 
 
 async def check_paths(paths: Sequence[Path | str], settings: Settings) -> list[ParsedFile]:
-    """Parse `paths` (files and folders, default: the DAGs folder); returns the outcomes sorted by name.
+    """Parse `paths` (files and folders, default: the DAGs folder or the bundles); returns the outcomes sorted by name.
 
     A folder is searched as the DAGs folder is, with its ignore files and safe mode; a file given by name is always
     parsed. Names are relative to the DAGs folder for files inside it, else to the given folder or the file's own
     folder. A DAG id in two files is an error of the second file. Raises NotFound for a path that does not exist.
     """
-    parts = await asyncio.to_thread(_collect, [Path(p) for p in paths] or [settings.core.dags_folder], settings)
+    if paths or not settings.dags.bundles:
+        parts = await asyncio.to_thread(_collect, [Path(p) for p in paths] or [settings.core.dags_folder], settings)
+    else:
+        parts = await list_bundles(settings)
     results = [result for part in parts for result in part.errors]
     for part in parts:
         results += await _parse(part, settings)
@@ -42,7 +47,18 @@ async def check_paths(paths: Sequence[Path | str], settings: Settings) -> list[P
     return sorted((_with_conflicts(r, conflict_message(conflicts.get(r.name, ()), r.name)) for r in results), key=_name)
 
 
-async def _parse(part: _Part, settings: Settings) -> list[ParsedFile]:
+async def list_bundles(settings: Settings) -> list[FolderPart]:
+    """The files of the newest code of the bundles on this machine."""
+    roots, broken = await code_here(settings)
+    found = [FolderPart(Path(), errors=[problem_result(name, str(why)) for name, why in broken.items()])]
+    for bundle, root in roots.items():
+        listing = await FolderSource(bundle, root, safe_mode=settings.core.dag_discovery_safe_mode).list(())
+        errors = [problem_result(p.name, p.message) for p in listing.problems.values()]
+        found.append(FolderPart(root, dict(listing.files), errors))
+    return found
+
+
+async def _parse(part: FolderPart, settings: Settings) -> list[ParsedFile]:
     pool = ParsingPool(settings, root=str(part.root))
     room = asyncio.Semaphore(pool.size)
 
@@ -56,15 +72,15 @@ async def _parse(part: _Part, settings: Settings) -> list[ParsedFile]:
         await pool.close()
 
 
-def _collect(paths: Sequence[Path], settings: Settings) -> list[_Part]:
+def _collect(paths: Sequence[Path], settings: Settings) -> list[FolderPart]:
     home = settings.core.dags_folder.absolute()
-    parts: dict[Path, _Part] = {}
+    parts: dict[Path, FolderPart] = {}
     for path in (p.absolute() for p in paths):
         if not path.exists():
             raise NotFound(f"{path} does not exist. Name a DAG file, or a folder with DAG files.")
         inside = path == home or home in path.parents
         root = home if inside else path if path.is_dir() else path.parent
-        part = parts.setdefault(root, _Part(root))
+        part = parts.setdefault(root, FolderPart(root))
         if path.is_dir():
             listing = Discovery(root, safe_mode=settings.core.dag_discovery_safe_mode).list(now_ns=time.time_ns())
             prefix = "" if path == root else path.relative_to(root).as_posix() + "/"

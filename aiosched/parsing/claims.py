@@ -26,6 +26,8 @@ class Claim:
     source: str | None = None
     source_hash: str | None = None
     sources: Mapping[str, str] | None = None
+    bundle: str | None = None
+    bundle_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,8 @@ def assign(
         for file in files:
             if file.name == winners[dag_id] and dag_id not in kept:
                 dag = next(d for d in file.dags if d.dag_id == dag_id)
-                text, sources = file.source, file.sources
-                kept[dag_id] = Claim(dag, file.name, file.digest, text, file.source_hash, sources)
+                code = (file.source, file.source_hash, file.sources, file.bundle, file.bundle_version)
+                kept[dag_id] = Claim(dag, file.name, file.digest, *code)
             else:
                 conflicts.setdefault(file.name, []).append(Conflict(dag_id, winners[dag_id]))
     return Claims(kept, {file: tuple(found) for file, found in conflicts.items()})
@@ -108,6 +110,7 @@ def file_row(
         code_frame=error.code_frame if error else None,
         warnings=(*result.warnings, *warnings),
         sources=result.sources,
+        bundle_version=result.bundle_version,
     )
 
 

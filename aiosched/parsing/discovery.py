@@ -34,6 +34,9 @@ class DagFile:
     digest: str  # SHA-256 of the content; of the whole archive for a member
     mtime_ns: int
     member: str | None = None  # the module inside an archive
+    root: Path | None = None  # the folder that it belongs to; None: that of the pool
+    bundle: str | None = None
+    version: str | None = None  # of the bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,12 @@ class Listing:
     files: Mapping[str, DagFile] = field(default_factory=dict)
     modules: Mapping[str, str] = field(default_factory=dict)  # importable files -> digest; see `Discovery.list`
     problems: Mapping[str, FileProblem] = field(default_factory=dict)
+    unknown: frozenset[str] = frozenset()  # prefixes of files that could not be listed at all
 
     def hides(self, name: str) -> bool:
         """Whether a file of this name can exist although it is not listed: its folder or archive cannot be read."""
+        if any(name.startswith(prefix) for prefix in self.unknown):
+            return True
         parts = name.split("/")
         return any("/".join(parts[:n]) in self.problems for n in range(1, len(parts)))
 

@@ -40,6 +40,7 @@ class _QueuedFile:
     waiting: Rank | None = None
     running: Rank | None = None
     digest: str | None = None  # of the content that was parsed last
+    version: str | None = None  # of its bundle, with that content
     finished_at: float = 0.0
     failed: bool = False
     slow: bool = False  # its last parse took long
@@ -120,16 +121,21 @@ class ParseQueue:
             if entry is None:
                 entry = self._entries[name] = _QueuedFile(file)
                 if (known := adopted.get(name)) is not None and known.content_hash == file.digest:
-                    entry.digest, entry.sources = file.digest, known.sources
+                    entry.digest, entry.sources, entry.version = file.digest, known.sources, known.bundle_version
                     self._finish(entry, now)
+                    if entry.version != file.version:
+                        self._add(entry, Rank.DEPENDANT)
                 else:
                     self._add(entry, Rank.CHANGED)
             else:
                 settled = entry.running is None and entry.waiting is None
                 before = entry.digest if settled else entry.file.digest
+                version = entry.version if settled else entry.file.version
                 entry.file = file
                 if before != file.digest:
                     self._add(entry, Rank.CHANGED)
+                elif version != file.version:  # whatever else is new in the bundle
+                    self._add(entry, Rank.DEPENDANT)
         self._take_in_modules(listing)
         return gone
 
@@ -177,7 +183,7 @@ class ParseQueue:
         if entry.running is Rank.ROUTINE:
             self._routine_from = now + result.seconds / ROUTINE_SHARE
         entry.running = None
-        entry.digest = result.digest
+        entry.digest, entry.version = result.digest, result.bundle_version
         entry.failed, entry.slow = result.error is not None, result.seconds >= SLOW
         entry.sources = result.sources
         self._finish(entry, now)

@@ -17,7 +17,10 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from aiosched.authoring.base.settings import AuthoringDefaults
+from aiosched.bundles.names import path_in, prefix_of
 from aiosched.parsing.discovery import DagFile
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
@@ -43,7 +46,7 @@ class ParsingPool:
     killed from outside, all submitted files fail with it and are parsed once more.
     """
 
-    def __init__(self, settings: Settings, *, root: str) -> None:
+    def __init__(self, settings: Settings, *, root: str = "") -> None:
         self.size = supervisors_for(settings)
         self._prepared_with = (Limits.of(settings), AuthoringDefaults.of(settings))
         self._root = root
@@ -53,7 +56,15 @@ class ParsingPool:
 
     async def parse(self, file: DagFile) -> ParsedFile:
         """The outcome of importing `file` in a child; never raises for errors of the file."""
-        request = ParseRequest(file.name, str(file.path), self._root, file.member)
+        result = await self._parse(file)
+        prefix = prefix_of(file.bundle)
+        sources = result.sources and {prefix + name: digest for name, digest in result.sources.items()}
+        place = {"name": file.name, "bundle": file.bundle, "bundle_version": file.version}
+        return msgspec.structs.replace(result, sources=sources, **place)
+
+    async def _parse(self, file: DagFile) -> ParsedFile:
+        name, root = path_in(file.bundle, file.name), self._root if file.root is None else str(file.root)
+        request = ParseRequest(name, str(file.path), root, file.member)
         for _ in range(2):
             executor = self._executor
             try:

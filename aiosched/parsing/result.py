@@ -79,6 +79,8 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     error: FileError | None = None
     warnings: tuple[str, ...] = ()
     sources: dict[str, str] | None = None
+    bundle: str | None = None  # None: the DAGs folder
+    bundle_version: str | None = None
 
     @property
     def source_hash(self) -> str | None:
@@ -89,7 +91,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     def fingerprint(self) -> tuple[object, ...]:
         """Equal for outcomes that need not be stored twice."""
         meanings = tuple((d.dag_id, d.content_hash) for d in self.dags)
-        return self.digest, meanings, self.error, self.warnings, self.sources
+        return self.digest, meanings, self.error, self.warnings, self.sources, self.bundle_version
 
     def without_documents(self) -> ParsedFile:
         """The same outcome for comparison only: small, with an equal fingerprint."""

@@ -1,4 +1,4 @@
-"""The parser of one scheduler: watches the DAGs folder, parses what changed, stores what it found.
+"""The parser of one scheduler: watches the DAGs folder or the bundles, parses what changed, stores what it found.
 
 Lives here: the coroutines and their shared state. Does not live here: the order of parsing (parse_queue.py), processes
 (pool.py), the transaction (store.py). The story:
@@ -31,14 +31,15 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import dags as dag_statements
 from aiosched.db.statements.inbox import notify
 from aiosched.errors import DatabaseError
+from aiosched.parsing.bundle_keeper import BundleKeeper
+from aiosched.parsing.bundle_sources import keep_tidy, list_all, sources_of
 from aiosched.parsing.check import problem_result
 from aiosched.parsing.claims import Conflict
-from aiosched.parsing.discovery import DagFile, Discovery, Listing
+from aiosched.parsing.discovery import DagFile, Listing
 from aiosched.parsing.parse_queue import ParseQueue, Rank, order_of
 from aiosched.parsing.pool import ParsingPool
 from aiosched.parsing.result import FileError, ParsedFile
 from aiosched.parsing.store import StoredFiles, remove_files, store_results
-from aiosched.parsing.watcher import watch_folder
 
 log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,6 +50,7 @@ BATCH_BYTES: Final = 16_777_216  # bytes of documents per transaction
 LIST_EVERY: Final = 5.0  # seconds between two listings without a notification,
 LISTING_SHARE: Final = 0.005  # unless listing would take more than this share of the time
 LIST_AGAIN: Final = 0.5  # seconds until a new listing, if a file changed between listing and reading
+TIDY_EVERY: Final = 600.0  # seconds between two removals of old versions of bundles
 IDLE: Final = 60.0  # seconds without a file, after which the supervisors end
 RETRY: Final = (0.5, 30.0)  # seconds between attempts to reach the database: first, maximum
 
@@ -91,6 +93,7 @@ class Parser:
         owns: Callable[[int], bool] = lambda _: True,
         on_change: Callable[[frozenset[str]], None] = lambda _: None,
         executors: Collection[str] | None = None,
+        keeper: BundleKeeper | None = None,
     ) -> None:
         self._settings = settings
         self._executors = executors  # those of its scheduler; None: unknown
@@ -98,16 +101,16 @@ class Parser:
         self._clock = clock or SystemClock()
         self._owns = owns
         self._on_change = on_change
-        self._root = settings.core.dags_folder.absolute()
+        self._keeper = keeper or BundleKeeper(settings, db, clock=clock)
+        self._sources = sources_of(settings, self._keeper)
         parsing = settings.parsing
         every = parsing.reparse_interval
-        self._pool = ParsingPool(settings, root=str(self._root))
+        self._pool = ParsingPool(settings)
         self._parse_queue = ParseQueue(
             reparse_every=max(every, parsing.min_file_process_interval) if every else 0.0,
             order=order_of(parsing.file_parsing_sort_mode, socket.gethostname()),
             processes=self._pool.size,
         )
-        self._discovery = Discovery(self._root, safe_mode=settings.core.dag_discovery_safe_mode)
         self._partitions: frozenset[int] = frozenset()
         self._present: frozenset[str] = frozenset()  # every file that exists, owned or not
         self._problems: dict[str, str] = {}
@@ -126,7 +129,6 @@ class Parser:
         self._stopping = asyncio.Event()
         self._list_requested = asyncio.Event()
         self._again: asyncio.TimerHandle | None = None  # schedules a listing for files written while being read
-        self._unreadable: str | None = None  # why the folder cannot be read
         self._work_changed = asyncio.Event()
         self._results_arrived = asyncio.Event()
         self._first: set[str] | None = None  # files of the first listing that are not stored yet
@@ -160,6 +162,10 @@ class Parser:
         outdated = self._list_requested.is_set() or self._again is not None or self._partitions != self._owned()
         if listing is None or outdated:
             return "the DAGs folder is being read"
+        if waiting := [source.name for source in self._sources if source.waiting]:
+            return f"the bundle {waiting[0]} is being fetched"
+        if "" in listing.unknown:
+            return "the DAGs folder cannot be read"
         if unfinished := self._parse_queue.unfinished:
             return f"the file {min(unfinished)} is being read"
         if self._results or self._storing:
@@ -190,7 +196,9 @@ class Parser:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._stop(), name="parsing: stop")
-                group.create_task(watch_folder(self._root, self.refresh), name="parsing: watch")
+                for source in self._sources:
+                    group.create_task(source.watch(self.refresh), name=f"parsing: watch {source.name or 'folder'}")
+                group.create_task(keep_tidy(self._keeper, every=TIDY_EVERY), name="parsing: tidy")
                 group.create_task(self._list(), name="parsing: list")
                 for number in range(self._pool.size):
                     group.create_task(self._parse(), name=f"parsing: files {number}")
@@ -228,21 +236,8 @@ class Parser:
 
     async def _list_once(self) -> None:
         self._listing = None
-        try:
-            # The real clock, because it is compared with file system timestamps.
-            listing = await asyncio.to_thread(
-                self._discovery.list, now_ns=time.time_ns(), imported=self._parse_queue.unlisted
-            )
-        except OSError as error:
-            reason = error.strerror
-            if reason != self._unreadable:
-                log.warning("the DAGs folder %s cannot be read (%s): its DAGs remain unchanged", self._root, reason)
-            self._unreadable = reason
-            self._begin_first_pass(frozenset())
-            return
-        if self._unreadable is not None:
-            log.info("the DAGs folder %s can be read again", self._root)
-            self._unreadable = None
+        complete = not any(source.waiting for source in self._sources)
+        listing = await list_all(self._sources, self._parse_queue.unlisted)
         partitions = self._owned()
         gained, self._partitions = partitions - self._partitions, partitions
         known = await self._in_database(lambda conn: dag_statements.files_of(conn, gained)) if gained else {}
@@ -260,7 +255,8 @@ class Parser:
         self._warned = {n for n in self._warned if n in self._parse_queue}
         self._take_problems(listing)
         await self._note_unchanged()
-        self._begin_first_pass(self._parse_queue.unfinished | self._problems.keys())
+        if complete:
+            self._begin_first_pass(self._parse_queue.unfinished | self._problems.keys())
         self._finished_first([n for n in self._first or () if n not in self._parse_queue and n not in self._problems])
         self._listing = listing
         self._work_changed.set()

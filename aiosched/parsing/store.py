@@ -179,7 +179,8 @@ async def _define(
 
 def _has_changed(claim: Claim, old: dag_statements.StoredDag) -> bool:
     """Whether the DAG's definition or code differs from its newest version."""
-    return (old.content_hash, old.source_hash) != (claim.dag.content_hash, claim.source_hash)
+    before = (old.content_hash, old.source_hash, old.bundle, old.bundle_version)
+    return before != (claim.dag.content_hash, claim.source_hash, claim.bundle, claim.bundle_version)
 
 
 def _references(kept: Mapping[str, Claim], dag_ids: Iterable[str]) -> dict[str, tuple[AssetReference, ...]]:
@@ -198,6 +199,8 @@ def _version(claim: Claim, old: dag_statements.StoredDag, *, replaces: bool) -> 
         source=claim.source,
         source_hash=claim.source_hash,
         sources=claim.sources,
+        bundle=claim.bundle,
+        bundle_version=claim.bundle_version,
     )
 
 

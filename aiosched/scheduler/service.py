@@ -33,6 +33,7 @@ from aiosched.errors import AioschedError, FencedOut, NotFound, Refused
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.parsing import Parser
+from aiosched.parsing.bundle_keeper import BundleKeeper
 from aiosched.scheduler.actions import Actions
 from aiosched.scheduler.effects.attempt_control import stop_attempt
 from aiosched.scheduler.effects.tracing import open_tracing
@@ -48,6 +49,7 @@ from aiosched.scheduler.observability.idle import IdleLog, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.registered_dags import list_runs_anew, register_dags
 from aiosched.scheduler.services.all_services import services_of
+from aiosched.scheduler.services.bundle_services import bundle_services
 from aiosched.scheduler.session.auxiliary import keep_running
 from aiosched.scheduler.session.environment import Observers, SchedulerEnvironment
 from aiosched.scheduler.session.events import Listener
@@ -70,7 +72,7 @@ class Scheduler(Actions):
 
     dsn           PostgreSQL 15 to 18; None: the setting, else an embedded server in `core.home`
     dags          DAG objects of this process; or
-    dags_folder   the folder of DAG files to parse and watch
+    dags_folder   the folder of DAG files to parse and watch, instead of the bundles of the settings
     executor      "inline" (default), "local", an Executor, or several: "local,inline", a list, or a dict by name
     settings      see aiosched.config; arguments here win over it
     migrate       bring the tables of an external database up to date (the embedded one always is)
@@ -98,7 +100,7 @@ class Scheduler(Actions):
         if dsn is not None:
             self.settings.database.dsn = dsn
         if dags_folder is not None:
-            self.settings.core.dags_folder = Path(dags_folder)
+            self.settings.core.dags_folder, self.settings.dags.bundles = Path(dags_folder), []
         if name is not None:
             self.settings.scheduler.name = name
         self.clock = clock or SystemClock()
@@ -120,6 +122,7 @@ class Scheduler(Actions):
         self._attempts = Attempts(
             self.metrics, StuckAttempts.of(self.settings), drop=self.executor.forget, release=self._engines.settled
         )
+        self._keeper: BundleKeeper | None = None
         self._lease: Lease | None = None  # of the current incarnation
         self._incarnation: Incarnation | None = None
         self._session: Session | None = None
@@ -147,7 +150,9 @@ class Scheduler(Actions):
             self.on_close(await start_uploads(self.settings))
             for engine_name, engine in self._engines.members.items():
                 engine.bind(self.db, name=engine_name, incarnation=self._current_incarnation)
-            answering = services_of(self.db, self.settings, lease=lambda: self._lease)
+            self._keeper = BundleKeeper(self.settings, self.db, clock=self.clock)
+            more = bundle_services(self._keeper)
+            answering = services_of(self.db, self.settings, lease=lambda: self._lease, more=more)
             await self.executor.start(self._attempts.receive, answering)
             self._life = asyncio.create_task(self._live(), name="aiosched scheduler")
             ready = asyncio.create_task(self._ready.wait())
@@ -368,10 +373,10 @@ class Scheduler(Actions):
 
     async def _run_parser(self) -> None:
         await self._ready.wait()
-        executors = members_of(self.executor).keys()
         self.parser = Parser(
-            self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self._dags_changed, executors=executors
-        )
+            self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self._dags_changed,
+            executors=members_of(self.executor).keys(), keeper=self._keeper,
+        )  # fmt: skip
         await self.parser.run()
 
     async def read_folder(self) -> bool:

@@ -12,7 +12,7 @@ from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
 from aiosched.executors.local.affinity import LONGEST_LINE, LOOK_AHEAD, PATIENCE, FileKey, FileTimes, behind, match
 
 NOW = 1000.0
-FILE: FileKey = ("a", None)
+FILE: FileKey = ("a", None, None)
 
 
 @dataclass
@@ -31,7 +31,7 @@ def attempt(file: str) -> Attempt:
 
 def knows(*files: str, line: int = 0, since: float = NOW) -> Worker:
     """A worker that has loaded these files and has so many attempts, the first since then."""
-    return Worker({(file, None) for file in files}, [None] * line, since)
+    return Worker({(file, None, None) for file in files}, [None] * line, since)
 
 
 def times(run: float, imported: float, file: FileKey = FILE) -> FileTimes:
@@ -118,7 +118,7 @@ def test_as_long_as_nothing_is_known_nobody_waits_in_lines() -> None:
 
 
 def test_of_an_unknown_file_is_expected_what_others_take() -> None:
-    known = times(0.001, 0.03, ("other", None))
+    known = times(0.001, 0.03, ("other", None, None))
 
     assert (known.run(FILE), known.imports(FILE), known.patience(FILE)) == (0.001, 0.06, 0.06)
 

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from aiosched.authoring.dag.sources import finder
+from aiosched.authoring.dag.sources import digest_of, finder, source_hash
+from aiosched.bundles.places import CodePlaces
 from aiosched.config import Settings
 from aiosched.core.values.messages import RunInfo
+from aiosched.errors import Refused
 from aiosched.executors.attempt import dag_cache
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.runner import DagUnavailable, drive
@@ -189,3 +192,89 @@ def test_installed_packages_inside_the_folder_are_left_alone(tmp_path: Path) -> 
 
     assert finder.loaded(tmp_path) == {}
     del sys.modules["installed_thing"]
+
+
+# ---- versions of bundles ----
+
+
+def of_version(folder: Path, version: str, word: str) -> None:
+    """A version of the bundle `team` with a DAG file that imports a module, and one that imports it later."""
+    code = folder / "team" / version
+    code.mkdir(parents=True)
+    (code / "words.py").write_text(f"WORD = {word!r}\n")
+    (code / "late.py").write_text(f"WORD = {word!r}\n")
+    put(code, "from words import WORD\ndef late():\n    import late\n    return late.WORD\n")
+
+
+def bundled(version: str) -> RunInfo:
+    run = a_run("h", "team:words.py", file="team:a.py")
+    return msgspec.structs.replace(run, bundle="team", bundle_version=version)
+
+
+def late_word(dag: Any) -> Any:
+    module = next(m for m in list(sys.modules.values()) if m is not None and vars(m).get("dag") is dag)
+    return vars(module)["late"]()
+
+
+def test_a_process_has_the_modules_of_the_version_that_an_attempt_needs(tmp_path: Path) -> None:
+    for version in ("one", "two"):
+        of_version(tmp_path, version, version)
+    dags = FileDags(places=CodePlaces({}, {"team": str(tmp_path / "team")}))
+
+    seen = []
+    for version in ("one", "two", "one", "two"):
+        dag = loaded(dags, bundled(version))
+        seen.append((word(dag), late_word(dag)))
+
+    assert seen == [("one", "one"), ("two", "two")] * 2
+    assert loaded(dags, bundled("two")) is dag, "imported once"
+    assert [entry for entry in sys.path if str(tmp_path) in entry] == [str(tmp_path / "team" / "two")]
+
+
+def test_files_of_a_version_are_never_checked_and_have_the_hash_that_parsing_found(tmp_path: Path) -> None:
+    of_version(tmp_path, "one", "one")
+    dags = FileDags(places=CodePlaces({}, {"team": str(tmp_path / "team")}))
+    dag = loaded(dags, bundled("one"))
+    content = {f"team:{n}": digest_of((tmp_path / "team" / "one" / n).read_bytes()) for n in ("a.py", "words.py")}
+
+    (tmp_path / "team" / "one" / "a.py").write_text("broken(")
+
+    assert loaded(dags, bundled("one")) is dag
+    assert dag._source_hash == source_hash(content)
+
+
+def test_a_version_that_is_not_here_is_fetched_or_the_reason_is_given(tmp_path: Path) -> None:
+    dags = FileDags(places=CodePlaces({}, {"team": str(tmp_path / "team")}))
+    with pytest.raises(DagUnavailable, match="version one of team is not on this machine"):
+        loaded(dags, bundled("one"))
+
+    def refuse(run: RunInfo) -> None:
+        raise Refused("it is gone")
+
+    dags.fetch = refuse
+    with pytest.raises(DagUnavailable, match="it is gone") as caught:
+        loaded(dags, bundled("one"))
+    assert caught.value.passing
+
+    dags.fetch = lambda run: of_version(tmp_path, "one", "one")
+    assert word(loaded(dags, bundled("one"))) == "one"
+
+
+def test_a_bundle_that_this_machine_does_not_know_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DagUnavailable, match=r"no bundle 'team' in the settings of this machine"):
+        loaded(FileDags(tmp_path), bundled("one"))
+
+
+def test_a_process_keeps_the_modules_of_few_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dag_cache, "MOST_CODES", 2)
+    dags = FileDags(places=CodePlaces({}, {"team": str(tmp_path / "team")}))
+    for version in ("one", "two", "three"):
+        of_version(tmp_path, version, version)
+        loaded(dags, bundled(version))
+
+    files = {str(getattr(m, "__file__", "")) for m in list(sys.modules.values())}
+
+    assert {file for file in files if file.startswith(str(tmp_path)) and file.endswith("a.py")} == {
+        str(tmp_path / "team" / version / "a.py") for version in ("two", "three")
+    }
+    assert word(loaded(dags, bundled("one"))) == "one"

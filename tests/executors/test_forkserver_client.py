@@ -14,12 +14,13 @@ import pytest
 import uvloop
 
 from aiosched.authoring.base.settings import AuthoringDefaults
+from aiosched.bundles.places import CodePlaces
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.protocol import Exited, WorkerConfig
 
 CONFIG = WorkerConfig(
-    dags_folder="/nowhere",
+    places=CodePlaces({"": "/nowhere"}),
     logs_folder=None,
     max_xcom_bytes=1000,
     max_log_bytes=1000,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.parsing import service, watcher
+from aiosched.parsing import bundle_sources, service, watcher
 from aiosched.parsing.discovery import Discovery
 from tests.parsing.bench import Bench
 from tests.parsing.builders import dag_source, write, write_zip
@@ -113,7 +113,7 @@ async def test_where_no_news_of_changes_comes_the_folder_is_listed_every_few_sec
     async def hear_nothing(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(service, "watch_folder", hear_nothing)
+    monkeypatch.setattr(bundle_sources, "watch_folder", hear_nothing)
     monkeypatch.setattr(service, "LIST_EVERY", 0.05)
     monkeypatch.setattr(service, "LISTING_SHARE", 1.0)
     async with bench.running():

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import io
 import linecache
+import os
 import sys
 import threading
 import warnings
@@ -30,6 +31,7 @@ from aiosched.errors import DagError, DuplicateTaskError
 
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
 DAG_WORDS: Final = (b"dag", b"asset")
+_DAG_MODULES: Final = "aiosched_dag_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +84,20 @@ def load_file(
     return LoadedFile(dags, [_line(warning) for warning in caught], digest)
 
 
+def drop_files(root: Path) -> None:
+    """Forget the modules of the DAG files below `root`."""
+    prefix = f"{root}{os.sep}"
+    for name, module in list(sys.modules.items()):
+        if name.startswith(_DAG_MODULES) and str(getattr(module, "__file__", None)).startswith(prefix):
+            del sys.modules[name]
+
+
 def module_name(path: Path, member: str = "") -> str:
     """The module name of a DAG file: the same for every load, different for every file."""
     digest = hashlib.sha256(f"{path.absolute()}!{member}".encode()).hexdigest()[:12]
     stem = PurePosixPath(member).stem if member else path.stem
     readable = "".join(letter if letter.isalnum() else "_" for letter in stem)
-    return f"aiosched_dag_{digest}_{readable}"
+    return f"{_DAG_MODULES}{digest}_{readable}"
 
 
 def may_define_dags(content: bytes) -> bool:

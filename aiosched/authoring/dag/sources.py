@@ -95,6 +95,17 @@ class _File:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class ParkedModules:
+    """The modules of a folder that is not in use at the moment."""
+
+    path: list[str]  # entries of `sys.path`
+    files: dict[str, _File]
+    specs: dict[str, ModuleSpec]
+    late: dict[str, None]
+    modules: dict[str, ModuleType]
+
+
 class SourceFinder:
     """Finds modules in DAGs folders, before Python's own finder. A process has one."""
 
@@ -190,6 +201,26 @@ class SourceFinder:
         self._modules.clear()
         self._files.clear()
         self._late.clear()
+
+    def park(self, root: Path) -> ParkedModules:
+        """Take the modules of all DAGs folders, and the entries of `root` in `sys.path`, out of this process."""
+        modules = {}
+        for name, spec in self._modules.items():
+            module = sys.modules.get(name)
+            if module is not None and getattr(module, "__spec__", None) is spec:
+                modules[name] = sys.modules.pop(name)
+        inside = str(root.absolute()) + os.sep
+        path = [entry for entry in sys.path if (entry + os.sep).startswith(inside)]
+        sys.path[:] = [entry for entry in sys.path if entry not in path]
+        parked = ParkedModules(path, self._files, self._modules, self._late, modules)
+        self._files, self._modules, self._late = {}, {}, {}
+        return parked
+
+    def restore(self, parked: ParkedModules) -> None:
+        """Put parked modules back; call `park` for the others before."""
+        self._files, self._modules, self._late = parked.files, parked.specs, parked.late
+        sys.modules.update(parked.modules)
+        sys.path[:0] = parked.path
 
     def refresh(self) -> None:
         """Make Python's finder list the folders again, whatever their modification times are."""

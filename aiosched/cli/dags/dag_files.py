@@ -111,15 +111,19 @@ def find_dag(dag_id: str, settings: Settings) -> DAG:
     """
     from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
     from aiosched.authoring.dag.loader import load_file
+    from aiosched.authoring.dag.sources import finder
     from aiosched.parsing.tracebacks import file_error
 
     use_defaults(AuthoringDefaults.of(settings))
     files = _dag_files(settings)
-    root = settings.core.dags_folder.absolute()
+    root: Path | None = None
     seen: list[str] = []
     broken: dict[str, FileError] = {}
     mentions = {file.name: dag_id.encode() in file.path.read_bytes() for file in files}
     for file in sorted(files, key=lambda file: (not mentions[file.name], file.name)):
+        before, root = root, file.root or settings.core.dags_folder.absolute()
+        if before is not None and before != root:
+            finder.park(before)  # modules of two bundles can have the same names
         try:
             dags = load_file(file.path, root=root, member=file.member).dags
         except (Exception, SystemExit) as error:  # whatever user code raises at import
@@ -135,12 +139,31 @@ def find_dag(dag_id: str, settings: Settings) -> DAG:
             raise DagError(f"{_where(name, wrong)}\n{wrong.code_frame or wrong.traceback or ''}".rstrip())
     hint = did_you_mean(dag_id, seen) or (f" Found: {', '.join(sorted(seen)[:10])}." if seen else "")
     unread = f" Not importable: {', '.join(broken)}; see `aiosched dags check`." if broken else ""
-    raise NotFound(f"No file in {shown_path(settings.core.dags_folder)} defines the DAG {dag_id!r}.{hint}{unread}")
+    where = "the bundles" if settings.dags.bundles else shown_path(settings.core.dags_folder)
+    raise NotFound(f"No file in {where} defines the DAG {dag_id!r}.{hint}{unread}")
+
+
+def load_dag(dag_id: str, root: Path, file: str, settings: Settings) -> DAG:
+    """The DAG that a file below `root` defines. Raises NotFound."""
+    from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
+    from aiosched.authoring.dag.loader import load_file
+
+    use_defaults(AuthoringDefaults.of(settings))
+    path, member = root / file, None
+    if not path.exists():  # a module in an archive
+        path, member = path.parent, path.name
+    found = {dag.dag_id: dag for dag in load_file(path, root=root, member=member).dags}
+    if dag_id not in found:
+        raise NotFound(f"{file} does not define the DAG {dag_id!r}.{did_you_mean(dag_id, found)}")
+    return found[dag_id]
 
 
 def _dag_files(settings: Settings) -> list[DagFile]:
+    from aiosched.parsing.check import list_bundles
     from aiosched.parsing.discovery import Discovery
 
+    if settings.dags.bundles:
+        return [file for part in asyncio.run(list_bundles(settings)) for file in part.files.values()]
     folder = settings.core.dags_folder
     if not folder.is_dir():
         raise ConfigError(f"There is no DAGs folder {shown_path(folder)}. Name it with --dags or AIOSCHED_DAGS.")
@@ -253,7 +276,8 @@ _CHECK_COLUMNS: Final[Columns[Checked]] = {
 
 def check(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH", help="Files and folders; default: the DAGs folder.")
+        list[Path] | None,
+        typer.Argument(metavar="PATH", help="Files and folders; default: the DAGs folder, or the bundles."),
     ] = None,
     dags: DagsFolder = None,
     output: Output = None,
@@ -262,7 +286,7 @@ def check(
     from aiosched.parsing import check_paths
 
     settings = load(core__dags_folder=dags).settings
-    wanted = paths or [settings.core.dags_folder]
+    wanted = paths or ([] if settings.dags.bundles else [settings.core.dags_folder])
     for path in wanted:
         if not path.exists():
             raise NotFound(f"There is no {shown_path(path)}.")

@@ -118,6 +118,8 @@ def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
         "active runs": f"{row.active_runs} of {row.max_active_runs}",
         "missed SLAs": [f"{miss.task_id} on {instant(miss.logical_date)}" for miss in missed] or None,
         "file": row.file,
+        "bundle": row.bundle,
+        "code": row.bundle_version,
         "version": row.version,
         "owner": row.owner,
         "tags": row.tags,

@@ -177,9 +177,9 @@ def _from_files(wanted: list[str], settings: Settings) -> Given:
     from aiosched.parsing import check_paths
 
     folder: Path = settings.core.dags_folder
-    if not folder.is_dir():
+    if not settings.dags.bundles and not folder.is_dir():
         raise NotFound(f"There is no {shown_path(folder)}.")
-    parsed = asyncio.run(check_paths([folder], settings))
+    parsed = asyncio.run(check_paths([], settings))
     specs = {dag.dag_id: dag.spec for file in parsed for dag in file.dags}
     broken = [file for file in parsed if file.error is not None]
     for file in broken:

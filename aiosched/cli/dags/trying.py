@@ -16,6 +16,8 @@ from aiosched.cli.dags import dag_files
 from aiosched.errors import NotFound
 
 if TYPE_CHECKING:
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.config import Settings
     from aiosched.core.values.messages import Attempt
     from aiosched.db.server.engine import Database
 
@@ -58,14 +60,32 @@ def render(
         from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
 
         with contextlib.redirect_stdout(sys.stderr):  # what the DAG file prints goes to stderr
-            dag = dag_files.find_dag(dag_id, loaded.settings)
             async with open_database(loaded.settings) as db:
+                dag = await _dag_of_run(db, dag_id, run, loaded.settings)
                 attempt = await _attempt(db, dag_id, run, task_id, map_index)
                 services = DatabaseServices(db, {**SERVICES, **secret_services(Keyring.of(loaded.settings))})
                 return await rendered_fields(dag, attempt, services)
 
     fields = asyncio.run(work())
     show_one(fields, output, data=fields)
+
+
+async def _dag_of_run(db: Database, dag_id: str, run: str, settings: Settings) -> DAG:
+    """The DAG as the attempts of a run load it."""
+    from aiosched.bundles.kinds import places_of
+    from aiosched.bundles.names import path_in
+    from aiosched.db.queries.queries import find_run
+    from aiosched.db.queries.version_queries import get_version
+    from aiosched.parsing.bundle_keeper import BundleKeeper
+
+    if not settings.dags.bundles and not settings.dags.pin_code:
+        return dag_files.find_dag(dag_id, settings)
+    version = await get_version(db, dag_id, (await find_run(db, dag_id, run)).version)
+    root = places_of(settings).path((version.bundle, version.bundle_version))
+    if version.bundle_version is None or root is None or version.file is None:
+        return await asyncio.to_thread(dag_files.find_dag, dag_id, settings)
+    await BundleKeeper(settings, db).prepare(version.bundle, version.bundle_version)
+    return dag_files.load_dag(dag_id, root, path_in(version.bundle, version.file), settings)
 
 
 async def _attempt(db: Database, dag_id: str, run: str, task_id: str, map_index: int | None) -> Attempt:

@@ -16,7 +16,7 @@ from aiosched.cli.base.output import Columns, counted, instant, show_list, talk
 from aiosched.cli.base.session import load, open_database, shown_path
 from aiosched.cli.serve.disk import low_disk
 from aiosched.clock import SystemClock
-from aiosched.errors import ConfigError, DatabaseError, RemoteStorageError
+from aiosched.errors import BundleError, ConfigError, DatabaseError, RemoteStorageError
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
@@ -64,7 +64,10 @@ def doctor(dsn: Dsn = None, output: Output = None) -> None:
 
 async def _examine(settings: Settings) -> AsyncIterator[Finding]:
     """Yield the findings; checks that depend on something broken are left out."""
-    if settings.database.dsn is None or settings.core.dags_folder.is_dir():  # otherwise files are parsed elsewhere
+    is_here = (
+        settings.database.dsn is None or settings.core.dags_folder.is_dir()
+    )  # otherwise files are parsed elsewhere
+    if is_here and not settings.dags.bundles:  # they are examined with the database, which has their logins
         yield _dags_folder(settings)
     if (low := low_disk(settings.logs_folder)) is not None:
         yield Finding("disk", "error", low, "free some, or lower logs.retention_days")
@@ -74,6 +77,9 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
         async with open_database(settings, check=False) as db:
             async for finding in _examine_database(db):
                 yield finding
+            if settings.dags.bundles:
+                async for finding in _bundles(settings, db):
+                    yield finding
     except DatabaseError as error:
         fix = "aiosched serve" if settings.database.dsn is None else "start PostgreSQL, or correct the address"
         yield Finding("database", "error", str(error), fix)
@@ -98,6 +104,25 @@ async def _stores(settings: Settings) -> AsyncIterator[Finding]:
                 yield Finding(name, "ok", folder.url)
         except (ConfigError, RemoteStorageError) as error:
             yield Finding(name, "error", str(error), f"correct {name}, or see why the store does not answer")
+
+
+async def _bundles(settings: Settings, db: Database) -> AsyncIterator[Finding]:
+    """Whether this machine can read each bundle, and why the schedulers could not."""
+    from aiosched.bundles.kinds import folders_of
+    from aiosched.parsing.bundle_keeper import BundleKeeper
+
+    for name, path in folders_of(settings).items():
+        if path.is_dir():
+            yield Finding(f"bundle {name}", "ok", shown_path(path))
+        else:
+            yield Finding(f"bundle {name}", "error", f"{shown_path(path)} is not a folder", "correct dags.bundles")
+    keeper = BundleKeeper(settings, db)
+    for bundle in keeper.fetched.values():
+        try:
+            yield Finding(f"bundle {bundle.name}", "ok", await keeper.probe(bundle))
+        except BundleError as error:
+            fix = "its DAGs remain as they were; correct dags.bundles, its connection, or the source"
+            yield Finding(f"bundle {bundle.name}", "error", str(error), fix)
 
 
 async def _examine_database(db: Database) -> AsyncIterator[Finding]:

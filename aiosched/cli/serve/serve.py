@@ -137,11 +137,19 @@ def read_roles(text: str | None) -> set[str]:
 
 def _check_folder(settings: Settings) -> None:
     folder = settings.core.dags_folder
+    if settings.dags.bundles:
+        return
     if not folder.is_dir():
         raise ConfigError(
             f"There is no DAGs folder {shown_path(folder)}. Start with `aiosched init demo`, "
             "or name your folder with --dags or AIOSCHED_DAGS."
         )
+
+
+def _shown_sources(settings: Settings) -> str:
+    """The DAGs folder, or the names of the bundles."""
+    names = [bundle.name for bundle in settings.dags.bundles]
+    return ", ".join(names) if names else shown_path(settings.core.dags_folder)
 
 
 def _configure_logging(loaded: Loaded) -> None:
@@ -238,7 +246,7 @@ class _Service:
 
         scheduler = Scheduler(
             settings=self.settings,
-            dags_folder=self.settings.core.dags_folder,
+            dags_folder=None if self.settings.dags.bundles else self.settings.core.dags_folder,
             executor=self.settings.executor.kind,
             migrate=self.migrate,
             parse="parser" in self.roles,
@@ -259,7 +267,7 @@ class _Service:
 
     async def _show(self, scheduler: Scheduler) -> None:
         self.screen.fact("database", scheduler.database_summary)
-        folder = shown_path(self.settings.core.dags_folder)
+        folder = _shown_sources(self.settings)
         if "parser" in self.roles:
             parser = await self._first_pass(scheduler)
             stats = parser.stats if parser is not None else None
@@ -371,7 +379,7 @@ class _Service:
                 try:
                     await self._first(parser.first_pass, running, self.requests.asked.wait())
                     self.screen.fact("database", db.where)
-                    self.screen.dags(shown_path(self.settings.core.dags_folder), parser.stats, watching=True)
+                    self.screen.dags(_shown_sources(self.settings), parser.stats, watching=True)
                     self._show_web(url)
                     self.screen.ready(time.monotonic() - self.started)
                     if not self.until_idle:

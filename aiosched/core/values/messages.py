@@ -38,10 +38,17 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     start_date: datetime | None = None
     conf: dict[str, Any] = {}
     version: int = 1  # number of the DAG version it is pinned to
-    file: str | None = None  # DAG file, relative to the DAGs folder; None: registered in this process
-    source_hash: str | None = None  # of its code that is to run: the newest that is known
+    file: str | None = None  # DAG file, as in `dag_file`; None: registered in this process
+    source_hash: str | None = None  # of its code that is to run
     modules: tuple[str, ...] = ()  # what it imports from the DAGs folder, relative
     code_version: int | None = None  # number of the DAG version with that code; None: that of the run
+    bundle: str | None = None  # that has the file; None: the DAGs folder
+    bundle_version: str | None = None  # of the code that is to run; None: what the bundle's folder has now
+
+    @property
+    def code(self) -> tuple[str | None, str | None]:
+        """The code that is to run: bundle and version."""
+        return self.bundle, self.bundle_version
 
 
 class Deferral(msgspec.Struct, frozen=True, kw_only=True):

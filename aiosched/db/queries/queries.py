@@ -48,6 +48,8 @@ class DagListRow:
     last_run_state: str | None
     active_runs: int
     quarantine: QuarantineRow | None
+    bundle: str | None = None
+    bundle_version: str | None = None
 
     @property
     def status(self) -> str:
@@ -100,6 +102,8 @@ def _select_dags() -> Select[Any]:
         dag.c.next_dagrun_create_after.label("next_run_after"),
         dag.c.last_parsed_at,
         dag_version.c.number.label("version"),
+        dag_version.c.bundle,
+        dag_version.c.bundle_version,
         newest.c.run_id.label("last_run_id"),
         newest.c.state.label("last_run_state"),
         active.label("active_runs"),

@@ -19,7 +19,7 @@ from aiosched.errors import NotFound
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """A version of a DAG in a list."""
+    """A version of a DAG in a list. `bundle_version` is the commit, or the hash of the content, that its runs keep."""
 
     number: int
     key: int
@@ -27,6 +27,8 @@ class VersionRow:
     content_hash: str
     file: str | None
     source_hash: str | None
+    bundle: str | None
+    bundle_version: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +43,20 @@ class VersionText:
     content_hash: str
     file: str | None
     source_hash: str | None
+    bundle: str | None
+    bundle_version: str | None
     source: str | None
     sources: dict[str, str] | None
     spec: DagSpec
 
 
 VERSIONS: Final = """
-    SELECT number, id AS key, created_at, content_hash, file, source_hash FROM dag_version
+    SELECT number, id AS key, created_at, content_hash, file, source_hash, bundle, bundle_version FROM dag_version
      WHERE dag_id = $1 AND ($2::bigint IS NULL OR number < $2) ORDER BY number DESC LIMIT $3
 """
 VERSION: Final = """
-    SELECT number, created_at, content_hash, file, source_hash, source, sources, spec FROM dag_version
+    SELECT number, created_at, content_hash, file, source_hash, bundle, bundle_version, source, sources, spec
+      FROM dag_version
      WHERE dag_id = $1 AND ($2::int IS NULL OR number = $2) ORDER BY number DESC LIMIT 1
 """
 

@@ -33,10 +33,17 @@ from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB
 
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import RunState, RunType, TaskState
-from aiosched.db.schema import engine_schema, quarantine_schema, remote_schema, web_schema
+from aiosched.db.schema import bundle_schema, engine_schema, quarantine_schema, remote_schema, web_schema
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of, partition, task_key
 
-__all__ = ["engine_schema", "metadata", "quarantine_schema", "remote_schema", "web_schema"]  # beside the tables below
+__all__ = [  # beside the tables below
+    "bundle_schema",
+    "engine_schema",
+    "metadata",
+    "quarantine_schema",
+    "remote_schema",
+    "web_schema",
+]
 
 dag = Table(
     "dag",
@@ -82,6 +89,8 @@ dag_version = Table(
     created_at(),
     Column("source_hash", Text),  # of `sources`; NULL: registered by a process, or stored by an older aiosched
     Column("sources", JSON),  # the file and its imports from the DAGs folder: relative path -> content hash
+    Column("bundle", Text),  # NULL: the DAGs folder
+    Column("bundle_version", Text),  # its runs keep this code; NULL: they run the newest
     UniqueConstraint("dag_id", "number"),
     CheckConstraint("number >= 1", name="number"),
 )
@@ -101,6 +110,7 @@ dag_file = Table(
     Column("code_frame", Text),
     Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("sources", JSON),  # as in dag_version; for a file with an error, without the file itself; NULL: unknown
+    Column("bundle_version", Text),  # that was parsed last; NULL: its bundle has no versions
 )
 
 dag_run = Table(

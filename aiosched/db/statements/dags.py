@@ -42,6 +42,8 @@ class StoredDag:
     number: int | None
     content_hash: str | None
     source_hash: str | None = None
+    bundle: str | None = None
+    bundle_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class StoredFile:
     dag_ids: tuple[str, ...]
     has_error: bool
     sources: Mapping[str, str] | None = None  # what it imported, see NewVersion; None: not known
+    bundle_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class NewVersion:
     source: str | None
     source_hash: str | None = None
     sources: Mapping[str, str] | None = None
+    bundle: str | None = None
+    bundle_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,7 @@ class FileRow:
     code_frame: str | None
     warnings: tuple[str, ...]
     sources: Mapping[str, str] | None = None
+    bundle_version: str | None = None
 
 
 # Rows for DAGs that are seen for the first time. A second scheduler that does the same waits here for the commit of the
@@ -145,7 +151,8 @@ async def add_dags(conn: DatabaseConnection, dags: Iterable[NewDag]) -> None:
 LOCK_DAGS: Final = "SELECT FROM dag WHERE dag_id = ANY($1::text[]) ORDER BY dag_id FOR NO KEY UPDATE"
 READ_DAGS: Final = """
     SELECT d.dag_id, d.file, d.is_stale, d.has_import_errors, d.max_active_runs, d.max_active_tasks, d.schedule,
-           d.description, d.owner, d.tags, v.id AS version_id, n.number, v.content_hash, v.source_hash
+           d.description, d.owner, d.tags, v.id AS version_id, n.number, v.content_hash, v.source_hash, v.bundle,
+           v.bundle_version
       FROM dag AS d
       LEFT JOIN LATERAL (SELECT max(number) AS number FROM dag_version WHERE dag_id = d.dag_id) AS n ON true
       LEFT JOIN dag_version AS v ON v.id = d.version_id AND v.dag_id = d.dag_id AND v.number = n.number
@@ -179,6 +186,8 @@ async def lock_dags(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[
             number=row["number"],
             content_hash=row["content_hash"],
             source_hash=row["source_hash"],
+            bundle=row["bundle"],
+            bundle_version=row["bundle_version"],
         )
         for row in rows
     }
@@ -186,7 +195,7 @@ async def lock_dags(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[
 
 # No lock: only one scheduler writes the row of a file. Index: primary key.
 READ_FILES: Final = """
-    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text
+    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text, bundle_version
       FROM dag_file WHERE file = ANY($1::text[])
 """
 
@@ -200,7 +209,7 @@ async def read_files(conn: DatabaseConnection, files: Collection[str]) -> dict[s
 
 # Sequential scan: one row per file, read when a scheduler starts or partitions move.
 FILES_OF: Final = """
-    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text
+    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text, bundle_version
       FROM dag_file WHERE partition = ANY($1::smallint[])
 """
 
@@ -225,7 +234,8 @@ async def files_read_since(conn: DatabaseConnection, digests: Mapping[str, str],
 
 def _stored_file(row: Any) -> StoredFile:
     sources = _read_sources(row["sources"])
-    return StoredFile(row["file"], row["content_hash"], tuple(row["dag_ids"]), row["has_error"], sources)
+    dag_ids = tuple(row["dag_ids"])
+    return StoredFile(row["file"], row["content_hash"], dag_ids, row["has_error"], sources, row["bundle_version"])
 
 
 # Index: primary key.
@@ -269,11 +279,14 @@ async def unused_versions(conn: DatabaseConnection, versions: Collection[int]) -
 # cannot create a run with it, because the foreign key fails.
 DELETE_VERSIONS: Final = "DELETE FROM dag_version WHERE id = ANY($1::bigint[])"
 INSERT_VERSIONS: Final = """
-    INSERT INTO dag_version (dag_id, number, content_hash, spec, file, file_hash, source, source_hash, sources)
-    SELECT dag_id, number, content_hash, spec::json, file, file_hash, source, source_hash, sources::json
+    INSERT INTO dag_version (dag_id, number, content_hash, spec, file, file_hash, source, source_hash, sources, bundle,
+                             bundle_version)
+    SELECT dag_id, number, content_hash, spec::json, file, file_hash, source, source_hash, sources::json, bundle,
+           bundle_version
       FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-                  $9::text[])
-           AS n (dag_id, number, content_hash, spec, file, file_hash, source, source_hash, sources)
+                  $9::text[], $10::text[], $11::text[])
+           AS n (dag_id, number, content_hash, spec, file, file_hash, source, source_hash, sources, bundle,
+                 bundle_version)
     RETURNING dag_id, id
 """
 
@@ -297,6 +310,8 @@ async def write_versions(
         [v.source for v in versions],
         [v.source_hash for v in versions],
         [_json_object(v.sources) for v in versions],
+        [v.bundle for v in versions],
+        [v.bundle_version for v in versions],
     )
     return {row["dag_id"]: row["id"] for row in rows}
 
@@ -356,20 +371,20 @@ async def withdraw_dags(conn: DatabaseConnection, dags: Collection[tuple[str, st
 
 STORE_FILES: Final = """
     INSERT INTO dag_file (file, partition, content_hash, dag_ids, parsed_at, parse_seconds, error, error_line,
-                          traceback, code_frame, warnings, sources)
+                          traceback, code_frame, warnings, sources, bundle_version)
     SELECT file, partition, content_hash, ARRAY(SELECT json_array_elements_text(dag_ids::json)), $11, parse_seconds,
            error, error_line, traceback, code_frame, ARRAY(SELECT json_array_elements_text(warnings::json)),
-           sources::json
+           sources::json, bundle_version
       FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::float8[], $6::text[], $7::int[], $8::text[],
-                  $9::text[], $10::text[], $12::text[])
+                  $9::text[], $10::text[], $12::text[], $13::text[])
            AS n (file, partition, content_hash, dag_ids, parse_seconds, error, error_line, traceback, code_frame,
-                 warnings, sources)
+                 warnings, sources, bundle_version)
      ORDER BY file
     ON CONFLICT (file) DO UPDATE
        SET content_hash = excluded.content_hash, dag_ids = excluded.dag_ids, parsed_at = excluded.parsed_at,
            parse_seconds = excluded.parse_seconds, error = excluded.error, error_line = excluded.error_line,
            traceback = excluded.traceback, code_frame = excluded.code_frame, warnings = excluded.warnings,
-           sources = excluded.sources
+           sources = excluded.sources, bundle_version = excluded.bundle_version
 """
 
 
@@ -389,6 +404,7 @@ async def store_files(conn: DatabaseConnection, files: Sequence[FileRow], *, now
         [_json_array(f.warnings) for f in files],
         now,
         [_json_object(f.sources) for f in files],
+        [f.bundle_version for f in files],
     )
 
 

@@ -46,6 +46,8 @@ class StoredVersion:
     file: str | None
     source_hash: str | None = None
     modules: tuple[str, ...] = ()  # that its file imports from the DAGs folder, relative
+    bundle: str | None = None
+    bundle_version: str | None = None  # whose code its runs keep; None: they run the newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class UnreadableVersion:
     source_hash: str | None
     modules: tuple[str, ...]
     error: str
+    bundle: str | None = None
+    bundle_version: str | None = None
 
     def __str__(self) -> str:
         return why_unreadable(self.dag_id, self.number, self.error)
@@ -98,7 +102,8 @@ async def load_dags(conn: DatabaseConnection, partitions: Iterable[int]) -> list
 
 
 LOAD_VERSIONS: Final = """
-    SELECT id, dag_id, number, file, source_hash, sources, spec FROM dag_version WHERE id = ANY($1::bigint[])
+    SELECT id, dag_id, number, file, source_hash, sources, spec, bundle, bundle_version
+      FROM dag_version WHERE id = ANY($1::bigint[])
 """
 
 
@@ -116,13 +121,15 @@ async def load_versions(
     found: dict[int, StoredVersion] = {}
     unreadable: list[UnreadableVersion] = []
     for row in await conn.fetch(LOAD_VERSIONS, list(ids)):
-        key, dag_id, number, file, source_hash, sources, document = row
+        key, dag_id, number, file, source_hash, sources, document, *bundle = row
         code: tuple[str | None, str | None, tuple[str, ...]] = (file, source_hash, ())
         try:
             code = (file, source_hash, modules_of(file, sources))
-            found[key] = StoredVersion(key, number, decode_spec(document), *code)
+            found[key] = StoredVersion(key, number, decode_spec(document), *code, *bundle)
         except Exception as error:  # whatever the error is, others are read
-            unreadable.append(UnreadableVersion(key, dag_id, number, *code, f"{type(error).__name__}: {error}"))
+            unreadable.append(
+                UnreadableVersion(key, dag_id, number, *code, f"{type(error).__name__}: {error}", *bundle)
+            )
     return found, unreadable
 
 

@@ -23,6 +23,8 @@ class WatchedAsset(NamedTuple):
     file: str | None
     source_hash: str | None
     modules: tuple[str, ...]
+    bundle: str | None = None
+    bundle_version: str | None = None
 
 
 # Of several DAGs with the same asset the first unpaused one runs its watchers, so only one owner does. Stale DAGs have
@@ -34,7 +36,7 @@ LOAD_WATCHERS: Final = """
          WHERE r.watchers IS NOT NULL AND r.role = 'schedule' AND NOT d.is_paused
          ORDER BY r.name, d.dag_id
     )
-    SELECT c.name, c.uri, c.watchers, c.dag_id, v.number, v.file, v.source_hash, v.sources
+    SELECT c.name, c.uri, c.watchers, c.dag_id, v.number, v.file, v.source_hash, v.sources, v.bundle, v.bundle_version
       FROM chosen AS c JOIN dag_version AS v ON v.id = c.version_id
      WHERE c.partition = ANY($1::smallint[])
 """
@@ -48,12 +50,12 @@ async def load_watchers(
     """The watchers that the owner of `partitions` runs, and why those of some assets cannot be read."""
     found: list[WatchedAsset] = []
     unreadable: dict[str, str] = {}
-    for asset, uri, watchers, dag_id, number, file, source_hash, sources in await conn.fetch(
+    for asset, uri, watchers, dag_id, number, file, source_hash, sources, *bundle in await conn.fetch(
         LOAD_WATCHERS, list(partitions)
     ):
         try:
             code = (dag_id, number, file, source_hash, modules_of(file, sources))
-            found += [WatchedAsset(asset, uri, watcher, *code) for watcher in _decode(watchers)]
+            found += [WatchedAsset(asset, uri, watcher, *code, *bundle) for watcher in _decode(watchers)]
         except msgspec.MsgspecError as error:
             unreadable[asset] = str(error)
     return found, unreadable

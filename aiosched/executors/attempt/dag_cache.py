@@ -4,6 +4,9 @@ With each attempt the scheduler sends the newest source that it knows (`RunInfo.
 file was imported with a different source, it is checked: if it, or a module of the DAGs folder, has changed since, the
 cached modules are dropped and imported again. If nothing has changed, as when the folder of this machine lags behind,
 the cached DAG runs. The DAG records its source.
+
+The code of a version of a bundle is in a folder of its own (`RunInfo.bundle_version`). It never changes, so nothing of
+the above happens there.
 """
 
 from __future__ import annotations
@@ -12,24 +15,31 @@ import asyncio
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Collection
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
-from aiosched.authoring.dag.loader import LoadedFile, load_file
-from aiosched.authoring.dag.sources import digest_of, finder, read_whole, source_hash
+from aiosched.authoring.dag.loader import LoadedFile, drop_files, load_file
+from aiosched.authoring.dag.sources import ParkedModules, digest_of, finder, read_whole, source_hash
+from aiosched.bundles.kinds import places_of
+from aiosched.bundles.names import path_in
+from aiosched.bundles.places import CodeKey, CodePlaces
 from aiosched.config import Settings
 from aiosched.core.values.messages import RunInfo
-from aiosched.errors import AttemptStopped
+from aiosched.errors import AioschedError, AttemptStopped
 from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.runner import DagSource, DagUnavailable, TimeLimit, drive
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
 
+MOST_CODES: Final = 8  # folders whose imports a process keeps
 CHECK_AGAIN: Final = 1.0  # seconds between checks of a file that differs from the scheduler's source
 
 
@@ -48,50 +58,107 @@ class _Imported:
         """Whether it matches the request of `run`, as far as known without reading files."""
         return self.asked == run.source_hash and (self.ran == self.asked or now - self.checked_at < CHECK_AGAIN)
 
-    def answer(self, run: RunInfo, root: Path) -> None:
-        """Record the source that `run` requested, and the one it gets."""
+    def answer(self, run: RunInfo, modules: Mapping[str, str]) -> None:
+        """Record the source that `run` requested, and the one it gets, with the hashes of its modules."""
         self.asked, self.checked_at = run.source_hash, time.monotonic()
-        self.ran = source_hash({self.source: self.digest, **finder.digests(root, run.modules)})
+        self.ran = source_hash({self.source: self.digest, **modules})
         for dag in self.dags.values():
             dag._source_hash = self.ran
 
 
-class FileDags:
-    """The current DAGs of files below `root`; loads in the calling thread.
+@dataclass(slots=True)
+class _Code:
+    """One folder of DAG files: that of a version, which never changes, or one that is read as it is."""
 
-    `time_limit` bounds an import (see runner.TimeLimit). `defaults` of DAGs and tasks become the defaults of this
-    process.
+    key: CodeKey
+    root: Path
+    files: dict[str, _Imported] = field(default_factory=dict)
+    parked: ParkedModules | None = None  # its modules, while others are in use
+
+    @property
+    def is_fixed(self) -> bool:
+        return self.key[1] is not None
+
+    def place(self, file: str) -> tuple[Path, str | None]:
+        """The path of a DAG file, and the module name if it is in an archive."""
+        path = self.root / path_in(self.key[0], file)
+        if not path.exists() and zipfile.is_zipfile(path.parent):
+            return path.parent, path.name
+        return path, None
+
+    def digests(self, modules: Collection[str]) -> dict[str, str]:
+        """The hashes with which these modules were imported; empty for others."""
+        paths = {path_in(self.key[0], name): name for name in modules}
+        return {paths[path]: digest for path, digest in finder.digests(self.root, paths).items()}
+
+
+class FileDags:
+    """The DAGs of files below `root`, or of bundles; loads in the calling thread.
+
+    A file of a version is imported once, and never checked. The modules of only one folder are in use at a time: those
+    of the attempt that was loaded last. `places` has the folders of bundles (None: there are none). `time_limit`
+    bounds an import (see runner.TimeLimit). `defaults` of DAGs and tasks become the defaults of this process.
     """
 
     def __init__(
         self,
-        root: Path,
+        root: Path | None = None,
         *,
+        places: CodePlaces | None = None,
         import_timeout: float = 30.0,
         time_limit: TimeLimit | None = None,
         defaults: AuthoringDefaults | None = None,
     ) -> None:
         if defaults is not None:
             use_defaults(defaults)
-        self._root, self._timeout, self._time_limit = root, import_timeout, time_limit
+        self._places = places or CodePlaces({"": str((root or Path()).absolute())})
+        self._timeout, self._time_limit = import_timeout, time_limit
         self.seconds = 0.0  # total time of all imports
         self.after_import: Callable[[], None] = lambda: None
+        self.fetch: Callable[[RunInfo], None] | None = None  # puts a version onto this machine; raises AioschedError
         self._locks: dict[str | None, threading.Lock] = {}  # one import at a time for each file
-        self._files: dict[str, _Imported] = {}
+        self._used: OrderedDict[CodeKey, _Code] = OrderedDict()  # the last one is in use
 
     @classmethod
     def of(cls, settings: Settings) -> FileDags:
         """Create it from the settings."""
-        core = settings.core
         defaults = AuthoringDefaults.of(settings)
-        return cls(core.dags_folder.absolute(), import_timeout=core.dagbag_import_timeout, defaults=defaults)
+        return cls(places=places_of(settings), import_timeout=settings.core.dagbag_import_timeout, defaults=defaults)
 
     def cached(self, run: RunInfo) -> DAG | None:
         """The DAG of `run`, if its file was imported with the source that the run requests."""
-        imported = self._files.get(run.file or "")
-        if imported is None or not imported.serves(run, time.monotonic()) or finder.has_late_changes():
+        code = self._in_use
+        imported = None if code is None or code.key != run.code else code.files.get(run.file or "")
+        if code is None or imported is None:
+            return None
+        if code.is_fixed:
+            return imported.dags.get(run.dag_id) if code.root.is_dir() else None  # somebody may have removed it
+        if not imported.serves(run, time.monotonic()) or finder.has_late_changes():
             return None
         return imported.dags.get(run.dag_id)
+
+    @property
+    def _in_use(self) -> _Code | None:
+        return next(reversed(self._used.values()), None)
+
+    def prepare(self, run: RunInfo) -> None:
+        """Put the version that `run` needs onto this machine, if it is missing. Raises DagUnavailable."""
+        path = self._places.path(run.code)
+        if path is None:
+            name = f"bundle {run.bundle!r}" if run.bundle else "DAGs folder"
+            reason = f"there is no {name} in the settings of this machine, so its code cannot be loaded"
+            raise DagUnavailable(f"{reason}: see dags.bundles", passing=True)
+        if run.bundle_version is None or path.is_dir():
+            return
+        if self.fetch is None:
+            reason = f"version {run.bundle_version[:12]} of {run.bundle or 'the DAGs folder'} is not on this machine"
+            raise DagUnavailable(reason, passing=True)
+        try:
+            self.fetch(run)
+        except AttemptStopped:
+            raise
+        except AioschedError as error:
+            raise DagUnavailable(str(error), passing=True) from None
 
     async def load(self, run: RunInfo) -> DAG:
         """Import the file of `run`, unless its current content is already imported.
@@ -103,20 +170,44 @@ class FileDags:
                 f"The DAG {run.dag_id!r} was registered in the scheduler's own process and has no file, "
                 "so a worker process cannot load it: use the inline executor, or put it into the DAGs folder."
             )
-        with self._locks.setdefault(run.file, threading.Lock()):
-            return self.cached(run) or self._load(run, run.file)
+        self.prepare(run)
+        alone = None if self._places.are_many else run.file  # the modules of several folders have the same names
+        with self._locks.setdefault(alone, threading.Lock()):
+            return self.cached(run) or self._load(self._use(run), run, run.file)
 
-    def _load(self, run: RunInfo, file: str) -> DAG:
-        path, member = _place(self._root, file)
-        if finder.has_changed():
-            self._forget_all()
-        imported = self._files.get(file)
-        if imported is None or _has_changed(path, imported.digest) or not _has_all(self._root, run.modules):
-            imported = self._import(file, path, member)
-            if not _has_all(self._root, run.modules):  # a module replaced another one, or a package
-                self._forget_all()
-                imported = self._import(file, path, member)
-        imported.answer(run, self._root)
+    def _use(self, run: RunInfo) -> _Code:
+        """Make the folder of `run` the one whose modules are in use."""
+        before, code = self._in_use, self._used.get(run.code)
+        if before is not None and before is code:
+            return code
+        if code is None:
+            path = self._places.path(run.code)
+            assert path is not None  # see `prepare`
+            code = _Code(run.code, path)
+        if before is not None:
+            before.parked = finder.park(before.root)
+        self._used[run.code] = code
+        self._used.move_to_end(run.code)
+        if code.parked is not None:
+            finder.restore(code.parked)
+            code.parked = None
+        while len(self._used) > MOST_CODES:
+            _, oldest = self._used.popitem(last=False)
+            drop_files(oldest.root)
+        self.after_import()
+        return code
+
+    def _load(self, code: _Code, run: RunInfo, file: str) -> DAG:
+        path, member = code.place(file)
+        if not code.is_fixed and finder.has_changed():
+            self._forget_all(code)
+        imported = code.files.get(file)
+        if imported is None or not (code.is_fixed or _is_current(code, path, imported, run)):
+            imported = self._import(code, file, path, member)
+            if not code.is_fixed and not all(code.digests(run.modules).values()):
+                self._forget_all(code)  # a module replaced another one, or a package
+                imported = self._import(code, file, path, member)
+        imported.answer(run, code.digests(run.modules))
         if run.dag_id not in imported.dags:
             found = ", ".join(sorted(imported.dags)) or "no DAG"
             self.forget(run)
@@ -124,7 +215,7 @@ class FileDags:
             raise DagUnavailable(reason, passing=True)
         return imported.dags[run.dag_id]
 
-    def _import(self, file: str, path: Path, member: str | None) -> _Imported:
+    def _import(self, code: _Code, file: str, path: Path, member: str | None) -> _Imported:
         message = f"the import took longer than {self._timeout:g} s (core.dagbag_import_timeout)"
         limit: AbstractContextManager[None] = nullcontext()
         if self._time_limit is not None:
@@ -132,7 +223,7 @@ class FileDags:
         began = time.monotonic()
         try:
             with limit:
-                loaded = _load_as_it_is(path, self._root, member)
+                loaded = _load_as_it_is(path, code.root, member)
         except AttemptStopped:
             raise
         except BaseException as error:  # sys.exit() at import time is an import error too
@@ -143,17 +234,28 @@ class FileDags:
             self.after_import()
         source = file if member is None else file.removesuffix(f"/{member}")
         imported = _Imported({dag.dag_id: dag for dag in loaded.dags}, source, loaded.digest)
-        self._files[file] = imported
+        code.files[file] = imported
         return imported
 
-    def _forget_all(self) -> None:
+    def _forget_all(self, code: _Code) -> None:
         """Drop all imports: files share the modules of the DAGs folder, and some have changed."""
         finder.forget()
-        self._files.clear()
+        code.files.clear()
 
     def forget(self, run: RunInfo) -> None:
         """Import the file of `run` again on the next use."""
-        self._files.pop(run.file or "", None)
+        if (code := self._used.get(run.code)) is not None:
+            code.files.pop(run.file or "", None)
+
+
+def fetching(call: Callable[[int, str, str], object]) -> Callable[[RunInfo], None]:
+    """Asks the scheduler for a version, by `call` of a service (the run's key, its name, its arguments), and waits."""
+
+    def fetch(run: RunInfo) -> None:
+        arguments = {"bundle": run.bundle, "version": run.bundle_version}
+        call(run.key, "bundle", msgspec.json.encode(arguments).decode())
+
+    return fetch
 
 
 def _load_as_it_is(path: Path, root: Path, member: str | None) -> LoadedFile:
@@ -165,14 +267,6 @@ def _load_as_it_is(path: Path, root: Path, member: str | None) -> LoadedFile:
             return loaded
 
 
-def _place(root: Path, file: str) -> tuple[Path, str | None]:
-    """The path of a DAG file, and the module name if it is in an archive."""
-    path = root / file
-    if not path.exists() and zipfile.is_zipfile(path.parent):
-        return path.parent, path.name
-    return path, None
-
-
 def _has_changed(path: Path, digest: str) -> bool:
     """Whether a DAG file's content has changed. An unreadable one counts as changed: its import reports the error."""
     try:
@@ -181,9 +275,9 @@ def _has_changed(path: Path, digest: str) -> bool:
         return True
 
 
-def _has_all(root: Path, modules: Collection[str]) -> bool:
-    """Whether this process has imported all these modules."""
-    return all(finder.digests(root, modules).values())
+def _is_current(code: _Code, path: Path, imported: _Imported, run: RunInfo) -> bool:
+    """Whether a file is as it was imported, and so are all modules of `run`, which this process has imported."""
+    return not _has_changed(path, imported.digest) and all(code.digests(run.modules).values())
 
 
 class InBackground:
@@ -194,7 +288,7 @@ class InBackground:
 
     def __init__(self, source: DagSource, *, timeout: float | None = None) -> None:
         self._source, self._timeout = source, timeout
-        self._loading: dict[tuple[str | None, str | None], asyncio.Lock] = {}
+        self._loading: dict[tuple[object, ...], asyncio.Lock] = {}
 
     def cached(self, run: RunInfo) -> DAG | None:
         """The DAG of `run`, if it is already loaded."""
@@ -202,12 +296,14 @@ class InBackground:
 
     async def load(self, run: RunInfo) -> DAG:
         """Like the source's; other attempts run meanwhile."""
-        place = (run.file, run.source_hash)
+        place = (run.file, run.source_hash, run.bundle_version)
         lock = self._loading.setdefault(place, asyncio.Lock())
         try:
             async with lock:
                 dag = self.cached(run)
                 if dag is None:
+                    if isinstance(self._source, FileDags):
+                        await asyncio.to_thread(self._source.prepare, run)  # has time limits of its own
                     async with asyncio.timeout(self._timeout):
                         dag = await asyncio.to_thread(lambda: drive(self._source.load(run)))
                 return dag

@@ -18,7 +18,7 @@ _LONG: Final = 1.0  # seconds: longer attempts count as this long
 _FILES: Final = 10_000  # number of files with known times
 LONGEST_LINE: Final = 64  # attempts of a worker, including the running one
 
-FileKey = tuple[str | None, str | None]  # a DAG file and its source hash
+FileKey = tuple[str | None, str | None, str | None]  # a DAG file, its source hash and the version of its bundle
 
 
 class HasFiles(Protocol):
@@ -43,7 +43,7 @@ Lined = TypeVar("Lined", bound=HasLine)
 
 def file_of(attempt: Attempt) -> FileKey:
     """The DAG file that an attempt needs."""
-    return attempt.run.file, attempt.run.source_hash
+    return attempt.run.file, attempt.run.source_hash, attempt.run.bundle_version
 
 
 class FileTimes:

@@ -30,6 +30,7 @@ from aiosched.executors.attempt.failures import timeout_reason
 from aiosched.executors.attempt.logs import AttemptLog
 from aiosched.executors.attempt.start_notices import StartNotices
 from aiosched.executors.local.blocked_loops import BlockedLoops
+from aiosched.executors.local.code_workers import CodeWorkers
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.local.options import LocalOptions
 from aiosched.executors.local.question_answers import QuestionAnswers
@@ -106,12 +107,12 @@ class LocalExecutor:
         self._loop = asyncio.get_running_loop()
         self._report, self._answers = report, QuestionAnswers(services)
         self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
-        self._queue = AttemptQueue(
-            self, self._links, slots=self._slots, lines=not self._fresh, idle_time=self._options.idle_time
-        )
+        idle_time, most = self._options.idle_time, self._async_workers
+        self._queue = AttemptQueue(self, self._links, slots=self._slots, lines=not self._fresh, idle_time=idle_time)
         self._forkserver = ForkserverClient(self._config, self, self.lease_deadline)
         self.blocked_loops = BlockedLoops(self._links, limit=self._options.blocked_limit)
-        self._triggers = TriggerProcess(lambda: self.spawn(is_async=True, watches=True), report, self._hostname)
+        self._code_workers = CodeWorkers(self, self._links, self.blocked_loops, most=most, idle_time=idle_time)
+        self._triggers = TriggerProcess(self._code_workers, report, self._hostname)
         self._started = True
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
@@ -123,7 +124,7 @@ class LocalExecutor:
                 self._triggers.submit(attempt)
             elif attempt.is_async and not self._fresh:
                 self._async_running += 1
-                self.begin(self._async_link(), attempt)
+                self.begin(self._code_workers.for_coroutine(attempt.run.code), attempt)
             else:
                 self._queue.add(attempt)
         if self._where or self._queue:
@@ -171,10 +172,6 @@ class LocalExecutor:
         await self._release()
 
     # Handing out work
-
-    def _async_link(self) -> WorkerLink:
-        links = [link for link in self._links.values() if link.is_async and not link.watches and not link.retiring]
-        return self.blocked_loops.choose(links, self._async_workers) or self.spawn(is_async=True)
 
     def spawn(self, *, is_async: bool, watches: bool = False) -> WorkerLink:
         """Start a worker. A failure to start is handled in the next loop iteration."""
@@ -243,7 +240,9 @@ class LocalExecutor:
             self._queue.take_back(link)
             if not link.attempts:
                 self.dismiss(link)
-        elif not link.is_async and reports:
+        elif link.is_async:
+            self._code_workers.ended(link)
+        elif reports:
             if not link.attempts:
                 self._queue.idle(link)
             elif link.ready and head not in link.attempts:

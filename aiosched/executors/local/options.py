@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiosched.authoring.base.settings import AuthoringDefaults
+from aiosched.bundles.kinds import places_of
+from aiosched.bundles.places import CodePlaces
 from aiosched.config import Settings
 from aiosched.executors.attempt.start_notices import DELAY
 from aiosched.executors.worker.protocol import WorkerConfig
@@ -17,6 +19,7 @@ class LocalOptions:
     """Options of the local executor. Times in seconds, sizes in bytes."""
 
     dags_folder: Path
+    places: CodePlaces | None = None  # where code is; None: only in the DAGs folder
     logs_folder: Path | None = None
     slots: int | None = None  # concurrent plain functions; None: four per core
     async_slots: int = 1000
@@ -43,6 +46,7 @@ class LocalOptions:
         core = settings.core
         return cls(
             dags_folder=core.dags_folder.absolute(),
+            places=places_of(settings),
             logs_folder=settings.logs_folder,
             slots=settings.executor.slots,
             async_slots=settings.executor.async_slots,
@@ -60,7 +64,7 @@ class LocalOptions:
     def for_workers(self) -> WorkerConfig:
         """The part that workers get."""
         return WorkerConfig(
-            dags_folder=str(self.dags_folder),
+            places=self.places or CodePlaces({"": str(self.dags_folder)}),
             logs_folder=str(self.logs_folder) if self.logs_folder else None,
             max_xcom_bytes=self.max_xcom_bytes,
             max_log_bytes=self.max_log_bytes,

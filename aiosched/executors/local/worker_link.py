@@ -9,6 +9,7 @@ from typing import Protocol, cast
 
 import msgspec
 
+from aiosched.bundles.places import NEWEST, CodeKey
 from aiosched.core.values.messages import Attempt, AttemptKey, XComPairs
 from aiosched.executors.local.affinity import FileKey, file_of
 from aiosched.executors.worker.claim_pipe import ClaimPipe
@@ -61,6 +62,7 @@ class WorkerLink(asyncio.Protocol):
         self.head_since = 0.0  # when the first one began, or was sent
         self.claim_pipe: ClaimPipe | None = None  # for plain attempts: which have not begun
         self.sign: LoopSign | None = None  # for coroutines: the heartbeat of their loop
+        self.code: CodeKey = NEWEST  # for coroutines: whose modules it has
         self.files: set[FileKey] = set()  # of the attempts sent to it
         self.triggers: dict[int, Attempt] = {}  # waiting triggers, by number
         self.exit: str | None = None  # how its process ended, once known

@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final, cast
 
 from aiosched import leftovers
@@ -21,7 +20,7 @@ from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComPairs
 from aiosched.errors import ExecutorError
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
 from aiosched.executors.attempt.blocking import blocking_on
-from aiosched.executors.attempt.dag_cache import FileDags, InBackground
+from aiosched.executors.attempt.dag_cache import FileDags, InBackground, fetching
 from aiosched.executors.attempt.driven import Driven
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution
@@ -61,7 +60,7 @@ class AsyncWorker(asyncio.Protocol):
     def __init__(self, config: WorkerConfig, gone: asyncio.Event, sign: LoopSign) -> None:
         self._config, self._gone = config, gone
         self._surroundings = surroundings_of(config)
-        dags = FileDags(Path(config.dags_folder), defaults=config.defaults)
+        dags = FileDags(places=config.places, defaults=config.defaults)
         self._dags = InBackground(dags, timeout=config.import_timeout)
         self._state = SharedProcessState(parts_of_this_process(), self._log_of)
         dags.after_import = self._state.state.accept_imports
@@ -77,6 +76,7 @@ class AsyncWorker(asyncio.Protocol):
         self._memory = peak_memory()
         self._transport: asyncio.Transport | None = None
         self._blocking = blocking_on(self._loop)
+        dags.fetch = fetching(lambda *question: self._blocking(self.call(*question)))
         self._triggers: TriggerTasks[int] = TriggerTasks(self._dags, self._fired)
         self._health = LoopHealth(sign, lambda: len(self._running))
 

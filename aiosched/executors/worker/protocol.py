@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from aiosched.authoring.base.settings import AuthoringDefaults
+from aiosched.bundles.places import CodePlaces
 from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComPairs, XComRef
 from aiosched.core.values.service_errors import error_of_kind
 from aiosched.errors import AioschedError, ExecutorError
@@ -26,7 +27,7 @@ _LENGTH: Final = struct.Struct(">I")
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration of workers. Sizes in bytes, times in seconds; paths as text."""
 
-    dags_folder: str
+    places: CodePlaces
     logs_folder: str | None
     max_xcom_bytes: int
     max_log_bytes: int

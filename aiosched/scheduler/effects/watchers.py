@@ -125,6 +125,8 @@ def _attempt(key: AttemptKey, watched: WatchedAsset, session: Session) -> Attemp
         file=watched.file,
         source_hash=watched.source_hash,
         modules=watched.modules,
+        bundle=watched.bundle,
+        bundle_version=watched.bundle_version,
     )
     watcher = watched.watcher
     trigger = Deferral(classpath=watcher.classpath, kwargs=watcher.kwargs, next_method="")

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from aiosched.config import Settings
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.server.engine import Database
 from aiosched.scheduler.services.questions import Trusted
 from aiosched.scheduler.services.secret_services import secret_services
-from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
+from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices, Service
+
+_NO_SERVICES: Final[Mapping[str, Service]] = MappingProxyType({})
 
 
 def services_of(
-    db: Database, settings: Settings, *, lease: Callable[[], Trusted | None] = lambda: None
+    db: Database,
+    settings: Settings,
+    *,
+    lease: Callable[[], Trusted | None] = lambda: None,
+    more: Mapping[str, Service] = _NO_SERVICES,
 ) -> DatabaseServices:
-    """The services of this database. With a `lease`, questions are repeated while the database fails."""
-    return DatabaseServices(db, {**SERVICES, **secret_services(Keyring.of(settings))}, lease=lease)
+    """The services of this database, and `more`. With a `lease`, questions are repeated while the database fails."""
+    return DatabaseServices(db, {**SERVICES, **secret_services(Keyring.of(settings)), **more}, lease=lease)

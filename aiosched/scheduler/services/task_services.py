@@ -11,7 +11,7 @@
     reserve_xcoms     see xcom_services.py
 
 Services about assets are in asset_services.py; `variable` and `connection` are in secret_services.py,
-because they need keys.
+because they need keys, `bundle` is in bundle_services.py.
 
 Instants are ISO 8601 with an offset. A service raises NotFound or Refused with a message for the
 author of the task; its answer is JSON. It may be called again with the same question if the first call was not

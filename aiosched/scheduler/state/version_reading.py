@@ -37,7 +37,9 @@ async def readable_versions(cache: StateCache, conn: DatabaseConnection, ids: It
             except Exception as error:  # this aiosched cannot interpret it
                 place, code = (version.id, version.spec.dag_id, version.number), (version.source_hash, version.modules)
                 why = f"{type(error).__name__}: {error}"
-                unreadable.append(UnreadableVersion(*place, version.file, *code, why))
+                unreadable.append(
+                    UnreadableVersion(*place, version.file, *code, why, version.bundle, version.bundle_version)
+                )
         for broken in unreadable:
             if broken.id not in cache.unreadable.versions:
                 logger.error("%s Until then it is left alone with its runs.", broken, extra={"dag_id": broken.dag_id})

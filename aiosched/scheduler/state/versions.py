@@ -1,6 +1,7 @@
 """The DAG versions that are held: loaded once when a run or a DAG needs them, forgotten when nothing does.
 
-A run keeps its version; its attempts run the code of its DAG's newest one (decision 22).
+A run keeps its version. Its attempts run the code of its DAG's newest one (decision 22), or that of its own version if
+this belongs to a version of a bundle (decision 33). Source: the semantics reference, section 31.3.
 
 An unreadable version (written by a newer aiosched, or corrupt) stops nothing else. It is logged once. A DAG whose
 newest version is unreadable gets no runs until there is a readable one: it is not held, or keeps the version that it is
@@ -69,8 +70,11 @@ class Unreadable:
 
 
 def run_info(run: Run, version: StoredVersion | UnreadableVersion, newest: StoredVersion | None = None) -> RunInfo:
-    """The run as the context of its attempts shows it, with the code of its DAG's `newest` version."""
-    code = newest or version
+    """The run as the context of its attempts shows it, with the code that they are to run.
+
+    That is the code of its own version if this belongs to a version of a bundle, else that of its DAG's `newest` one.
+    """
+    code = version if newest is None or version.bundle_version is not None else newest
     return RunInfo(
         key=run.key,
         dag_id=run.dag_id,
@@ -87,12 +91,17 @@ def run_info(run: Run, version: StoredVersion | UnreadableVersion, newest: Store
         source_hash=code.source_hash,
         modules=code.modules,
         code_version=None if code.number == version.number else code.number,
+        bundle=code.bundle,
+        bundle_version=code.bundle_version,
     )
 
 
 def renew_code(board: Board, newest: StoredVersion) -> None:
-    """Have attempts of the run that start from now on run the code of this version."""
+    """Have attempts of the run that start from now on run the code of this version, unless it keeps its own."""
+    if board.info.bundle_version is not None and board.info.code_version is None:
+        return
     number = None if board.info.version == newest.number else newest.number
     code = {"file": newest.file, "source_hash": newest.source_hash, "modules": newest.modules}
+    code |= {"bundle": newest.bundle, "bundle_version": newest.bundle_version}
     board.info = msgspec.structs.replace(board.info, code_version=number, **code)
     board.code.newest, board.code.version_id = newest.source_hash, newest.id

@@ -41,7 +41,10 @@ class QuarantineDetails(QuarantineResource):
 
 
 class DagResource(Resource):
-    """A DAG and its newest version. `quarantine` is null unless it is in quarantine."""
+    """A DAG and its newest version. `quarantine` is null unless it is in quarantine.
+
+    `bundle` and `bundle_version` are those of the newest version; see versions.
+    """
 
     dag_id: str
     schedule: str | None
@@ -59,6 +62,8 @@ class DagResource(Resource):
     next_run_after: Instant | None
     last_parsed_at: Instant | None
     version: int | None
+    bundle: str | None
+    bundle_version: str | None
     last_run_id: str | None
     last_run_state: str | None
     active_runs: int

@@ -24,13 +24,19 @@ Number = Annotated[int, Path(ge=1, lt=2**31)]
 
 
 class Version(Resource):
-    """A version in a list. `source_hash` covers the file and all that it imports (null: unknown)."""
+    """A version in a list. `source_hash` covers the file and all that it imports (null: unknown).
+
+    `bundle` is the bundle that has the file (null: the DAGs folder). Runs keep the code of `bundle_version`, a commit
+    or a hash of the content; null: they run the newest code.
+    """
 
     number: int
     created_at: Instant
     content_hash: str
     file: str | None
     source_hash: str | None
+    bundle: str | None
+    bundle_version: str | None
 
 
 class VersionDetails(Version):

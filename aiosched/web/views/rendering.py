@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.config import Settings
+from aiosched.config.bundles import shown_bundles
 from aiosched.db.queries.queries import DagListRow, RunRow, TaskRow
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
@@ -55,6 +57,8 @@ class Renderer:
         if dag.file is None:
             detail = f"DAG {dag.dag_id!r} belongs to an application, which alone can render its fields."
             raise Problem(409, "no-file", detail)
+        if self._settings.dags.bundles:  # the command finds, and perhaps fetches, its code
+            return
         folder = self._settings.core.dags_folder.absolute()
         path = folder / dag.file
         if not any(
@@ -99,6 +103,8 @@ class Renderer:
             "AIOSCHED_DAGS": str(self._settings.core.dags_folder.absolute()),
             "NO_COLOR": "1",
         }
+        if self._settings.dags.bundles:
+            found["AIOSCHED__DAGS__BUNDLES"] = json.dumps(shown_bundles(self._settings.dags.bundles))
         if self._settings.secrets.fernet_keys:
             found["AIOSCHED__SECRETS__FERNET_KEYS"] = self._settings.secrets.fernet_keys
         return found

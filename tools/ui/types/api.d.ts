@@ -187,6 +187,8 @@ export interface components {
     /** @description The same with the traceback of the error because of which the DAG is in quarantine. */
     DagDetails: {
       active_runs: number;
+      bundle: string | null;
+      bundle_version: string | null;
       dag_id: string;
       description: string | null;
       file: string | null;
@@ -225,9 +227,15 @@ export interface components {
       version: number;
       width: number;
     };
-    /** @description A DAG and its newest version. `quarantine` is null unless it is in quarantine. */
+    /**
+     * @description A DAG and its newest version. `quarantine` is null unless it is in quarantine.
+     *
+     *     `bundle` and `bundle_version` are those of the newest version; see versions.
+     */
     DagResource: {
       active_runs: number;
+      bundle: string | null;
+      bundle_version: string | null;
       dag_id: string;
       description: string | null;
       file: string | null;
@@ -1097,8 +1105,15 @@ export interface components {
      * @enum {string}
      */
     Verdict: "ok" | "wait" | "never" | "not-reached" | "unknown";
-    /** @description A version in a list. `source_hash` covers the file and all that it imports (null: unknown). */
+    /**
+     * @description A version in a list. `source_hash` covers the file and all that it imports (null: unknown).
+     *
+     *     `bundle` is the bundle that has the file (null: the DAGs folder). Runs keep the code of `bundle_version`, a commit
+     *     or a hash of the content; null: they run the newest code.
+     */
     Version: {
+      bundle: string | null;
+      bundle_version: string | null;
       content_hash: string;
       created_at: string;
       file: string | null;
@@ -1111,6 +1126,8 @@ export interface components {
      *     `sources` are the content hashes of the file and of all that it imports from the DAGs folder (null: unknown).
      */
     VersionDetails: {
+      bundle: string | null;
+      bundle_version: string | null;
       content_hash: string;
       created_at: string;
       file: string | null;

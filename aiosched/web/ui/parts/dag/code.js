@@ -36,7 +36,7 @@ function Code({ dagId, versions }) {
     </option>
   `);
   const what = query.value.what === "spec" ? "spec" : "source";
-  const file = versions.find((one) => one.number === chosen)?.file;
+  const { file, bundle, bundle_version: code } = versions.find((one) => one.number === chosen) ?? {};
   return html`
     <div class="stack">
       <div class="row">
@@ -73,6 +73,7 @@ function Code({ dagId, versions }) {
           </label>
         `}
       </div>
+      ${code && html`<${FixedCode} bundle=${bundle} code=${code} />`}
       <${Card} plain title=${file ?? `Version ${chosen}`}>
         ${against !== null && against !== chosen ? html`
           <${Difference} dagId=${dagId} from=${against} to=${chosen} what=${what} />
@@ -83,6 +84,19 @@ function Code({ dagId, versions }) {
     </div>
   `;
 }
+
+/** @param {{ bundle: string | null, code: string }} props */
+const FixedCode = ({ bundle, code }) => html`
+  <p class="soft">
+    Runs of this version keep the code of${" "}
+    ${bundle ? html`
+      the bundle <b>${bundle}</b>
+    ` : (
+      "the DAGs folder"
+    )}${" "}
+    at <code title=${code}>${code.slice(0, 12)}</code>.
+  </p>
+`;
 
 /** @param {{ dagId: string, version: number }} props */
 function Source({ dagId, version }) {

@@ -1,0 +1,34 @@
+"""Where the code of a run is on this machine. Small and plain, so that it can be sent to worker processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+CodeKey = tuple[str | None, str | None]  # a bundle (None: the DAGs folder) and its version (None: as it is now)
+NEWEST: Final[CodeKey] = (None, None)  # the DAGs folder as it is now
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlaces:
+    """Folders by the name of a bundle, "" for the DAGs folder; paths as text.
+
+    `folders` are those that are read as they are, `caches` have a folder for each version.
+    """
+
+    folders: dict[str, str] = field(default_factory=dict)
+    caches: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def are_many(self) -> bool:
+        """Whether one process may need the code of several folders."""
+        return bool(self.caches) or len(self.folders) > 1
+
+    def path(self, code: CodeKey) -> Path | None:
+        """The folder of this code, which may be missing; None if there is no such bundle."""
+        bundle, version = code
+        known = self.folders if version is None else self.caches
+        if (folder := known.get(bundle or "")) is None:
+            return None
+        return Path(folder) if version is None else Path(folder, version)

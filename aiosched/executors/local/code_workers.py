@@ -1,0 +1,57 @@
+"""The workers for coroutines and triggers: those of one process share its modules, so all of them have the same code.
+
+There are separate workers for each version of a bundle that is in use, and these end when they have been idle for a
+while. The workers of the DAGs folder as it is now stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+from aiosched.bundles.places import NEWEST, CodeKey
+from aiosched.executors.local.blocked_loops import BlockedLoops
+from aiosched.executors.local.worker_link import WorkerLink
+
+
+class AsyncHost(Protocol):
+    """Starts and ends workers."""
+
+    def spawn(self, *, is_async: bool, watches: bool = False) -> WorkerLink: ...
+    def dismiss(self, link: WorkerLink) -> None: ...
+
+
+class CodeWorkers:
+    """Chooses among `links`, all workers of the host; at most about `most` for coroutines of one code."""
+
+    def __init__(
+        self, host: AsyncHost, links: Mapping[int, WorkerLink], loops: BlockedLoops, *, most: int, idle_time: float
+    ) -> None:
+        self._host, self._links, self._loops = host, links, loops
+        self._most, self._idle_time = most, idle_time
+        self._loop = asyncio.get_running_loop()
+
+    def for_coroutine(self, code: CodeKey) -> WorkerLink:
+        """A worker for a coroutine of this code."""
+        links = [k for k in self._links.values() if k.is_async and not k.watches and not k.retiring and k.code == code]
+        if (link := self._loops.choose(links, self._most)) is None:
+            link = self._host.spawn(is_async=True)
+            link.code = code
+        return link
+
+    def for_triggers(self, code: CodeKey) -> WorkerLink:
+        """A new worker for triggers of this code."""
+        link = self._host.spawn(is_async=True, watches=True)
+        link.code = code
+        return link
+
+    def ended(self, link: WorkerLink) -> None:
+        """Something has ended in a worker: if it was the last thing, the worker may end after a while."""
+        if link.is_async and link.code != NEWEST and not link.attempts and not link.triggers:
+            link.idle_since = self._loop.time()
+            self._loop.call_later(self._idle_time, self._end_if_idle, link, link.idle_since)
+
+    def _end_if_idle(self, link: WorkerLink, since: float) -> None:
+        if link.idle_since == since and not link.attempts and not link.triggers and not link.retiring:
+            self._host.dismiss(link)
