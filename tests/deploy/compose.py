@@ -20,10 +20,10 @@ ROOT: Final = Path(__file__).parents[2]
 
 _KNOWN: Final = frozenset(
     {
-        "build", "cap_drop", "command", "depends_on", "environment", "healthcheck", "image", "init", "ports", "profiles",
-        "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "volumes",
+        *("build", "cap_drop", "command", "depends_on", "environment", "healthcheck", "image", "init", "ports"),
+        *("profiles", "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "volumes"),
     }
-)  # fmt: skip
+)
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _GRACE: Final = 10.0  # seconds; what Docker waits if nothing is said
 

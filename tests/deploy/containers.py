@@ -37,6 +37,7 @@ def why_not() -> str | None:
     return None if tried.returncode == 0 else f"namespaces or overlays are not allowed here: {tried.stderr.strip()}"
 
 
+_ENTER_NEW: Final = ("unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child")
 _TRY: Final = """
 set -e
 mount --make-rprivate /
@@ -124,8 +125,7 @@ class Container:
         self.log_file = scratch / "log"
         with self.log_file.open("w") as log:
             self._process = subprocess.Popen(
-                [*network.enter, "unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "sh"]
-                + [str(scratch / "start.sh")],
+                [*network.enter, *_ENTER_NEW, "sh", str(scratch / "start.sh")],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -134,9 +134,7 @@ class Container:
 
     def _script(self) -> str:
         plan = self.plan
-        lines = [_SET_UP]
-        for path in plan.tmpfs:
-            lines.append(f'mount -t tmpfs -o mode=1777 tmpfs "$root{path}"')
+        lines = [_SET_UP, *(f'mount -t tmpfs -o mode=1777 tmpfs "$root{path}"' for path in plan.tmpfs)]
         for source, target, read_only in plan.binds:
             lines.append(f'mkdir -p "$root{target}"; mount --bind {shlex.quote(str(source))} "$root{target}"')
             if read_only:

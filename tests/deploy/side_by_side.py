@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from aiosched.db.server.embedded_host import Account, binaries
-from tests.deploy.compose import Compose, Image, Service, read_dockerfile, replicas
+from tests.deploy.compose import Compose, Image, Mount, Service, read_dockerfile, replicas
 from tests.deploy.containers import Container, Network, Plan, pause
 
 PATIENCE: Final = 120.0  # seconds for a container to become healthy on a busy machine
@@ -94,11 +94,7 @@ class Project:
             self.containers.setdefault(service.name, []).append(container)
 
     def _plan(self, service: Service, image: Image, tree: Path, name: str) -> Plan:
-        binds = [
-            (Path(mount.source) if mount.source.startswith("/") else self._volume(mount.source, image),)
-            + (mount.target, mount.read_only)
-            for mount in service.mounts
-        ]
+        binds = [(self._source(mount, image), mount.target, mount.read_only) for mount in service.mounts]
         taken = {target for _, target, _ in binds}
         binds += [(self._volume(name + v.replace("/", "-"), image), v, False) for v in image.volumes if v not in taken]
         return Plan(
@@ -115,6 +111,9 @@ class Project:
             stop_signal=image.stop_signal,
             stop_grace=service.stop_grace,
         )
+
+    def _source(self, mount: Mount, image: Image) -> Path:
+        return Path(mount.source) if mount.source.startswith("/") else self._volume(mount.source, image)
 
     def _volume(self, name: str, image: Image) -> Path:
         """A named volume: made when it is first used, with the owner that the folder has in the image."""
