@@ -325,7 +325,7 @@ class _Service:
                 self._show_web(ports.url_of(sock, web.host))
                 self.screen.ready(time.monotonic() - self.started)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.run_duration):
+                    async with supervised(), asyncio.timeout(self.run_duration):
                         await server.run(make_app(RequestClient(db, self.settings)), sock, self.requests.asked)
         return 0
 
@@ -352,7 +352,7 @@ class _Service:
                     self.screen.ready(time.monotonic() - self.started)
                     if not self.until_idle:
                         with contextlib.suppress(TimeoutError):
-                            async with asyncio.timeout(self.run_duration):
+                            async with supervised(), asyncio.timeout(self.run_duration):
                                 await self._first(running, self.requests.asked.wait())
                 finally:
                     parser.stop()
