@@ -108,9 +108,17 @@ def interpolated(text: str, variables: Mapping[str, str]) -> str:
     return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: variables.get(found[1]) or found[2], text)
 
 
+def _with_variables(node: Any, variables: Mapping[str, str]) -> Any:
+    if isinstance(node, dict):
+        return {key: _with_variables(value, variables) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_with_variables(item, variables) for item in node]
+    return interpolated(node, variables) if isinstance(node, str) else node
+
+
 def read_compose(variables: Mapping[str, str], path: Path = ROOT / "docker-compose.yml") -> Compose:
     """The compose file, with these variables in place of the environment of `docker compose`."""
-    content = yaml.safe_load(interpolated(path.read_text(encoding="utf-8"), variables))
+    content = _with_variables(yaml.safe_load(path.read_text(encoding="utf-8")), variables)
     volumes = frozenset(content["volumes"])
     services = {name: _service(name, said, volumes, path.parent) for name, said in content["services"].items()}
     return Compose(content["name"], services, volumes)
