@@ -77,6 +77,14 @@ class Service:
     stop_grace: float  # seconds from the stop signal to SIGKILL
     restart: str
 
+    @classmethod
+    def plain(cls, image: str, mounts: Mapping[str, str]) -> Service:
+        """`docker run --read-only --tmpfs /tmp` of an image, with folders that it may only read."""
+        said = {"image": image, "read_only": True, "tmpfs": ["/tmp"], "stop_grace_period": "100s"}
+        said |= {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
+        said["volumes"] = [f"{source}:{target}:ro" for source, target in mounts.items()]
+        return _service(image, said, frozenset(), ROOT)
+
 
 @dataclass(frozen=True, slots=True)
 class Compose:

@@ -196,10 +196,10 @@ class Container:
     def ask_to_stop(self) -> None:
         self.signal(signal.Signals[self.plan.stop_signal])
 
-    def wait(self) -> int:
-        """Its exit code, after at most its grace, when it is killed as Docker would."""
+    def wait(self, seconds: float | None = None) -> int:
+        """Its exit code, after at most so long (None: its grace), when it is killed as Docker would."""
         try:
-            return self._process.wait(self.plan.stop_grace)
+            return self._process.wait(self.plan.stop_grace if seconds is None else seconds)
         except subprocess.TimeoutExpired:
             self.killed = True
             self.kill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -51,7 +52,7 @@ print(answer.read().decode())
 
 
 def three_schedulers(scratch: Path, images: Mapping[str, tuple[Image, Path]]) -> None:
-    """`up --scale aiosched=3`, a run, a scheduler that dies, `down`."""
+    """`up --scale aiosched=3`, a run, a scheduler that dies, a backup that is restored, `down`."""
     dags = scratch / "dags"
     dags.mkdir()
     (dags / "where.py").write_text(DAG)
@@ -62,12 +63,13 @@ def three_schedulers(scratch: Path, images: Mapping[str, tuple[Image, Path]]) ->
         first, second, third = up.containers["aiosched"]
 
         _share_the_work(first)
-        _run(second)
+        run_dag(second)
         _answer(up)
         _cannot_write(third)
         third.signal(signal.SIGKILL)
         _until(lambda: _partitions(first), lambda owned: set(owned) == {"aiosched-1", "aiosched-2"})
-        _run(first)
+        run_dag(first)
+        _back_up_and_restore(up, scratch / "backups")
 
         codes = up.down()
         killed = [one.plan.name for several in up.containers.values() for one in several if one.killed]
@@ -96,7 +98,8 @@ def _share_the_work(container: Container) -> None:
     assert set(owned) == {"aiosched-1", "aiosched-2", "aiosched-3"}
 
 
-def _run(container: Container) -> None:
+def run_dag(container: Container) -> None:
+    """A run of the DAG, once its file has been read, succeeds."""
     done = container.run("aiosched", "dags", "trigger", "where", "--wait", timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -127,6 +130,33 @@ def _cannot_write(container: Container) -> None:
     options = container.run("python", "-c", "print(open('/proc/mounts').read())").stdout
     root = next(line.split()[3] for line in options.splitlines() if line.split()[1] == "/")
     assert "ro" in root.split(","), options
+
+
+def _back_up_and_restore(up: Project, folder: Path) -> None:
+    """As docs/deploy.md says: a backup of the working fleet, restored into another database of the server."""
+    folder.mkdir()
+    os.chown(folder, *up.containers["aiosched"][0].plan.user)
+    postgres, scheduler = up.containers["postgres"][0], up.containers["aiosched"][0]
+    again = _dsn(scheduler).rpartition("/")[0] + "/again"
+
+    up.run("aiosched", "db", "backup", "/backups/flows.dump", folders={folder: "/backups"})
+    made = postgres.run("createdb", "--username", "aiosched", "again")
+    assert made.returncode == 0, made.stderr
+    up.run("aiosched", "db", "restore", "/backups/flows.dump", "--dsn", again, folders={folder: "/backups"})
+
+    there, here = (json.loads(_runs(scheduler, dsn)) for dsn in (again, _dsn(scheduler)))
+    assert len(there) == 2
+    assert there == here
+
+
+def _runs(container: Container, dsn: str) -> str:
+    listed = container.run("aiosched", "runs", "list", "-o", "json", "--dsn", dsn)
+    assert listed.returncode == 0, listed.stderr
+    return listed.stdout
+
+
+def _dsn(container: Container) -> str:
+    return container.plan.environment["AIOSCHED_DSN"]
 
 
 def _until(look: Callable[[], T], enough: Callable[[T], bool]) -> T:

@@ -7,6 +7,7 @@ Dockerfile says; that of PostgreSQL is imitated with the server of the wheel.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -30,7 +31,8 @@ data=/var/lib/postgresql/18/docker
 if [ ! -e "$data/PG_VERSION" ]; then
     mkdir -p "$data"
     printf %s "$POSTGRES_PASSWORD" > /tmp/password
-    initdb --username "$POSTGRES_USER" --pwfile /tmp/password --auth scram-sha-256 --no-sync -D "$data" >/dev/null
+    initdb --username "$POSTGRES_USER" --pwfile /tmp/password --auth-local trust --auth-host scram-sha-256 \\
+        --no-sync -D "$data" >/dev/null
     echo "host all all all scram-sha-256" >> "$data/pg_hba.conf"
     echo "CREATE DATABASE \\"$POSTGRES_DB\\"" | postgres --single -D "$data" postgres >/dev/null
 fi
@@ -75,6 +77,7 @@ class Project:
         self.compose, self.scratch, self.images = compose, scratch, images
         self.network = Network()
         self.containers: dict[str, list[Container]] = {}
+        self._numbers = itertools.count(1)
 
     def up(self, *profiles: str, scale: Mapping[str, int] | None = None) -> None:
         """Start every service of the default profile and of these, each after the conditions that it names."""
@@ -86,14 +89,28 @@ class Project:
             self.start(service, scale or {})
 
     def start(self, service: Service, scale: Mapping[str, int]) -> None:
-        image, tree = self.images[service.image]
         for name in replicas(service, scale):
-            plan = self._plan(service, image, tree, name)
-            folder = self.scratch / "containers" / f"{name}-{len(self.containers)}"
-            container = Container(plan, self.network, folder, list(self.compose.services))
-            self.containers.setdefault(service.name, []).append(container)
+            self.containers.setdefault(service.name, []).append(self._container(service, name))
 
-    def _plan(self, service: Service, image: Image, tree: Path, name: str) -> Plan:
+    def run(self, service: str, *command: str, folders: Mapping[Path, str]) -> str:
+        """`docker compose run --rm --volume … SERVICE COMMAND`: what it says, once it has succeeded."""
+        mounts = tuple(Mount(str(source), target, read_only=False) for source, target in folders.items())
+        said = self.compose.services[service]
+        once = replace(said, command=command, mounts=(*said.mounts, *mounts))
+        container = self._container(once, f"{service}-run-{next(self._numbers)}")
+        try:
+            code = container.wait(PATIENCE)
+            assert code == 0, container.log
+            return container.log
+        finally:
+            container.kill()
+
+    def _container(self, service: Service, name: str) -> Container:
+        folder = self.scratch / "containers" / name
+        return Container(self._plan(service, name), self.network, folder, list(self.compose.services))
+
+    def _plan(self, service: Service, name: str) -> Plan:
+        image, tree = self.images[service.image]
         binds = [(self._source(mount, image), mount.target, mount.read_only) for mount in service.mounts]
         taken = {target for _, target, _ in binds}
         binds += [(self._volume(name + v.replace("/", "-"), image), v, False) for v in image.volumes if v not in taken]
