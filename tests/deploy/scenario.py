@@ -100,6 +100,7 @@ def _share_the_work(container: Container) -> None:
 
 def run_dag(container: Container) -> None:
     """A run of the DAG, once its file has been read, succeeds."""
+    _until(lambda: container.run("aiosched", "dags", "show", "where"), lambda shown: shown.returncode == 0)
     done = container.run("aiosched", "dags", "trigger", "where", "--wait", timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 import yaml
 
 from tests.deploy.compose import ROOT, interpolated, read_compose, read_dockerfile, seconds
@@ -76,6 +79,15 @@ def test_what_a_service_mounts_is_there() -> None:
     assert folders
     assert [path for path in folders if not (ROOT / path).exists()] == []
     assert set(read_dockerfile().volumes) >= {m.target for m in compose.services["aiosched"].mounts} - {"/dags"}
+
+
+def test_what_the_runner_cannot_do_is_an_error_and_not_left_out(tmp_path: Path) -> None:
+    (tmp_path / "compose.yml").write_text(
+        "name: other\nvolumes: {}\nservices:\n  one:\n    image: aiosched\n    network_mode: host\n"
+    )
+
+    with pytest.raises(AssertionError, match=r"one: the runner does not know .'network_mode'"):
+        read_compose({}, tmp_path / "compose.yml")
 
 
 def test_variables_and_durations_are_read_as_docker_reads_them() -> None:
