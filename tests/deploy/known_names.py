@@ -28,7 +28,7 @@ def _help(*command: str) -> str:
 
 def check_command(words: Sequence[str]) -> None:
     """An `aiosched` command line (without its first word) is one that this version understands."""
-    names = [word for word in words if not word.startswith("-")][: 1 if words[0] == "serve" else 2]
+    names = [word for word in words if not word.startswith("-")][: 1 if words[0] in ("serve", "doctor") else 2]
     shown = _help(*names)
     assert [word for word in words if word.startswith("--") and word.split("=")[0] not in shown] == [], words
 

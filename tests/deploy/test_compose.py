@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,16 @@ def test_what_a_service_mounts_is_there() -> None:
     assert folders
     assert [path for path in folders if not (ROOT / path).exists()] == []
     assert set(read_dockerfile().volumes) >= {m.target for m in compose.services["aiosched"].mounts} - {"/dags"}
+
+
+def test_the_commands_of_the_page_about_deployment_exist() -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
+    groups = r"(?:db|schedulers|doctor|serve|dags|tasks)\b"
+    commands = re.findall(rf"\baiosched (?:aiosched )?({groups}[^`\n\")]*)", page)
+
+    assert len(commands) >= 8
+    for command in commands:
+        check_command(shlex.split(command))
 
 
 def test_what_the_runner_cannot_do_is_an_error_and_not_left_out(tmp_path: Path) -> None:

@@ -111,9 +111,12 @@ def test_its_user_is_that_of_the_image() -> None:
     assert user == ["aiosched", str(read_dockerfile().user[0])]
 
 
-@pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
-def test_a_service_says_that_it_is_ready_alive_and_stopping(path: Path, dsn: str, tmp_path: Path) -> None:
-    _, *words = shlex.split(read(path)["ExecStart"][0].replace("%l", "host").replace("%i", "1"))
+COMMANDS = [pytest.param(read(path)["ExecStart"][0], id=path.name) for path in SERVICES]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, pytest.param("aiosched serve --role parser", id="a parser alone")])
+def test_a_service_says_that_it_is_ready_alive_and_stopping(command: str, dsn: str, tmp_path: Path) -> None:
+    _, *words = shlex.split(command.replace("%l", "host").replace("%i", "1"))
     (tmp_path / "dags").mkdir()
     heard: list[bytes] = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
