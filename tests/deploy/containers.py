@@ -37,6 +37,7 @@ def why_not() -> str | None:
     return None if tried.returncode == 0 else f"namespaces or overlays are not allowed here: {tried.stderr.strip()}"
 
 
+_WITH_US: Final = ("setpriv", "--pdeathsig", "KILL")  # nothing outlives the test, whatever ends that
 _ENTER_NEW: Final = ("unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child")
 _TRY: Final = """
 set -e
@@ -97,7 +98,7 @@ class Network:
 
     def __post_init__(self) -> None:
         self.holder = subprocess.Popen(
-            ["unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec sleep infinity"],
+            [*_WITH_US, "unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec sleep infinity"],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PATH": _PATH},
@@ -125,7 +126,7 @@ class Container:
         self.log_file = scratch / "log"
         with self.log_file.open("w") as log:
             self._process = subprocess.Popen(
-                [*network.enter, *_ENTER_NEW, "sh", str(scratch / "start.sh")],
+                [*_WITH_US, *network.enter, *_ENTER_NEW, "sh", str(scratch / "start.sh")],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
