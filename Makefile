@@ -6,7 +6,7 @@ SHAPE ?= chain-200
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint ui bench faults simulate ci
+.PHONY: help setup test lint ui bench faults simulate pythons lowest newest lock image ci
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,21 @@ faults: ## fault campaigns in their long form, hours (C=kills: one of them; KILL
 
 simulate: ## simulated fleets, many seeds (SEEDS=20000; A= adds options: A='--seed 17 --trace')
 	python -m tests.simulation --seeds $(or $(SEEDS),20000) --processes 2 $(A)
+
+pythons: ## tests on each of Python 3.11, 3.12 and 3.13 that is here (T= selects)
+	.ci/pythons all $(T)
+
+lowest: ## tests with the lowest versions that pyproject.toml allows (T= selects)
+	.ci/pythons lowest $(T)
+
+newest: ## tests with the newest versions that pyproject.toml allows (T= selects)
+	.ci/pythons newest $(T)
+
+lock: ## renew requirements.lock, which the image installs (UPGRADE=1: the newest versions)
+	.ci/lock
+
+image: ## build the image without a registry and run it, as root (EXTRAS=otel,oidc; needs buildah and debootstrap)
+	python -m tests.deploy.image --extras '$(EXTRAS)'
 
 ci: ## what CI runs: a fresh environment, lint, all tests
 	.ci/run

@@ -14,11 +14,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-import yaml
 from packaging.requirements import Requirement
 
 import aiosched
-from aiosched.config import SHORT_NAMES, setting_fields
+from aiosched.config import setting_fields
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -48,7 +47,7 @@ def files(*suffixes: str) -> Iterator[Path]:
     yield from (
         path for path in sorted(ROOT.iterdir()) if path.is_file() and path.suffix in suffixes and path.name != ".git"
     )
-    for folder in (*CODE, "docs", ".ci"):
+    for folder in (*CODE, "docs", ".ci", "deploy"):
         yield from (
             path
             for path in sorted((ROOT / folder).rglob("*"))
@@ -107,7 +106,7 @@ def test_nothing_mentions_a_path_of_one_machine() -> None:
 
     found = [
         f"{path.relative_to(ROOT)}:{number}"
-        for path in files(".py", ".md", ".toml", ".yml", ".svg", "")
+        for path in files(".py", ".md", ".toml", ".yml", ".yaml", ".service", ".svg", "")
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if machine_path.search(line)
     ]
@@ -229,7 +228,7 @@ def test_the_readmes_python_is_python() -> None:
         ast.parse(block)
 
 
-@pytest.mark.parametrize("script", [".ci/run", ".ci/lint"])
+@pytest.mark.parametrize("script", [".ci/run", ".ci/lint", ".ci/lock", ".ci/pythons"])
 def test_the_scripts_of_ci_can_be_run(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
     subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
@@ -310,64 +309,3 @@ def _as_written(default: object) -> str:
     if default is None:
         return "unset"
     return str(default).lower() if isinstance(default, bool) else str(default)
-
-
-# ---- containers ----
-
-
-def test_the_compose_file_starts_postgresql_18_and_a_scheduler_that_waits_for_it() -> None:
-    compose = yaml.safe_load(read("docker-compose.yml"))
-    postgres, service = compose["services"]["postgres"], compose["services"]["aiosched"]
-
-    assert postgres["image"] == "postgres:18"
-    assert postgres["healthcheck"]["test"][0] == "CMD-SHELL"
-    assert service["depends_on"] == {"postgres": {"condition": "service_healthy"}}
-    assert service["command"] == ["serve", "--migrate", "--no-web"]
-    assert set(service["environment"]) <= known_variables()
-    for one in (postgres, service):
-        named = [volume.split(":")[0] for volume in one["volumes"] if not volume.startswith(("$", ".", "/"))]
-        assert set(named) <= set(compose["volumes"])
-
-
-def test_the_compose_file_publishes_a_web_server_with_a_login() -> None:
-    web = yaml.safe_load(read("docker-compose.yml"))["services"]["web"]
-
-    assert web["ports"] == ["8484:8484"]
-    assert "/readyz" in web["healthcheck"]["test"][-1]
-    assert web["environment"]["AIOSCHED__WEB__AUTH"] == "password"
-    assert web["environment"]["AIOSCHED__WEB__ADMIN_PASSWORD"] == "${ADMIN_PASSWORD:-}"
-    assert set(web["environment"]) <= known_variables()
-
-
-def test_the_scheduler_can_be_scaled() -> None:
-    service = yaml.safe_load(read("docker-compose.yml"))["services"]["aiosched"]
-
-    assert {"container_name", "ports", "hostname"} & set(service) == set()
-
-
-def test_the_image_runs_aiosched_as_a_user_without_rights_and_knows_its_settings() -> None:
-    dockerfile = read("Dockerfile")
-    instructions = re.sub(r"\\\n\s*", "", dockerfile).splitlines()
-    users = [line.split()[1] for line in instructions if line.startswith("USER ")]
-    variables = set(re.findall(r"\b(AIOSCHED_\w+)=", dockerfile))
-
-    assert users == ["aiosched"]
-    assert 'ENTRYPOINT ["aiosched"]' in instructions
-    assert 'CMD ["aiosched", "schedulers", "check", "--local"]' in dockerfile
-    assert variables
-    assert variables <= known_variables()
-
-
-def test_the_build_gets_what_the_wheel_is_made_of() -> None:
-    allowed = {line.removeprefix("!") for line in read(".dockerignore").splitlines() if line.startswith("!")}
-
-    copied = {
-        source for line in read("Dockerfile").splitlines() if line.startswith("COPY ") for source in line.split()[1:-1]
-    }
-
-    assert copied == allowed
-    assert all((ROOT / name).exists() for name in copied)
-
-
-def known_variables() -> set[str]:
-    return {f"AIOSCHED__{field.section}__{field.name}".upper() for field in setting_fields()} | set(SHORT_NAMES)

@@ -343,7 +343,7 @@ class _Service:
                     self.screen.fact("worker API", f"{url}   for workers on engines, by the tokens of their attempts")
                 self.screen.ready(time.monotonic() - self.started)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.run_duration):
+                    async with supervised(), asyncio.timeout(self.run_duration):
                         await self._serve_http(db, sock)
         return 0
 
@@ -384,7 +384,7 @@ class _Service:
                     self.screen.ready(time.monotonic() - self.started)
                     if not self.until_idle:
                         with contextlib.suppress(TimeoutError):
-                            async with asyncio.timeout(self.run_duration):
+                            async with supervised(), asyncio.timeout(self.run_duration):
                                 await self._first(running, self.requests.asked.wait())
                 finally:
                     parser.stop()

@@ -36,14 +36,8 @@ from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.schema import bundle_schema, engine_schema, quarantine_schema, remote_schema, web_schema
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of, partition, task_key
 
-__all__ = [  # beside the tables below
-    "bundle_schema",
-    "engine_schema",
-    "metadata",
-    "quarantine_schema",
-    "remote_schema",
-    "web_schema",
-]
+# beside the tables below
+__all__ = ["bundle_schema", "engine_schema", "metadata", "quarantine_schema", "remote_schema", "web_schema"]
 
 dag = Table(
     "dag",
