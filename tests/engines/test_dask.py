@@ -220,6 +220,33 @@ async def test_a_task_that_is_cancelled_ends_in_its_worker(
         assert sorted(row[0] for row in await rows(scheduler, TRIES)) == ["failed", "success"]
 
 
+async def test_a_cluster_that_cannot_be_reached_is_named_once_and_holds_up_nothing(
+    settings: Settings, waits: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        settings.dask.address = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
+        engine = DaskEngine(settings)
+        async with serving(settings, engine) as scheduler:
+            await scheduler.trigger("d", run_id="r")
+            await until(lambda: caplog.messages, "a warning")
+            why = await scheduler.why("d", "r", "plain")
+            await until(lambda: "slots open" in str(why), "the reason")
+    warnings = [text for text in caplog.messages if "cannot be reached (dask.address)" in text]
+    assert (len(warnings), engine.slots) == (1, 0)
+
+
+def test_workers_of_our_own_cluster_get_no_secrets(settings: Settings) -> None:
+    settings.secrets.fernet_keys, settings.database.dsn = "sesame", "postgresql://u:sesame@h/d"
+    settings.web.admin_password, settings.logs.remote_options = "sesame", '{"secret": "sesame"}'
+    engine = DaskEngine(settings)
+    engine._cluster = object()
+    given = engine._settings_of_workers()
+    assert given is not None
+    assert "sesame" not in str(given)
+    assert Settings.model_validate(given).core.dags_folder == settings.core.dags_folder
+
+
 async def test_without_dask_the_kind_says_how_to_install_it(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,9 +78,8 @@ class DaskEngine:
                 processes=True,
                 asynchronous=True,
                 dashboard_address="127.0.0.1:0",
+                silence_logs=logging.ERROR,  # its own log says little about attempts
             )
-        with contextlib.suppress(EngineUnavailable):
-            await self._connected()
         self._looking = asyncio.create_task(self._look_for_ever(), name="looking at Dask's workers")
 
     async def _connected(self) -> Any:
@@ -92,24 +91,29 @@ class DaskEngine:
 
             connect: Any = distributed.Client
             await self._disconnect()
+            where = self._address or self._cluster
             try:
-                client = self._client = await connect(
-                    self._address or self._cluster, asynchronous=True, timeout=_CONNECT_TIMEOUT, set_as_default=False
+                client = self._client = connect(
+                    where, asynchronous=True, timeout=_CONNECT_TIMEOUT, set_as_default=False
                 )
+                await client
                 await client.register_plugin(self._worker.AgentPlugin(self._settings_of_workers()))
                 await self._look(client)
             except (OSError, TimeoutError, ValueError) as error:
                 await self._disconnect()
                 where = self._address or "the cluster of this machine"
-                raise EngineUnavailable(f"Dask at {where} cannot be reached: {error}") from error
+                raise EngineUnavailable(f"Dask at {where} cannot be reached (dask.address): {error}") from error
             return client
 
     def _is_connected(self) -> bool:
         return self._client is not None and self._client.status == "running"
 
     def _settings_of_workers(self) -> dict[str, Any] | None:
-        """The settings of the workers of our own cluster; those of others have their own."""
-        return self._settings.model_dump(mode="json") if self._cluster is not None else None
+        """The settings of the workers of our own cluster, without secrets; those of others have their own."""
+        if self._cluster is None:
+            return None
+        needed = {"core": True, "dags": True, "executor": True, "logs": {"level"}, "xcom": True}
+        return self._settings.model_dump(mode="json", include=needed)
 
     async def _disconnect(self) -> None:
         client, self._client = self._client, None
@@ -119,14 +123,19 @@ class DaskEngine:
                     await client.close()
 
     async def _look_for_ever(self) -> None:
+        is_failing = False
         while True:
-            await asyncio.sleep(_LOOK_EVERY)
             try:
                 await self._look(await self._connected())
+                if is_failing:
+                    logger.info("Dask can be reached again")
+                is_failing = False
             except EngineUnavailable as error:
-                if self._threads:
-                    logger.warning("%s", error)
                 self._threads = 0
+                if not is_failing:
+                    logger.warning("%s", error)
+                is_failing = True
+            await asyncio.sleep(_LOOK_EVERY)
 
     async def _look(self, client: Any) -> None:
         try:
