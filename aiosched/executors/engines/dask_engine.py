@@ -91,11 +91,9 @@ class DaskEngine:
 
             connect: Any = distributed.Client
             await self._disconnect()
-            where = self._address or self._cluster
+            options = {"asynchronous": True, "timeout": _CONNECT_TIMEOUT, "set_as_default": False}
             try:
-                client = self._client = connect(
-                    where, asynchronous=True, timeout=_CONNECT_TIMEOUT, set_as_default=False
-                )
+                client = self._client = connect(self._address or self._cluster, **options)
                 await client
                 await client.register_plugin(self._worker.AgentPlugin(self._settings_of_workers()))
                 await self._look(client)
@@ -112,7 +110,7 @@ class DaskEngine:
         """The settings of the workers of our own cluster, without secrets; those of others have their own."""
         if self._cluster is None:
             return None
-        needed = {"core": True, "dags": True, "executor": True, "logs": {"level"}, "xcom": True}
+        needed: Any = {"core": True, "dags": True, "executor": True, "logs": {"level"}, "xcom": True}
         return self._settings.model_dump(mode="json", include=needed)
 
     async def _disconnect(self) -> None:
