@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +19,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import ConfigError
 from aiosched.executors.engines.dask_engine import DaskEngine
+from tests.engines.dask_cluster import Cluster
 from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, VALUES, calls, rows, serving, until
 
 MANY = """
@@ -50,67 +49,6 @@ with DAG("gpu", schedule=None):
 
     where()
 """
-
-
-class Cluster:
-    """A Dask scheduler and workers, each a process that knows the settings from its environment."""
-
-    def __init__(self, settings: Settings, folder: Path) -> None:
-        self.settings, self.folder = settings, folder
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            self.port = sock.getsockname()[1]
-        self.address = f"tcp://127.0.0.1:{self.port}"
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start(self, name: str, *words: str, **environment: str) -> None:
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-P", "-m", "distributed.cli.dask_" + words[0], *words[1:]],
-                stdout=log, stderr=log, start_new_session=True, env={**os.environ, **environment},
-            )  # fmt: skip
-
-    def scheduler(self) -> None:
-        self.start(
-            "scheduler",
-            "scheduler",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(self.port),
-            "--no-dashboard",
-            "--dashboard-address",
-            "127.0.0.1:0",
-        )
-
-    def worker(self, name: str, *words: str, **environment: str) -> None:
-        environment |= {
-            "AIOSCHED_DAGS": str(self.settings.core.dags_folder),
-            "AIOSCHED_HOME": str(self.folder / name),
-            "AIOSCHED__CORE__KILLED_TASK_CLEANUP_TIME": "0.5",
-        }
-        options = (
-            "--nthreads",
-            "2",
-            "--no-dashboard",
-            "--dashboard-address",
-            "127.0.0.1:0",
-            "--local-directory",
-            str(self.folder),
-            "--name",
-            name,
-        )
-        self.start(name, "worker", self.address, *options, *words, **environment)
-
-    def kill(self, name: str) -> None:
-        process = self.processes.pop(name)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-    def close(self) -> None:
-        for name in list(self.processes):
-            self.kill(name)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from aiosched.scheduler import Scheduler
 from aiosched.web.server import ports, uvicorn_server
 from aiosched.web.worker_api.endpoints import make_worker_api
 from tests.engines.agents import AgentEngine
+from tests.engines.dask_cluster import CAN_ISOLATE, CANNOT_ISOLATE, Cluster, network_namespace
 from tests.executors.conformance import EXPECTED, EXPECTED_OF_PROCESSES, MANY, OUTCOMES, WAITING
 
 GUARD = 60.0
@@ -40,7 +41,7 @@ class Stage:
         self.engine: AgentEngine | None = None
 
     def executor(self) -> str | Executor | Engine:
-        if self.place == "dask":
+        if self.place.startswith("dask"):
             from aiosched.executors.engines.dask_engine import DaskEngine
 
             return DaskEngine(self.settings)
@@ -69,8 +70,20 @@ class Stage:
         return "".join(log.read_text() for log in self.settings.logs_folder.rglob(f"task_id={task_id}/*.log"))
 
 
+def isolated(name: str) -> Any:
+    """Workers in a network of their own, which has no way to PostgreSQL."""
+    reason = CANNOT_ISOLATE if HAS_DASK else NO_DASK
+    return pytest.param(name, marks=pytest.mark.skipif(not (HAS_DASK and CAN_ISOLATE), reason=reason))
+
+
 @pytest.fixture(
-    params=["inline", "local", "agents", pytest.param("dask", marks=pytest.mark.skipif(not HAS_DASK, reason=NO_DASK))]
+    params=[
+        "inline",
+        "local",
+        "agents",
+        pytest.param("dask", marks=pytest.mark.skipif(not HAS_DASK, reason=NO_DASK)),
+        isolated("dask elsewhere"),
+    ]
 )
 async def stage(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> AsyncIterator[Stage]:
     """One executor, with two workers if it is an engine."""
@@ -94,12 +107,23 @@ async def stage(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> Asy
             yield stage
             await stage.engine.close()
             return
-        sock = ports.bind("127.0.0.1", 0)
-        serving = asyncio.create_task(uvicorn_server.serve(api, sock, ended))
-        settings.executor.worker_api = ports.url_of(sock, "127.0.0.1")
-        yield stage
-        ended.set()
-        await serving
+        with contextlib.ExitStack() as stack:
+            host, there, prefix = "127.0.0.1", "", tuple[str, ...]()
+            if request.param == "dask elsewhere":
+                host, there, prefix = stack.enter_context(network_namespace())
+            sock = ports.bind(host, 0)
+            serving = asyncio.create_task(uvicorn_server.serve(api, sock, ended))
+            settings.executor.worker_api = ports.url_of(sock, host)
+            if prefix:
+                cluster = Cluster(settings, tmp_path, host=host, prefix=prefix)
+                stack.callback(cluster.close)
+                settings.dask.address = cluster.address
+                cluster.scheduler()
+                for name in ("first", "second"):
+                    cluster.worker(name, "--no-nanny", "--host", there)
+            yield stage
+            ended.set()
+            await serving
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
