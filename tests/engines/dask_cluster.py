@@ -87,7 +87,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def network_namespace() -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """A network of its own behind one cable to this machine: both addresses, ours first, and the command that enters it.
+    """A network of its own behind one cable: our address on it, the one inside, and the command that enters it.
 
     What runs there reaches nothing but what listens on that address.
     """
