@@ -6,6 +6,7 @@ that created it. Folders of a killed process are found by its mark or its proces
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -29,12 +30,11 @@ def remove_scratch_folders(is_left: Callable[[str, int], bool]) -> None:
 
 
 def _folders() -> list[tuple[str, str]]:
-    me = os.geteuid()
+    me, found = os.geteuid(), list[tuple[str, str]]()
     with os.scandir(tempfile.gettempdir()) as entries:
-        return [
-            (entry.name, entry.path)
-            for entry in entries
-            if entry.name.startswith("aiosched-")
-            and entry.is_dir(follow_symlinks=False)
-            and entry.stat(follow_symlinks=False).st_uid == me
-        ]
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # its process has removed it meanwhile
+                is_ours = entry.name.startswith("aiosched-") and entry.is_dir(follow_symlinks=False)
+                if is_ours and entry.stat(follow_symlinks=False).st_uid == me:
+                    found.append((entry.name, entry.path))
+    return found

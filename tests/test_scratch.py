@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -71,3 +74,24 @@ def test_folders_are_removed_by_owner_and_by_process(temporary: Path) -> None:
     scratch.remove_scratch_folders(lambda mark, pid: mark == "1.2.3.4" and pid == 9)
 
     assert sorted(path.name for path in temporary.iterdir()) == ["aiosched-1.2.3.4-8-a", "aiosched-1.2.3.5-9-c"]
+
+
+def test_a_folder_that_disappears_while_others_are_listed_is_no_error(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("aiosched-1.2.3.4-8-a", "aiosched-1.2.3.4-9-b"):
+        (temporary / name).mkdir()
+    listed = os.scandir
+
+    @contextlib.contextmanager
+    def while_one_goes(path: str) -> Iterator[list[os.DirEntry[str]]]:
+        with listed(path) as entries:
+            found = list(entries)
+        (temporary / "aiosched-1.2.3.4-8-a").rmdir()  # another process has ended
+        yield found
+
+    monkeypatch.setattr(os, "scandir", while_one_goes)
+    scratch.remove_scratch_folders(lambda mark, pid: True)
+    monkeypatch.undo()
+
+    assert list(temporary.iterdir()) == []

@@ -204,7 +204,11 @@ def test_requests_from_before_it_ran_are_applied_first(tmp_path: Path, dsn: str)
         (("--dags", "nowhere"), 2, "There is no DAGs folder ./nowhere. Start with `aiosched init demo`"),
         (("--executor", "celery"), 2, "executor.kind = celery (from --executor)"),
         (("--slots", "0"), 2, "executor.slots = 0 (from --slots)"),
-        (("--role", "schedler"), 2, "--role schedler: there are scheduler, web, parser. Did you mean scheduler?"),
+        (
+            ("--role", "schedler"),
+            2,
+            "there are scheduler, web, parser, worker-api. Did you mean scheduler?",
+        ),
         (("--dsn", "postgresql://nobody@127.0.0.1:1/x"), 5, "127.0.0.1:1"),
         (("--dsn", "mysql://x"), 2, "must look like postgresql://"),
         (("--role", "web", "--dags", "nowhere", "--dsn", "postgresql://nobody@127.0.0.1:1/x"), 5, "127.0.0.1:1"),

@@ -92,7 +92,7 @@ async def stage(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> Asy
     settings.core.dags_folder.mkdir()
     settings.core.killed_task_cleanup_time = 0.5
     settings.core.parallelism = 200
-    settings.executor.worker_lease, settings.executor.slots = 6.0, 4
+    settings.executor.slots = 4
     settings.dask.workers = 2
     stage = Stage(request.param, settings, tmp_path)
     if not stage.outlives:

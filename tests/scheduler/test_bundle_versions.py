@@ -79,11 +79,15 @@ async def test_callbacks_have_the_code_of_their_run(dsn: str, clock: FakeClock) 
     assert run_info(run, version, newest).bundle_version == PINNED[1]
 
 
-BEFORE_BUNDLES = (  # what revision 0009 has added
+BEFORE_BUNDLES = (  # what revision 0009 has added, and the one after it
+    *(f"DROP TRIGGER xcom_{what} ON xcom" for what in ("deleted", "replaced", "stored")),
+    *(f"DROP FUNCTION aiosched_xcom_{what}()" for what in ("released", "stored")),
+    "DROP TABLE unreferenced_xcom",
+    "ALTER TABLE xcom DROP COLUMN stored",
     "ALTER TABLE dag_version DROP COLUMN bundle, DROP COLUMN bundle_version",
     "ALTER TABLE dag_file DROP COLUMN bundle_version",
     "DROP TABLE bundle_snapshot",
-    "UPDATE alembic_version SET version_num = '0007'",
+    "UPDATE alembic_version SET version_num = '0008'",
 )
 
 

@@ -34,7 +34,7 @@ async def _load_dags(t: Transaction, partitions: list[int]) -> Answer:
 
 @handles(runs.LOAD_VERSIONS)
 async def _load_versions(t: Transaction, ids: list[int]) -> Answer:
-    columns = "id dag_id number file source_hash sources spec"
+    columns = "id dag_id number file source_hash sources spec bundle bundle_version"
     return answer(columns, [pick(row, columns) for key, row in t.rows("dag_version") if key in ids])
 
 

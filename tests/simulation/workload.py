@@ -304,6 +304,8 @@ def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
             "file": None,
             "file_hash": None,
             "source_hash": None,
+            "bundle": None,
+            "bundle_version": None,
             "sources": None,
         }  # fmt: skip
         tables["dag"][spec.dag_id] = {
