@@ -11,6 +11,8 @@ from uuid import UUID
 import httpx2
 import msgspec
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from aiosched.config import Settings
 from aiosched.core.values.ids import partition_of
@@ -221,3 +223,13 @@ async def test_a_call_with_an_id_that_is_none_is_refused(api: Api) -> None:
     await api.claim(1)
     call = {"worker": ME, "id": "not a uuid", "name": "run_state", "args": "{}"}
     assert (await api.post("call", call, api.token(1))).status_code == 400
+
+
+async def test_below_a_mounted_application_it_is_there_too(api: Api, dsn: str, settings: Settings) -> None:
+    outer = Starlette(routes=[Mount("/flows", make_app(RequestClient(api.db, settings)))])
+    transport = httpx2.ASGITransport(app=outer)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://worker-api") as http:
+        body = msgspec.msgpack.encode(StartClaim(worker=ME, hostname="h", pid=7))
+        headers = {"Authorization": f"Bearer {api.token(1)}"}
+        assert (await http.post("/flows/worker/v1/start", content=body, headers=headers)).status_code == 200
+        assert (await http.post("/worker/v1/start", content=body, headers=headers)).status_code == 404
