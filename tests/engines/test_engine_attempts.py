@@ -149,6 +149,24 @@ async def test_jobs_that_an_engine_has_lost_are_sent_again(
     assert [job.id for job in engine.sent[2:]] == [job.id for job in engine.sent[:2]]
 
 
+async def test_why_tells_where_an_attempt_is(settings: Settings, engine: AgentEngine, waits: Path) -> None:
+    engine.loses = lambda job: not job.is_async
+
+    async def said(scheduler: Scheduler, task_id: str) -> str:
+        explanation = await scheduler.why("d", "r", task_id)
+        return next(gate.detail for gate in explanation.gates if gate.name == "worker")
+
+    async with serving(settings, engine) as scheduler:
+        await scheduler.trigger("d", run_id="r")
+        await until(lambda: calls(waits) == ["coroutine"], "the coroutine")
+        assert (await said(scheduler, "plain")).startswith("engine 'agents' has it")
+        assert "none of its workers has begun it" in await said(scheduler, "plain")
+        assert (await said(scheduler, "coroutine")).startswith("a worker of engine 'agents' on ")
+        async with scheduler.db.acquire() as conn:
+            await conn.execute("UPDATE engine_attempt SET alive_until = now() - interval '1 minute'")
+        assert "is silent, and its lease ended 1 m" in await said(scheduler, "coroutine")
+
+
 async def test_attempts_wait_for_an_engine_that_is_down(settings: Settings, engine: AgentEngine, waits: Path) -> None:
     engine.is_down = True
     (waits / "go").touch()

@@ -49,6 +49,18 @@ class BlockedLoop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OnEngine:
+    """An attempt that an engine was given; `begun_at` is None until one of its workers has claimed it."""
+
+    name: str  # the engine, as tasks choose it
+    sent_at: datetime
+    begun_at: datetime | None = None
+    alive_until: datetime | None = None  # the end of its worker's lease
+    hostname: str | None = None
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFacts:
     """A task instance and the facts that decide when it runs.
 
@@ -70,6 +82,7 @@ class TaskFacts:
     dag_holders: tuple[Holder, ...] = ()
     ahead: tuple[int, int] | None = None
     queued_by: str | None = None  # name of the scheduler that claimed it
+    on_engine: OnEngine | None = None  # where its attempt is, if an engine was given it
     deferred_since: datetime | None = None
     blocked: BlockedLoop | None = None
     usual: Usual = unknown_duration
@@ -269,6 +282,8 @@ def _executor_gate(facts: TaskFacts) -> Gate:
 def _worker_gate(facts: TaskFacts) -> Gate:
     instance, now = facts.instance, facts.run.now
     who = f"scheduler {facts.queued_by}" if facts.queued_by else "its executor"
+    if facts.on_engine is not None and instance.state in HOLDING_SLOT:
+        return _engine_gate(facts.on_engine, now)
     if facts.blocked is not None:
         return Gate(name="worker", verdict=Verdict.WAIT, detail=_blocked_detail(facts.blocked, now))
     match instance.state:
@@ -282,6 +297,21 @@ def _worker_gate(facts: TaskFacts) -> Gate:
     if instance.state in SCHEDULABLE or instance.state is TaskState.DEFERRED:
         return gate("worker", None, "is not needed yet")
     return gate("worker", None, "it is submitted at the next pass of its scheduler")
+
+
+def _engine_gate(engine: OnEngine, now: datetime) -> Gate:
+    """What is known of an attempt that an engine was given."""
+    name = f"engine {engine.name!r}"
+    if engine.begun_at is None:
+        since = ago(seconds_since(engine.sent_at, now))
+        detail = f"{name} has it{since}, none of its workers has begun it: see that they run and have room"
+        return Gate(name="worker", verdict=Verdict.WAIT, detail=detail)
+    where = f"a worker of {name} on {engine.hostname} (process {engine.pid})"
+    if engine.alive_until is not None and engine.alive_until < now:
+        ended = duration((now - engine.alive_until).total_seconds())
+        detail = f"{where} is silent, and its lease ended {ended} ago: the attempt is lost, and the task runs again"
+        return Gate(name="worker", verdict=Verdict.WAIT, detail=detail)
+    return gate("worker", None, f"{where} runs it{ago(seconds_since(engine.begun_at, now))}")
 
 
 def _blocked_detail(blocked: BlockedLoop, now: datetime) -> str:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from aiosched.core.graph.instances import Run
 from aiosched.core.run.deferral import Deferred
 from aiosched.core.values.ids import PARTITIONS
+from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, TaskState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import runs
@@ -240,3 +241,27 @@ async def owner_of(conn: DatabaseConnection, partition: int) -> int | None:
     """The incarnation that owns a partition; None: no scheduler does."""
     found: int | None = await conn.fetchval(OWNER_OF, partition)
     return found
+
+
+# Index: uq_engine_attempt_run_id_task_index_map_index_try_number.
+ON_ENGINE: Final = """
+    SELECT executor, created_at, begun_at, alive_until, hostname, pid FROM engine_attempt
+     WHERE run_id = $1 AND task_index = $2 AND map_index = $3 AND try_number = $4
+"""
+
+
+class EngineAttemptRow(NamedTuple):
+    """An attempt that an engine was given; the instants are those of the database's clock."""
+
+    name: str
+    sent_at: datetime
+    begun_at: datetime | None
+    alive_until: datetime | None
+    hostname: str | None
+    pid: int | None
+
+
+async def on_engine(conn: DatabaseConnection, attempt: AttemptKey) -> EngineAttemptRow | None:
+    """Where the attempt is on an engine; None if no engine has it."""
+    row = await conn.fetchrow(ON_ENGINE, *attempt)
+    return None if row is None else EngineAttemptRow(*row)

@@ -26,7 +26,7 @@ from aiosched.core.why.ends import dependencies_of
 from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Holder, Owner, ago, run_label, seconds_since
 from aiosched.core.why.quarantine import QuarantineFacts, explain_quarantine
 from aiosched.core.why.run import RunFacts, explain_run
-from aiosched.core.why.task import BlockedLoop, TaskFacts, explain_task
+from aiosched.core.why.task import BlockedLoop, OnEngine, TaskFacts, explain_task
 from aiosched.db.queries import queries
 from aiosched.db.queries import why as why_rows
 from aiosched.db.queries.quarantine_queries import quarantine_of, set_aside_of
@@ -390,10 +390,15 @@ class _Reader:
             dag_holders=usual.applied(competing_demands.of_dag),
             ahead=competing_demands.ahead,
             queued_by=None if instance.queued_by is None else self.names.get(instance.queued_by),
+            on_engine=await self._on_engine(board.key(instance)) if instance.state in HOLDING_SLOT else None,
             deferred_since=await why_rows.deferred_since(self.conn, board.run.key, instance.task, instance.map_index),
             blocked=self._blocked_loop(board.key(instance)) if instance.state in HOLDING_SLOT else None,
             usual=lambda name: usual.of(dag_id, name),
         )
+
+    async def _on_engine(self, key: AttemptKey) -> OnEngine | None:
+        found = await why_rows.on_engine(self.conn, key)
+        return None if found is None else OnEngine(**found._asdict())
 
     def _blocked_loop(self, key: AttemptKey) -> BlockedLoop | None:
         """What blocks the worker process of an attempt, if anything does."""
