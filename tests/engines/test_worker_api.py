@@ -233,3 +233,14 @@ async def test_below_a_mounted_application_it_is_there_too(api: Api, dsn: str, s
         headers = {"Authorization": f"Bearer {api.token(1)}"}
         assert (await http.post("/flows/worker/v1/start", content=body, headers=headers)).status_code == 200
         assert (await http.post("/worker/v1/start", content=body, headers=headers)).status_code == 404
+
+
+async def test_metrics_count_the_attempts_on_engines(api: Api) -> None:
+    await api.claim(1)
+    await api.claim(2)
+    await api.execute("UPDATE engine_attempt SET alive_until = now() - interval '1 second' WHERE run_id = 2")
+
+    text = (await api.http.get("/metrics")).text
+
+    for state in ("waiting", "running", "silent"):
+        assert f'aiosched_engine_attempts{{executor="engine",state="{state}"}} 1.0' in text

@@ -183,3 +183,19 @@ async def list_schedulers(db: Database) -> list[SchedulerRow]:
         )
         for row in rows
     ]
+
+
+# ---- attempts on engines ----
+
+ENGINE_COUNTS: Final = """
+    SELECT executor,
+           CASE WHEN worker IS NULL THEN 'waiting' WHEN alive_until < now() THEN 'silent' ELSE 'running' END AS state,
+           count(*)::int AS number
+      FROM engine_attempt GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+
+async def count_on_engines(db: Database) -> dict[tuple[str, str], int]:
+    """How many attempts are on engines, by the engine's name and state: waiting, running, or silent."""
+    async with db.acquire() as conn:
+        return {(row["executor"], row["state"]): row["number"] for row in await conn.fetch(ENGINE_COUNTS)}

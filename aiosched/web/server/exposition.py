@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from aiosched.db.people.pools import Pool, list_pools
 from aiosched.db.queries.quarantine_queries import count_quarantined
-from aiosched.db.queries.status import ParsingSummary, SchedulerRow, list_schedulers, parsing_summary
+from aiosched.db.queries.status import ParsingSummary, SchedulerRow, count_on_engines, list_schedulers, parsing_summary
 from aiosched.db.server.engine import Database
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -40,12 +40,14 @@ async def exposition(db: Database) -> bytes:
     pools = await list_pools(db)
     parsing = await parsing_summary(db)
     quarantined = await count_quarantined(db)
+    on_engines = await count_on_engines(db)
     registry = CollectorRegistry(auto_describe=False)
     found = [
         *_of_schedulers(schedulers),
         *_of_pools(pools, schedulers),
         *_of_parsing(parsing),
         _of_quarantine(quarantined),
+        _of_engines(on_engines),
     ]
     registry.register(_Found(found))
     return generate_latest(registry)
@@ -148,6 +150,14 @@ def _of_parsing(summary: ParsingSummary) -> Iterator[Metric]:
         family = _gauge(name, words)
         family.add_metric([], value)
         yield family
+
+
+def _of_engines(counts: Mapping[tuple[str, str], int]) -> Metric:
+    words = "attempts on an engine: waiting for a worker, running, or silent for longer than their worker's lease"
+    family = _gauge("engine_attempts", words, "executor", "state")
+    for (executor, state), number in counts.items():
+        family.add_metric([executor, state], number)
+    return family
 
 
 def _of_quarantine(number: int) -> Metric:
