@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -172,6 +173,24 @@ async def test_a_cluster_that_cannot_be_reached_is_named_once_and_holds_up_nothi
             await until(lambda: "slots open" in str(why), "the reason")
     warnings = [text for text in caplog.messages if "cannot be reached (dask.address)" in text]
     assert (len(warnings), engine.slots) == (1, 0)
+
+
+async def test_a_task_that_comes_before_its_worker_is_ready_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    from aiosched.executors.engines import dask_worker
+
+    plugin = dask_worker.AgentPlugin(None)
+    worker = SimpleNamespace(plugins={})
+    waiting = asyncio.create_task(dask_worker._ready_plugin(worker))
+    await asyncio.sleep(0)
+    worker.plugins["aiosched"] = plugin
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    plugin.agent = object()  # type: ignore[assignment]
+    assert await waiting is plugin
+
+    monkeypatch.setattr(dask_worker, "_READY_WITHIN", 0.0)
+    with pytest.raises(RuntimeError, match="has no agent of aiosched"):
+        await dask_worker._ready_plugin(SimpleNamespace(plugins={}))
 
 
 def test_workers_of_our_own_cluster_get_no_secrets(settings: Settings) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PLUGIN: Final = "aiosched"
-_NOT_READY: Final = "this Dask worker has no agent of aiosched: it is closing, or is not ready yet"
+_NOT_READY: Final = "this Dask worker has no agent of aiosched: it is closing, or could not start it"
+_READY_WITHIN: Final = 20.0  # seconds from a worker's first task
 _STOP_GRACE: Final = 2.0  # seconds for the attempts of a worker that closes
 
 
@@ -62,12 +64,21 @@ def _plugin_of(dask_worker: Any) -> AgentPlugin | None:
     return plugin
 
 
+async def _ready_plugin(dask_worker: Any) -> AgentPlugin:
+    """The plugin with its agent: Dask may give a worker tasks before its plugins are set up."""
+    deadline = time.monotonic() + _READY_WITHIN
+    while (plugin := _plugin_of(dask_worker)) is None or plugin.agent is None:
+        if time.monotonic() > deadline:
+            raise RuntimeError(_NOT_READY)
+        await asyncio.sleep(0.05)
+    return plugin
+
+
 async def run_job(text: bytes) -> str:
     """The Dask task of a job; returns the attempt's outcome for people."""
     job = msgspec.json.decode(text, type=Job)
-    plugin = _plugin_of(get_worker())
-    if plugin is None or plugin.agent is None:
-        raise RuntimeError(_NOT_READY)
+    plugin = await _ready_plugin(get_worker())
+    assert plugin.agent is not None
     if job.is_async:
         event = SecedeEvent(key=job.name, compute_duration=0.0, stimulus_id=f"aiosched-{job.id}")
         get_worker().handle_stimulus(event)
@@ -76,9 +87,8 @@ async def run_job(text: bytes) -> str:
 
 async def take_jobs(texts: list[bytes], dask_worker: Any = None) -> None:
     """Runs in one worker: begin these coroutines, without a thread of Dask's."""
-    plugin = _plugin_of(dask_worker)
-    if plugin is None or plugin.agent is None:
-        raise RuntimeError(_NOT_READY)
+    plugin = await _ready_plugin(dask_worker)
+    assert plugin.agent is not None
     for text in texts:
         job = msgspec.json.decode(text, type=Job)
         if job.id not in plugin.coroutines:
