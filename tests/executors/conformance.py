@@ -120,9 +120,6 @@ with DAG("outcomes", schedule=None, max_active_tasks=100, default_args={{"retry_
         ti.xcom_push("key", "pushed")
 
     @task
-    def exits(): os._exit(3)
-
-    @task
     def not_json(): return object()
 
     @task
@@ -135,7 +132,7 @@ with DAG("outcomes", schedule=None, max_active_tasks=100, default_args={{"retry_
     reads(first, second), reads_too(first, second)
     reads_large(large()), too_large(), fails(), fails_too(), fails_at_once(), works_at_last(), works_at_last_too()
     behind_skipped(skipped()), comes_again(), too_slow(), too_slow_too(), together(double.expand(number=numbers()))
-    pushes(), exits(), not_json(), system_exit(), makes()
+    pushes(), not_json(), system_exit(), makes()
     Deferring(task_id="deferred"), Deferring(task_id="deferred_fails", fails=True)
     Deferring(task_id="deferred_too_long", slow=True)
 """
@@ -178,9 +175,6 @@ EXPECTED: Final[dict[str, Expected]] = {
     "deferred_fails": Expected("failed", reason="ValueError: after the event"),
     "deferred_too_long": Expected("failed", reason="no event within"),
 }
-
-# Only where each plain function has a process of its own (or one at a time).
-EXPECTED_OF_PROCESSES: Final[dict[str, Expected]] = {"exits": Expected("failed", reason="exit")}
 
 WAITING: Final = """
 import asyncio, os, time
