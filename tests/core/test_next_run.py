@@ -19,7 +19,9 @@ from aiosched.core.creation.next_run import (
 )
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables import AnyTimetable, ContinuousTimetable, DataInterval, EventsTimetable, NextRun
+from aiosched.core.timetables.delta import Delta
 from aiosched.core.timetables.interval import CronDataIntervalTimetable
+from aiosched.core.timetables.trigger import CronTriggerTimetable
 from aiosched.core.values.states import RunState
 
 DAILY, CONTINUOUS = CronDataIntervalTimetable("@daily", "UTC"), ContinuousTimetable()
@@ -137,3 +139,14 @@ def test_of_listed_events_without_catchup_the_latest_that_has_passed_is_run_howe
 
     assert next_scheduled_run(spec, position, day(6.5)) == NextRun(day(6), DataInterval.exact(day(6)))
     assert next_scheduled_run(spec, position, day(3)) == NextRun(day(4), DataInterval.exact(day(4)))
+
+
+def test_a_changed_schedule_goes_on_after_the_latest_run_and_not_before_it() -> None:
+    """Its dates lie before its ticks: the first tick after the latest run would give a date before that run."""
+    schedule = CronTriggerTimetable("0 */8 * * *", "UTC", interval=Delta(0, 18_000.0))
+    last = DataInterval(day(2) + timedelta(hours=3.5), day(2) + timedelta(hours=4.5))
+
+    run = next_scheduled_run(a_dag(schedule), SchedulePosition(last, frozenset({last.start})), day(2.5))
+
+    assert run is not None
+    assert run.logical_date == day(2) + timedelta(hours=11)  # of 16:00; that of 8:00 is 3:00

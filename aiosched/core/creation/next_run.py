@@ -63,14 +63,19 @@ class SchedulePosition(NamedTuple):
 def next_scheduled_run(spec: DagSpec, position: SchedulePosition, now: datetime) -> NextRun | None:
     """The next run of the schedule, None if there is none. Raises TimetableError as `compute_next` does.
 
-    A date that already has a run, created by a user or by a backfill, is skipped; no other date is.
+    A date that already has a run, created by a user or by a backfill, is skipped. So is one before the latest run of
+    the schedule, which a changed schedule can give: it may have a run, and time only goes on. No other date is.
     """
     run = compute_next(spec, position.last, now)
     if is_continuous(spec):
         return None if run is None else _continuous(run, position)
-    while run is not None and run.logical_date in position.taken:
+    while run is not None and (run.logical_date in position.taken or _is_before(run, position.last)):
         run = compute_next(spec, run.interval, now)
     return run
+
+
+def _is_before(run: NextRun, last: DataInterval | None) -> bool:
+    return last is not None and run.logical_date is not None and run.logical_date < last.start
 
 
 def coming_runs(spec: DagSpec, position: SchedulePosition, *, now: datetime, n: int) -> list[UpcomingRun]:
