@@ -222,7 +222,6 @@ def test_bundles_with_the_same_names_of_modules_do_not_meet_and_a_broken_one_har
         (tmp_path / f"at-{name}" / "go").touch()
     one.commit(code(tmp_path / "at-one", "one", kind="async def", dag_id="a"))
     two.commit(code(tmp_path / "at-two", "two", kind="async def", dag_id="b"))
-    two.commit({"same.py": code(tmp_path, "two", dag_id="a")["a.py"]})
     settings(
         tmp_path,
         git_bundle(one.url, name="one")
@@ -234,6 +233,8 @@ def test_bundles_with_the_same_names_of_modules_do_not_meet_and_a_broken_one_har
     with serve(tmp_path, dsn) as process:
         wait_for(process, "ready")
         until(lambda: versions(cli, "a") and versions(cli, "b"))
+        two.commit({"same.py": code(tmp_path, "two", dag_id="a")["a.py"]})  # whoever has a DAG first keeps it
+        until(lambda: "two:same.py" in {row["file"] for row in cli.json("dags", "errors")})
         for dag_id in ("a", "b", "a", "b"):
             cli("dags", "trigger", dag_id, "--wait")
         errors = {row["file"]: row["error"] for row in cli.json("dags", "errors")}

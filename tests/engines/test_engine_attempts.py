@@ -336,9 +336,9 @@ async def test_a_question_is_answered_though_another_attempt_of_the_run_has_been
             await conn.execute("DELETE FROM engine_attempt WHERE task_index = 0")
         (tmp_path / "go").touch()
         async with asyncio.timeout(GUARD):
-            while await rows(scheduler, "SELECT FROM engine_attempt"):  # noqa: ASYNC110
+            while not (found := await rows(scheduler, "SELECT value FROM xcom")):
                 await asyncio.sleep(0.02)
-        assert await rows(scheduler, "SELECT value FROM xcom") == [('"none"',)]
+        assert found == [('"none"',)]
 
 
 class Broken(httpx2.AsyncBaseTransport):
