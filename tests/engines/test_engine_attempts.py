@@ -336,7 +336,7 @@ async def test_a_question_is_answered_though_another_attempt_of_the_run_has_been
             await conn.execute("DELETE FROM engine_attempt WHERE task_index = 0")
         (tmp_path / "go").touch()
         async with asyncio.timeout(GUARD):
-            while not (found := await rows(scheduler, "SELECT value FROM xcom")):
+            while not (found := await rows(scheduler, "SELECT value FROM xcom")):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         assert found == [('"none"',)]
 
