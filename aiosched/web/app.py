@@ -28,7 +28,7 @@ from aiosched.web.views import ui_files
 from aiosched.web.views.live import Hub
 from aiosched.web.views.rendering import Renderer
 from aiosched.web.views.scheduler_rates import FleetRates
-from aiosched.web.worker_api.beside import WorkerApiBeside
+from aiosched.web.worker_api.dispatch import WorkerApiDispatcher
 from aiosched.web.worker_api.endpoints import make_worker_api
 
 API: Final = "/api/v1"
@@ -68,7 +68,7 @@ def make_app(
     hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]
     app.add_middleware(Etags)
     app.add_middleware(Guard, only_loopback=isinstance(authenticator, Loopback) and web.auth is None, hosts=hosts)
-    app.add_middleware(WorkerApiBeside, api=make_worker_api(request_client.db, request_client.settings))
+    app.add_middleware(WorkerApiDispatcher, api=make_worker_api(request_client.db, request_client.settings))
     problems.install(app, request_client.db.dsn)
     for router in ROUTERS:
         app.include_router(router, prefix=API)

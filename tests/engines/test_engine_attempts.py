@@ -12,9 +12,13 @@ import httpx2
 import pytest
 
 from aiosched.config import Settings
+from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Outcome
+from aiosched.db.engines import attempts as statements
 from aiosched.scheduler import Scheduler
+from aiosched.scheduler.partitions.ownership import give_back
 from tests.engines.agents import AgentEngine
+from tests.executors.conformance import WAITING
 
 GUARD = 40.0
 
@@ -34,35 +38,7 @@ with DAG("d", schedule=None):
     two(one())
 """
 
-# Each call is a line of the file `calls`; tasks end when the file `go` exists.
-WAITS = """
-import asyncio, os, time
-from pathlib import Path
-from aiosched import DAG, task
-
-HERE = Path({here!r})
-
-def begin(name):
-    with (HERE / "calls").open("a") as file:
-        file.write(f"{{name}} {{os.getpid()}}\\n")
-
-with DAG("d", schedule=None):
-    @task
-    def plain():
-        begin("plain")
-        while not (HERE / "go").exists():
-            time.sleep(0.02)
-        return "plain"
-
-    @task
-    async def coroutine():
-        begin("coroutine")
-        while not (HERE / "go").exists():
-            await asyncio.sleep(0.02)
-        return "coroutine"
-
-    plain(), coroutine()
-"""
+WAITS = WAITING.replace('"waiting"', '"d"')  # each call is a line of the file `calls`; tasks end when `go` exists
 
 
 @contextlib.asynccontextmanager
@@ -227,6 +203,56 @@ async def test_two_schedulers_share_an_engine_and_partitions_move_while_tasks_ru
             assert await rows(second, TRIES) == [("success", 1, 0)] * 2
 
     assert sorted(calls(waits)) == ["coroutine", "plain"]
+
+
+async def test_a_partition_stays_until_its_attempts_are_stored(
+    settings: Settings, engine: AgentEngine, waits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next owner could know of them neither by a row nor by a report."""
+    (waits / "go").touch()
+    go_on, insert = asyncio.Event(), statements.insert_attempts
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        await go_on.wait()
+        return await insert(*args, **options)
+
+    monkeypatch.setattr(statements, "insert_attempts", slow)
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(scheduler.executor._unstored) == 2, "the attempts")  # type: ignore[attr-defined]
+        session = scheduler._session
+        assert session is not None
+        async with session.locks.ownership:
+            await give_back(session, PARTITIONS)
+            assert session.cache.partitions == {partition_of("d")}
+        go_on.set()
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
+
+
+async def test_an_attempt_that_is_cancelled_while_it_is_stored_leaves_no_row(
+    settings: Settings, engine: AgentEngine, waits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, insert = asyncio.Event(), statements.insert_attempts
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        await go_on.wait()
+        return await insert(*args, **options)
+
+    monkeypatch.setattr(statements, "insert_attempts", slow)
+    async with serving(settings, engine) as scheduler:
+        await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(scheduler.executor._unstored) == 2, "the attempts")  # type: ignore[attr-defined]
+        for task_id in ("plain", "coroutine"):
+            await scheduler.mark_task("d", "r", task_id, "failed")
+        await until(lambda: not scheduler.running_attempts(), "their ends")
+        go_on.set()
+        await scheduler.wait_idle()
+        await scheduler.executor.send_again()  # type: ignore[attr-defined]
+        async with asyncio.timeout(GUARD):
+            while await rows(scheduler, LEFT) != [(0,)]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    assert (engine.sent, calls(waits)) == ([], [])
 
 
 async def test_attempts_of_a_worker_that_falls_silent_are_lost_and_run_again(

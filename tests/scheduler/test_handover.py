@@ -12,11 +12,12 @@ from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.db.statements import reports as reports_read
+from aiosched.db.statements.inbox import CommandResult
 from aiosched.db.statements.reports import insert_reports, read_reports
 from aiosched.scheduler.partitions import handover
 from aiosched.scheduler.partitions.handover import _unapplied, receive_remote_reports
 from aiosched.scheduler.partitions.ownership import give_back
-from tests.scheduler.harness import GUARD, Running, chain, dag, dag_in, running, succeeding, task
+from tests.scheduler.harness import GUARD, Running, ScriptedExecutor, chain, dag, dag_in, running, succeeding, task
 
 _EVERY = range(PARTITIONS)
 
@@ -462,3 +463,32 @@ async def test_a_page_of_reports_is_bounded_in_bytes(dsn: str, clock: FakeClock)
 
         assert (len(first), len(rest), is_cut) == (3, 3, True)
         assert (none, ended) == ([], False)
+
+
+async def test_a_claim_that_was_not_handed_out_is_not_mistaken_for_one_whose_report_is_unread(
+    dsn: str, clock: FakeClock, few: None
+) -> None:
+    """Reports from engines are about attempts of this very scheduler; some of more than a page are unread."""
+    names = [f"t{i}" for i in range(6)]
+    executor = ScriptedExecutor(clock, slots=0, async_slots=0)
+    async with running(dsn, clock, dag("d", *map(task, names)), executor=executor) as it:
+        await it.trigger("d", "r")
+        run, me = (await it.fetch("SELECT id FROM dag_run"))[0][0], it.incarnation
+        await it.execute(
+            f"UPDATE task_instance SET state = 'queued', try_number = 1, queued_by = {me}, queued_at = now()"
+        )
+        await it.execute("UPDATE pool SET used = 6 WHERE name = 'default_pool'")
+        ended = [AttemptKey(run, index, -1, 1) for index in range(5)]  # all but the last
+        sent = [(partition_of("d"), Report(key=key, outcome=Outcome.SUCCESS, at=clock.now())) for key in ended]
+        async with it.db.transaction() as conn:
+            await insert_reports(conn, sent, incarnation=me)
+        session = it.session
+        session.cache.unstored.is_void = True
+        session.context.answer(0, CommandResult("applied", {}))  # something to store: the session ends
+        await it.until(lambda: it.scheduler._session is not session, "the next session")
+        await it.until(lambda: executor.submitted, "the attempt that was not handed out")
+        executor.succeed(executor.submitted[0])
+        await it.settled()
+
+        assert [attempt.task_id for attempt in executor.submitted] == ["t5"]
+        assert await it.runs("d") == {"r": "success"}

@@ -111,6 +111,15 @@ async def unclaimed_attempts(conn: DatabaseConnection, ids: Collection[int]) -> 
     return {row["id"]: decode_attempt(row["attempt"]) for row in await conn.fetch(UNCLAIMED, list(ids))}
 
 
+# Index: the primary key.
+REMOVE_UNCLAIMED: Final = "DELETE FROM engine_attempt WHERE id = ANY($1::bigint[]) AND worker IS NULL"
+
+
+async def remove_unclaimed(conn: DatabaseConnection, ids: Collection[int]) -> None:
+    """Remove attempts that nobody waits for and no worker has begun, without a report."""
+    await conn.execute(REMOVE_UNCLAIMED, list(ids))
+
+
 # Its worker hears of it with the next heartbeat. Index: the primary key.
 REQUEST_STOP: Final = """
     UPDATE engine_attempt SET stop_grace = least(coalesce(stop_grace, $2), $2) WHERE id = $1 AND worker IS NOT NULL

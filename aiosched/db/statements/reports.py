@@ -160,6 +160,19 @@ async def senders(conn: DatabaseConnection, partitions: Iterable[int], *, but: C
     return {row["queued_by"] for row in await conn.fetch(SENDERS, sorted(partitions), list(but))}
 
 
+# Index: ix_task_report_partition_id.
+UNREAD_ENDS: Final = """
+    SELECT run_id, task_index, map_index, try_number FROM task_report
+     WHERE partition = ANY($1::smallint[]) AND queued_by = $2 AND outcome <> 'started'
+"""
+
+
+async def reported_ends(conn: DatabaseConnection, partitions: Iterable[int], *, incarnation: int) -> set[AttemptKey]:
+    """The attempts of `incarnation` in these partitions whose final report is stored, and not applied yet."""
+    rows = await conn.fetch(UNREAD_ENDS, sorted(partitions), incarnation)
+    return {AttemptKey(*row) for row in rows}
+
+
 LIVING: Final = "SELECT incarnation FROM scheduler"
 
 

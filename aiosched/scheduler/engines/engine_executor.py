@@ -2,7 +2,7 @@
 
 Reports do not come through the engine: the worker API stores them in the inbox of the partition's owner
 (partitions/handover.py). So attempts belong to no scheduler, and go on whichever of them ends. Triggers and callbacks
-run beside it, in worker processes of the scheduler's machine. Source: docs/decisions/0036-attempts-on-engines.md.
+run in worker processes of the scheduler's machine. Source: docs/decisions/0036-attempts-on-engines.md.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class _Sent:
 
 
 class EngineExecutor:
-    """Implements the Executor protocol with an `engine`. `beside` runs triggers and callbacks.
+    """Implements the Executor protocol with an `engine`. `local` runs triggers and callbacks.
 
     `urls` are addresses of the worker API for workers.
     """
 
-    def __init__(self, engine: Engine, beside: Executor, *, urls: Sequence[str]) -> None:
+    def __init__(self, engine: Engine, local: Executor, *, urls: Sequence[str]) -> None:
         self.engine, self.name = engine, engine.name
-        self._beside, self._urls = beside, tuple(urls)
+        self._local, self._urls = local, tuple(urls)
         self._sent: dict[AttemptKey, _Sent] = {}
         self._keys: dict[int, AttemptKey] = {}  # by id
         self._unstored: dict[AttemptKey, Attempt] = {}
@@ -69,8 +69,8 @@ class EngineExecutor:
 
     @property
     def lease_deadline(self) -> object:
-        """That of the processes beside it, for the lease thread."""
-        return getattr(self._beside, "lease_deadline", None)
+        """That of the local processes, for the lease thread."""
+        return getattr(self._local, "lease_deadline", None)
 
     def bind(self, db: Database, *, name: str, incarnation: Callable[[], int | None]) -> None:
         """Before `start`: the database, the name by which tasks choose it, and the scheduler's current incarnation."""
@@ -95,7 +95,7 @@ class EngineExecutor:
         """Connect to the engine."""
         self._report = report
         self._signer = TokenSigner(await signing_key(self.db))
-        await self._beside.start(report, services)
+        await self._local.start(report, services)
         await self.engine.start(self._ended)
         self._tasks = [
             asyncio.create_task(self._send_for_ever(), name=f"sending to {self.name}"),
@@ -110,9 +110,9 @@ class EngineExecutor:
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
         """Accept the attempts; they are stored and sent together."""
-        beside = [attempt for attempt in attempts if attempt.trigger is not None or attempt.callback is not None]
-        if beside:
-            self._beside.submit(beside)
+        without_slot = [each for each in attempts if each.trigger is not None or each.callback is not None]
+        if without_slot:
+            self._local.submit(without_slot)
         for attempt in attempts:
             if attempt.trigger is None and attempt.callback is None:
                 self._note(attempt.key, _Sent(attempt.is_async))
@@ -124,7 +124,7 @@ class EngineExecutor:
         """End an attempt: at once if no worker has begun it; its worker hears of it from the engine or a heartbeat."""
         sent = self._sent.get(attempt)
         if sent is None:
-            await self._beside.cancel(attempt, grace)
+            await self._local.cancel(attempt, grace)
             return
         if self._unstored.pop(attempt, None) is not None:
             self.settled(attempt)
@@ -143,7 +143,7 @@ class EngineExecutor:
 
     def forget(self, triggers: Sequence[AttemptKey]) -> None:
         """Stop triggers that wait elsewhere, and leave attempts to the scheduler that owns them now."""
-        self._beside.forget(triggers)
+        self._local.forget(triggers)
         for key in triggers:
             self.settled(key)
 
@@ -161,6 +161,10 @@ class EngineExecutor:
         for row in rows:
             self._note(row.key, _Sent(row.is_async, row.id, row.begun_at is not None))
         self._check.set()
+
+    def unstored(self) -> Iterable[Attempt]:
+        """The attempts that it has accepted and whose rows are not stored yet."""
+        return self._unstored.values()
 
     def holds(self, key: AttemptKey) -> bool:
         """Whether it waits for the end of an attempt."""
@@ -181,7 +185,7 @@ class EngineExecutor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.engine.stop()
-        await self._beside.stop(grace)
+        await self._local.stop(grace)
 
     def _note(self, key: AttemptKey, sent: _Sent) -> None:
         self.settled(key)
@@ -234,13 +238,21 @@ class EngineExecutor:
             self.settled(attempts[0].key)
             self._report(_failed(attempts[0].key, f"cannot be stored: {type(error).__name__}: {error}"))
             return
+        forgotten = list[int]()
         for attempt in attempts:
             self._unstored.pop(attempt.key, None)
             sent, number = self._sent.get(attempt.key), ids.get(attempt.key)
-            if sent is not None and number is not None:
-                sent.id = number
-                self._keys[number] = attempt.key
-                self._to_send[number] = self._job(number, attempt)
+            if number is None:
+                continue
+            if sent is None:
+                forgotten.append(number)
+                continue
+            sent.id = number
+            self._keys[number] = attempt.key
+            self._to_send[number] = self._job(number, attempt)
+        if forgotten:  # cancelled, or left to another session, while their rows were inserted
+            async with self.db.acquire() as conn:
+                await statements.remove_unclaimed(conn, forgotten)
 
     def _job(self, number: int, attempt: Attempt) -> Job:
         index = f"[{attempt.key.map_index}]" if attempt.key.map_index >= 0 else ""
@@ -312,6 +324,10 @@ class Engines:
     def runs(self, attempt: Attempt) -> bool:
         """Whether the attempt runs on an engine."""
         return (attempt.executor or self._default) in self.members
+
+    def partitions_to_keep(self) -> set[int]:
+        """Partitions with attempts that are not stored yet: their next owner could not know of them."""
+        return {partition_of(each.run.dag_id) for member in self.members.values() for each in member.unstored()}
 
     def settled(self, key: AttemptKey) -> None:
         """See EngineExecutor."""

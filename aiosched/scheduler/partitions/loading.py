@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Final
 
@@ -26,7 +26,7 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.backfills import load_backfills
-from aiosched.db.statements.reports import living
+from aiosched.db.statements.reports import living, reported_ends
 from aiosched.db.statements.runs import DagRow, load_dags, load_unfinished_runs, set_next_runs, unfinished_keys
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.db.statements.set_aside import Ends, ends_set_aside
@@ -67,7 +67,11 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         elsewhere = await living(conn) - {session.env.incarnation}
         adopted = await adopt_attempts(session, conn, wanted)
         # only after reading who lives: a scheduler that is gone by then can send nothing more
-        elsewhere |= await receive_remote_reports(session, conn, wanted)
+        senders = await receive_remote_reports(session, conn, wanted)
+        me, reported = session.env.incarnation, set[AttemptKey]()
+        if me in senders:  # from engines: some of its attempts have ended, and others were perhaps never handed out
+            reported = await reported_ends(conn, wanted, incarnation=me)
+        elsewhere |= senders - {me}
         ends = await ends_set_aside(conn, sorted(wanted))
         in_quarantine = session.cache.quarantine.dags
         dag_ids = [dag_id for dag_id, dag in session.cache.dags.items() if dag.row.partition in wanted]
@@ -91,7 +95,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
                 session.cache.work.to_start[run.dag_id] = None
 
         async def resume_runs(runs: Sequence[Run]) -> None:
-            await _resume_runs(session, conn, runs, elsewhere, ends)
+            await _resume_runs(session, conn, runs, elsewhere, ends, reported)
 
         for chunk in _chunks(session, running):
             await for_each_dag("loading the runs", chunk, lambda run: run.dag_id, resume_runs, held=session.cache.dags)
@@ -120,11 +124,16 @@ def _chunks(session: Session, runs: Iterable[Run]) -> Iterator[list[Run]]:
 
 
 async def _resume_runs(
-    session: Session, conn: DatabaseConnection, running: Sequence[Run], elsewhere: Collection[int], ends: Ends
+    session: Session,
+    conn: DatabaseConnection,
+    running: Sequence[Run],
+    elsewhere: Collection[int],
+    ends: Ends,
+    reported: Set[AttemptKey],
 ) -> None:
     deferrals = await load_deferrals(conn, [run.key for run in running], session.env.journal.keyring)
     contents = await load_contents(session, conn, running)
-    known = session.env.attempts.known()
+    known = session.env.attempts.known() | reported
     for run, instances, rehydration in contents:
         with concerning(run.dag_id, "loading a run"):
             resume(session.context, run, instances, known, deferrals, rehydration, elsewhere, ends)

@@ -119,13 +119,14 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
 
     Without `busy_ones` only partitions without running tasks are given back: some peer would treat such tasks as lost.
 
+    A partition with an attempt on an engine that is not stored yet stays for now.
     The transaction that releases them also stores everything that was decided, so the next owner reads a
     complete state. Nothing of these partitions is held once that batch is collected.
     """
     cache = session.cache
     async with attributing(session), session.env.journal.transaction() as transaction:
         keeping, _ = await check_pools(session, transaction, claims=False)
-        leaving = _choose(session, count, busy_ones=busy_ones)
+        leaving = _choose(session, count, busy_ones=busy_ones) - session.env.engines.partitions_to_keep()
         dags = [dag for dag in cache.dags.values() if dag.row.partition in leaving]
         cache.unstored.dirty |= {
             board: None for dag in dags for board in dag.runs.running.values() if board.effects.rows.lazy

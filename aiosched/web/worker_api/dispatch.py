@@ -1,4 +1,4 @@
-"""Puts the worker API beside the application of a web server.
+"""Sends requests to the worker API past the application of a web server.
 
 Requests to it do not go through the application's middleware: they come from programs with a token of their own, not
 from browsers, under whatever name reaches this machine, and may be larger.
@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from aiosched.core.values.worker_messages import PREFIX
 
 
-class WorkerApiBeside:
+class WorkerApiDispatcher:
     """ASGI middleware, the outermost one: `api` answers below its prefix, the application everything else."""
 
     def __init__(self, app: ASGIApp, api: ASGIApp) -> None:
