@@ -112,6 +112,8 @@ class Project:
     def _plan(self, service: Service, name: str) -> Plan:
         image, tree = self.images[service.image]
         binds = [(self._source(mount, image), mount.target, mount.read_only) for mount in service.mounts]
+        if tree == HOST and Path(sys.prefix).is_relative_to("/tmp"):  # its own /tmp would hide this Python
+            binds.append((Path(sys.prefix), sys.prefix, True))
         taken = {target for _, target, _ in binds}
         binds += [(self._volume(name + v.replace("/", "-"), image), v, False) for v in image.volumes if v not in taken]
         return Plan(
