@@ -9,6 +9,7 @@ from typing import Final
 
 from benchmarks.api import api_latencies, api_load
 from benchmarks.endurance import endurance
+from benchmarks.engines import against_dask
 from benchmarks.figures import Finding
 from benchmarks.fleet import fleet
 from benchmarks.flood import flood
@@ -71,6 +72,7 @@ SCENARIOS: Final = MappingProxyType(
         "sustained": Scenario("open-loop arrivals at 500, 1,000 and 2,000 tasks/s", sustained, 0, "tasks/s", 120),
         "flood": Scenario("lag of other DAGs beside one with very many tasks", flood, 50_000, "tasks at once", 20),
         "endurance": Scenario("what grows in two hours of `serve`", endurance, 200, "tasks/s", 7200, 8000),
+        "engine-dask": Scenario("Dask by itself, as an executor, and `local`", against_dask, 3, "rounds", 300, 1800),
         "memory-1000": Scenario("memory of `serve`, idle and under load", memory, 1000, "DAGs"),
         "ready": Scenario("start of `serve` on its embedded database", ready, 5, "starts", 60),
         **{f"schedulers-{count}": _fleet(count) for count in (1, 2, 3)},
@@ -98,6 +100,7 @@ EVERYTHING: Final = (
     ("herd-20000",),
     ("sustained",),
     ("flood",),
+    ("engine-dask",),
     ("schedulers-1",),
     ("schedulers-2",),
     ("schedulers-3",),

@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ import asyncpg
 
 from aiosched import DAG, Scheduler
 from aiosched.authoring.dag.loader import load_file
+from aiosched.config import Settings
 from aiosched.db.statements.inbox import add_command
 from aiosched.scheduler import SchedulerEvent
 from aiosched.scheduler.gc_tuning import rare_collections
@@ -31,7 +32,7 @@ from benchmarks.shapes import CallableKind, Shape, dag_files
 from benchmarks.stage import Folders, Stage, TooSlow, stage, unlimited
 from benchmarks.verify import Row, verify
 
-Executor = Literal["inline", "local"]
+Executor = Literal["inline", "local"] | str  # or the name of an engine
 _HALF_A_DAY: Final = 43_200.0
 _REHEARSAL: Final = "rehearsal"  # between a history's run ids (`manual__…`) and the measured ones (`scheduled__…`)
 _REHEARSED: Final = """
@@ -39,6 +40,7 @@ _REHEARSED: Final = """
      WHERE r.run_id = $1 AND ti.state = 'success'
 """
 Seed = Callable[[asyncpg.Connection, Shape], Awaitable[None]]
+Surroundings = Callable[[Stage], AbstractAsyncContextManager[Callable[[Settings], None]]]
 
 
 class Finish:
@@ -77,10 +79,12 @@ async def run(
     timeout: float = 300.0,
     seed: Seed | None = None,
     rehearsed: bool = False,
+    around: Surroundings | None = None,
 ) -> Result:
     """Run `shape` once; `lead` and `timeout` are seconds for reading the DAGs and for running them.
 
     `seed` fills the database before the service starts; `rehearsed`: the shape runs once unmeasured after that.
+    `around` is there while it runs (the processes of an engine, say), and changes the scheduler's settings.
     Raises TooSlow naming what was still missing.
     """
     async with stage() as at:
@@ -89,7 +93,16 @@ async def run(
         await make_pool(at.conn, shape)
         if rehearsed:
             await _rehearse(shape, executor, kind, at, timeout)
-        return await _measured(shape, executor, kind, at, default_lead(shape) if lead is None else lead, timeout)
+        lead = default_lead(shape) if lead is None else lead
+        return await _measured(shape, executor, kind, at, lead, timeout, around or _nothing_around)
+
+
+def _nothing_around(_: Stage) -> AbstractAsyncContextManager[Callable[[Settings], None]]:
+    return nullcontext(_unchanged)
+
+
+def _unchanged(_: Settings) -> None:
+    """The settings as they are."""
 
 
 async def _rehearse(shape: Shape, executor: Executor, kind: CallableKind, at: Stage, timeout: float) -> None:
@@ -120,22 +133,30 @@ async def _rehearse(shape: Shape, executor: Executor, kind: CallableKind, at: St
 
 
 async def _measured(
-    shape: Shape, executor: Executor, kind: CallableKind, at: Stage, lead: float, timeout: float
+    shape: Shape,
+    executor: Executor,
+    kind: CallableKind,
+    at: Stage,
+    lead: float,
+    timeout: float,
+    around: Surroundings,
 ) -> Result:
     conn = at.conn
     commits = await measure.durable_commits(conn)
     finish = Finish(shape.dags)
     start = write_dags(at, shape, kind=kind, lead=lead)
     use_before = await measure.table_use(conn)
-    with measure.count_statements() as counter, rare_collections():  # as `aiosched serve` does
-        async with _service(executor, at.folders, at.dsn, finish) as scheduler, measure.watch_loop() as stall:
-            problems = await unread(conn, shape, start)
-            before, wal_before, statements_before = await _readings(conn, counter)
-            await asyncio.sleep((start - datetime.now(UTC)).total_seconds())
-            stall.longest = 0.0
-            if not await finish.wait(scheduler, timeout):
-                raise TooSlow(f"{await unfinished(conn, shape)} after {timeout:.0f} s")
-            after, wal_after, statements_after = await _readings(conn, counter)
+    async with around(at) as change:
+        with measure.count_statements() as counter, rare_collections():  # as `aiosched serve` does
+            service = _service(executor, at.folders, at.dsn, finish, change)
+            async with service as scheduler, measure.watch_loop() as stall:
+                problems = await unread(conn, shape, start)
+                before, wal_before, statements_before = await _readings(conn, counter)
+                await asyncio.sleep((start - datetime.now(UTC)).total_seconds())
+                stall.longest = 0.0
+                if not await finish.wait(scheduler, timeout):
+                    raise TooSlow(f"{await unfinished(conn, shape)} after {timeout:.0f} s")
+                after, wal_after, statements_after = await _readings(conn, counter)
     await measure.wait_alone(conn)
     use = await measure.table_use(conn)
     commits += await measure.durable_commits(conn)
@@ -180,13 +201,20 @@ async def make_pool(conn: asyncpg.Connection, shape: Shape) -> None:
 
 
 @asynccontextmanager
-async def _service(executor: Executor, folders: Folders, dsn: str, finish: Finish) -> AsyncIterator[Scheduler]:
+async def _service(
+    executor: Executor,
+    folders: Folders,
+    dsn: str,
+    finish: Finish,
+    change: Callable[[Settings], None] = _unchanged,
+) -> AsyncIterator[Scheduler]:
     settings = unlimited(folders)
+    change(settings)
     if executor == "inline":
         dags = load_dags(folders.dags)
         scheduler = Scheduler(dsn=dsn, dags=dags, executor="inline", settings=settings, listener=finish)
     else:
-        scheduler = Scheduler(dsn=dsn, dags_folder=folders.dags, executor="local", settings=settings, listener=finish)
+        scheduler = Scheduler(dsn=dsn, dags_folder=folders.dags, executor=executor, settings=settings, listener=finish)
     async with scheduler:
         yield scheduler
 

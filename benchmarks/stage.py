@@ -6,11 +6,12 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -162,6 +163,26 @@ class Serve:
         await self.process.wait()
         if self._reader is not None:
             await self._reader
+
+
+@contextmanager
+def process_group(command: Sequence[str], *, log: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """A process and all that it starts, which end with the block. `environment` is added to ours."""
+    ours = {key: value for key, value in os.environ.items() if not key.startswith("AIOSCHED_")}
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env=ours | dict(environment), start_new_session=True
+        )
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(20.0)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 async def start_serve(

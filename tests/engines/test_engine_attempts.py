@@ -16,6 +16,8 @@ from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Outcome
 from aiosched.db.engines import attempts as statements
 from aiosched.scheduler import Scheduler
+from aiosched.scheduler.partitions import handover
+from aiosched.scheduler.partitions.adoption import watch_engines
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.engines.agents import AgentEngine
 from tests.executors.conformance import WAITING
@@ -228,6 +230,47 @@ async def test_a_partition_stays_until_its_attempts_are_stored(
         go_on.set()
         assert await run.wait(timeout=GUARD) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
+
+
+async def test_a_report_that_waits_to_be_read_is_not_taken_for_a_lost_attempt(
+    settings: Settings, engine: AgentEngine, waits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row has been replaced by the report, which its owner may read a moment later."""
+    (waits / "go").touch()
+
+    async def nothing(*args: Any, **options: Any) -> Any:
+        return [], [], False
+
+    async with serving(settings, engine) as scheduler:
+        with monkeypatch.context() as patch:
+            patch.setattr(handover, "read_reports", nothing)
+            run = await scheduler.trigger("d", run_id="r")
+            await until(lambda: len(engine.outcomes) == 2, "the reports")
+            session = scheduler._session
+            assert session is not None
+            for _ in range(3):
+                await watch_engines(session)
+        session.notifications.has_reports = True
+        session.wakeups.notifications.wake()
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
+
+
+async def test_an_attempt_whose_rows_were_deleted_by_hand_is_lost_and_runs_again(
+    settings: Settings, engine: AgentEngine, waits: Path
+) -> None:
+    engine.loses = lambda job: len(engine.sent) <= 2
+    (waits / "go").touch()
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(engine.sent) == 2, "the jobs")
+        session = scheduler._session
+        assert session is not None
+        await rows(scheduler, "DELETE FROM engine_attempt RETURNING id")
+        for _ in range(2):
+            await watch_engines(session)
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
 
 
 async def test_an_attempt_that_is_cancelled_while_it_is_stored_leaves_no_row(

@@ -88,18 +88,23 @@ async def attempts_of(conn: DatabaseConnection, partitions: Iterable[int]) -> li
     return [_sent(row) for row in await conn.fetch(ATTEMPTS_OF, sorted(partitions))]
 
 
+# One snapshot: a row becomes a report in one transaction. The inbox is small.
 # Index: uq_engine_attempt_run_id_task_index_map_index_try_number.
-STILL_THERE: Final = """
-    SELECT run_id, task_index, map_index, try_number
-      FROM engine_attempt AS e
-      JOIN unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[]) AS a (run_id, task_index, map_index, try_number)
-           USING (run_id, task_index, map_index, try_number)
+UNFINISHED: Final = """
+    SELECT a.*
+      FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[]) AS a (run_id, task_index, map_index, try_number)
+     WHERE EXISTS (SELECT FROM engine_attempt AS e
+                    WHERE e.run_id = a.run_id AND e.task_index = a.task_index AND e.map_index = a.map_index
+                      AND e.try_number = a.try_number)
+        OR EXISTS (SELECT FROM task_report AS r
+                    WHERE r.run_id = a.run_id AND r.task_index = a.task_index AND r.map_index = a.map_index
+                      AND r.try_number = a.try_number AND r.outcome <> 'started')
 """
 
 
-async def still_there(conn: DatabaseConnection, attempts: Sequence[AttemptKey]) -> set[AttemptKey]:
-    """Those of the attempts that have a row."""
-    rows = await conn.fetch(STILL_THERE, *map(list, zip(*attempts, strict=True))) if attempts else ()
+async def unfinished(conn: DatabaseConnection, attempts: Sequence[AttemptKey]) -> set[AttemptKey]:
+    """Those of the attempts that have a row, or a final report that has not been applied yet."""
+    rows = await conn.fetch(UNFINISHED, *map(list, zip(*attempts, strict=True))) if attempts else ()
     return {AttemptKey(*row) for row in rows}
 
 

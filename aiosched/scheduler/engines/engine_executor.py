@@ -288,7 +288,11 @@ class EngineExecutor:
             unclaimed = await statements.unclaimed_attempts(conn, waiting)
         for sent in self._sent.values():
             sent.has_begun = sent.has_begun or (sent.id in waiting and sent.id not in unclaimed)
-        if missing := unclaimed.keys() - await self.engine.holds(unclaimed.keys()):
+        missing = unclaimed.keys() - await self.engine.holds(unclaimed.keys())
+        if missing:  # what it no longer has may have begun meanwhile
+            async with self.db.acquire() as conn:
+                missing = set(await statements.unclaimed_attempts(conn, missing))
+        if missing:
             logger.warning("%s has lost %d attempts: they are sent again", self.name, len(missing))
             self._to_send |= {number: self._job(number, unclaimed[number]) for number in sorted(missing)}
             self._changed.set()

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
-from aiosched.db.engines.attempts import SentAttempt, attempts_of, lose_expired, still_there
+from aiosched.db.engines.attempts import SentAttempt, attempts_of, lose_expired, unfinished
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.scheduler.effects.attempt_control import stop_if_unwanted
 from aiosched.scheduler.session.session import Session
@@ -67,7 +67,7 @@ async def _lose_without_trace(session: Session) -> None:
     env, attempts, engines = session.env, session.env.attempts, session.env.engines
     stored = [key for key in attempts.on_engines if engines.is_stored(key)]
     async with env.db.acquire() as conn:
-        missing = set(stored) - await still_there(conn, stored)
+        missing = set(stored) - await unfinished(conn, stored)
     before, engines.without_trace = engines.without_trace, missing
     for key in before & missing:
         if key in attempts.on_engines:
