@@ -18,17 +18,20 @@ from aiosched.config import Settings
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, XComRef
 from aiosched.core.values.worker_messages import (
+    FinalReport,
     FinalReports,
     FinalReportsAnswer,
     ServiceAnswer,
     ServiceCall,
-    Start,
-    StartClaim,
+    StartAnswer,
+    StartAnswers,
+    StartClaims,
     WorkerHeartbeat,
     WorkerHeartbeatAnswer,
     XComAnswer,
     XComQuestion,
 )
+from aiosched.db.engines import workers
 from aiosched.db.engines.attempts import NewAttempt, insert_attempts
 from aiosched.db.engines.tokens import TokenSigner
 from aiosched.db.people.accounts import signing_key
@@ -62,16 +65,22 @@ class Api:
         headers |= options.pop("headers", {})
         return await self.http.post(f"/worker/v1/{name}", content=body, headers=headers, **options)
 
-    async def claim(self, number: int, worker: str = ME) -> httpx2.Response:
-        return await self.post("start", StartClaim(worker=worker, hostname="h", pid=7), self.token(number))
+    async def claim(self, *numbers: int, worker: str = ME) -> list[StartAnswer]:
+        claims = StartClaims(worker=worker, hostname="h", pid=7, tokens=list(map(self.token, numbers)))
+        answers = msgspec.msgpack.decode((await self.post("starts", claims)).content, type=StartAnswers)
+        assert answers.lease == 30.0
+        return answers.answers
 
     async def beat(self, *numbers: int, worker: str = ME) -> WorkerHeartbeatAnswer:
         response = await self.post("heartbeat", WorkerHeartbeat(worker=worker, tokens=list(map(self.token, numbers))))
         return msgspec.msgpack.decode(response.content, type=WorkerHeartbeatAnswer)
 
     async def report(self, number: int, report: Report, worker: str = ME) -> bool:
-        response = await self.post("reports", FinalReports(worker=worker, reports=[(self.token(number), report)]))
-        return msgspec.msgpack.decode(response.content, type=FinalReportsAnswer).stored[0]
+        return (await self.reports(FinalReport(token=self.token(number), report=report), worker=worker))[0]
+
+    async def reports(self, *reports: FinalReport, worker: str = ME) -> list[bool]:
+        response = await self.post("reports", FinalReports(worker=worker, reports=list(reports)))
+        return msgspec.msgpack.decode(response.content, type=FinalReportsAnswer).stored
 
     async def inbox(self) -> list[tuple[Any, ...]]:
         query = "SELECT run_id, try_number, outcome, queued_by FROM task_report ORDER BY id"
@@ -105,12 +114,44 @@ def success(number: int) -> Report:
     return Report(key=AttemptKey(number, 0, -1, 1), outcome=Outcome.SUCCESS, at=NOW)
 
 
+GONE, BEGUN = StartAnswer(refusal="it has been given up"), StartAnswer(refusal="another worker has begun it")
+
+
 async def test_a_start_is_claimed_by_one_worker(api: Api) -> None:
-    first = await api.claim(1)
-    assert msgspec.msgpack.decode(first.content, type=Start) == Start(attempt=attempt(1), lease=30.0)
-    assert (await api.claim(1)).status_code == 200, "the same worker did not hear the answer"
-    assert (await api.claim(1, OTHER)).status_code == 409
-    assert (await api.claim(2, OTHER)).status_code == 200
+    assert await api.claim(1) == [StartAnswer(attempt=attempt(1))]
+    assert await api.claim(1) == [StartAnswer(attempt=attempt(1))], "the same worker did not hear the answer"
+    assert await api.claim(1, 2, worker=OTHER) == [BEGUN, StartAnswer(attempt=attempt(2))]
+    assert await api.report(1, success(1))
+    assert await api.claim(1, 2, 3) == [GONE, BEGUN, StartAnswer(attempt=attempt(3))]
+
+
+async def test_reports_are_stored_together_with_the_ends_of_logs(api: Api, settings: Settings) -> None:
+    await api.claim(1, 2)
+    await api.claim(3, worker=OTHER)
+    ends = [FinalReport(token=api.token(n), report=success(n), log=b"line %d\n" % n) for n in (1, 2, 3)]
+    assert await api.reports(*ends, FinalReport(token="nonsense", report=success(2))) == [True, True, False, False]
+
+    assert [row[:3] for row in await api.inbox()] == [(1, 1, "success"), (2, 1, "success")]
+    assert sorted(log.read_bytes() for log in _logs(settings.logs_folder)) in (
+        [b"line 1\n", b"line 2\n"],
+        [b"line 2\n"],
+    )
+
+
+async def test_a_report_that_cannot_be_stored_fails_its_own_attempt(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    await api.claim(1, 2)
+    finish = workers.finish
+
+    async def picky(conn: Any, reports: Any, *, worker: str) -> Any:
+        if any(report.reason == "bad" for _, report in reports):
+            raise ValueError("not this one")
+        return await finish(conn, reports, worker=worker)
+
+    monkeypatch.setattr(workers, "finish", picky)
+    bad = msgspec.structs.replace(success(1), reason="bad")
+    ends = [FinalReport(token=api.token(n), report=report) for n, report in ((1, bad), (2, success(2)))]
+    assert await api.reports(*ends) == [True, True]
+    assert [row[:3] for row in await api.inbox()] == [(1, 1, "failed"), (2, 1, "success")]
 
 
 async def test_a_report_ends_an_attempt_once_and_its_token_with_it(api: Api) -> None:
@@ -120,7 +161,7 @@ async def test_a_report_ends_an_attempt_once_and_its_token_with_it(api: Api) -> 
     assert not await api.report(1, success(1)), "the answer got lost"
 
     assert [row[:3] for row in await api.inbox()] == [(1, 1, "success")]
-    assert (await api.claim(1)).status_code == 410
+    assert await api.claim(1) == [GONE]
     question = XComQuestion(worker=ME, refs=[XComRef("t")])
     assert (await api.post("xcoms", question, api.token(1))).status_code == 410
     assert (await api.beat(1)).attempts[0].gone
@@ -141,15 +182,14 @@ async def test_a_report_of_a_start_is_not_an_end(api: Api) -> None:
 
 
 async def test_heartbeats_renew_leases_that_have_not_ended_and_announce_starts_once(api: Api) -> None:
-    await api.claim(1)
-    await api.claim(2)
-    await api.claim(3, OTHER)
+    await api.claim(1, 2)
+    await api.claim(3, worker=OTHER)
     await api.execute("UPDATE engine_attempt SET alive_until = now() - interval '1 second' WHERE run_id = 2")
 
     assert [status.gone for status in (await api.beat(1, 2, 3)).attempts] == [False, True, True]
     await api.beat(1)
     assert [row[:3] for row in await api.inbox()] == [(1, 1, "started")]
-    assert (await api.claim(2)).status_code == 409, "its lease has ended: nobody may begin it"
+    assert await api.claim(2) == [BEGUN], "its lease has ended: nobody may begin it"
 
 
 async def test_a_worker_hears_what_it_is_to_stop(api: Api) -> None:
@@ -160,11 +200,12 @@ async def test_a_worker_hears_what_it_is_to_stop(api: Api) -> None:
 
 @pytest.mark.parametrize("token", [None, "", "nonsense", "WzEsWzEsMCwtMSwxXV0.forged", "é"])
 async def test_nobody_without_a_token_of_this_database_is_heard(api: Api, token: str | None) -> None:
-    claim = StartClaim(worker=ME, hostname="h", pid=7)
+    question = XComQuestion(worker=ME, refs=[])
     header = {} if token is None else {"Authorization": f"Bearer {token}".encode()}
-    assert (await api.post("start", claim, headers=header)).status_code == 401
+    assert (await api.post("xcoms", question, headers=header)).status_code == 401
     forged = TokenSigner(b"another key").seal(api.ids[AttemptKey(1, 0, -1, 1)], AttemptKey(1, 0, -1, 1))
-    assert (await api.post("start", claim, forged)).status_code == 401
+    claims = StartClaims(worker=ME, hostname="h", pid=7, tokens=[forged, str(token)])
+    assert (await api.post("starts", claims)).status_code == 401
     answer = await api.post("heartbeat", WorkerHeartbeat(worker=ME, tokens=[forged]))
     assert msgspec.msgpack.decode(answer.content, type=WorkerHeartbeatAnswer).attempts[0].gone
 
@@ -214,7 +255,7 @@ def _logs(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"worker": 3}), b"{}"])
 async def test_a_body_that_cannot_be_read_is_refused(api: Api, body: bytes) -> None:
-    for name in ("start", "xcoms", "call", "heartbeat", "reports"):
+    for name in ("starts", "xcoms", "call", "heartbeat", "reports"):
         answer = await api.post(name, body, api.token(1))
         assert (answer.status_code, "cannot be read" in answer.text) == (400, True)
 
@@ -229,10 +270,9 @@ async def test_below_a_mounted_application_it_is_there_too(api: Api, dsn: str, s
     outer = Starlette(routes=[Mount("/flows", make_app(RequestClient(api.db, settings)))])
     transport = httpx2.ASGITransport(app=outer)
     async with httpx2.AsyncClient(transport=transport, base_url="http://worker-api") as http:
-        body = msgspec.msgpack.encode(StartClaim(worker=ME, hostname="h", pid=7))
-        headers = {"Authorization": f"Bearer {api.token(1)}"}
-        assert (await http.post("/flows/worker/v1/start", content=body, headers=headers)).status_code == 200
-        assert (await http.post("/worker/v1/start", content=body, headers=headers)).status_code == 404
+        body = msgspec.msgpack.encode(StartClaims(worker=ME, hostname="h", pid=7, tokens=[api.token(1)]))
+        assert (await http.post("/flows/worker/v1/starts", content=body)).status_code == 200
+        assert (await http.post("/worker/v1/starts", content=body)).status_code == 404
 
 
 async def test_metrics_count_the_attempts_on_engines(api: Api) -> None:

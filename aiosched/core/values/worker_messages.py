@@ -38,23 +38,31 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return f"aiosched-{self.id}"
 
 
-class StartClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker wants to begin an attempt. `worker` is an id that it has made up; it names itself with it later."""
+class StartClaims(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker wants to begin the attempts of these tokens. `worker` is an id that it has made up and keeps."""
 
     worker: str
     hostname: str
     pid: int
+    tokens: list[str]
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """The attempt to begin, and how long the worker may be silent: seconds, counted from when it asked.
+class StartAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt to begin; None if it may not begin here, with the reason as `refusal`.
 
     `log_offset`: where this call's part of the log begins, in bytes.
     """
 
-    attempt: Attempt
-    lease: float
+    attempt: Attempt | None = None
     log_offset: int = 0
+    refusal: str = ""
+
+
+class StartAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    """In the order of the tokens; and how long the worker may be silent: seconds, counted from when it asked."""
+
+    answers: list[StartAnswer]
+    lease: float
 
 
 class WorkerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,11 +118,20 @@ class ServiceAnswer(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
 
 
+class FinalReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The final report of the attempt of a token, and the last part of its log with its place in bytes."""
+
+    token: str
+    report: Report
+    log: bytes = b""
+    log_offset: int = 0
+
+
 class FinalReports(msgspec.Struct, frozen=True, kw_only=True):
-    """Final reports of a worker, each with the token of its attempt."""
+    """Final reports of a worker."""
 
     worker: str
-    reports: list[tuple[str, Report]]
+    reports: list[FinalReport]
 
 
 class FinalReportsAnswer(msgspec.Struct, frozen=True, kw_only=True):

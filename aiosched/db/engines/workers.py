@@ -15,34 +15,41 @@ import msgspec
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
 from aiosched.db.engines.attempts import decode_attempt
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements.inbox import notify
+from aiosched.db.statements.inbox import NOTIFY_CHANNEL, notify
 
-# Claimed once: by whoever comes first, and again by the same worker if it did not hear the answer.
+# Claimed once: by whoever comes first, and again by the same worker if it did not hear the answer. Rows are locked in
+# one order.
 CLAIM: Final = """
-    UPDATE engine_attempt
-       SET worker = $2, hostname = $3, pid = $4, begun_at = coalesce(begun_at, clock_timestamp()),
+    WITH wanted AS MATERIALIZED (
+        SELECT id FROM engine_attempt WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
+    )
+    UPDATE engine_attempt AS e
+       SET worker = $2, hostname = $3, pid = $4, begun_at = coalesce(e.begun_at, clock_timestamp()),
            alive_until = clock_timestamp() + make_interval(secs => $5)
-     WHERE id = $1 AND (worker IS NULL OR worker = $2 AND alive_until > clock_timestamp())
-    RETURNING attempt
+      FROM wanted
+     WHERE e.id = wanted.id AND (e.worker IS NULL OR e.worker = $2 AND e.alive_until > clock_timestamp())
+    RETURNING e.id, e.attempt
 """
 _KEY: Final = ("run_id", "task_index", "map_index", "try_number")
-IS_THERE: Final = "SELECT EXISTS (SELECT FROM engine_attempt WHERE id = $1)"
+THERE: Final = "SELECT id FROM engine_attempt WHERE id = ANY($1::bigint[])"
 
 
-class AlreadyBegun(Exception):
-    """Another worker has begun the attempt."""
+class Claims(NamedTuple):
+    """What became of claims: attempts by their ids, and the ids of those that another worker has begun."""
+
+    attempts: dict[int, Attempt]
+    begun_elsewhere: set[int]
 
 
-async def claim_start(
-    conn: DatabaseConnection, attempt: int, *, worker: str, hostname: str, pid: int, lease: float
-) -> Attempt | None:
-    """Claim the start of an attempt for a worker; None if it has ended. Raises AlreadyBegun."""
-    body = await conn.fetchval(CLAIM, attempt, worker, hostname, pid, lease)
-    if body is not None:
-        return decode_attempt(body)
-    if await conn.fetchval(IS_THERE, attempt):
-        raise AlreadyBegun
-    return None
+async def claim_starts(
+    conn: DatabaseConnection, attempts: Collection[int], *, worker: str, hostname: str, pid: int, lease: float
+) -> Claims:
+    """Claim the starts of attempts for a worker. Those that the answer does not name have ended."""
+    found = await conn.fetch(CLAIM, list(attempts), worker, hostname, pid, lease)
+    claimed = {row["id"]: decode_attempt(row["attempt"]) for row in found}
+    missing = set(attempts) - claimed.keys()
+    there = await conn.fetch(THERE, list(missing)) if missing else ()
+    return Claims(claimed, {row["id"] for row in there})
 
 
 class Alive(NamedTuple):
@@ -93,18 +100,23 @@ def _started(row: Any) -> Report:
     return Report(key=key, outcome=Outcome.STARTED, at=begun, started_at=begun, **where)
 
 
-# The row is replaced by the report. Index: the primary key.
+# The row is replaced by the report, and the owners of partitions are told, at one commit. Rows are locked in one order.
+# Index: the primary key.
 FINISH: Final = """
-    WITH ended AS (
+    WITH wanted AS MATERIALIZED (
+        SELECT id FROM engine_attempt WHERE id = ANY($1::bigint[]) AND worker = $2 ORDER BY id FOR UPDATE
+    ), ended AS (
         DELETE FROM engine_attempt AS e
-         USING unnest($1::bigint[], $3::text[], $4::text[]) AS r (id, outcome, body)
-         WHERE e.id = r.id AND e.worker = $2
+         USING wanted, unnest($1::bigint[], $3::text[], $4::text[]) AS r (id, outcome, body)
+         WHERE e.id = wanted.id AND e.id = r.id
         RETURNING e.*, r.outcome, r.body
     ), stored AS (
         INSERT INTO task_report (partition, run_id, task_index, map_index, try_number, outcome, body, queued_by)
-        SELECT partition, run_id, task_index, map_index, try_number, outcome, body::json, queued_by FROM ended
+        SELECT partition, run_id, task_index, map_index, try_number, outcome, body::json, queued_by
+          FROM ended ORDER BY id
     )
-    SELECT id, partition FROM ended
+    SELECT array_agg(id) AS ids, pg_notify($5, 'reports ' || string_agg(DISTINCT partition::text, ','))
+      FROM ended HAVING count(*) > 0
 """
 
 
@@ -112,10 +124,9 @@ async def finish(conn: DatabaseConnection, reports: Sequence[tuple[int, Report]]
     """Store final reports of a worker and tell the owners; returns the ids of the attempts that had not ended yet."""
     bodies = [msgspec.json.encode(report).decode() for _, report in reports]
     outcomes = [report.outcome.value for _, report in reports]
-    found = await conn.fetch(FINISH, [number for number, _ in reports], worker, outcomes, bodies)
-    if found:
-        await notify(conn, "reports", [row["partition"] for row in found])
-    return {row["id"] for row in found}
+    ids = [number for number, _ in reports]
+    found = await conn.fetchval(FINISH, ids, worker, outcomes, bodies, NOTIFY_CHANNEL)
+    return set(found or ())
 
 
 # Index: the primary key.
@@ -130,10 +141,10 @@ async def is_claimed(conn: DatabaseConnection, attempt: int, *, worker: str) -> 
 
 
 # Index: the primary key.
-ATTEMPT_BODY: Final = "SELECT attempt FROM engine_attempt WHERE id = $1 AND worker = $2"
+ATTEMPT_BODIES: Final = "SELECT id, attempt FROM engine_attempt WHERE id = ANY($1::bigint[]) AND worker = $2"
 
 
-async def claimed_attempt(conn: DatabaseConnection, attempt: int, *, worker: str) -> Attempt | None:
-    """The attempt that a worker runs; None if it has ended."""
-    body = await conn.fetchval(ATTEMPT_BODY, attempt, worker)
-    return None if body is None else decode_attempt(body)
+async def claimed_attempts(conn: DatabaseConnection, attempts: Collection[int], *, worker: str) -> dict[int, Attempt]:
+    """Those of the attempts, by their ids, that the worker runs and that have not ended."""
+    rows = await conn.fetch(ATTEMPT_BODIES, list(attempts), worker)
+    return {row["id"]: decode_attempt(row["attempt"]) for row in rows}

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import socket
 import tempfile
 import time
 from collections.abc import Sequence
@@ -23,16 +21,13 @@ from uuid import uuid4
 
 import msgspec
 
-from aiosched.core.values.messages import Attempt, Outcome, Report, XComPairs, XComRef
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, XComPairs, XComRef
 from aiosched.core.values.service_errors import error_of_kind
 from aiosched.core.values.worker_messages import (
-    FinalReports,
-    FinalReportsAnswer,
+    FinalReport,
     Job,
     ServiceAnswer,
     ServiceCall,
-    Start,
-    StartClaim,
     WorkerHeartbeat,
     WorkerHeartbeatAnswer,
     XComAnswer,
@@ -40,14 +35,14 @@ from aiosched.core.values.worker_messages import (
 )
 from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.attempt.log_files import log_path
-from aiosched.executors.engines.api_client import ApiClient, AttemptGone, BegunElsewhere
+from aiosched.executors.engines.api_client import ApiClient, AttemptGone
 from aiosched.executors.engines.log_shipping import LogShipping
+from aiosched.executors.engines.worker_connection import Begin, WorkerConnection
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.options import LocalOptions
 
 logger = logging.getLogger(__name__)
 
-_CLAIM_PATIENCE: Final = 60.0  # seconds in which a start is claimed; the job ends if no server answers
 _ANNOUNCED_AFTER: Final = 1.0  # seconds after which a start is reported; shorter attempts only report their end
 _LOGS_EVERY: Final = 2.0  # seconds between two parts of a log
 _TRUSTED: Final = 0.9  # of the lease: the rest is for ending processes
@@ -60,11 +55,10 @@ class _Running:
 
     job: Job
     attempt: Attempt
-    api: ApiClient
+    at: WorkerConnection
     logs: LogShipping
     since: float  # monotonic second
     report: asyncio.Future[Report]
-    is_announced: bool = False
     is_stopping: bool = False
     is_gone: bool = False  # it has been given up
 
@@ -80,7 +74,9 @@ class WorkerAgent:
     transport: Any = None
     id: str = field(default_factory=lambda: uuid4().hex)
     _running: dict[int, _Running] = field(default_factory=dict)  # by the id of the job
-    _clients: dict[tuple[str, ...], ApiClient] = field(default_factory=dict)
+    _by_key: dict[AttemptKey, _Running] = field(default_factory=dict)
+    _unannounced: dict[int, _Running] = field(default_factory=dict)  # by the id of the job, the oldest first
+    _connections: dict[tuple[str, ...], WorkerConnection] = field(default_factory=dict)
     _until: float = 0.0  # monotonic second at which the lease ends; meaningless while nothing runs
     _lease: float = 30.0
     _loops: list[asyncio.Task[None]] = field(default_factory=list)
@@ -90,7 +86,6 @@ class WorkerAgent:
         self._scratch = tempfile.TemporaryDirectory(prefix="aiosched-worker-")
         self._logs_folder = Path(self._scratch.name)
         self._executor = LocalExecutor(replace(self.options, logs_folder=self._logs_folder, uploads_logs=False))
-        self._hostname = socket.gethostname()
         self._changed = asyncio.Event()
         await self._executor.start(self._receive, self)
         self._loops = [
@@ -109,8 +104,8 @@ class WorkerAgent:
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
-        for client in self._clients.values():
-            await client.close()
+        for connection in self._connections.values():
+            await connection.api.close()
         self._scratch.cleanup()
 
     @property
@@ -127,49 +122,45 @@ class WorkerAgent:
         """
         if job.id in self._running:  # delivered twice to this worker
             return None
-        api = self._client(job.urls)
-        asked = time.monotonic()
-        claim = StartClaim(worker=self.id, hostname=self._hostname, pid=os.getpid())
+        name, at = job.title or job.name, self._connection(job.urls)
         try:
-            begin = await api.post(
-                "start", claim, Start, token=job.token, goes_on=lambda: time.monotonic() < asked + _CLAIM_PATIENCE
-            )
-        except BegunElsewhere:
-            logger.info("%s: another worker has begun it", job.title or job.name)
+            begin = await at.claim(job.token)
+        except AttemptStopped as error:
+            logger.error("%s: it is not begun here: %s", name, error)
             return None
-        except AttemptGone:
-            logger.info("%s: it has been given up before it began", job.title or job.name)
-            return None
-        except AttemptStopped as stopped:
-            logger.error("%s: it is not begun here: this worker %s", job.title or job.name, stopped)
+        if begin.answer.attempt is None:
+            logger.info("%s: it is not begun here: %s", name, begin.answer.refusal)
             return None
         if job.id in self._running:
             return None
-        running = self._begin(job, begin, api, asked)
+        running = self._begin(job, begin.answer.attempt, begin, at)
         try:
             return await self._finish(running)
         finally:
             del self._running[job.id]
-            self._lease_may_end()
+            self._by_key.pop(running.attempt.key, None)
+            self._unannounced.pop(job.id, None)
+            if not self._running:  # nothing to end with the lease
+                self._executor.lease_deadline.until = 0.0
             self._changed.set()
 
-    def _begin(self, job: Job, begin: Start, api: ApiClient, asked: float) -> _Running:
+    def _begin(self, job: Job, attempt: Attempt, begin: Begin, at: WorkerConnection) -> _Running:
         def send(offset: int, part: bytes) -> Any:
-            where = f"?offset={begin.log_offset + offset}"
-            return api.post(
-                "log", part, dict, token=job.token, worker=self.id, query=where, goes_on=lambda: self._goes_on(job.id)
-            )
+            where = f"?offset={offset}"
+            goes_on = partial(self._goes_on, job.id)
+            return at.api.post("log", part, dict, token=job.token, worker=self.id, query=where, goes_on=goes_on)
 
-        until = asked + _TRUSTED * begin.lease
+        until = begin.asked + _TRUSTED * begin.lease
         self._until = min(self._until, until) if self._running else until
         self._lease = begin.lease
         self._executor.lease_deadline.until = self._until
-        logs = LogShipping(log_path(self._logs_folder, begin.attempt), send)
+        logs = LogShipping(log_path(self._logs_folder, attempt), send, begin.answer.log_offset)
         report = asyncio.get_running_loop().create_future()
-        running = _Running(job, begin.attempt, api, logs, time.monotonic(), report)
-        self._running[job.id] = running
-        self._executor.submit([begin.attempt])
-        self._changed.set()
+        running = _Running(job, attempt, at, logs, time.monotonic(), report)
+        if not self._running or len(self._unannounced) == 0:
+            self._changed.set()
+        self._running[job.id] = self._by_key[attempt.key] = self._unannounced[job.id] = running
+        self._executor.submit([attempt])
         return running
 
     async def _finish(self, running: _Running) -> Outcome | None:
@@ -186,21 +177,20 @@ class WorkerAgent:
         return report.outcome if await self._store(running, report) else None
 
     async def _store(self, running: _Running, report: Report) -> bool:
-        """Send the rest of the log, then the report; returns whether it was stored."""
+        """Send the report, with the rest of the log; returns whether it was stored."""
         job = running.job
         try:
+            offset, log = 0, b""
+            with contextlib.suppress(AttemptGone, ExecutorError, AttemptStopped):
+                offset, log = await running.logs.last_part()
             if running.is_gone:
                 return False
-            with contextlib.suppress(AttemptGone, ExecutorError):
-                await running.logs.ship()
-            final = FinalReports(worker=self.id, reports=[(job.token, report)])
-            answer = await running.api.post("reports", final, FinalReportsAnswer, goes_on=lambda: self._goes_on(job.id))
-        except AttemptStopped as stopped:
-            logger.error("%s: its result %s could not be stored: this worker %s", job.title, report.outcome, stopped)
+            return await running.at.report(FinalReport(token=job.token, report=report, log=log, log_offset=offset))
+        except AttemptStopped as error:
+            logger.error("%s: its result %s could not be stored: %s", job.title, report.outcome, error)
             return False
         finally:
             running.logs.remove()
-        return answer.stored[0]
 
     async def cancel(self, job: int, *, grace: float) -> None:
         """Stop the attempt of a job on request: it fails."""
@@ -217,10 +207,6 @@ class WorkerAgent:
         running = self._running.get(job)
         return self._lease_holds() and running is not None and not running.is_gone
 
-    def _lease_may_end(self) -> None:
-        if not self._running:
-            self._executor.lease_deadline.until = 0.0
-
     async def _beat(self) -> None:
         """Renew the lease each third of it, and report the starts of attempts that have run for a moment."""
         renewed = time.monotonic()
@@ -235,14 +221,16 @@ class WorkerAgent:
                 if await self._renew(list(self._running.values())):
                     self._until = now + _TRUSTED * self._lease
                     self._executor.lease_deadline.until = self._until if self._running else 0.0
-            elif new := [r for r in self._running.values() if self._is_new(r, now)]:
-                await self._renew(new)
+                continue
+            oldest = next(iter(self._unannounced.values()), None)
+            if oldest is not None and now >= oldest.since + _ANNOUNCED_AFTER:
+                if not await self._renew([r for r in self._unannounced.values() if now >= r.since + _ANNOUNCED_AFTER]):
+                    await asyncio.sleep(_ANNOUNCED_AFTER)
             else:
-                soon = [r.since + _ANNOUNCED_AFTER for r in self._running.values() if not r.is_announced]
-                await self._next_change(max(min([renewed + self._lease / 3, *soon]) - now, 0.01))
-
-    def _is_new(self, running: _Running, now: float) -> bool:
-        return not running.is_announced and now >= running.since + _ANNOUNCED_AFTER
+                next_at = renewed + self._lease / 3
+                if oldest is not None:
+                    next_at = min(next_at, oldest.since + _ANNOUNCED_AFTER)
+                await self._next_change(max(next_at - now, 0.01))
 
     async def _renew(self, attempts: Sequence[_Running]) -> bool:
         """Tell the servers that these attempts go on, and stop those that are not wanted; whether all servers answered.
@@ -251,13 +239,13 @@ class WorkerAgent:
         """
         by_api: dict[ApiClient, list[_Running]] = {}
         for running in attempts:
-            by_api.setdefault(running.api, []).append(running)
+            by_api.setdefault(running.at.api, []).append(running)
         try:
             for api, some in by_api.items():
                 beat = WorkerHeartbeat(worker=self.id, tokens=[running.job.token for running in some])
                 answer = await api.post("heartbeat", beat, WorkerHeartbeatAnswer, goes_on=self._lease_holds)
                 for running, status in zip(some, answer.attempts, strict=True):
-                    running.is_announced = True
+                    self._unannounced.pop(running.job.id, None)
                     if status.gone and running.job.id in self._running and not running.report.done():
                         running.is_gone = True
                         await self._executor.cancel(running.attempt.key, _GIVEN_UP_GRACE)
@@ -287,10 +275,9 @@ class WorkerAgent:
     def _receive(self, report: Report) -> None:
         if report.outcome is Outcome.STARTED:
             return
-        for running in self._running.values():
-            if running.attempt.key == report.key and not running.report.done():
-                running.report.set_result(report)
-                return
+        running = self._by_key.get(report.key)
+        if running is not None and not running.report.done():
+            running.report.set_result(report)
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices."""
@@ -322,7 +309,7 @@ class WorkerAgent:
                 continue
             goes_on = partial(self._goes_on, running.job.id)
             try:
-                return await running.api.post(name, question, answer, token=running.job.token, goes_on=goes_on)
+                return await running.at.api.post(name, question, answer, token=running.job.token, goes_on=goes_on)
             except AttemptGone:
                 continue
             except AttemptStopped:
@@ -330,10 +317,11 @@ class WorkerAgent:
                     raise
         raise AttemptStopped("asked after it had been given up")
 
-    def _client(self, urls: tuple[str, ...]) -> ApiClient:
-        if urls not in self._clients:
-            self._clients[urls] = ApiClient(urls, transport=self.transport)
-        return self._clients[urls]
+    def _connection(self, urls: tuple[str, ...]) -> WorkerConnection:
+        if urls not in self._connections:
+            api = ApiClient(urls, transport=self.transport)
+            self._connections[urls] = WorkerConnection(api, self.id, self._lease_holds)
+        return self._connections[urls]
 
 
 def _lost(report: Report) -> Report:

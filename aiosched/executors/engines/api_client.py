@@ -30,10 +30,6 @@ class AttemptGone(Exception):
     """The attempt has ended, or its lease has: 410."""
 
 
-class BegunElsewhere(Exception):
-    """Another worker has begun the attempt: 409."""
-
-
 class ApiClient:
     """One worker's connection to web servers; `urls` are as good as each other."""
 
@@ -64,7 +60,7 @@ class ApiClient:
     ) -> M:
         """Ask until there is an answer, while `goes_on`; then raises AttemptStopped.
 
-        Raises AttemptGone, BegunElsewhere, and ExecutorError for a request that no server accepts.
+        Raises AttemptGone, and ExecutorError for a request that no server accepts.
         """
         body = message if isinstance(message, bytes) else _encode(message)
         headers = {"Content-Type": MEDIA_TYPE}
@@ -83,8 +79,6 @@ class ApiClient:
                     return msgspec.msgpack.decode(response.content, type=answer) if response.content else answer()
                 if response.status_code == 410:
                     raise AttemptGone
-                if response.status_code == 409:
-                    raise BegunElsewhere
                 problem = f"{self._url} answered {response.status_code}: {response.text[:500]}"
                 if response.status_code < 500 and response.status_code != 429:
                     raise ExecutorError(f"The worker API refused {name!r}: {problem}")

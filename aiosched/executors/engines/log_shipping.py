@@ -15,10 +15,13 @@ _PART: Final = 1_048_576  # bytes
 
 
 class LogShipping:
-    """One attempt's log: `send` gets each part with its place in the file, and raises if it is not accepted."""
+    """One attempt's log: `send` gets each part with its place in the log, and raises if it is not accepted.
 
-    def __init__(self, path: Path, send: Callable[[int, bytes], Awaitable[None]]) -> None:
-        self._path, self._send = path, send
+    `begins`: where the file begins in the log, in bytes.
+    """
+
+    def __init__(self, path: Path, send: Callable[[int, bytes], Awaitable[None]], begins: int = 0) -> None:
+        self._path, self._send, self._begins = path, send, begins
         self._sent = 0
         self._sending = asyncio.Lock()
 
@@ -26,7 +29,19 @@ class LogShipping:
         """Send what is new. An error is that of `send`."""
         async with self._sending:
             while part := await asyncio.to_thread(self._read):
-                await self._send(self._sent, part)
+                await self._send(self._begins + self._sent, part)
+                self._sent += len(part)
+
+    async def last_part(self) -> tuple[int, bytes]:
+        """What is left to be sent, and its place in the file. More than one part is sent before, up to the last."""
+        if not self._path.exists():
+            return 0, b""
+        async with self._sending:
+            while True:
+                part = await asyncio.to_thread(self._read)
+                if len(part) < _PART:
+                    return self._begins + self._sent, part
+                await self._send(self._begins + self._sent, part)
                 self._sent += len(part)
 
     def _read(self) -> bytes:

@@ -1,6 +1,6 @@
 """The endpoints of the worker API. Workers have no password of the database; each attempt has a token of its own.
 
-    POST /worker/v1/start       StartClaim      -> Start            409: another worker has begun it
+    POST /worker/v1/starts      StartClaims     -> StartAnswers
     POST /worker/v1/heartbeat   WorkerHeartbeat       -> WorkerHeartbeatAnswer
     POST /worker/v1/xcoms       XComQuestion    -> XComAnswer
     POST /worker/v1/call        ServiceCall     -> ServiceAnswer
@@ -15,7 +15,7 @@ Bodies are msgpack (core/values/worker_messages.py). Those about one attempt sen
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -26,18 +26,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from aiosched.config import Settings
-from aiosched.core.values.messages import Outcome, TaskServices
+from aiosched.core.values.messages import Outcome, Report, TaskServices
 from aiosched.core.values.service_errors import kind_of
 from aiosched.core.values.worker_messages import (
     MEDIA_TYPE,
     PREFIX,
     AttemptStatus,
+    FinalReport,
     FinalReports,
     FinalReportsAnswer,
     ServiceAnswer,
     ServiceCall,
-    Start,
-    StartClaim,
+    StartAnswer,
+    StartAnswers,
+    StartClaims,
     WorkerHeartbeat,
     WorkerHeartbeatAnswer,
     XComAnswer,
@@ -78,19 +80,29 @@ class WorkerApi:
     lease: float
     _signer: TokenSigner | None = None
 
-    async def start(self, request: Request) -> Response:
-        """A worker claims the start of an attempt."""
-        token, claim = await self._token(request), await self._body(request, StartClaim)
+    async def starts(self, request: Request) -> Response:
+        """A worker claims the starts of attempts."""
+        claims = await self._body(request, StartClaims)
+        tokens = [await self._open(text) for text in claims.tokens]
+        known = [token.id for token in tokens if token is not None]
+        if tokens and not known:
+            raise Refusal(401, "none of the tokens is one of this database")
         async with self.db.acquire() as conn:
-            try:
-                attempt = await workers.claim_start(
-                    conn, token.id, worker=claim.worker, hostname=claim.hostname, pid=claim.pid, lease=self.lease
-                )
-            except workers.AlreadyBegun:
-                raise Refusal(409, "another worker has begun this attempt") from None
-        if attempt is None:
-            raise _gone()
-        return _answer(Start(attempt=attempt, lease=self.lease, log_offset=await self.logs.size(attempt)))
+            found = await workers.claim_starts(
+                conn, known, worker=claims.worker, hostname=claims.hostname, pid=claims.pid, lease=self.lease
+            )
+        sizes = await self.logs.sizes(found.attempts.values())
+        offsets = dict(zip(found.attempts, sizes, strict=True))
+
+        def answer_to(token: AttemptToken | None) -> StartAnswer:
+            if token is None:
+                return StartAnswer(refusal="its token is not one of this database")
+            if (attempt := found.attempts.get(token.id)) is not None:
+                return StartAnswer(attempt=attempt, log_offset=offsets[token.id])
+            elsewhere = token.id in found.begun_elsewhere
+            return StartAnswer(refusal="another worker has begun it" if elsewhere else "it has been given up")
+
+        return _answer(StartAnswers(answers=list(map(answer_to, tokens)), lease=self.lease))
 
     async def heartbeat(self, request: Request) -> Response:
         """A worker renews its lease, and hears what it is to stop."""
@@ -141,25 +153,52 @@ class WorkerApi:
             raise Refusal(400, "offset is a number of bytes")
         data = await _read(request)
         async with self.db.acquire() as conn:
-            attempt = await workers.claimed_attempt(conn, token.id, worker=worker)
-        if attempt is None:
+            claimed = await workers.claimed_attempts(conn, [token.id], worker=worker)
+        if token.id not in claimed:
             raise _gone()
-        await self.logs.write(attempt, int(offset), data)
+        await self.logs.write(claimed[token.id], int(offset), data)
         return Response(status_code=204)
 
     async def reports(self, request: Request) -> Response:
         """A worker sends final reports: 200 once they are stored."""
         final = await self._body(request, FinalReports)
-        stored: list[bool] = []
-        for text, report in final.reports:
-            token = await self._open(text)
-            if token is None or report.outcome is Outcome.STARTED:
-                stored.append(False)
-                continue
-            report = msgspec.structs.replace(report, key=token.key, inbox_id=None, ran_by=None)
+        tokens = [await self._open(each.token) for each in final.reports]
+        ends = {
+            token.id: (each, msgspec.structs.replace(each.report, key=token.key, inbox_id=None, ran_by=None))
+            for token, each in zip(tokens, final.reports, strict=True)
+            if token is not None and each.report.outcome is not Outcome.STARTED
+        }
+        await self._write_logs({number: each for number, (each, _) in ends.items() if each.log}, final.worker)
+        stored = await self._finish([(number, report) for number, (_, report) in ends.items()], final.worker)
+        return _answer(FinalReportsAnswer(stored=[token is not None and token.id in stored for token in tokens]))
+
+    async def _write_logs(self, parts: Mapping[int, FinalReport], worker: str) -> None:
+        if not parts:
+            return
+        async with self.db.acquire() as conn:
+            claimed = await workers.claimed_attempts(conn, parts.keys(), worker=worker)
+        for number, attempt in claimed.items():
+            await self.logs.write(attempt, parts[number].log_offset, parts[number].log)
+
+    async def _finish(self, reports: Sequence[tuple[int, Report]], worker: str) -> set[int]:
+        """Store reports together; if that fails, each by itself. One that cannot be stored fails its attempt."""
+        try:
             async with self.db.acquire() as conn:
-                stored.append(token.id in await workers.finish(conn, [(token.id, report)], worker=final.worker))
-        return _answer(FinalReportsAnswer(stored=stored))
+                return await workers.finish(conn, reports, worker=worker)
+        except Exception as error:
+            if _is_passing(error):
+                raise
+            if len(reports) == 1:
+                number, report = reports[0]
+                reason = f"its report cannot be stored: {type(error).__name__}: {error}"
+                logger.exception("%s: %s", report.key, reason)
+                async with self.db.acquire() as conn:
+                    failed = Report(key=report.key, outcome=Outcome.FAILED, at=report.at, reason=reason)
+                    return await workers.finish(conn, [(number, failed)], worker=worker)
+        stored = set[int]()
+        for each in reports:
+            stored |= await self._finish([each], worker)
+        return stored
 
     async def livez(self, request: Request) -> Response:
         """The event loop responds."""
@@ -202,7 +241,7 @@ def make_worker_api(db: Database, settings: Settings) -> Starlette:
         settings.logs_folder, limit=settings.core.max_log_bytes, uploaded=settings.logs.remote is not None
     )
     api = WorkerApi(db, services_of(db, settings), logs, settings.executor.worker_lease)
-    names = ("start", "heartbeat", "xcoms", "call", "log", "reports")
+    names = ("starts", "heartbeat", "xcoms", "call", "log", "reports")
     routes = [Route(f"{PREFIX}/{name}", _guarded(getattr(api, name)), methods=["POST"]) for name in names]
     probes = [Route("/livez", _guarded(api.livez)), Route("/readyz", _guarded(api.readyz))]  # of the role worker-api
     return Starlette(routes=[*routes, *probes])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from aiosched.core.values.messages import Attempt
@@ -20,9 +21,10 @@ class ReceivedLogs:
     def __init__(self, folder: Path, *, limit: int, uploaded: bool = False) -> None:
         self._folder, self._most, self._uploaded = folder, limit + 65_536, uploaded
 
-    async def size(self, attempt: Attempt) -> int:
-        """The bytes that earlier calls of the same try have written; parts of this one come behind them."""
-        return await asyncio.to_thread(_size, log_path(self._folder, attempt))
+    async def sizes(self, attempts: Iterable[Attempt]) -> list[int]:
+        """For each the bytes that earlier calls of its try have written; parts of this one come behind them."""
+        paths = [log_path(self._folder, attempt) for attempt in attempts]
+        return await asyncio.to_thread(lambda: list(map(_size, paths)))
 
     async def write(self, attempt: Attempt, offset: int, data: bytes) -> None:
         """Write a part at its place; the same part may come again. What is beyond the limit is dropped."""

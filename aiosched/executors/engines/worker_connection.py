@@ -1,0 +1,60 @@
+"""What a worker asks one set of servers about all of its attempts: claims of starts and final reports, in batches."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from aiosched.core.values.worker_messages import FinalReport, FinalReportsAnswer, StartAnswer, StartAnswers, StartClaims
+from aiosched.executors.engines.api_client import ApiClient
+from aiosched.executors.engines.batching import Batcher
+
+_CLAIM_PATIENCE: Final = 60.0  # seconds in which a start is claimed; the job ends if no server answers
+_MOST_AT_ONCE: Final = 200  # attempts in one request
+_HEAVIEST: Final = 8 * 2**20  # bytes of reports in one request, unless the first one has more
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Begin(NamedTuple):
+    """The answer to a claim; the lease has `lease` seconds from `asked`, a monotonic second."""
+
+    answer: StartAnswer
+    lease: float
+    asked: float
+
+
+class WorkerConnection:
+    """`worker` is the worker's id; reports are repeated while `lease_holds`."""
+
+    def __init__(self, api: ApiClient, worker: str, lease_holds: Callable[[], bool]) -> None:
+        self.api, self._worker, self._lease_holds = api, worker, lease_holds
+        self._me: dict[str, Any] = {"worker": worker, "hostname": socket.gethostname(), "pid": os.getpid()}
+        self._claims = Batcher(self._claim, most=_MOST_AT_ONCE)
+        self._reports = Batcher(self._report, most=_MOST_AT_ONCE, heaviest=_HEAVIEST)
+
+    async def claim(self, token: str) -> Begin:
+        """Claim the start of an attempt. Raises AttemptStopped if no server answers."""
+        return await self._claims.ask(token)
+
+    async def report(self, final: FinalReport) -> bool:
+        """Store a final report; returns whether the attempt had not ended yet. Raises AttemptStopped."""
+        body = _encode(final)
+        return await self._reports.ask(msgspec.Raw(body), weight=len(body))
+
+    async def _claim(self, tokens: Sequence[str]) -> list[Begin]:
+        asked = time.monotonic()
+        claims = StartClaims(**self._me, tokens=list(tokens))
+        found = await self.api.post(
+            "starts", claims, StartAnswers, goes_on=lambda: time.monotonic() < asked + _CLAIM_PATIENCE
+        )
+        return [Begin(answer, found.lease, asked) for answer in found.answers]
+
+    async def _report(self, reports: Sequence[msgspec.Raw]) -> list[bool]:
+        body = _encode({"worker": self._worker, "reports": list(reports)})
+        answer = await self.api.post("reports", body, FinalReportsAnswer, goes_on=self._lease_holds)
+        return answer.stored
