@@ -70,7 +70,7 @@ async def against_dask(size: int, seconds: float) -> Finding:
 
 async def bare_dask(shape: Shape) -> float:
     """Seconds from the first submit to the end of the last body, on a cluster that is ready."""
-    from distributed import Client  # type: ignore[attr-defined]
+    from distributed import Client
 
     with temporary_folders() as folders, dask_cluster(folders, {}) as address:
         connect: Any = Client
@@ -79,7 +79,7 @@ async def bare_dask(shape: Shape) -> float:
             await client.gather([client.submit(_ready, number, pure=False) for number in range(4 * WORKERS)])
             upstreams = shape.upstreams()
             began = time.monotonic()
-            futures = []
+            futures: list[Any] = []
             for dag_id in shape.dag_ids():
                 made: dict[str, Any] = {}
                 for task_id in shape.task_ids():
@@ -104,7 +104,7 @@ def _body(records: str, dag_id: str, task_id: str, *_: object) -> None:
     """What the bodies of shapes.py do."""
     start, pid = time.monotonic(), os.getpid()
     if pid not in _files:
-        _files[pid] = os.open(os.path.join(records, str(pid)), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        _files[pid] = os.open(f"{records}/{pid}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(_files[pid], f"{dag_id} {task_id} 1 {pid} {start!r} {time.monotonic()!r}\n".encode())
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-_WINDOW: Final = 0.05  # seconds
+_WINDOW: Final = 0.05  # seconds, of an executor on this machine
 
 
 class Throughput:
     """Counts ended attempts.
 
-    As many as ended in the last twentieth of a second can be queued ahead. So queued attempts wait about that long at
-    the current rate; while long attempts hold the slots nothing ends, and nothing is queued ahead.
+    As many as ended in the last `window` seconds can be queued ahead. So queued attempts wait about that long at the
+    current rate; while long attempts hold the slots nothing ends, and nothing is queued ahead.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, window: float = _WINDOW) -> None:
+        self._window = window
         self._since = 0.0
         self._count = 0
         self._last = 0
@@ -30,6 +31,6 @@ class Throughput:
         return max(self._last, self._count)
 
     def _turn(self, now: float) -> None:
-        if (past := now - self._since) >= _WINDOW:
-            self._last = self._count if past < 2 * _WINDOW else 0
+        if (past := now - self._since) >= self._window:
+            self._last = self._count if past < 2 * self._window else 0
             self._since, self._count = now, 0

@@ -398,6 +398,7 @@ class Scheduler(Actions):
     def _dags_changed(self, dag_ids: Collection[str]) -> None:
         if self._session is not None:
             self._session.notifications.changed_dags.update(map(partition_of, dag_ids))
+            self._session.notifications.has_requests = True
             self._session.wakeups.notifications.wake()
 
     # -- runs -------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class AgentEngine:
         self.agents.append(agent)
         return agent
 
-    async def send(self, jobs: Sequence[Job]) -> None:
+    async def send(self, jobs: Sequence[Job], *, quick: bool) -> None:
         if self.is_down:
             raise EngineUnavailable("it is down")
         for job in jobs:

@@ -71,7 +71,7 @@ async def insert_attempts(
     rows = [(new.partition, *new.attempt.key, new.executor, _encode(new.attempt)) for new in attempts]
     columns = list(map(list, zip(*rows, strict=True)))
     found = await conn.fetch(INSERT_ATTEMPTS, incarnation, *columns)
-    if 0 < len(found) < len(rows):
+    if 0 < len(found) < len(rows):  # all again: their ids are not used yet
         await conn.execute(DELETE_EARLIER, *columns[1:5])
         found = await conn.fetch(INSERT_ATTEMPTS, incarnation, *columns)
     return {AttemptKey(*key): number for number, *key in found}

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import tempfile
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -76,6 +77,8 @@ class WorkerAgent:
     _running: dict[int, _Running] = field(default_factory=dict)  # by the id of the job
     _by_key: dict[AttemptKey, _Running] = field(default_factory=dict)
     _unannounced: dict[int, _Running] = field(default_factory=dict)  # by the id of the job, the oldest first
+    _waiting: deque[asyncio.Future[None]] = field(default_factory=deque)  # plain functions that wait for a slot
+    _claiming: int = 0  # plain functions that are about to be claimed
     _connections: dict[tuple[str, ...], WorkerConnection] = field(default_factory=dict)
     _until: float = 0.0  # monotonic second at which the lease ends; meaningless while nothing runs
     _lease: float = 30.0
@@ -95,6 +98,10 @@ class WorkerAgent:
 
     async def stop(self, grace: float) -> None:
         """Wait up to `grace` seconds for attempts, end the others as lost, and report them all."""
+        waiting_jobs, self._waiting = self._waiting, deque()
+        for admitted in waiting_jobs:
+            if not admitted.done():
+                admitted.set_exception(AttemptStopped("this worker stops"))
         await self._executor.stop(grace)
         waiting = [each.report for each in self._running.values()]
         if waiting:
@@ -113,6 +120,11 @@ class WorkerAgent:
         """How many attempts have been claimed and not reported yet."""
         return len(self._running)
 
+    @property
+    def room(self) -> int:
+        """How many more plain functions could run soon."""
+        return self._executor.open_slots - self._claiming - len(self._waiting)
+
     # -- jobs
 
     async def run(self, job: Job) -> Outcome | None:
@@ -124,7 +136,7 @@ class WorkerAgent:
             return None
         name, at = job.title or job.name, self._connection(job.urls)
         try:
-            begin = await at.claim(job.token)
+            begin = await self._claim(job, at)
         except AttemptStopped as error:
             logger.error("%s: it is not begun here: %s", name, error)
             return None
@@ -143,6 +155,28 @@ class WorkerAgent:
             if not self._running:  # nothing to end with the lease
                 self._executor.lease_deadline.until = 0.0
             self._changed.set()
+
+    async def _claim(self, job: Job, at: WorkerConnection) -> Begin:
+        """Claim a start; that of a plain function once it can run soon, since until then it may begin elsewhere."""
+        if job.is_async:
+            return await at.claim(job.token)
+        loop = asyncio.get_running_loop()
+        admitted: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(admitted)
+        self._admit()
+        await admitted
+        try:
+            return await at.claim(job.token)
+        finally:
+            self._claiming -= 1
+            loop.call_soon(self._admit)  # once it is submitted
+
+    def _admit(self) -> None:
+        while self._waiting and self._executor.open_slots > self._claiming:
+            admitted = self._waiting.popleft()
+            if not admitted.done():  # not cancelled
+                self._claiming += 1
+                admitted.set_result(None)
 
     def _begin(self, job: Job, attempt: Attempt, begin: Begin, at: WorkerConnection) -> _Running:
         def send(offset: int, part: bytes) -> Any:
@@ -275,6 +309,7 @@ class WorkerAgent:
     def _receive(self, report: Report) -> None:
         if report.outcome is Outcome.STARTED:
             return
+        asyncio.get_running_loop().call_soon(self._admit)  # once its slot is free
         running = self._by_key.get(report.key)
         if running is not None and not running.report.done():
             running.report.set_result(report)

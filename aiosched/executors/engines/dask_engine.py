@@ -3,7 +3,7 @@
 A plain function is one Dask task, which holds a thread of its worker while it runs; Dask keeps it even if every
 scheduler has left. Coroutines need no thread, so they do not wait for one: they are given to the agents of Dask's
 workers directly, many at a time, and become Dask tasks only while there is no worker (which lets an adaptive cluster
-grow). A plugin keeps one agent in each Dask worker (dask_worker.py), whose processes stay warm. The `queue` of a task
+grow). So are plain functions while they end faster than Dask starts tasks. A plugin keeps one agent in each Dask worker (dask_worker.py), whose processes stay warm. The `queue` of a task
 names a resource that its Dask worker has to offer.
 """
 
@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 _CONNECT_TIMEOUT: Final = 5.0  # seconds
 _LOOK_EVERY: Final = 5.0  # seconds between two looks at the workers of the cluster
 _PER_THREAD: Final = 2  # attempts that Dask is given for each thread: one runs, one waits on its way
+_SEND_EVERY: Final = 0.001  # seconds in which what is submitted is collected; Dask's client takes ten times as long
 
 
 class DaskEngine:
@@ -95,6 +96,7 @@ class DaskEngine:
             try:
                 client = self._client = connect(self._address or self._cluster, **options)
                 await client
+                client.scheduler_comm.interval = _SEND_EVERY
                 await client.register_plugin(self._worker.AgentPlugin(self._settings_of_workers()))
                 await self._look(client)
             except (OSError, TimeoutError, ValueError) as error:
@@ -146,10 +148,10 @@ class DaskEngine:
         least = min((self._given[address] for address in self._workers if address in self._given), default=0)
         self._given = Counter({address: self._given.get(address, least) for address in self._workers})
 
-    async def send(self, jobs: Sequence[Job]) -> None:
-        """Give coroutines to workers, and submit everything else as tasks that Dask keeps until they have ended."""
+    async def send(self, jobs: Sequence[Job], *, quick: bool) -> None:
+        """Give coroutines and quick functions to workers; the others become tasks that Dask keeps until they end."""
         client = await self._connected()
-        jobs = await self._give_coroutines(client, jobs)
+        jobs = await self._give(client, jobs, quick=quick)
         import distributed
 
         keep: Any = distributed.fire_and_forget
@@ -170,26 +172,40 @@ class DaskEngine:
         except Exception as error:
             raise EngineUnavailable(f"Dask accepts nothing: {error}") from error
 
-    async def _give_coroutines(self, client: Any, jobs: Sequence[Job]) -> list[Job]:
-        """Give the coroutines to those workers that have been given the fewest; returns the jobs that are left."""
-        shares: dict[str, list[bytes]] = {}
-        left: list[Job] = []
-        for job in jobs:
-            able = [a for a, offered in self._workers.items() if job.queue == "default" or job.queue in offered]
-            if not job.is_async or not able:
-                left.append(job)
-                continue
-            address = min(able, key=self._given.__getitem__)
-            self._given[address] += 1
-            shares.setdefault(address, []).append(msgspec.json.encode(job))
-        for address, texts in shares.items():
-            try:
-                async with asyncio.timeout(_CONNECT_TIMEOUT):
-                    await client.run(self._worker.take_jobs, texts, workers=[address])
-            except Exception as error:  # it may have left; whatever it has taken is claimed once
-                self._workers.pop(address, None)
-                raise EngineUnavailable(f"the Dask worker at {address} takes nothing: {error}") from error
+    async def _give(self, client: Any, jobs: Sequence[Job], *, quick: bool) -> list[Job]:
+        """Give coroutines, and quick functions, to those workers that have been given the fewest; returns what is left.
+
+        A worker takes no more functions than it can run soon.
+        """
+        left = [job for job in jobs if not (quick or job.is_async)]
+        offered = [job for job in jobs if quick or job.is_async]
+        asked = set[str]()
+        while offered:
+            shares: dict[str, list[Job]] = {}
+            for job in offered:
+                able = [a for a, has in self._workers.items() if a not in asked and job.queue in ("default", *has)]
+                if able:
+                    address = min(able, key=self._given.__getitem__)
+                    self._given[address] += 1
+                    shares.setdefault(address, []).append(job)
+                else:
+                    left.append(job)
+            refused = await asyncio.gather(*(self._give_to(client, *share) for share in shares.items()))
+            asked |= shares.keys()
+            offered = [job for some in refused for job in some]
         return left
+
+    async def _give_to(self, client: Any, address: str, jobs: Sequence[Job]) -> list[Job]:
+        """Give jobs to a worker; returns those that it refuses."""
+        texts = [msgspec.json.encode(job) for job in jobs]
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                refused = (await client.run(self._worker.take_jobs, texts, workers=[address]))[address]
+        except Exception as error:  # it may have left; whatever it has taken is claimed once
+            self._workers.pop(address, None)
+            raise EngineUnavailable(f"the Dask worker at {address} takes nothing: {error}") from error
+        self._given[address] -= len(refused)
+        return [job for job in jobs if job.id in refused]
 
     def _done_of(self, job: int) -> Callable[[Any], None]:
         loop = asyncio.get_running_loop()

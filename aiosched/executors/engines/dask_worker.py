@@ -39,7 +39,7 @@ class AgentPlugin(WorkerPlugin):
     def __init__(self, given: dict[str, Any] | None) -> None:
         self._given = given
         self.agent: WorkerAgent | None = None
-        self.coroutines: dict[int, asyncio.Task[Any]] = {}  # jobs that were given to this worker directly
+        self.given: dict[int, asyncio.Task[Any]] = {}  # jobs that were given to this worker directly
 
     async def setup(self, worker: Any) -> None:
         """Start the agent, with a process for each of the worker's threads."""
@@ -85,27 +85,35 @@ async def run_job(text: bytes) -> str:
     return str(await plugin.agent.run(job))
 
 
-async def take_jobs(texts: list[bytes], dask_worker: Any = None) -> None:
-    """Runs in one worker: begin these coroutines, without a thread of Dask's."""
+async def take_jobs(texts: list[bytes], dask_worker: Any = None) -> list[int]:
+    """Runs in one worker: begin these jobs, without a thread of Dask's; returns those that would have to wait."""
     plugin = await _ready_plugin(dask_worker)
     assert plugin.agent is not None
+    room, refused = plugin.agent.room, list[int]()
     for text in texts:
         job = msgspec.json.decode(text, type=Job)
-        if job.id not in plugin.coroutines:
-            task = plugin.coroutines[job.id] = asyncio.create_task(plugin.agent.run(job))
-            task.add_done_callback(partial(_ended, plugin.coroutines, job.id))
+        if job.id in plugin.given:
+            continue
+        if not job.is_async:
+            room -= 1
+            if room < 0:
+                refused.append(job.id)
+                continue
+        task = plugin.given[job.id] = asyncio.create_task(plugin.agent.run(job))
+        task.add_done_callback(partial(_ended, plugin.given, job.id))
+    return refused
 
 
-def _ended(coroutines: dict[int, asyncio.Task[Any]], job: int, task: asyncio.Task[Any]) -> None:
-    coroutines.pop(job, None)
+def _ended(given: dict[int, asyncio.Task[Any]], job: int, task: asyncio.Task[Any]) -> None:
+    given.pop(job, None)
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.error("the job %d failed: %s: %s", job, type(error).__name__, error)
 
 
 async def held_jobs(dask_worker: Any = None) -> list[int]:
-    """Runs in each worker: the coroutines that it was given and that have not ended."""
+    """Runs in each worker: the jobs that it was given directly and that have not ended."""
     plugin = _plugin_of(dask_worker)
-    return [] if plugin is None else list(plugin.coroutines)
+    return [] if plugin is None else list(plugin.given)
 
 
 async def cancel_jobs(jobs: list[int], grace: float, dask_worker: Any = None) -> None:

@@ -41,8 +41,11 @@ class Engine(Protocol):
         """
         ...
 
-    async def send(self, jobs: Sequence[Job]) -> None:
-        """Accept these jobs; those that it has already (`Job.name`) may be ignored. Raises EngineUnavailable."""
+    async def send(self, jobs: Sequence[Job], *, quick: bool) -> None:
+        """Accept these jobs; those that it has already (`Job.name`) may be ignored. Raises EngineUnavailable.
+
+        `quick`: plain functions have ended so fast lately that more of them are sent than run at once.
+        """
         ...
 
     async def cancel(self, jobs: Collection[int], *, grace: float) -> None:

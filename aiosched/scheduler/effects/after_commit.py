@@ -100,8 +100,6 @@ def hand_out_claims(session: Session, committed: Committed) -> None:
             failures.append(failure_of(error, board.run.dag_id, "handing out an attempt"))
     env.attempts.in_flight.update(dict.fromkeys([attempt.key for attempt in attempts], env.clock.monotonic()))
     if env.engines:
-        if not env.attempts.on_engines:
-            session.wakeups.engines.wake()
         env.attempts.on_engines.update(attempt.key for attempt in attempts if env.engines.runs(attempt))
     env.attempts.stuck_attempts.handed_out(env.clock.now())
     env.executor.submit(attempts)

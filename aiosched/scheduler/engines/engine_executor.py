@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from aiosched.db.people.accounts import signing_key
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.executors.engines.engine import Engine, EngineUnavailable
+from aiosched.executors.throughput import Throughput
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,8 @@ _MOST_AT_ONCE: Final = 1000  # attempts stored in one statement
 _FIRST_PAUSE: Final = 0.1  # seconds before something is tried again, doubled up to the last
 _LAST_PAUSE: Final = 5.0
 _CHECK_EVERY: Final = 10.0  # seconds between two comparisons of what waits with what the engine has
+_AHEAD: Final = 0.25  # seconds of work that is sent beyond the slots: about the way to a worker and back
+_MOST_AHEAD: Final = 32  # times the slots
 _UNBEGUN: Final = "was stopped on request, before it began"
 
 
@@ -60,6 +64,7 @@ class EngineExecutor:
         self._unstored: dict[AttemptKey, Attempt] = {}
         self._to_send: dict[int, Job] = {}
         self._async_count = 0
+        self._throughput = Throughput(_AHEAD)
         self._changed, self._check = asyncio.Event(), asyncio.Event()
         self._storing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
@@ -83,8 +88,10 @@ class EngineExecutor:
 
     @property
     def open_slots(self) -> int:
-        """How many more plain-function attempts it accepts now."""
-        return max(0, self.engine.slots - (len(self._sent) - self._async_count))
+        """How many more plain-function attempts it accepts now, with those expected to end in a moment."""
+        slots = self.engine.slots
+        ahead = min(self._throughput.ahead(time.monotonic()), _MOST_AHEAD * slots)
+        return max(0, slots + ahead - (len(self._sent) - self._async_count))
 
     @property
     def open_async_slots(self) -> int:
@@ -151,6 +158,8 @@ class EngineExecutor:
         """The final report of an attempt has arrived, or another scheduler waits for it."""
         if (sent := self._sent.pop(key, None)) is not None:
             self._async_count -= sent.is_async
+            if not sent.is_async:
+                self._throughput.ended(time.monotonic())
             self._unstored.pop(key, None)
             if sent.id is not None:
                 self._to_send.pop(sent.id, None)
@@ -206,7 +215,8 @@ class EngineExecutor:
                     await self._store(list(itertools.islice(self._unstored.values(), _MOST_AT_ONCE)))
                 if self._to_send:
                     jobs = list(self._to_send.values())
-                    await self.engine.send(jobs)
+                    quick = self._throughput.ahead(time.monotonic()) > self.engine.slots
+                    await self.engine.send(jobs, quick=quick)
                     for job in jobs:
                         self._to_send.pop(job.id, None)
                 pause = _FIRST_PAUSE
@@ -226,7 +236,7 @@ class EngineExecutor:
             raise EngineUnavailable("this scheduler is not a member of the fleet")
         new = [NewAttempt(partition_of(each.run.dag_id), self.name, each) for each in attempts]
         try:
-            async with self._storing, self.db.transaction() as conn:
+            async with self._storing, self.db.acquire() as conn:
                 ids = await statements.insert_attempts(conn, new, incarnation=incarnation)
         except Exception as error:
             if is_retryable(error):

@@ -44,8 +44,10 @@ async def receive_notifications(session: Session) -> None:
                     recheck_pools(session)
                 if changed or overdue:
                     await reload_dags(session, changed or session.cache.partitions)
-                while await apply_commands(session):
-                    pass
+                has_requests, session.notifications.has_requests = session.notifications.has_requests, False
+                if has_requests or overdue:
+                    while await apply_commands(session):
+                        pass
                 if session.notifications.has_reports or overdue:
                     session.notifications.has_reports = False
                     async with session.env.db.acquire() as reading:
@@ -74,6 +76,8 @@ def _receive(session: Session, payload: str) -> None:
     if kind == "watch":
         session.broadcast.wanted()
         return
+    if kind != "reports":
+        session.notifications.has_requests = True
     if kind == "dags":
         session.notifications.changed_dags |= partitions or session.cache.partitions
     elif kind == "assets":

@@ -44,14 +44,16 @@ def stop_unwanted_adopted(session: Session, adopted: Iterable[AttemptKey]) -> No
 
 
 async def watch_engines(session: Session) -> float | None:
-    """One pass: lose the attempts whose worker was silent for too long; returns how long to rest, None for no attempts.
+    """One pass: lose the attempts whose worker was silent for too long; returns how long to rest, None for no engines.
 
     After an adoption workers get the time of a lease first, since perhaps no server has answered them meanwhile.
     """
     env, attempts = session.env, session.env.attempts
     lease = env.settings.executor.worker_lease
-    if not attempts.on_engines:
+    if not env.engines:
         return None
+    if not attempts.on_engines:
+        return lease / 3
     if not session.cache.partitions or env.clock.monotonic() < env.engines.adopted_at + lease:
         return lease / 3
     async with env.db.transaction() as conn:

@@ -24,5 +24,6 @@ class Notifications:
     """What was announced by NOTIFY and not read yet."""
 
     changed_dags: set[int] = field(default_factory=set)  # partitions with changed DAGs
-    has_reports: bool = False  # other schedulers have sent reports
+    has_requests: bool = True  # there may be requests in the inbox
+    has_reports: bool = False  # other schedulers, or workers on engines, have sent reports
     safety_poll: Period = field(default_factory=Period)  # of reading everything, in case a notification was lost
