@@ -3,8 +3,8 @@
 A plain function is one Dask task, which holds a thread of its worker while it runs; Dask keeps it even if every
 scheduler has left. Coroutines need no thread, so they do not wait for one: they are given to the agents of Dask's
 workers directly, many at a time, and become Dask tasks only while there is no worker (which lets an adaptive cluster
-grow). So are plain functions while they end faster than Dask starts tasks. A plugin keeps one agent in each Dask worker (dask_worker.py), whose processes stay warm. The `queue` of a task
-names a resource that its Dask worker has to offer.
+grow). So are plain functions while they end faster than Dask starts tasks. A plugin keeps one agent in each worker
+(dask_worker.py), whose processes stay warm. The `queue` of a task names a resource that its worker has to offer.
 """
 
 from __future__ import annotations
