@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from tests.faults.campaign.engine_faults import one_after_the_other
+from tests.faults.campaign.engine_parts import dask
 from tests.faults.campaign.proxy import Cut, Silence
 from tests.faults.campaign.stage import Inject, Setting, Stage
 from tests.faults.campaign.troubles import JUMPY, TROUBLES
@@ -257,6 +259,16 @@ def pool(size: Size) -> tuple[Setting, Workload, Inject]:
     return setting, work, inject
 
 
+def engines(size: Size) -> tuple[Setting, Workload, Inject]:
+    """Attempts on Dask: schedulers, workers, Dask's scheduler and worker APIs are killed, workers paused."""
+
+    async def inject(stage: Stage) -> None:
+        await one_after_the_other(stage, size.faults, size.gap)
+
+    setting = Setting(schedulers=size.schedulers, lease=size.lease, executors=("dask",), engine=dask)
+    return setting, work_for(replace(size, gap=size.gap + 1.5), leaves=True), inject
+
+
 def chaos(size: Size) -> tuple[Setting, Workload, Inject]:
     """Whatever else can go wrong, in a random order."""
 
@@ -361,6 +373,19 @@ CAMPAIGNS: dict[str, Campaign] = {
         Size(faults=30, tasks=3_000, gap=3.0, seed=11),
         disk,
         lambda size: {"full disks": size.faults, "recoveries": size.faults // 2},
+    ),
+    "engines": Campaign(
+        "attempts on Dask: schedulers, workers, the engine and worker APIs",
+        Size(faults=6, tasks=150, gap=2.0, seed=14, schedulers=2, lease=4.0),
+        Size(faults=240, tasks=6_000, gap=2.0, seed=14, schedulers=2, lease=4.0),
+        engines,
+        lambda size: {
+            "faults": size.faults // 2,
+            "killed schedulers": 1,
+            "killed workers": 1,
+            "engine restarts": 1,
+            **_left(size),
+        },
     ),
     "chaos": Campaign(
         "workers, parsing children, names, connections, locks, disk and clocks",

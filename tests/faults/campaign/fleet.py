@@ -71,14 +71,17 @@ class Service:
         assert self.process is not None, "it was not started"
         return self.process.pid
 
+    def words(self, home: Path) -> list[str]:
+        """The module to run and its arguments."""
+        arguments = ["serve", "--dsn", self.dsn, "--name", self.name, "--executor", self.executor, "--no-web"]
+        return [self.module, *arguments, "--dags", str(self.folder / "dags"), "--home", str(home)]
+
     async def start(self) -> None:
         """Start a process of this name; returns at once."""
         self.starts += 1
         self.stopped = []
         home = self.folder / "homes" / self.name
         home.mkdir(parents=True, exist_ok=True)
-        arguments = ["serve", "--dsn", self.dsn, "--name", self.name, "--executor", self.executor, "--no-web"]
-        arguments += ["--dags", str(self.folder / "dags"), "--home", str(home)]
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(self.folder / "lib"), str(ROOT)]),
@@ -90,7 +93,7 @@ class Service:
         }
         with (self.folder / f"{self.name}.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", self.module, *arguments,
+                sys.executable, "-P", "-m", *self.words(home),
                 cwd=home, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
                 stderr=log, start_new_session=True,
             )  # fmt: skip

@@ -21,6 +21,7 @@ from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
 from tests.faults.campaign.asking import CONNECTION, VALUE, VARIABLE
+from tests.faults.campaign.engine_parts import Engine
 from tests.faults.campaign.fleet import Service, children
 from tests.faults.campaign.history import Read, read_history
 from tests.faults.campaign.measures import Blow
@@ -60,6 +61,7 @@ class Setting:
     postgres: dict[str, str] = field(default_factory=dict)
     module: str = "aiosched"
     awakening: float = 1.0  # see checker.History
+    engine: Callable[[Path, str], Engine] | None = None  # makes the processes of an engine; `executors` names it
     disk: int | None = None  # MiB of the file system that the database is on (a tmpfs of its own; needs to be root)
 
     def environment(self) -> dict[str, str]:
@@ -90,6 +92,7 @@ class Stage:
         self.services: list[Service] = []
         self.extras: list[Service] = []  # started by a fault, and ended by it
         self.proxies: list[Proxy] = []
+        self.engine: Engine | None = None
         self.dice = random.Random(workload.seed)
         self.seen = Counter[str]()
         self.blows: list[Blow] = []
@@ -114,6 +117,14 @@ class Stage:
         stack.push_async_callback(self.postgres.stop)
         await migrate(self.postgres.dsn)
         await self._prepare_rows()
+        settings = self.setting.environment()
+        if self.setting.engine is not None:
+            self.engine = self.setting.engine(self.folder, self.postgres.dsn)
+            settings |= self.engine.settings
+            for part in self.engine.parts:
+                part.settings |= settings
+                stack.push_async_callback(self._end, part)
+                await part.start()
         for number in range(self.setting.schedulers):
             dsn = self.postgres.dsn
             if self.setting.proxied:
@@ -121,9 +132,7 @@ class Stage:
                 self.proxies.append(proxy)
                 dsn = self.postgres.tcp_dsn(proxy.port)
             executor = self.setting.executors[number % len(self.setting.executors)]
-            service = Service(
-                f"s{number}", executor, dsn, self.folder, self.setting.environment(), module=self.setting.module
-            )
+            service = Service(f"s{number}", executor, dsn, self.folder, dict(settings), module=self.setting.module)
             self.services.append(service)
             stack.push_async_callback(self._end, service)
             await service.start()
@@ -206,6 +215,10 @@ class Stage:
                     if self.seen["given up"] > _MOST_GIVEN_UP:
                         raise GaveUp(f"{service.name} gives up again and again: {service.last_words()}")
                     await service.start()
+            for part in self.engine.parts if self.engine is not None else ():
+                if not part.alive:  # killed by us, or by itself: somebody who operates it starts it again
+                    self.seen[f"starts of {part.kind}"] += 1
+                    await part.start()
             await asyncio.sleep(0.25)
         self.over.set()
 
@@ -232,13 +245,17 @@ class Stage:
             if not fine:
                 assert service.process is not None, "it was started"
                 self.troubles.append(f"{service.name} did not end in order: {service.process.returncode}")
+        for part in self.engine.parts if self.engine is not None else ():
+            await part.stop(_STOP_SECONDS)
 
     async def read(self) -> Read:
         """The history, with what was noticed on the way."""
         read = await read_history(self.postgres.dsn, self.folder, self.workload)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_SECONDS):
-                while survivors := [line for each in (*self.services, *self.extras) for line in each.survivors()]:  # noqa: ASYNC110
+                parts = self.engine.parts if self.engine is not None else ()
+                owners = (*self.services, *self.extras, *parts)
+                while survivors := [line for each in owners for line in each.survivors()]:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
         read.history.survivors = survivors
         for service in self.services:
