@@ -62,11 +62,6 @@ class ExecutorRouter:
         for member in self.members.values():
             member.forget(triggers)
 
-    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        """The attempts that any member still has."""
-        alive = await asyncio.gather(*(member.adopt(attempts) for member in self.members.values()))
-        return [key for share in alive for key in share]
-
     async def stop(self, grace: float) -> None:
         """Stop all members at the same time; an error of one of them is raised when all have ended."""
         ends = await asyncio.gather(

@@ -463,6 +463,8 @@ async def test_lost_answers_change_nothing(settings: Settings, cable: tuple[Brok
         assert await rows(scheduler, LEFT) == [(0,)]
 
     assert sorted(calls(waits)) == ["coroutine", "plain"]
+    await until(lambda: len(engine.outcomes) == 2, "the answers to the reports")
+    assert engine.outcomes == ["success"] * 2, "what was stored counts, though nobody heard of it"
 
 
 async def test_a_worker_that_reaches_no_server_for_its_lease_ends_its_processes(

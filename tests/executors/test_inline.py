@@ -381,9 +381,3 @@ async def test_dags_may_come_from_files(services: FakeServices, reports: Reports
     for one in bad:
         assert ((await reports.of(one)).reason or "").startswith("broken.py cannot be imported: ModuleNotFoundError")
     await executor.stop(1)
-
-
-async def test_nothing_of_a_dead_scheduler_is_adopted(start: StartInline) -> None:
-    executor = await start()
-
-    assert await executor.adopt([attempt("any").key]) == []

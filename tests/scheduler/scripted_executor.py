@@ -94,9 +94,6 @@ class ScriptedExecutor:
         for key in triggers:
             self.triggers.pop(key, None)
 
-    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        return [key for key in attempts if key in self.running]
-
     async def stop(self, grace: float) -> None:
         self.stopped = True
         for key in [*self.running, *self.triggers, *self.callbacks]:

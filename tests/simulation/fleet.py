@@ -240,9 +240,6 @@ class VirtualExecutor:
     def forget(self, triggers: Sequence[AttemptKey]) -> None:
         self.waiting.forget(triggers)
 
-    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        return [key for key in attempts if key in self.running]
-
     async def stop(self, grace: float) -> None:
         self.waiting.stop()
         for work in list(self.running.values()):

@@ -283,10 +283,6 @@ class Executor(Protocol):
         """Stop triggers that run elsewhere from now on, without a report and without calling `on_kill`."""
         ...
 
-    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        """The attempts of a dead scheduler that are still alive here."""
-        ...
-
     async def stop(self, grace: float) -> None:
         """Wait up to `grace` seconds for running attempts, then cancel them and release everything."""
         ...

@@ -42,7 +42,10 @@ class WorkerConnection:
         return await self._claims.ask(token)
 
     async def report(self, final: FinalReport) -> bool:
-        """Store a final report; returns whether the attempt had not ended yet. Raises AttemptStopped."""
+        """Store a final report; returns whether the attempt had not ended yet. Raises AttemptStopped.
+
+        One that had to be sent again counts as stored: it may have been, and the answer lost.
+        """
         body = _encode(final)
         return await self._reports.ask(msgspec.Raw(body), weight=len(body))
 
@@ -56,5 +59,12 @@ class WorkerConnection:
 
     async def _report(self, reports: Sequence[msgspec.Raw]) -> list[bool]:
         body = _encode({"worker": self._worker, "reports": list(reports)})
-        answer = await self.api.post("reports", body, FinalReportsAnswer, goes_on=self._lease_holds)
-        return answer.stored
+        is_repeated = False
+
+        def goes_on() -> bool:
+            nonlocal is_repeated
+            is_repeated = True
+            return self._lease_holds()
+
+        answer = await self.api.post("reports", body, FinalReportsAnswer, goes_on=goes_on)
+        return [is_repeated or stored for stored in answer.stored]

@@ -186,10 +186,6 @@ class InlineExecutor:
         for key in triggers:
             self._triggers.stop(key, kill=False)
 
-    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        """Adopts none: the attempts died with their process."""
-        return []
-
     async def stop(self, grace: float) -> None:
         """Wait up to `grace` seconds for running attempts, then cancel them, then give up those that still run.
 

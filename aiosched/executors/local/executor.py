@@ -144,10 +144,6 @@ class LocalExecutor:
         """Stop triggers that wait elsewhere from now on."""
         self._triggers.forget(triggers)
 
-    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        """Adopts none: worker processes die with their scheduler."""
-        return []
-
     async def stop(self, grace: float) -> None:
         """Wait up to `grace` seconds for running attempts, then TERM or cancel, then KILL; ends all processes.
 

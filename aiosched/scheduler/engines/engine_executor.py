@@ -183,10 +183,6 @@ class EngineExecutor:
         """Whether an attempt that has not ended was stored."""
         return (sent := self._sent.get(key)) is not None and sent.id is not None
 
-    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        """Those of the attempts that have not ended."""
-        return [key for key in attempts if key in self._sent]
-
     async def stop(self, grace: float) -> None:
         """Disconnect; attempts go on, and the next scheduler adopts them. Ends triggers and callbacks."""
         tasks, self._tasks = [*self._tasks, *self._endings], []

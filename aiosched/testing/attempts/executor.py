@@ -151,9 +151,6 @@ class ScriptedExecutor:
         for key in triggers:
             self.running.pop(key, None)
 
-    async def adopt(self, attempts: Sequence[AttemptKey]) -> Sequence[AttemptKey]:
-        return [key for key in attempts if key in self.running]
-
     async def stop(self, grace: float) -> None:
         self.die()
 
