@@ -116,7 +116,7 @@ def cache_of(settings: Settings, bundle: BundleSettings | None) -> BundleCache:
 
     Another address or subfolder means another cache: its folders have other content.
     """
-    root = settings.core.home.absolute() / "bundles"
+    root = _root(settings)
     if bundle is None:
         return BundleCache(root / "dags_folder")
     if bundle.kind == "folder":
@@ -132,4 +132,8 @@ def places_of(settings: Settings) -> CodePlaces:
     caches = {one.name: str(cache_of(settings, one).folder) for one in bundles}
     if not bundles:
         caches[""] = str(cache_of(settings, None).folder)
-    return CodePlaces(folders, caches)
+    return CodePlaces(folders, caches, str(_root(settings) / "received"))
+
+
+def _root(settings: Settings) -> Path:
+    return settings.core.home.absolute() / "bundles"

@@ -14,21 +14,30 @@ NEWEST: Final[CodeKey] = (None, None)  # the DAGs folder as it is now
 class CodePlaces:
     """Folders by the name of a bundle, "" for the DAGs folder; paths as text.
 
-    `folders` are those that are read as they are, `caches` have a folder for each version.
+    `folders` are those that are read as they are, `caches` have a folder for each version. `received` has the versions
+    of all other bundles, on the machine of a worker that gets them from a server; empty: there are none.
     """
 
     folders: dict[str, str] = field(default_factory=dict)
     caches: dict[str, str] = field(default_factory=dict)
+    received: str = ""
 
     @property
     def are_many(self) -> bool:
         """Whether one process may need the code of several folders."""
-        return bool(self.caches) or len(self.folders) > 1
+        return bool(self.caches or self.received) or len(self.folders) > 1
 
     def path(self, code: CodeKey) -> Path | None:
         """The folder of this code, which may be missing; None if there is no such bundle."""
         bundle, version = code
-        known = self.folders if version is None else self.caches
-        if (folder := known.get(bundle or "")) is None:
-            return None
-        return Path(folder) if version is None else Path(folder, version)
+        if version is None:
+            folder = self.folders.get(bundle or "")
+            return None if folder is None else Path(folder)
+        cache = self.cache(bundle)
+        return None if cache is None else cache / version
+
+    def cache(self, bundle: str | None) -> Path | None:
+        """The folder with the versions of a bundle."""
+        if (folder := self.caches.get(bundle or "")) is not None:
+            return Path(folder)
+        return Path(self.received, bundle or "dags_folder") if self.received else None

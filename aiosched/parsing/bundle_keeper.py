@@ -11,6 +11,7 @@ import io
 import logging
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 from aiosched.bundles.cache import BundleCache
@@ -83,8 +84,8 @@ class BundleKeeper:
             async with self._db.acquire() as conn:
                 await bundle_versions.store_snapshot(conn, version, archive)
 
-    async def prepare(self, name: str | None, version: str) -> None:
-        """Put a version that a run needs onto this machine. Raises VersionGone, too."""
+    async def prepare(self, name: str | None, version: str) -> Path:
+        """Put a version that a run needs onto this machine; returns its folder. Raises VersionGone, too."""
         if (cache := self.caches.get(name)) is None:
             raise BundleError(f"there is no bundle {name!r} in the settings of this machine: add it to dags.bundles")
         if not _VERSION.fullmatch(version):  # it becomes part of a path, and tasks can ask for anything
@@ -99,6 +100,7 @@ class BundleKeeper:
                 raise BundleError(f"the cache {cache.folder} cannot be used: {error.strerror}") from None
             finally:
                 self._making.pop(place, None)
+        return cache.path(version)
 
     async def _fetch(self, name: str | None, version: str, cache: BundleCache) -> None:
         if (bundle := self.fetched.get(name)) is not None:

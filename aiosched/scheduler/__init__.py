@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from aiosched.scheduler.run_handle import RunHandle
     from aiosched.scheduler.service import Scheduler
     from aiosched.scheduler.services.all_services import services_of
+    from aiosched.scheduler.services.bundle_services import CodeArchives
     from aiosched.scheduler.session.events import SchedulerEvent
 
-__all__ = ["RunHandle", "Scheduler", "SchedulerEvent", "services_of"]
+__all__ = ["CodeArchives", "RunHandle", "Scheduler", "SchedulerEvent", "services_of"]
 
 # Imported on first use: `why` (why.py) needs no executors.
 _HOMES = {
+    "CodeArchives": "services.bundle_services",
     "RunHandle": "run_handle",
     "Scheduler": "service",
     "SchedulerEvent": "session.events",

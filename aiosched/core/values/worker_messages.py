@@ -86,6 +86,12 @@ class WorkerHeartbeatAnswer(msgspec.Struct, frozen=True, kw_only=True):
     lease: float
 
 
+class CodeQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker needs the code of an attempt that it runs: the version of its bundle, as a zip archive."""
+
+    worker: str
+
+
 class XComQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A running task requests XComs of its run; `previous`: the only ref, from the newest earlier run that has it."""
 

@@ -34,7 +34,7 @@ _KEY: Final = ("run_id", "task_index", "map_index", "try_number")
 THERE: Final = "SELECT id FROM engine_attempt WHERE id = ANY($1::bigint[])"
 
 
-class Claims(NamedTuple):
+class ClaimedStarts(NamedTuple):
     """What became of claims: attempts by their ids, and the ids of those that another worker has begun."""
 
     attempts: dict[int, Attempt]
@@ -43,13 +43,13 @@ class Claims(NamedTuple):
 
 async def claim_starts(
     conn: DatabaseConnection, attempts: Collection[int], *, worker: str, hostname: str, pid: int, lease: float
-) -> Claims:
+) -> ClaimedStarts:
     """Claim the starts of attempts for a worker. Those that the answer does not name have ended."""
     found = await conn.fetch(CLAIM, list(attempts), worker, hostname, pid, lease)
     claimed = {row["id"]: decode_attempt(row["attempt"]) for row in found}
     missing = set(attempts) - claimed.keys()
     there = await conn.fetch(THERE, list(missing)) if missing else ()
-    return Claims(claimed, {row["id"] for row in there})
+    return ClaimedStarts(claimed, {row["id"] for row in there})
 
 
 class Alive(NamedTuple):

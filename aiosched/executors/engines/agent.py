@@ -22,9 +22,11 @@ from uuid import uuid4
 
 import msgspec
 
+from aiosched.bundles.places import CodePlaces
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, XComPairs, XComRef
 from aiosched.core.values.service_errors import error_of_kind
 from aiosched.core.values.worker_messages import (
+    CodeQuestion,
     FinalReport,
     Job,
     ServiceAnswer,
@@ -38,6 +40,7 @@ from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.engines.api_client import ApiClient, AttemptGone
 from aiosched.executors.engines.log_shipping import LogShipping
+from aiosched.executors.engines.received_code import ReceivedCode
 from aiosched.executors.engines.worker_connection import Begin, WorkerConnection
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.options import LocalOptions
@@ -88,7 +91,10 @@ class WorkerAgent:
         """Start the processes below which attempts run."""
         self._scratch = tempfile.TemporaryDirectory(prefix="aiosched-worker-")
         self._logs_folder = Path(self._scratch.name)
-        self._executor = LocalExecutor(replace(self.options, logs_folder=self._logs_folder, uploads_logs=False))
+        places = self.options.places or CodePlaces({"": str(self.options.dags_folder)})
+        self._code = ReceivedCode(places)
+        options = replace(self.options, logs_folder=self._logs_folder, uploads_logs=False, places=places)
+        self._executor = LocalExecutor(options)
         self._changed = asyncio.Event()
         await self._executor.start(self._receive, self)
         self._loops = [
@@ -194,6 +200,7 @@ class WorkerAgent:
         if not self._running or len(self._unannounced) == 0:
             self._changed.set()
         self._running[job.id] = self._by_key[attempt.key] = self._unannounced[job.id] = running
+        self._code.note_use(attempt.run)
         self._executor.submit([attempt])
         return running
 
@@ -331,11 +338,20 @@ class WorkerAgent:
 
     async def call(self, run: int, name: str, args: str) -> str:
         """See TaskServices."""
+        if name == "bundle":  # it comes to this machine
+            await self._receive_code(run)
+            return "{}"
         question = ServiceCall(worker=self.id, id=uuid4(), name=name, args=args)
         answer: ServiceAnswer = await self._ask(run, "call", question, ServiceAnswer)
         if answer.error is not None:
             raise error_of_kind(answer.error, answer.kind)
         return answer.answer
+
+    async def _receive_code(self, run: int) -> None:
+        info = next((r.attempt.run for r in self._running.values() if r.attempt.key.run == run), None)
+        if info is None:
+            raise AttemptStopped("asked after it had been given up")
+        await self._code.receive(info, lambda: self._ask(run, "code", CodeQuestion(worker=self.id), bytes))
 
     async def _ask(self, run: int, name: str, question: msgspec.Struct, answer: type[Any]) -> Any:
         """Ask in the name of an attempt of that run: one of them asks, and others may just have ended."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -76,6 +76,8 @@ class ApiClient:
             else:
                 if response.status_code in (200, 204):
                     self._is_failing = False
+                    if answer is bytes:
+                        return cast("M", response.content)
                     return msgspec.msgpack.decode(response.content, type=answer) if response.content else answer()
                 if response.status_code == 410:
                     raise AttemptGone

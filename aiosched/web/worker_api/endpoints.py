@@ -5,6 +5,7 @@
     POST /worker/v1/xcoms       XComQuestion    -> XComAnswer
     POST /worker/v1/call        ServiceCall     -> ServiceAnswer
     POST /worker/v1/log?offset= bytes           -> nothing          the worker's id is the header Aiosched-Worker
+    POST /worker/v1/code        CodeQuestion    -> a zip archive    404: there is no such code, with the reason
     POST /worker/v1/reports     FinalReports    -> FinalReportsAnswer
 
 Bodies are msgpack (core/values/worker_messages.py). Those about one attempt send its token as `Authorization: Bearer`.
@@ -32,6 +33,7 @@ from aiosched.core.values.worker_messages import (
     MEDIA_TYPE,
     PREFIX,
     AttemptStatus,
+    CodeQuestion,
     FinalReport,
     FinalReports,
     FinalReportsAnswer,
@@ -50,8 +52,8 @@ from aiosched.db.engines.tokens import AttemptToken, TokenSigner
 from aiosched.db.people.accounts import signing_key
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
-from aiosched.errors import TimedOut
-from aiosched.scheduler import services_of
+from aiosched.errors import BundleError, TimedOut
+from aiosched.scheduler import CodeArchives, services_of
 from aiosched.web.worker_api.received_logs import ReceivedLogs
 
 logger = logging.getLogger(__name__)
@@ -77,6 +79,7 @@ class WorkerApi:
     db: Database
     services: Any  # DatabaseServices
     logs: ReceivedLogs
+    archives: CodeArchives
     lease: float
     _signer: TokenSigner | None = None
 
@@ -200,6 +203,22 @@ class WorkerApi:
             stored |= await self._finish([each], worker)
         return stored
 
+    async def code(self, request: Request) -> Response:
+        """A worker fetches the version of the bundle of an attempt that it runs."""
+        token, question = await self._token(request), await self._body(request, CodeQuestion)
+        async with self.db.acquire() as conn:
+            claimed = await workers.claimed_attempts(conn, [token.id], worker=question.worker)
+        if token.id not in claimed:
+            raise _gone()
+        run = claimed[token.id].run
+        if run.bundle_version is None:
+            raise Refusal(404, "its code is that of the worker's own DAGs folder (core.dags_folder)")
+        try:
+            archive = await self.archives.read(run.bundle, run.bundle_version)
+        except BundleError as error:
+            raise Refusal(404, str(error)) from None
+        return Response(archive, media_type="application/zip")
+
     async def livez(self, request: Request) -> Response:
         """The event loop responds."""
         return Response("alive", media_type="text/plain")
@@ -240,8 +259,8 @@ def make_worker_api(db: Database, settings: Settings) -> Starlette:
     logs = ReceivedLogs(
         settings.logs_folder, limit=settings.core.max_log_bytes, uploaded=settings.logs.remote is not None
     )
-    api = WorkerApi(db, services_of(db, settings), logs, settings.executor.worker_lease)
-    names = ("starts", "heartbeat", "xcoms", "call", "log", "reports")
+    api = WorkerApi(db, services_of(db, settings), logs, CodeArchives(db, settings), settings.executor.worker_lease)
+    names = ("starts", "code", "heartbeat", "xcoms", "call", "log", "reports")
     routes = [Route(f"{PREFIX}/{name}", _guarded(getattr(api, name)), methods=["POST"]) for name in names]
     probes = [Route("/livez", _guarded(api.livez)), Route("/readyz", _guarded(api.readyz))]  # of the role worker-api
     return Starlette(routes=[*routes, *probes])
