@@ -114,6 +114,7 @@ async def place(settings: Settings, dsn: str, tmp_path: Path) -> AsyncIterator[P
     server = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "aiosched", "serve", "--role", "worker-api", "--dsn", dsn, "--port", str(port),
         "--home", str(settings.core.home), stdout=asyncio.subprocess.DEVNULL, cwd=tmp_path,
+        env={**os.environ, "AIOSCHED__LOGS__REMOTE": f"file://{tmp_path / 'remote'}"},
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}"
     async with httpx2.AsyncClient() as http, asyncio.timeout(GUARD):
@@ -137,6 +138,8 @@ async def test_the_exit_code_says_what_became_of_the_attempt(place: Place) -> No
     ]  # fmt: skip
     (log,) = place.settings.logs_folder.rglob("task_id=good/*.log")
     assert "hello" in log.read_text()
+    remote = place.folder / "remote"
+    await until(lambda: any("hello" in file.read_text() for file in remote.rglob("*") if file.is_file()), "the upload")
 
 
 async def test_what_was_begun_or_given_up_is_not_begun_again(place: Place) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from aiosched.parsing import Parser
     from aiosched.scheduler import Scheduler
 
+logger = logging.getLogger(__name__)
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 T = TypeVar("T")
@@ -342,10 +344,29 @@ class _Service:
                 else:
                     self.screen.fact("worker API", f"{url}   for workers on engines, by the tokens of their attempts")
                 self.screen.ready(time.monotonic() - self.started)
-                with contextlib.suppress(TimeoutError):
-                    async with supervised(), asyncio.timeout(self.run_duration):
-                        await self._serve_http(db, sock)
+                async with self._uploading_received_logs():
+                    with contextlib.suppress(TimeoutError):
+                        async with supervised(), asyncio.timeout(self.run_duration):
+                            await self._serve_http(db, sock)
         return 0
+
+    @contextlib.asynccontextmanager
+    async def _uploading_received_logs(self) -> AsyncIterator[None]:
+        """Upload the logs that workers on engines send here, unless this machine only reads logs."""
+        from aiosched.scheduler.log_uploads import start_uploads
+
+        stop = None
+        try:
+            stop = await start_uploads(self.settings)
+        except ConfigError as error:
+            if "web" not in self.roles:
+                raise
+            logger.warning("this server cannot store logs of workers on engines: %s", error)
+        try:
+            yield
+        finally:
+            if stop is not None:
+                await stop()
 
     async def _serve_http(self, db: Database, sock: socket.socket) -> None:
         from aiosched.web.server import uvicorn_server as server
