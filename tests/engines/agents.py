@@ -24,6 +24,7 @@ class AgentEngine:
     """Implements Engine. `copies`: how often each job is delivered; `is_down`: it accepts nothing."""
 
     name = "agents"
+    sends_ahead = True
 
     def __init__(self, dags_folder: Path, transport: Any, *, workers: int = 1, slots: int = 4) -> None:
         self._options = LocalOptions(dags_folder=dags_folder, slots=slots, kill_after=0.5, cleanup_time=0.5)

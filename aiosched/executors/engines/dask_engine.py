@@ -35,6 +35,7 @@ class DaskEngine:
     """Implements Engine. `address` is that of a Dask scheduler; None: a cluster of this machine, which ends with it."""
 
     name = "dask"
+    sends_ahead = True
 
     def __init__(self, settings: Settings) -> None:
         try:

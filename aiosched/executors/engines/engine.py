@@ -22,10 +22,11 @@ class Engine(Protocol):
     """One engine, as a scheduler uses it. All calls are made on the scheduler's event loop."""
 
     name: str
+    sends_ahead: bool  # while plain functions end quickly, it may be given more of them than it has slots
 
     @property
     def slots(self) -> int:
-        """How many plain-function attempts it should be given at a time: more than run at once, so no worker waits."""
+        """How many plain-function attempts it should be given at a time."""
         ...
 
     @property

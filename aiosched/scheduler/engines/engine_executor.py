@@ -90,7 +90,8 @@ class EngineExecutor:
     def open_slots(self) -> int:
         """How many more plain-function attempts it accepts now, with those expected to end in a moment."""
         slots = self.engine.slots
-        ahead = min(self._throughput.ahead(time.monotonic()), _MOST_AHEAD * slots)
+        quick = self._throughput.ahead(time.monotonic()) if self.engine.sends_ahead else 0
+        ahead = min(quick, _MOST_AHEAD * slots)
         return max(0, slots + ahead - (len(self._sent) - self._async_count))
 
     @property
