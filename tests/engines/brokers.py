@@ -77,6 +77,15 @@ class RealBroker(ABC):
             self._process.wait()
             self._process = None
 
+    def pause(self) -> None:
+        """From now on it accepts connections and answers nothing."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGCONT)
+
     @abstractmethod
     def forget(self) -> None:
         """Lose all that it has: a restart with an empty disk, or a FLUSHALL."""
