@@ -16,6 +16,7 @@ from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Outcome
 from aiosched.db.engines import attempts as statements
 from aiosched.scheduler import Scheduler
+from aiosched.scheduler.partitions.adoption import watch_engines
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.engines.agents import AgentEngine
 from tests.executors.conformance import WAITING
@@ -123,6 +124,37 @@ async def test_jobs_that_an_engine_has_lost_are_sent_again(
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
 
     assert [job.id for job in engine.sent[2:]] == [job.id for job in engine.sent[:2]]
+
+
+async def test_an_attempt_without_a_row_is_lost_only_after_its_report_had_time_to_be_read(
+    settings: Settings, engine: AgentEngine, waits: Path
+) -> None:
+    settings.executor.worker_lease = 3.0
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        async with scheduler.db.acquire() as conn:
+            await conn.execute("DELETE FROM engine_attempt")
+        (waits / "go").touch()
+        session = scheduler._session
+        assert session is not None
+        for _ in range(3):
+            await watch_engines(session)
+        assert not session.env.attempts.reports
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
+
+
+async def test_slots_that_an_engine_gets_are_used_at_once(settings: Settings, engine: AgentEngine) -> None:
+    engine.slots = engine.async_slots = 0
+    (settings.core.dags_folder / "d.py").write_text(VALUES)
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        async with asyncio.timeout(GUARD):
+            while "slots open" not in str(await scheduler.why("d", "r", "one")):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        engine.slots = engine.async_slots = 4
+        assert await run.wait(timeout=5.0) == "success"
 
 
 async def test_why_tells_where_an_attempt_is(settings: Settings, engine: AgentEngine, waits: Path) -> None:

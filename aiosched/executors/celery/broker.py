@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
@@ -28,9 +29,11 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _TIMEOUT: Final = 5.0  # seconds to connect, and for one answer
+_AT_ONCE: Final = 1.0  # seconds within which a connection fails that the broker has closed
+_MOST_PER_JOB: Final = 0.05  # seconds
 _ANSWERS_WITHIN: Final = 1.0  # seconds in which workers answer; those that do not are taken for gone
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
-    "amqp": {"confirm_publish": True, "connect_timeout": _TIMEOUT, "max_retries": 1},
+    "amqp": {"read_timeout": _TIMEOUT, "write_timeout": _TIMEOUT, "max_retries": 1},
     "redis": {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT, "max_retries": 1},
 }
 
@@ -46,11 +49,13 @@ class Broker:
         mailbox: Any = pidbox.Mailbox
         self._mailbox = mailbox(NAMESPACE, type="fanout", accept=["json"], serializer="json")
 
-    async def publish(self, jobs: Sequence[tuple[str, Job]], *, within: float = 60.0) -> None:
+    async def publish(self, jobs: Sequence[tuple[str, Job]]) -> None:
         """Send each job to its queue; returns once the broker has all of them. Raises EngineUnavailable."""
 
         def work(connection: Any) -> None:
             with connection.channel() as channel:
+                if self._is_amqp:
+                    channel.tx_select()
                 producer = self._app.amqp.Producer(channel, auto_declare=False)
                 for queue in {name for name, _ in jobs}:
                     self._app.amqp.queues[queue](channel).declare()
@@ -58,10 +63,12 @@ class Broker:
                     text = msgspec.json.encode(job).decode()
                     self._app.send_task(
                         RUN_JOB, args=(text,), task_id=job.name, queue=queue, producer=producer, retry=False,
-                        ignore_result=True, argsrepr=f"<{job.title}>", confirm_timeout=_TIMEOUT,
+                        ignore_result=True, argsrepr=f"<{job.title}>",
                     )  # fmt: skip
+                if self._is_amqp:
+                    channel.tx_commit()  # returns once the broker has them on its disk
 
-        await self._do(work, within)
+        await self._do(work, 3 * _TIMEOUT + len(jobs) * _MOST_PER_JOB)
 
     async def workers(self) -> dict[str, dict[str, Any]]:
         """What each worker says of itself (CeleryWorker.look), by name. Raises EngineUnavailable."""
@@ -104,11 +111,11 @@ class Broker:
             raise EngineUnavailable(f"{self._where} does not answer (celery.broker)") from None
 
     def _attempt(self, work: Callable[[Any], T]) -> T:
-        was_open = self._connection is not None
+        was_open, began = self._connection is not None, time.monotonic()
         try:
             return self._try(work)
         except EngineUnavailable:
-            if not was_open:
+            if not was_open or time.monotonic() > began + _AT_ONCE:
                 raise
             return self._try(work)
 
@@ -121,12 +128,17 @@ class Broker:
             return work(connection)
         except (*connection.connection_errors, *connection.channel_errors, OSError) as error:
             self._close()
-            raise EngineUnavailable(f"{self._where} cannot be reached (celery.broker): {error}") from error
+            what = str(error) or type(error).__name__
+            raise EngineUnavailable(f"{self._where} cannot be reached (celery.broker): {what}") from error
 
     def _new_connection(self) -> Any:
-        kind = "amqp" if self._url.startswith("amqp") else "redis"
+        kind = "amqp" if self._is_amqp else "redis"
         make: Any = kombu_connection.Connection
         return make(self._url, connect_timeout=_TIMEOUT, heartbeat=0, transport_options=_OPTIONS[kind])
+
+    @property
+    def _is_amqp(self) -> bool:
+        return self._url.startswith("amqp")
 
     @property
     def _where(self) -> str:

@@ -43,9 +43,10 @@ class CeleryEngine:
         app, url = make_app(settings), broker_of(settings)
         self._sending, self._asking = Broker(app, url), Broker(app, url)
         self._workers: dict[str, dict[str, Any]] = {}
-        self._lengths: dict[str, int] = {}
+        self._lengths: dict[str, int] = {}  # of queues, at the last look
         self._places: dict[int, tuple[str, int]] = {}  # by job: its queue, and its number among those sent there
         self._sent: Counter[str] = Counter()  # how many were sent, by queue
+        self._sent_before: Counter[str] = Counter()  # how many of them before the last look
         self._looking: asyncio.Task[None] | None = None
 
     @property
@@ -58,7 +59,9 @@ class CeleryEngine:
         limit = self._settings.executor.slots
         running = self._concurrency if limit is None else min(limit, self._concurrency)
         served = {queue for worker in self._workers.values() for queue in worker["queues"]}
-        return _PER_SLOT * running + sum(length for queue, length in self._lengths.items() if queue not in served)
+        unserved = (self._lengths.keys() | self._sent.keys()) - served
+        waiting = sum(self._lengths.get(q, 0) + self._sent[q] - self._sent_before[q] for q in unserved)
+        return _PER_SLOT * running + waiting
 
     @property
     def async_slots(self) -> int:
@@ -88,9 +91,10 @@ class CeleryEngine:
         """First the queues, then the workers: what has left its queue has come to its worker by then."""
         known = {self._settings.celery.default_queue, *self._sent}
         known |= {queue for worker in self._workers.values() for queue in worker["queues"]}
+        sent = self._sent.copy()
         lengths = await self._asking.lengths(known)
         self._workers = await self._asking.workers()
-        self._lengths = lengths
+        self._lengths, self._sent_before = lengths, sent
 
     def _queue(self, job: Job) -> str:
         return self._settings.celery.default_queue if job.queue == "default" else job.queue
@@ -108,21 +112,20 @@ class CeleryEngine:
 
     async def cancel(self, jobs: Collection[int], *, grace: float) -> None:
         """Tell all workers: those that have one of these jobs do not begin it, or end it."""
-        await self._asking.cancel(jobs, grace=grace)
+        await self._sending.cancel(jobs, grace=grace)
 
     async def holds(self, jobs: Collection[int]) -> set[int]:
         """Those of the jobs that a worker has, or that may wait in their queue."""
-        before = self._sent.copy()  # what is sent meanwhile does not hide what is gone
         await self._look()
         at_workers = {job for worker in self._workers.values() for job in worker["jobs"]}
-        return {job for job in jobs if job in at_workers or self._may_wait(job, before)}
+        return {job for job in jobs if job in at_workers or self._may_wait(job)}
 
-    def _may_wait(self, job: int, sent: Counter[str]) -> bool:
-        """Whether a queue is long enough to have it, of whom the latest are those that were sent after it."""
+    def _may_wait(self, job: int) -> bool:
+        """Whether a queue is long enough to have it: the latest messages are those that were sent after it."""
         if (place := self._places.get(job)) is not None:
             queue, number = place
-            return self._lengths.get(queue, 0) > sent[queue] - number
-        return any(length > sent[queue] for queue, length in self._lengths.items())
+            return self._lengths.get(queue, 0) > self._sent_before[queue] - number
+        return any(length > self._sent_before[queue] for queue, length in self._lengths.items())
 
     async def stop(self) -> None:
         """Disconnect; jobs go on."""

@@ -7,6 +7,7 @@ ended; a coroutine is given to the agent, and the task ends at once. Source: doc
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -112,6 +113,7 @@ class CeleryWorker:
 
 def make_worker_app(settings: Settings) -> Celery:
     """The application of a worker. Raises ConfigError."""
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # Celery shows the loggers of all libraries
     app = make_app(settings, worker_soft_shutdown_timeout=settings.scheduler.grace)
     CeleryWorker(LocalOptions.from_settings(settings), grace=settings.scheduler.grace).register(app)
     return app

@@ -79,6 +79,8 @@ class WorkerAgent:
     options: LocalOptions
     transport: Any = None
     id: str = field(default_factory=lambda: uuid4().hex)
+    _is_stopping: bool = False
+    _claiming: set[int] = field(default_factory=set)  # the ids of the jobs
     _running: dict[int, _Running] = field(default_factory=dict)  # by the id of the job
     _clients: dict[tuple[str, ...], ApiClient] = field(default_factory=dict)
     _until: float = 0.0  # monotonic second at which the lease ends; meaningless while nothing runs
@@ -100,6 +102,7 @@ class WorkerAgent:
 
     async def stop(self, grace: float) -> None:
         """Wait up to `grace` seconds for attempts, end the others as lost, and report them all."""
+        self._is_stopping = True
         await self._executor.stop(grace)
         waiting = [each.report for each in self._running.values()]
         if waiting:
@@ -125,8 +128,24 @@ class WorkerAgent:
 
         Cancel it to stop the attempt as lost: the worker is going away.
         """
-        if job.id in self._running:  # delivered twice to this worker
+        if job.id in self._claiming or job.id in self._running:  # delivered twice to this worker
             return None
+        self._claiming.add(job.id)
+        try:
+            running = await self._claim(job)
+        finally:
+            self._claiming.discard(job.id)
+        if running is None:
+            return None
+        try:
+            return await self._finish(running)
+        finally:
+            del self._running[job.id]
+            self._lease_may_end()
+            self._changed.set()
+
+    async def _claim(self, job: Job) -> _Running | None:
+        """Claim the start of a job's attempt and begin it; None if it is not to be begun here."""
         api = self._client(job.urls)
         asked = time.monotonic()
         claim = StartClaim(worker=self.id, hostname=self._hostname, pid=os.getpid())
@@ -143,15 +162,7 @@ class WorkerAgent:
         except AttemptStopped as stopped:
             logger.error("%s: it is not begun here: this worker %s", job.title or job.name, stopped)
             return None
-        if job.id in self._running:
-            return None
-        running = self._begin(job, begin, api, asked)
-        try:
-            return await self._finish(running)
-        finally:
-            del self._running[job.id]
-            self._lease_may_end()
-            self._changed.set()
+        return self._begin(job, begin, api, asked)
 
     def _begin(self, job: Job, begin: Start, api: ApiClient, asked: float) -> _Running:
         def send(offset: int, part: bytes) -> Any:
@@ -183,6 +194,8 @@ class WorkerAgent:
                 report = _lost(report)
             await asyncio.shield(self._store(running, report))
             raise
+        if self._is_stopping and report.outcome is Outcome.LOST:
+            report = _lost(report)
         return report.outcome if await self._store(running, report) else None
 
     async def _store(self, running: _Running, report: Report) -> bool:

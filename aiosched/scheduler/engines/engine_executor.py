@@ -327,7 +327,9 @@ class Engines:
         self.members = {name: one for name, one in members.items() if isinstance(one, EngineExecutor)}
         self._default = next(iter(members), None)
         self.adopted_at = -math.inf  # monotonic second of the last adoption
-        self.without_trace: set[AttemptKey] = set()  # attempts whose row was missing at the last look
+        self.without_trace: dict[
+            AttemptKey, float
+        ] = {}  # attempts without a row, and the monotonic second of that look
 
     def __bool__(self) -> bool:
         return bool(self.members)

@@ -63,14 +63,18 @@ async def watch_engines(session: Session) -> float | None:
 
 
 async def _lose_without_trace(session: Session) -> None:
-    """Somebody has deleted rows by hand: their attempts have nobody who could report."""
+    """Somebody has deleted rows by hand: their attempts have nobody who could report.
+
+    Rows are also gone for the moment in which a report waits to be read.
+    """
     env, attempts, engines = session.env, session.env.attempts, session.env.engines
     stored = [key for key in attempts.on_engines if engines.is_stored(key)]
     async with env.db.acquire() as conn:
         missing = set(stored) - await still_there(conn, stored)
-    before, engines.without_trace = engines.without_trace, missing
-    for key in before & missing:
-        if key in attempts.on_engines:
+    now = env.clock.monotonic()
+    engines.without_trace = {key: engines.without_trace.get(key, now) for key in missing}
+    for key, since in engines.without_trace.items():
+        if key in attempts.on_engines and now >= since + env.settings.executor.worker_lease / 3:
             attempts.receive(Report(key=key, outcome=Outcome.LOST, at=env.clock.now(), reason=_NO_TRACE))
 
 
