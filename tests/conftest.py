@@ -34,6 +34,7 @@ from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
 from aiosched.errors import DatabaseError
+from tests.engines.brokers import rabbitmq, redis  # noqa: F401  fixtures
 
 T = TypeVar("T")
 

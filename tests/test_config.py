@@ -164,9 +164,9 @@ def test_a_pyproject_of_another_tool_is_no_source(tmp_path: Path) -> None:
         (
             "",
             {},
-            {"executor.kind": "celery"},
+            {"executor.kind": "mesos"},
             (
-                "executor.kind = celery (from --executor): 'celery' is not an executor that is installed here: "
+                "executor.kind = mesos (from --executor): 'mesos' is not an executor that is installed here: "
                 "these are local, inline"
             ),
         ),

@@ -42,6 +42,7 @@ _VISIBLE: Final = {
     "requests": _entry("operation.requests", "List requests and their outcomes, withdraw one that waits.", _OPERATE),
     "schedulers": _entry("operation.schedulers", "List schedulers and check that they are alive.", _OPERATE),
     "worker": _entry("serve.worker", "Run attempts that an engine has delivered to this machine.", _OPERATE),
+    "celery": _entry("serve.celery", "Start a Celery worker that runs attempts.", _OPERATE),
     "db": _entry("operation.db", "Migrate, check, back up and open the database.", _OPERATE),
     "config": _entry("operation.config", "Show settings and where they come from.", _OPERATE),
 }

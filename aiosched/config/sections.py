@@ -213,6 +213,17 @@ class DaskSettings(_Section):
     workers: int | None = Field(default=None, ge=1, description="workers of the cluster on this machine; unset: Dask's")
 
 
+class CelerySettings(_Section):
+    broker: str | None = Field(
+        default=None,
+        pattern=r"^(rediss?|redis\+socket|sentinel|amqps?)://",
+        description="address of the broker: redis://host:6379/0 or amqp://user:password@host:5672/vhost",
+    )
+    default_queue: str = Field(
+        default="default", min_length=1, max_length=200, description="Celery queue of tasks without a queue"
+    )
+
+
 class ParsingSettings(_Section):
     processes: int | None = Field(default=None, ge=1, description="unset: one for each core, at most 4")
     min_file_process_interval: float = Field(
@@ -348,6 +359,7 @@ class Settings(_Section):
     scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
     executor: ExecutorSettings = Field(default_factory=ExecutorSettings)
     dask: DaskSettings = Field(default_factory=DaskSettings)
+    celery: CelerySettings = Field(default_factory=CelerySettings)
     parsing: ParsingSettings = Field(default_factory=ParsingSettings)
     dags: DagsSettings = Field(default_factory=DagsSettings)
     secrets: SecretsSettings = Field(default_factory=SecretsSettings)

@@ -45,7 +45,7 @@ FLAGS: Final = MappingProxyType(
     }
 )
 _BUNDLES: Final = "dags.bundles"
-_ADDRESSES: Final = frozenset({"database.dsn", "database.direct_dsn", "logs.remote", "xcom.remote"})
+_ADDRESSES: Final = frozenset({"celery.broker", "database.dsn", "database.direct_dsn", "logs.remote", "xcom.remote"})
 SECRET_KEYS: Final = _ADDRESSES | {
     "secrets.fernet_keys", "web.admin_password", "logs.remote_options", "xcom.remote_options",
 }  # fmt: skip

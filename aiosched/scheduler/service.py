@@ -363,6 +363,8 @@ class Scheduler(Actions):
         self._attempts.callbacks.on_report = session.wakeups.callbacks.wake
         self._attempts.remote.on_change = session.wakeups.remote_attempts.wake
         self._attempts.revoke = lambda key: stop_attempt(session, key)
+        for engine in self._engines.members.values():
+            engine.on_growth = session.has_more_room
 
     async def _abandon_attempts(self) -> None:
         """Peers may run our attempts again: end them before this process starts a new incarnation."""

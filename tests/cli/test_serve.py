@@ -202,7 +202,7 @@ def test_requests_from_before_it_ran_are_applied_first(tmp_path: Path, dsn: str)
     ("words", "code", "said"),
     [
         (("--dags", "nowhere"), 2, "There is no DAGs folder ./nowhere. Start with `aiosched init demo`"),
-        (("--executor", "celery"), 2, "executor.kind = celery (from --executor)"),
+        (("--executor", "mesos"), 2, "executor.kind = mesos (from --executor)"),
         (("--slots", "0"), 2, "executor.slots = 0 (from --slots)"),
         (
             ("--role", "schedler"),

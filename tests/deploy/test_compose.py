@@ -12,7 +12,7 @@ import yaml
 from tests.deploy.compose import ROOT, interpolated, read_compose, read_dockerfile, seconds
 from tests.deploy.known_names import check_command, known_variables, seconds_to_stop
 
-OURS = ("aiosched", "web")
+OURS = ("aiosched", "web", "worker")
 
 
 def test_the_default_profile_is_postgresql_18_a_scheduler_and_a_web_server() -> None:
@@ -28,6 +28,17 @@ def test_another_profile_adds_prometheus_and_grafana() -> None:
     added = {service.name for service in read_compose({}).of_profiles("observability")} - {"postgres", *OURS}
 
     assert added == {"prometheus", "grafana"}
+
+
+def test_the_profile_celery_adds_redis_and_workers_that_know_no_database() -> None:
+    compose = read_compose({"EXECUTOR": "celery"})
+    worker, scheduler = compose.services["worker"], compose.services["aiosched"]
+
+    assert {service.name for service in compose.of_profiles("celery")} == {"postgres", "redis", *OURS}
+    assert scheduler.environment["AIOSCHED__EXECUTOR__KIND"] == "celery"
+    assert read_compose({}).services["aiosched"].environment["AIOSCHED__EXECUTOR__KIND"] == "local"
+    assert worker.environment == {"AIOSCHED__CELERY__BROKER": scheduler.environment["AIOSCHED__CELERY__BROKER"]}
+    assert worker.stop_grace >= seconds_to_stop()
 
 
 def test_settings_and_commands_of_our_services_exist() -> None:

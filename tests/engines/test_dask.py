@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,11 +14,10 @@ import pytest
 pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
 
 from aiosched.config import Settings
-from aiosched.db.server.engine import Database
-from aiosched.db.statements import inbox
 from aiosched.errors import ConfigError
 from aiosched.executors.engines.dask_engine import DaskEngine
 from tests.engines.dask_cluster import Cluster
+from tests.engines.hundred_attempts import check_that_a_killed_scheduler_loses_none
 from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, VALUES, calls, rows, serving, until
 
 MANY = """
@@ -212,80 +209,8 @@ async def test_without_dask_the_kind_says_how_to_install_it(
         DaskEngine(settings)
 
 
-HUNDRED = """
-import asyncio, time
-from pathlib import Path
-from aiosched import DAG, task
-
-HERE = Path({here!r})
-
-def begin(number):
-    with (HERE / "calls").open("a") as file:
-        file.write(f"{{number}}\\n")
-
-with DAG("hundred", schedule=None, max_active_tasks=1000):
-    @task
-    async def waits(number):
-        begin(number)
-        while not (HERE / "go").exists():
-            await asyncio.sleep(0.05)
-        return number
-
-    @task
-    def plain(number):
-        begin(100 + number)
-        while not (HERE / "go").exists():
-            time.sleep(0.05)
-        return 100 + number
-
-    waits.expand(number=list(range(98)))
-    plain.expand(number=[0, 1])
-"""
-
-
 async def test_a_scheduler_that_is_killed_loses_none_of_a_hundred_attempts(
     settings: Settings, cluster: Cluster, dsn: str, tmp_path: Path
 ) -> None:
-    (settings.core.dags_folder / "hundred.py").write_text(HUNDRED.format(here=str(tmp_path)))
-
-    def serve(name: str) -> None:
-        with (tmp_path / f"{name}.log").open("ab") as log:
-            cluster.processes[name] = subprocess.Popen(
-                [sys.executable, "-P", "-m", "aiosched", "serve", "--role", "scheduler,parser", "--executor", "dask",
-                 "--dsn", dsn, "--dags", str(settings.core.dags_folder), "--name", name, "--parallelism", "200"],
-                stdout=log, stderr=log, start_new_session=True, cwd=tmp_path,
-                env={**os.environ, "AIOSCHED__DASK__ADDRESS": cluster.address,
-                     "AIOSCHED__EXECUTOR__WORKER_API": settings.executor.worker_api},
-            )  # fmt: skip
-
-    async with await Database.open(dsn) as db:
-
-        async def rows_of(query: str) -> list[tuple[object, ...]]:
-            async with db.acquire() as conn:
-                return [tuple(row) for row in await conn.fetch(query)]
-
-        async def wait_for(query: str, what: str) -> None:
-            try:
-                async with asyncio.timeout(GUARD):
-                    while await rows_of(query) != [(True,)]:  # noqa: ASYNC110
-                        await asyncio.sleep(0.05)
-            except TimeoutError:
-                raise AssertionError(f"waited for {what}") from None
-
-        serve("victim")
-        await wait_for("SELECT count(*) = 1 FROM dag", "the DAG")
-        async with db.acquire() as conn:
-            await inbox.add_command(conn, verb="trigger", dag_id="hundred", args={"run_id": "r"}, requested_by="test")
-            await inbox.notify(conn, "commands", [])
-        await until(lambda: len(calls(tmp_path)) == 100, "a hundred attempts")
-        await asyncio.to_thread(cluster.kill, "victim")
-        serve("heir")
-        await wait_for("SELECT count(*) = 1 AND bool_and(name = 'heir') FROM scheduler", "the takeover")
-        (tmp_path / "go").touch()
-        await wait_for("SELECT state = 'success' FROM dag_run", "the end of the run")
-
-        query = "SELECT DISTINCT state, try_number, losses FROM task_instance"
-        assert await rows_of(query) == [("success", 1, 0)]
-        assert await rows_of("SELECT count(*) FROM xcom WHERE key = 'return_value'") == [(100,)]
-        assert await rows_of(LEFT) == [(0,)]
-    assert sorted(map(int, calls(tmp_path))) == [*range(98), 100, 101]
+    environment = {"AIOSCHED__DASK__ADDRESS": cluster.address}
+    await check_that_a_killed_scheduler_loses_none(settings, dsn, tmp_path, "dask", environment)

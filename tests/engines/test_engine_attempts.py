@@ -127,6 +127,18 @@ async def test_jobs_that_an_engine_has_lost_are_sent_again(
     assert [job.id for job in engine.sent[2:]] == [job.id for job in engine.sent[:2]]
 
 
+async def test_slots_that_an_engine_gets_are_used_at_once(settings: Settings, engine: AgentEngine) -> None:
+    engine.slots = engine.async_slots = 0
+    (settings.core.dags_folder / "d.py").write_text(VALUES)
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        async with asyncio.timeout(GUARD):
+            while "slots open" not in str(await scheduler.why("d", "r", "one")):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        engine.slots = engine.async_slots = 4
+        assert await run.wait(timeout=5.0) == "success"
+
+
 async def test_why_tells_where_an_attempt_is(settings: Settings, engine: AgentEngine, waits: Path) -> None:
     engine.loses = lambda job: not job.is_async
 

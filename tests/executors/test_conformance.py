@@ -24,6 +24,8 @@ from aiosched.scheduler import Scheduler
 from aiosched.web.server import ports, uvicorn_server
 from aiosched.web.worker_api.endpoints import make_worker_api
 from tests.engines.agents import AgentEngine
+from tests.engines.brokers import on_broker
+from tests.engines.celery_workers import CeleryWorkers
 from tests.engines.dask_cluster import CAN_ISOLATE, CANNOT_ISOLATE, Cluster, network_namespace
 from tests.executors.conformance import EXPECTED, MANY, OUTCOMES, WAITING
 
@@ -46,6 +48,10 @@ class Stage:
             from aiosched.executors.engines.dask_engine import DaskEngine
 
             return DaskEngine(self.settings)
+        if self.place.startswith("celery"):
+            from aiosched.executors.celery.celery_engine import CeleryEngine
+
+            return CeleryEngine(self.settings)
         return self.engine or self.place
 
     def write(self, code: str, **values: Any) -> None:
@@ -84,6 +90,8 @@ def isolated(name: str) -> Any:
         "agents",
         pytest.param("dask", marks=pytest.mark.skipif(not HAS_DASK, reason=NO_DASK)),
         isolated("dask elsewhere"),
+        on_broker("redis", place="celery on redis"),
+        on_broker("rabbitmq", place="celery on rabbitmq"),
     ]
 )
 async def stage(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> AsyncIterator[Stage]:
@@ -122,6 +130,13 @@ async def stage(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> Asy
                 cluster.scheduler()
                 for name in ("first", "second"):
                     cluster.worker(name, "--no-nanny", "--host", there)
+            if request.param.startswith("celery"):
+                broker = request.getfixturevalue(request.param.removeprefix("celery on "))
+                settings.celery.broker, settings.celery.default_queue = broker.url, f"of {tmp_path.name}"
+                workers = CeleryWorkers(settings, tmp_path)
+                stack.callback(workers.close)
+                for name in ("first", "second"):
+                    workers.start(name)
             yield stage
             ended.set()
             await serving

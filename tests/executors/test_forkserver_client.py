@@ -6,6 +6,7 @@ import asyncio
 import os
 import select
 import signal
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -71,3 +72,21 @@ def test_a_forkserver_that_ends_in_the_middle_of_a_talk_is_missed(
         lease_deadline.close()
 
     run(talk())
+
+
+async def test_a_default_timeout_of_sockets_changes_nothing() -> None:
+    """Libraries set one, for all sockets that are made from then on."""
+    socket.setdefaulttimeout(0.05)
+    try:
+        ears, lease_deadline = Ears(), LeaseDeadline()
+        client = ForkserverClient(CONFIG, ears, lease_deadline)
+        ours = client.fork(1, lease_deadline.descriptor, is_async=True)
+    finally:
+        socket.setdefaulttimeout(None)
+    async with asyncio.timeout(20):
+        while not ears.forked and not ears.lost.done():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert (ears.forked, ears.lost.done()) == ([1], False)
+    ours.close()
+    await client.close()
+    lease_deadline.close()

@@ -77,6 +77,8 @@ class WorkerAgent:
     options: LocalOptions
     transport: Any = None
     id: str = field(default_factory=lambda: uuid4().hex)
+    _is_stopping: bool = False
+    _given: set[int] = field(default_factory=set)  # the ids of the jobs that have not begun
     _running: dict[int, _Running] = field(default_factory=dict)  # by the id of the job
     _by_key: dict[AttemptKey, _Running] = field(default_factory=dict)
     _unannounced: dict[int, _Running] = field(default_factory=dict)  # by the id of the job, the oldest first
@@ -104,10 +106,11 @@ class WorkerAgent:
 
     async def stop(self, grace: float) -> None:
         """Wait up to `grace` seconds for attempts, end the others as lost, and report them all."""
-        waiting_jobs, self._waiting = self._waiting, deque()
-        for admitted in waiting_jobs:
+        self._is_stopping = True
+        for admitted in self._waiting:
             if not admitted.done():
                 admitted.set_exception(AttemptStopped("this worker stops"))
+        self._waiting.clear()
         await self._executor.stop(grace)
         waiting = [each.report for each in self._running.values()]
         if waiting:
@@ -138,20 +141,15 @@ class WorkerAgent:
 
         Cancel it to stop the attempt as lost: the worker is going away.
         """
-        if job.id in self._running:  # delivered twice to this worker
+        if job.id in self._given or job.id in self._running:  # delivered twice to this worker
             return None
-        name, at = job.title or job.name, self._connection(job.urls)
+        self._given.add(job.id)
         try:
-            begin = await self._claim(job, at)
-        except AttemptStopped as error:
-            logger.error("%s: it is not begun here: %s", name, error)
+            running = await self._start(job)
+        finally:
+            self._given.discard(job.id)
+        if running is None:
             return None
-        if begin.answer.attempt is None:
-            logger.info("%s: it is not begun here: %s", name, begin.answer.refusal)
-            return None
-        if job.id in self._running:
-            return None
-        running = self._begin(job, begin.answer.attempt, begin, at)
         try:
             return await self._finish(running)
         finally:
@@ -162,8 +160,23 @@ class WorkerAgent:
                 self._executor.lease_deadline.until = 0.0
             self._changed.set()
 
+    async def _start(self, job: Job) -> _Running | None:
+        """Claim the start of a job's attempt and begin it; None if it is not to be begun here."""
+        name, at = job.title or job.name, self._connection(job.urls)
+        try:
+            begin = await self._claim(job, at)
+        except AttemptStopped as error:
+            logger.error("%s: it is not begun here: %s", name, error)
+            return None
+        if begin.answer.attempt is None:
+            logger.info("%s: it is not begun here: %s", name, begin.answer.refusal)
+            return None
+        return self._begin(job, begin.answer.attempt, begin, at)
+
     async def _claim(self, job: Job, at: WorkerConnection) -> Begin:
         """Claim a start; that of a plain function once it can run soon, since until then it may begin elsewhere."""
+        if self._is_stopping:
+            raise AttemptStopped("this worker stops")
         if job.is_async:
             return await at.claim(job.token)
         loop = asyncio.get_running_loop()
@@ -215,6 +228,8 @@ class WorkerAgent:
                 report = _lost(report)
             await asyncio.shield(self._store(running, report))
             raise
+        if self._is_stopping and report.outcome is Outcome.LOST:
+            report = _lost(report)
         return report.outcome if await self._store(running, report) else None
 
     async def _store(self, running: _Running, report: Report) -> bool:

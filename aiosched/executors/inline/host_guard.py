@@ -67,6 +67,7 @@ class HostGuard:
         if self._line is not None:
             self._line.close()
         self._line, theirs = socket.socketpair()
+        self._line.settimeout(None)  # a library may have set a default timeout
         passed = (theirs.fileno(), self._lease_deadline.descriptor)
         try:
             self._process = subprocess.Popen(

@@ -43,6 +43,7 @@ class ForkserverClient:
         self._reader = FrameReader()
         self._mark = leftovers.new_mark()
         self._control, theirs = socket.socketpair()
+        self._control.settimeout(None)  # a library may have set a default timeout
         try:
             self._lifeline, end = socket.socketpair()
         except BaseException:

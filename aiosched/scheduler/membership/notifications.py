@@ -102,9 +102,7 @@ def _receive(session: Session, payload: str) -> None:
 def recheck_pools(session: Session) -> None:
     """A pool was changed, or another scheduler yielded slots to us: what waits may fit now."""
     session.env.journal.forget_pools()
-    if len(session.cache.waiting):
-        session.cache.work.room_changed = True
-        session.wakeups.enqueueing.wake()
+    session.has_more_room()
 
 
 def _raise_if_closed(conn: DatabaseConnection) -> None:

@@ -73,6 +73,12 @@ class Session:
         """The wake-ups of the loops."""
         return self.context.wakeups
 
+    def has_more_room(self) -> None:
+        """Slots of a pool or of an executor may have become free: what waits may fit now."""
+        if len(self.cache.waiting):
+            self.cache.work.room_changed = True
+            self.wakeups.enqueueing.wake()
+
     def close(self) -> None:
         """End this session: reports whose effects were not committed are applied again in the next one."""
         attempts = self.env.attempts

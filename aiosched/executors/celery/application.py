@@ -1,0 +1,51 @@
+"""The Celery application of schedulers and workers: its settings, its task and its remote control commands by name.
+
+Needs Celery. A message is JSON: the one argument of the task is the text of a Job. There is no result backend, since
+outcomes come through the worker API. The broker keeps a message until its task has ended; what it delivers again is
+begun by no second worker. Source: docs/decisions/0036-attempts-on-engines.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from celery import Celery
+
+from aiosched.config import Settings
+from aiosched.errors import ConfigError
+
+RUN_JOB: Final = "aiosched.run_job"
+LOOK: Final = "aiosched_look"
+CANCEL: Final = "aiosched_cancel"
+NAMESPACE: Final = "aiosched"  # of remote control: other applications on the same broker do not hear our commands
+
+
+def broker_of(settings: Settings) -> str:
+    """The address of the broker. Raises ConfigError if there is none."""
+    if settings.celery.broker is None:
+        raise ConfigError(
+            "The executor 'celery' needs a broker: set celery.broker (AIOSCHED__CELERY__BROKER) to the address of a "
+            "Redis or a RabbitMQ, such as redis://host:6379/0 or amqp://user:password@host:5672/vhost."
+        )
+    return settings.celery.broker
+
+
+def make_app(settings: Settings, **more: Any) -> Celery:
+    """A Celery application with these settings, and `more` of Celery's own. Raises ConfigError."""
+    app = Celery("aiosched", broker=broker_of(settings), set_as_current=False)
+    app.conf.update(
+        accept_content=["json"],
+        broker_connection_max_retries=None,
+        broker_connection_retry_on_startup=True,
+        control_exchange=NAMESPACE,
+        task_acks_late=True,
+        task_default_queue=settings.celery.default_queue,
+        task_ignore_result=True,
+        task_reject_on_worker_lost=True,
+        task_serializer="json",
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        worker_prefetch_multiplier=1,
+        worker_redirect_stdouts=False,
+        **more,
+    )
+    return app

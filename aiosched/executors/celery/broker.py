@@ -1,0 +1,159 @@
+"""One connection to the broker, and the thread that waits for its answers: nothing of it blocks the event loop.
+
+Whoever asks gets an answer or EngineUnavailable, within seconds. What fails on a connection that was open for a while
+is asked once more on a new one, so an idle connection that the broker has closed is no failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import msgspec
+from celery import Celery
+from kombu import connection as kombu_connection
+from kombu import pidbox
+
+from aiosched.config.sources import hide_password
+from aiosched.core.values.worker_messages import Job
+from aiosched.executors.celery.application import CANCEL, LOOK, NAMESPACE, RUN_JOB
+from aiosched.executors.engines.engine import EngineUnavailable
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_TIMEOUT: Final = 5.0  # seconds to connect, and for one answer
+_AT_ONCE: Final = 1.0  # seconds within which a connection fails that the broker has closed
+_MOST_PER_JOB: Final = 0.05  # seconds
+_ANSWERS_WITHIN: Final = 1.0  # seconds in which workers answer; those that do not are taken for gone
+_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "amqp": {"read_timeout": _TIMEOUT, "write_timeout": _TIMEOUT, "max_retries": 1},
+    "redis": {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT, "max_retries": 1},
+}
+
+
+class Broker:
+    """A connection to the broker at `url`, used by one thread of its own."""
+
+    def __init__(self, app: Celery, url: str) -> None:
+        self._app, self._url = app, url
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="celery broker")
+        self._connection: Any = None
+        self._is_closed = False
+        mailbox: Any = pidbox.Mailbox
+        self._mailbox = mailbox(NAMESPACE, type="fanout", accept=["json"], serializer="json")
+
+    async def publish(self, jobs: Sequence[tuple[str, Job]]) -> None:
+        """Send each job to its queue; returns once the broker has all of them. Raises EngineUnavailable."""
+
+        def work(connection: Any) -> None:
+            with connection.channel() as channel:
+                if self._is_amqp:
+                    channel.tx_select()
+                producer = self._app.amqp.Producer(channel, auto_declare=False)
+                for queue in {name for name, _ in jobs}:
+                    self._app.amqp.queues[queue](channel).declare()
+                for queue, job in jobs:
+                    text = msgspec.json.encode(job).decode()
+                    self._app.send_task(
+                        RUN_JOB, args=(text,), task_id=job.name, queue=queue, producer=producer, retry=False,
+                        ignore_result=True, argsrepr=f"<{job.title}>",
+                    )  # fmt: skip
+                if self._is_amqp:
+                    channel.tx_commit()  # returns once the broker has them on its disk
+
+        await self._do(work, 3 * _TIMEOUT + len(jobs) * _MOST_PER_JOB)
+
+    async def workers(self) -> dict[str, dict[str, Any]]:
+        """What each worker says of itself (CeleryWorker.look), by name. Raises EngineUnavailable."""
+
+        def work(connection: Any) -> dict[str, dict[str, Any]]:
+            answers = self._mailbox(connection).multi_call(LOOK, timeout=_ANSWERS_WITHIN)
+            return {name: said for answer in answers for name, said in answer.items() if "jobs" in said}
+
+        return await self._do(work, 3 * _TIMEOUT)
+
+    async def cancel(self, jobs: Iterable[int], *, grace: float) -> None:
+        """Tell all workers. Raises EngineUnavailable."""
+
+        def work(connection: Any) -> None:
+            self._mailbox(connection).abcast(CANCEL, {"jobs": list(jobs), "grace": grace})
+
+        await self._do(work, 3 * _TIMEOUT)
+
+    async def lengths(self, queues: Iterable[str]) -> dict[str, int]:
+        """How many messages wait in each queue. Raises EngineUnavailable."""
+
+        def length(connection: Any, queue: str) -> int:
+            try:
+                with connection.channel() as channel:
+                    return int(channel.queue_declare(queue=queue, passive=True).message_count)
+            except connection.channel_errors:  # there is no such queue
+                return 0
+
+        def work(connection: Any) -> dict[str, int]:
+            return {queue: length(connection, queue) for queue in queues}
+
+        return await self._do(work, 3 * _TIMEOUT)
+
+    async def _do(self, work: Callable[[Any], T], within: float) -> T:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(within):
+                return await loop.run_in_executor(self._thread, self._attempt, work)
+        except TimeoutError:
+            raise EngineUnavailable(f"{self._where} does not answer (celery.broker)") from None
+
+    def _attempt(self, work: Callable[[Any], T]) -> T:
+        was_open, began = self._connection is not None, time.monotonic()
+        try:
+            return self._try(work)
+        except EngineUnavailable:
+            if not was_open or time.monotonic() > began + _AT_ONCE:
+                raise
+            return self._try(work)
+
+    def _try(self, work: Callable[[Any], T]) -> T:
+        if self._connection is None:
+            self._connection = self._new_connection()
+        connection = self._connection
+        try:
+            connection.connect()
+            return work(connection)
+        except (*connection.connection_errors, *connection.channel_errors, OSError) as error:
+            self._close()
+            what = str(error) or type(error).__name__
+            raise EngineUnavailable(f"{self._where} cannot be reached (celery.broker): {what}") from error
+
+    def _new_connection(self) -> Any:
+        kind = "amqp" if self._is_amqp else "redis"
+        make: Any = kombu_connection.Connection
+        return make(self._url, connect_timeout=_TIMEOUT, heartbeat=0, transport_options=_OPTIONS[kind])
+
+    @property
+    def _is_amqp(self) -> bool:
+        return self._url.startswith("amqp")
+
+    @property
+    def _where(self) -> str:
+        return f"the broker at {hide_password(self._url)}"
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):  # whatever state it is in
+                connection.release()  # `collect` would change the default timeout of all new sockets meanwhile
+
+    async def close(self) -> None:
+        """Disconnect. Can be called again. What is still being asked is given a few seconds."""
+        if not self._is_closed:
+            self._is_closed = True
+            closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+            self._thread.shutdown(wait=False)
+            await asyncio.wait({closing}, timeout=_TIMEOUT)

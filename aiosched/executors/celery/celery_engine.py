@@ -1,0 +1,136 @@
+"""The engine Celery: attempts run in Celery workers, behind Redis or RabbitMQ. Needs `pip install 'aiosched[celery]'`.
+
+Each attempt is one message in the Celery queue of its task's `queue`. A broker cannot be asked for one message. But its
+queues are in order: a message is gone from a queue that has not more messages than were sent after it, and if no worker
+says that it has it, it is sent again. That may come too early, which does no harm: it is begun once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+from aiosched.config import Settings
+from aiosched.core.values.worker_messages import Job
+from aiosched.errors import ConfigError
+from aiosched.executors.engines.engine import EngineUnavailable
+
+logger = logging.getLogger(__name__)
+
+_LOOK_EVERY: Final = 5.0  # seconds between two looks at the workers and queues
+_LOOK_FOR_WORKERS: Final = 1.0  # while none is known
+_PER_SLOT: Final = 2  # attempts that are sent for each that can run: one runs, one waits on its way
+_REMEMBERED: Final = 100_000  # jobs whose places are known; older ones count as the oldest of all
+
+
+class CeleryEngine:
+    """Implements Engine, with the broker of the setting `celery.broker`."""
+
+    name = "celery"
+    sends_ahead = True
+
+    def __init__(self, settings: Settings) -> None:
+        try:
+            import celery  # noqa: F401
+        except ImportError:
+            raise ConfigError("The executor 'celery' needs Celery: pip install 'aiosched[celery]'.") from None
+        from aiosched.executors.celery.application import broker_of, make_app
+        from aiosched.executors.celery.broker import Broker
+
+        self._settings = settings
+        app, url = make_app(settings), broker_of(settings)
+        self._sending, self._asking = Broker(app, url), Broker(app, url)
+        self._workers: dict[str, dict[str, Any]] = {}
+        self._lengths: dict[str, int] = {}  # of queues, at the last look
+        self._places: dict[int, tuple[str, int]] = {}  # by job: its queue, and its number among those sent there
+        self._sent: Counter[str] = Counter()  # how many were sent, by queue
+        self._sent_before: Counter[str] = Counter()  # how many of them before the last look
+        self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def _concurrency(self) -> int:
+        return sum(worker["concurrency"] for worker in self._workers.values())
+
+    @property
+    def slots(self) -> int:
+        """Two for each task that the workers run at a time, and what waits in queues of which there is no worker."""
+        limit = self._settings.executor.slots
+        running = self._concurrency if limit is None else min(limit, self._concurrency)
+        served = {queue for worker in self._workers.values() for queue in worker["queues"]}
+        unserved = (self._lengths.keys() | self._sent.keys()) - served
+        waiting = sum(self._lengths.get(q, 0) + self._sent[q] - self._sent_before[q] for q in unserved)
+        return _PER_SLOT * running + waiting
+
+    @property
+    def async_slots(self) -> int:
+        """As the setting says, once there is a worker."""
+        return self._settings.executor.async_slots if self._workers else 0
+
+    async def start(self, ended: Callable[[int, str], None]) -> None:
+        """Connect in the background. `ended` is not called: a worker's lease tells the same."""
+        self._looking = asyncio.create_task(self._look_for_ever(), name="looking at Celery's workers")
+
+    async def _look_for_ever(self) -> None:
+        is_failing = False
+        while True:
+            try:
+                await self._look()
+                if is_failing:
+                    logger.info("Celery's broker can be reached again")
+                is_failing = False
+            except EngineUnavailable as error:
+                self._workers = {}
+                if not is_failing:
+                    logger.warning("%s", error)
+                is_failing = True
+            await asyncio.sleep(_LOOK_EVERY if self._workers else _LOOK_FOR_WORKERS)
+
+    async def _look(self) -> None:
+        """First the queues, then the workers: what has left its queue has come to its worker by then."""
+        known = {self._settings.celery.default_queue, *self._sent}
+        known |= {queue for worker in self._workers.values() for queue in worker["queues"]}
+        sent = self._sent.copy()
+        lengths = await self._asking.lengths(known)
+        self._workers = await self._asking.workers()
+        self._lengths, self._sent_before = lengths, sent
+
+    def _queue(self, job: Job) -> str:
+        return self._settings.celery.default_queue if job.queue == "default" else job.queue
+
+    async def send(self, jobs: Sequence[Job], *, quick: bool) -> None:
+        """Publish each job to its queue, in order."""
+        await self._sending.publish([(self._queue(job), job) for job in jobs])
+        for job in jobs:
+            queue = self._queue(job)
+            self._sent[queue] += 1
+            self._places.pop(job.id, None)
+            self._places[job.id] = queue, self._sent[queue]
+        while len(self._places) > _REMEMBERED:
+            del self._places[next(iter(self._places))]
+
+    async def cancel(self, jobs: Collection[int], *, grace: float) -> None:
+        """Tell all workers: those that have one of these jobs do not begin it, or end it."""
+        await self._sending.cancel(jobs, grace=grace)
+
+    async def holds(self, jobs: Collection[int]) -> set[int]:
+        """Those of the jobs that a worker has, or that may wait in their queue."""
+        await self._look()
+        at_workers = {job for worker in self._workers.values() for job in worker["jobs"]}
+        return {job for job in jobs if job in at_workers or self._may_wait(job)}
+
+    def _may_wait(self, job: int) -> bool:
+        """Whether a queue is long enough to have it: the latest messages are those that were sent after it."""
+        if (place := self._places.get(job)) is not None:
+            queue, number = place
+            return self._lengths.get(queue, 0) > self._sent_before[queue] - number
+        return any(length > self._sent_before[queue] for queue, length in self._lengths.items())
+
+    async def stop(self) -> None:
+        """Disconnect; jobs go on."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        await asyncio.gather(self._sending.close(), self._asking.close())

@@ -1,0 +1,119 @@
+"""What runs in Celery workers: the task of a job, and the remote control commands by which schedulers look at them.
+
+Each process that runs tasks has one agent, which it starts for its first job: with the pool `threads` that is the
+worker itself, with the pool `prefork` each of its children. A plain function holds its thread or child until it has
+ended; a coroutine is given to the agent, and the task ends at once. Source: docs/decisions/0036-attempts-on-engines.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+from celery import Celery, Task, signals
+from celery.exceptions import Reject
+from celery.worker import state as worker_state
+from celery.worker.control import control_command, inspect_command
+
+from aiosched.config import Settings
+from aiosched.core.values.worker_messages import Job
+from aiosched.executors.celery.agent_thread import AgentThread
+from aiosched.executors.celery.application import CANCEL, LOOK, RUN_JOB, make_app
+from aiosched.executors.local.options import LocalOptions
+
+_PREFIX: Final = "aiosched-"  # of Job.name
+
+
+class CeleryWorker:
+    """One Celery worker, or one child of it. `grace`: seconds that attempts have to end when it is told to stop."""
+
+    def __init__(self, options: LocalOptions, *, grace: float) -> None:
+        self._options, self._grace = options, grace
+        self._slots = 1  # tasks that this process runs at a time
+        self._agent: AgentThread | None = None
+        self._lock = threading.Lock()
+
+    def register(self, app: Celery) -> None:
+        """Add the task and the commands to the application, and follow the life of the worker's processes."""
+
+        def run_job(task: Task, text: str) -> None:
+            self.run_job(text)
+
+        app.task(run_job, bind=True, name=RUN_JOB)
+        inspect_command(name=LOOK)(self.look)
+        control_command(name=CANCEL)(self.cancel)
+        signals.worker_ready.connect(self._begins, weak=False)
+        signals.worker_process_init.connect(self._child_begins, weak=False)
+        signals.worker_shutting_down.connect(self._is_told_to_stop, weak=False)
+        signals.worker_process_shutdown.connect(self._ends, weak=False)
+        signals.worker_shutdown.connect(self._ends, weak=False)
+
+    # -- the life of a process
+
+    def _begins(self, sender: Any, **_: Any) -> None:
+        self._slots = int(sender.controller.concurrency)
+
+    def _child_begins(self, **_: Any) -> None:
+        self._slots = 1
+
+    def _is_told_to_stop(self, **_: Any) -> None:
+        if self._agent is not None:
+            self._agent.stop(self._grace)
+
+    def _ends(self, **_: Any) -> None:
+        if (agent := self._agent) is not None:
+            agent.stop(self._grace)
+            agent.join()
+
+    def agent(self) -> AgentThread:
+        """The agent of this process."""
+        with self._lock:
+            if self._agent is None:
+                self._agent = AgentThread(replace(self._options, slots=self._slots))
+            return self._agent
+
+    # -- jobs
+
+    def run_job(self, text: str) -> None:
+        """The Celery task of a job. A worker that is about to stop gives it back to the broker."""
+        job = msgspec.json.decode(text, type=Job)
+        agent = self.agent()
+        if agent.is_stopping:
+            raise Reject("this worker is about to stop", requeue=True)
+        if job.is_async:
+            agent.take(job)
+        else:
+            agent.run(job)
+
+    def look(self, state: Any, **_: Any) -> dict[str, Any]:
+        """Remote control: what this worker offers, and the jobs that it has."""
+        consumer = state.consumer
+        queues = consumer.task_consumer.queues if consumer.task_consumer else ()
+        jobs = {int(name.removeprefix(_PREFIX)) for name in list(worker_state.requests) if name.startswith(_PREFIX)}
+        return {
+            "concurrency": int(consumer.controller.concurrency),
+            "queues": [queue.name for queue in queues],
+            "jobs": sorted(jobs | set(self._agent.given if self._agent is not None else ())),
+        }
+
+    def cancel(self, state: Any, jobs: Sequence[int] = (), grace: float = 0.0, **_: Any) -> None:
+        """Remote control: do not begin these jobs, and end those that run in this process.
+
+        Children learn it from the answer to their next heartbeat instead.
+        """
+        for job in jobs:
+            worker_state.revoked.add(f"{_PREFIX}{job}")
+        if self._agent is not None:
+            self._agent.cancel(jobs, grace)
+
+
+def make_worker_app(settings: Settings) -> Celery:
+    """The application of a worker. Raises ConfigError."""
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # Celery shows the loggers of all libraries
+    app = make_app(settings, worker_soft_shutdown_timeout=settings.scheduler.grace)
+    CeleryWorker(LocalOptions.from_settings(settings), grace=settings.scheduler.grace).register(app)
+    return app

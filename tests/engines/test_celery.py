@@ -1,0 +1,295 @@
+"""The engine Celery, with real brokers, and real Celery workers that are processes of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("celery", reason="Celery is not installed: pip install 'celery[redis]'")
+
+from aiosched.config import Settings
+from aiosched.core.values.worker_messages import Job
+from aiosched.errors import ConfigError
+from aiosched.executors.celery.celery_engine import CeleryEngine
+from aiosched.executors.engines.engine import EngineUnavailable
+from tests.engines.brokers import RealBroker, on_broker
+from tests.engines.celery_workers import CeleryWorkers
+from tests.engines.hundred_attempts import check_that_a_killed_scheduler_loses_none
+from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, WAITS, calls, rows, serving, until
+
+BROKERS = [on_broker("redis"), on_broker("rabbitmq")]
+
+ALONE = """
+import asyncio, fcntl, os, time
+from pathlib import Path
+from aiosched import DAG, task
+
+HERE = Path({here!r})
+
+def begin(name):
+    lock = (HERE / f"{{name}}.lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while an earlier attempt lives
+    with (HERE / "calls").open("a") as file:
+        file.write(f"{{name}}\\n")
+    return lock
+
+with DAG("d", schedule=None, max_active_tasks=100):
+    @task
+    def plain():
+        lock = begin("plain")
+        while not (HERE / "go").exists():
+            time.sleep(0.02)
+
+    @task
+    async def coroutine():
+        lock = begin("coroutine")
+        while not (HERE / "go").exists():
+            await asyncio.sleep(0.02)
+
+    plain(), coroutine()
+"""
+
+LOAD = """
+import time
+from pathlib import Path
+from aiosched import DAG, task
+
+with DAG("load", schedule=None, max_active_tasks=1000):
+    @task
+    def plain(number):
+        with (Path({here!r}) / "calls").open("a") as file:
+            file.write(f"{{number}}\\n")
+        time.sleep(0.05)
+
+    @task
+    async def coroutine(number):
+        with (Path({here!r}) / "calls").open("a") as file:
+            file.write(f"{{100 + number}}\\n")
+
+    plain.expand(number=list(range(40)))
+    coroutine.expand(number=list(range(40)))
+"""
+
+QUEUES = """
+from aiosched import DAG, task
+
+with DAG("queues", schedule=None, max_active_tasks=1000):
+    @task(queue="nobody's")
+    def waits(number): pass
+
+    @task(queue="gpu")
+    def where():
+        import os
+        return os.environ.get("PLACE")
+
+    waits.expand(number=list(range(30))) >> where()
+    where.override(task_id="elsewhere")()
+"""
+
+
+@pytest.fixture(params=BROKERS)
+def broker(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path) -> RealBroker:
+    """A broker, and a queue of the test's own."""
+    found: RealBroker = request.getfixturevalue(request.param)
+    settings.celery.broker, settings.celery.default_queue = found.url, f"of {tmp_path.name}"
+    return found
+
+
+@pytest.fixture
+async def workers(
+    settings: Settings, broker: RealBroker, worker_api: str, tmp_path: Path
+) -> AsyncIterator[CeleryWorkers]:
+    """One worker of two slots; tests start others."""
+    found = CeleryWorkers(settings, tmp_path)
+    found.start("first")
+    yield found
+    await asyncio.to_thread(found.close)
+
+
+@pytest.fixture
+def waits(settings: Settings, tmp_path: Path) -> Path:
+    """A DAG whose tasks wait for the file `go` in this folder."""
+    (settings.core.dags_folder / "d.py").write_text(WAITS.format(here=str(tmp_path)))
+    return tmp_path
+
+
+@pytest.fixture
+def short_lease(settings: Settings) -> None:
+    """Request it before the web server that grants it."""
+    settings.executor.worker_lease = 3.0
+
+
+only_redis = pytest.mark.parametrize("broker", [on_broker("redis")], indirect=True)
+
+
+async def test_a_scheduler_that_is_killed_loses_none_of_a_hundred_attempts(
+    settings: Settings, workers: CeleryWorkers, dsn: str, tmp_path: Path
+) -> None:
+    workers.start("second")
+    environment = {name: text for name, text in workers.environment("").items() if "CELERY" in name}
+    await check_that_a_killed_scheduler_loses_none(settings, dsn, tmp_path, "celery", environment)
+
+
+async def test_attempts_of_a_worker_that_was_killed_run_again_and_never_overlap(
+    short_lease: None, settings: Settings, workers: CeleryWorkers, tmp_path: Path
+) -> None:
+    (settings.core.dags_folder / "d.py").write_text(ALONE.format(here=str(tmp_path)))
+    async with serving(settings, CeleryEngine(settings)) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(tmp_path)) == 2, "both tasks")
+        await asyncio.to_thread(workers.kill, "first")
+        workers.start("second")
+        await until(lambda: len(calls(tmp_path)) == 4, "both tasks again")
+        (tmp_path / "go").touch()
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
+        assert await rows(scheduler, LEFT) == [(0,)]
+
+
+async def test_what_a_broker_has_forgotten_under_load_is_sent_again_and_runs_once(
+    settings: Settings, broker: RealBroker, workers: CeleryWorkers, tmp_path: Path
+) -> None:
+    settings.core.parallelism = 200
+    (settings.core.dags_folder / "load.py").write_text(LOAD.format(here=str(tmp_path)))
+    async with serving(settings, CeleryEngine(settings)) as scheduler:
+        run = await scheduler.trigger("load", run_id="r")
+        await until(lambda: len(calls(tmp_path)) > 3, "some tasks")
+        await asyncio.to_thread(broker.forget)
+        ended = asyncio.ensure_future(run.wait(timeout=GUARD))
+        while not ended.done():
+            await scheduler.executor.send_again()  # type: ignore[attr-defined]  # what a timer does
+            await asyncio.wait({ended}, timeout=1.0)
+        assert await ended == "success"
+        assert await rows(scheduler, "SELECT DISTINCT state, try_number, losses FROM task_instance") == [
+            ("success", 1, 0)
+        ]
+    assert sorted(map(int, calls(tmp_path))) == [*range(40), *range(100, 140)]
+
+
+class TwiceEngine(CeleryEngine):
+    """Sends each job twice."""
+
+    async def send(self, jobs: Sequence[Job], *, quick: bool) -> None:
+        await super().send([*jobs, *jobs], quick=quick)
+
+
+async def test_a_job_that_is_delivered_twice_runs_once(
+    settings: Settings, workers: CeleryWorkers, tmp_path: Path
+) -> None:
+    workers.start("second")
+    (settings.core.dags_folder / "load.py").write_text(LOAD.format(here=str(tmp_path)))
+    async with serving(settings, TwiceEngine(settings)) as scheduler:
+        run = await scheduler.trigger("load", run_id="r")
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, "SELECT DISTINCT try_number, losses FROM task_instance") == [(1, 0)]
+    assert sorted(map(int, calls(tmp_path))) == [*range(40), *range(100, 140)]
+
+
+@only_redis
+async def test_the_queue_of_a_task_is_a_celery_queue_and_one_without_workers_holds_up_no_other(
+    settings: Settings, workers: CeleryWorkers, tmp_path: Path
+) -> None:
+    settings.core.parallelism = 200
+    (settings.core.dags_folder / "queues.py").write_text(QUEUES)
+    workers.start("gpu", "--queues", "gpu", PLACE="with a gpu")
+    async with serving(settings, CeleryEngine(settings)) as scheduler:
+        await scheduler.trigger("queues", run_id="r")
+        ended = "SELECT count(*) FROM task_instance WHERE state = 'success'"
+        async with asyncio.timeout(GUARD):
+            while await rows(scheduler, ended) != [(1,)]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert await rows(scheduler, "SELECT value FROM xcom") == [('"with a gpu"',)]
+
+
+@pytest.mark.parametrize("task_id", ["plain", "coroutine"])
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+@only_redis
+async def test_a_task_that_is_cancelled_ends_in_its_worker(
+    short_lease: None, settings: Settings, workers: CeleryWorkers, waits: Path, pool: str, task_id: str
+) -> None:
+    if pool == "prefork":  # its children hear of the cancellation with their heartbeats
+        await asyncio.to_thread(workers.kill, "first")
+        words = ["celery", "-A", "aiosched.executors.celery", "worker", "-c", "2", "-Q", settings.celery.default_queue]
+        workers.run("plain", [sys.executable, "-P", "-m", *words])
+    async with serving(settings, CeleryEngine(settings)) as scheduler:
+        await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        await scheduler.mark_task("d", "r", task_id, "failed")
+        async with asyncio.timeout(GUARD):
+            while len(await rows(scheduler, "SELECT FROM engine_attempt")) > 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        (waits / "go").touch()
+        await scheduler.wait_idle()
+        assert sorted(row[0] for row in await rows(scheduler, TRIES)) == ["failed", "success"]
+
+
+@only_redis
+async def test_a_worker_that_is_told_to_stop_loses_its_attempts_and_ends(
+    settings: Settings, workers: CeleryWorkers, waits: Path
+) -> None:
+    async with serving(settings, CeleryEngine(settings)) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        first = workers.processes["first"]
+        os.kill(first.pid, signal.SIGTERM)
+        assert await asyncio.to_thread(first.wait, GUARD) == 0
+        workers.start("second")
+        (waits / "go").touch()
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
+        reasons = "SELECT DISTINCT reason FROM task_try WHERE state = 'lost'"
+        assert await rows(scheduler, reasons) == [("its worker was told to stop",)]
+
+
+async def test_a_broker_that_hangs_does_not_block_the_event_loop(settings: Settings, broker: RealBroker) -> None:
+    engine = CeleryEngine(settings)
+    job = Job(id=1, token="t", urls=("http://127.0.0.1:1",))
+    await engine.send([job], quick=False)
+    assert await engine.holds([1]) == {1}
+    broker.pause()
+    try:
+        sending = asyncio.ensure_future(engine.send([job], quick=False))
+        ticks = 0
+        while not sending.done():
+            await asyncio.sleep(0.05)
+            ticks += 1
+        with pytest.raises(EngineUnavailable, match=r"celery\.broker"):
+            await sending
+        assert 20 < ticks < 20 * GUARD
+    finally:
+        broker.resume()
+        await engine.stop()
+
+
+async def test_a_broker_that_cannot_be_reached_is_named_once_and_holds_up_nothing(
+    settings: Settings, waits: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        settings.celery.broker = f"redis://:sesame@127.0.0.1:{sock.getsockname()[1]}/0"
+        engine = CeleryEngine(settings)
+        async with serving(settings, engine) as scheduler:
+            await scheduler.trigger("d", run_id="r")
+            await until(lambda: caplog.messages, "a warning")
+            why = await scheduler.why("d", "r", "plain")
+            await until(lambda: "slots open" in str(why), "the reason")
+    warnings = [text for text in caplog.messages if "cannot be reached (celery.broker)" in text]
+    assert (len(warnings), engine.slots) == (1, 0)
+    assert "sesame" not in caplog.text
+
+
+async def test_without_celery_or_a_broker_the_kind_says_what_to_do(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match=r"needs a broker: set celery\.broker"):
+        CeleryEngine(settings)
+    monkeypatch.setitem(sys.modules, "celery", None)
+    with pytest.raises(ConfigError, match=r"pip install 'aiosched\[celery\]'"):
+        CeleryEngine(settings)
