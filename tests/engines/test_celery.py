@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -206,6 +207,27 @@ async def test_the_queue_of_a_task_is_a_celery_queue_and_one_without_workers_hol
             while await rows(scheduler, ended) != [(1,)]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert await rows(scheduler, "SELECT value FROM xcom") == [('"with a gpu"',)]
+
+
+async def test_schedulers_show_the_workers_and_queues_that_they_see(
+    settings: Settings, workers: CeleryWorkers, dsn: str, waits: Path
+) -> None:
+    workers.start("second")
+    async with serving(settings, CeleryEngine(settings)) as scheduler:
+        await scheduler.trigger("d", run_id="r")
+        seen = """
+            SELECT count(*) = 2 AND sum((worker ->> 2)::int) = 2
+              FROM scheduler, jsonb_array_elements(figures::jsonb #> '{executor,celery,engine,listed}') AS worker
+        """
+        async with asyncio.timeout(GUARD):
+            while await rows(scheduler, seen) != [(True,)]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        command = [sys.executable, "-P", "-m", "aiosched", "schedulers", "list", "--dsn", dsn]
+        shown = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
+        assert f"sees 2 workers of celery with 4 slots, queue {settings.celery.default_queue!r}: 0" in shown.stderr
+        assert "first@here: 2 slots" in shown.stderr
+        (waits / "go").touch()
+        await scheduler.wait_idle()
 
 
 @pytest.mark.parametrize("task_id", ["plain", "coroutine"])
