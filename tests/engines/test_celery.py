@@ -121,12 +121,6 @@ def waits(settings: Settings, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def short_lease(settings: Settings) -> None:
-    """Request it before the web server that grants it."""
-    settings.executor.worker_lease = 3.0
-
-
 only_redis = pytest.mark.parametrize("broker", [on_broker("redis")], indirect=True)
 
 
@@ -154,15 +148,16 @@ async def test_attempts_of_a_worker_that_was_killed_run_again_and_never_overlap(
         assert await rows(scheduler, LEFT) == [(0,)]
 
 
-async def test_what_a_broker_has_forgotten_under_load_is_sent_again_and_runs_once(
-    settings: Settings, broker: RealBroker, workers: CeleryWorkers, tmp_path: Path
+@pytest.mark.parametrize("fault", ["forget", "restart"])
+async def test_what_a_broker_has_lost_under_load_is_sent_again_and_runs_once(
+    settings: Settings, broker: RealBroker, workers: CeleryWorkers, tmp_path: Path, fault: str
 ) -> None:
     settings.core.parallelism = 200
     (settings.core.dags_folder / "load.py").write_text(LOAD.format(here=str(tmp_path)))
     async with serving(settings, CeleryEngine(settings)) as scheduler:
         run = await scheduler.trigger("load", run_id="r")
         await until(lambda: len(calls(tmp_path)) > 3, "some tasks")
-        await asyncio.to_thread(broker.forget)
+        await asyncio.to_thread(getattr(broker, fault))
         ended = asyncio.ensure_future(run.wait(timeout=GUARD))
         while not ended.done():
             await scheduler.executor.send_again()  # type: ignore[attr-defined]  # what a timer does
@@ -252,15 +247,16 @@ async def test_a_task_that_is_cancelled_ends_in_its_worker(
         assert sorted(row[0] for row in await rows(scheduler, TRIES)) == ["failed", "success"]
 
 
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 @only_redis
 async def test_a_worker_that_is_told_to_stop_loses_its_attempts_and_ends(
-    settings: Settings, workers: CeleryWorkers, waits: Path
+    settings: Settings, workers: CeleryWorkers, waits: Path, told: signal.Signals
 ) -> None:
     async with serving(settings, CeleryEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
         await until(lambda: len(calls(waits)) == 2, "both tasks")
         first = workers.processes["first"]
-        os.kill(first.pid, signal.SIGTERM)
+        os.kill(first.pid, told)
         assert await asyncio.to_thread(first.wait, GUARD) == 0
         workers.start("second")
         (waits / "go").touch()
