@@ -233,8 +233,7 @@ async def test_a_task_that_is_cancelled_ends_in_its_worker(
 ) -> None:
     if pool == "prefork":  # its children hear of the cancellation with their heartbeats
         await asyncio.to_thread(workers.kill, "first")
-        words = ["celery", "-A", "aiosched.executors.celery", "worker", "-c", "2", "-Q", settings.celery.default_queue]
-        workers.run("plain", [sys.executable, "-P", "-m", *words])
+        workers.start_prefork("second")
     async with serving(settings, CeleryEngine(settings)) as scheduler:
         await scheduler.trigger("d", run_id="r")
         await until(lambda: len(calls(waits)) == 2, "both tasks")
@@ -264,6 +263,25 @@ async def test_a_worker_that_is_told_to_stop_loses_its_attempts_and_ends(
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
         reasons = "SELECT DISTINCT reason FROM task_try WHERE state = 'lost'"
         assert await rows(scheduler, reasons) == [("its worker was told to stop",)]
+
+
+@only_redis
+async def test_a_worker_with_the_pool_prefork_ends_on_sigquit_and_its_attempts_run_elsewhere(
+    short_lease: None, settings: Settings, workers: CeleryWorkers, tmp_path: Path
+) -> None:
+    (settings.core.dags_folder / "d.py").write_text(ALONE.format(here=str(tmp_path)))
+    await asyncio.to_thread(workers.kill, "first")
+    workers.start_prefork("second")
+    async with serving(settings, CeleryEngine(settings)) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(tmp_path)) == 2, "both tasks")
+        second = workers.processes["second"]
+        os.kill(second.pid, signal.SIGQUIT)
+        await asyncio.to_thread(second.wait, GUARD)
+        workers.start("third")
+        (tmp_path / "go").touch()
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
 
 
 async def test_a_broker_that_hangs_does_not_block_the_event_loop(settings: Settings, broker: RealBroker) -> None:
