@@ -213,10 +213,17 @@ class DaskSettings(_Section):
     workers: int | None = Field(default=None, ge=1, description="workers of the cluster on this machine; unset: Dask's")
 
 
+def _broker(address: str) -> str:
+    if not re.match(r"(rediss?|redis\+socket|sentinel|amqps?)://", address):
+        raise ValueError(
+            "must be the address of a Redis, redis://host:6379/0, or of a RabbitMQ, amqp://host:5672/vhost"
+        )
+    return address
+
+
 class CelerySettings(_Section):
-    broker: str | None = Field(
+    broker: Annotated[str, AfterValidator(_broker)] | None = Field(
         default=None,
-        pattern=r"^(rediss?|redis\+socket|sentinel|amqps?)://",
         description="address of the broker: redis://host:6379/0 or amqp://user:password@host:5672/vhost",
     )
     default_queue: str = Field(

@@ -77,6 +77,11 @@ class RealBroker(ABC):
             self._process.wait()
             self._process = None
 
+    def restart(self) -> None:
+        """As after a power cut: what it has written is there again."""
+        self.kill()
+        self.start()
+
     def pause(self) -> None:
         """From now on it accepts connections and answers nothing."""
         assert self._process is not None

@@ -39,6 +39,12 @@ class CeleryWorkers:
         command = [sys.executable, "-P", "-m", "aiosched", "celery", "worker", "--hostname", f"{name}@here", *options]
         self.run(name, command, **environment)
 
+    def start_prefork(self, name: str) -> None:
+        """As Celery starts one, with its own pool."""
+        command = [sys.executable, "-P", "-m", "celery", "-A", "aiosched.executors.celery", "worker"]
+        queue = self.settings.celery.default_queue
+        self.run(name, [*command, "--concurrency", "2", "--queues", queue, "--hostname", f"{name}@here"])
+
     def run(self, name: str, command: Sequence[str], **environment: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(

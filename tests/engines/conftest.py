@@ -27,6 +27,12 @@ def settings(tmp_path: Path, dsn: str) -> Settings:
 
 
 @pytest.fixture
+def short_lease(settings: Settings) -> None:
+    """Workers may be silent for three seconds. Request it before the web server that grants the lease."""
+    settings.executor.worker_lease = 3.0
+
+
+@pytest.fixture
 async def transport(settings: Settings, dsn: str) -> AsyncIterator[httpx2.ASGITransport]:
     """Requests to it reach the worker API."""
     async with await Database.open(dsn, application_name="worker api") as db:

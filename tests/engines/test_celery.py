@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -120,12 +121,6 @@ def waits(settings: Settings, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def short_lease(settings: Settings) -> None:
-    """Request it before the web server that grants it."""
-    settings.executor.worker_lease = 3.0
-
-
 only_redis = pytest.mark.parametrize("broker", [on_broker("redis")], indirect=True)
 
 
@@ -153,15 +148,16 @@ async def test_attempts_of_a_worker_that_was_killed_run_again_and_never_overlap(
         assert await rows(scheduler, LEFT) == [(0,)]
 
 
-async def test_what_a_broker_has_forgotten_under_load_is_sent_again_and_runs_once(
-    settings: Settings, broker: RealBroker, workers: CeleryWorkers, tmp_path: Path
+@pytest.mark.parametrize("fault", ["forget", "restart"])
+async def test_what_a_broker_has_lost_under_load_is_sent_again_and_runs_once(
+    settings: Settings, broker: RealBroker, workers: CeleryWorkers, tmp_path: Path, fault: str
 ) -> None:
     settings.core.parallelism = 200
     (settings.core.dags_folder / "load.py").write_text(LOAD.format(here=str(tmp_path)))
     async with serving(settings, CeleryEngine(settings)) as scheduler:
         run = await scheduler.trigger("load", run_id="r")
         await until(lambda: len(calls(tmp_path)) > 3, "some tasks")
-        await asyncio.to_thread(broker.forget)
+        await asyncio.to_thread(getattr(broker, fault))
         ended = asyncio.ensure_future(run.wait(timeout=GUARD))
         while not ended.done():
             await scheduler.executor.send_again()  # type: ignore[attr-defined]  # what a timer does
@@ -208,6 +204,27 @@ async def test_the_queue_of_a_task_is_a_celery_queue_and_one_without_workers_hol
         assert await rows(scheduler, "SELECT value FROM xcom") == [('"with a gpu"',)]
 
 
+async def test_schedulers_show_the_workers_and_queues_that_they_see(
+    settings: Settings, workers: CeleryWorkers, dsn: str, waits: Path
+) -> None:
+    workers.start("second")
+    async with serving(settings, CeleryEngine(settings)) as scheduler:
+        await scheduler.trigger("d", run_id="r")
+        seen = """
+            SELECT count(*) = 2 AND sum((worker ->> 2)::int) = 2
+              FROM scheduler, jsonb_array_elements(figures::jsonb #> '{executor,celery,engine,listed}') AS worker
+        """
+        async with asyncio.timeout(GUARD):
+            while await rows(scheduler, seen) != [(True,)]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        command = [sys.executable, "-P", "-m", "aiosched", "schedulers", "list", "--dsn", dsn]
+        shown = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
+        assert f"sees 2 workers of celery with 4 slots, queue {settings.celery.default_queue!r}: 0" in shown.stderr
+        assert "first@here: 2 slots" in shown.stderr
+        (waits / "go").touch()
+        await scheduler.wait_idle()
+
+
 @pytest.mark.parametrize("task_id", ["plain", "coroutine"])
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
 @only_redis
@@ -216,8 +233,7 @@ async def test_a_task_that_is_cancelled_ends_in_its_worker(
 ) -> None:
     if pool == "prefork":  # its children hear of the cancellation with their heartbeats
         await asyncio.to_thread(workers.kill, "first")
-        words = ["celery", "-A", "aiosched.executors.celery", "worker", "-c", "2", "-Q", settings.celery.default_queue]
-        workers.run("plain", [sys.executable, "-P", "-m", *words])
+        workers.start_prefork("second")
     async with serving(settings, CeleryEngine(settings)) as scheduler:
         await scheduler.trigger("d", run_id="r")
         await until(lambda: len(calls(waits)) == 2, "both tasks")
@@ -230,15 +246,16 @@ async def test_a_task_that_is_cancelled_ends_in_its_worker(
         assert sorted(row[0] for row in await rows(scheduler, TRIES)) == ["failed", "success"]
 
 
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 @only_redis
 async def test_a_worker_that_is_told_to_stop_loses_its_attempts_and_ends(
-    settings: Settings, workers: CeleryWorkers, waits: Path
+    settings: Settings, workers: CeleryWorkers, waits: Path, told: signal.Signals
 ) -> None:
     async with serving(settings, CeleryEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
         await until(lambda: len(calls(waits)) == 2, "both tasks")
         first = workers.processes["first"]
-        os.kill(first.pid, signal.SIGTERM)
+        os.kill(first.pid, told)
         assert await asyncio.to_thread(first.wait, GUARD) == 0
         workers.start("second")
         (waits / "go").touch()
@@ -246,6 +263,25 @@ async def test_a_worker_that_is_told_to_stop_loses_its_attempts_and_ends(
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
         reasons = "SELECT DISTINCT reason FROM task_try WHERE state = 'lost'"
         assert await rows(scheduler, reasons) == [("its worker was told to stop",)]
+
+
+@only_redis
+async def test_a_worker_with_the_pool_prefork_ends_on_sigquit_and_its_attempts_run_elsewhere(
+    short_lease: None, settings: Settings, workers: CeleryWorkers, tmp_path: Path
+) -> None:
+    (settings.core.dags_folder / "d.py").write_text(ALONE.format(here=str(tmp_path)))
+    await asyncio.to_thread(workers.kill, "first")
+    workers.start_prefork("second")
+    async with serving(settings, CeleryEngine(settings)) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(tmp_path)) == 2, "both tasks")
+        second = workers.processes["second"]
+        os.kill(second.pid, signal.SIGQUIT)
+        await asyncio.to_thread(second.wait, GUARD)
+        workers.start("third")
+        (tmp_path / "go").touch()
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
 
 
 async def test_a_broker_that_hangs_does_not_block_the_event_loop(settings: Settings, broker: RealBroker) -> None:

@@ -92,9 +92,8 @@ async def test_attempts_in_a_cluster_outlive_their_scheduler(settings: Settings,
 
 
 async def test_attempts_of_a_worker_that_was_killed_run_again_elsewhere(
-    settings: Settings, cluster: Cluster, waits: Path
+    short_lease: None, settings: Settings, cluster: Cluster, waits: Path
 ) -> None:
-    settings.executor.worker_lease = 3.0
     async with serving(settings, DaskEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
         await until(lambda: len(calls(waits)) == 2, "both tasks")

@@ -16,6 +16,7 @@ from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Outcome
 from aiosched.db.engines import attempts as statements
 from aiosched.scheduler import Scheduler
+from aiosched.scheduler.engines.engine_executor import EngineExecutor
 from aiosched.scheduler.partitions import handover
 from aiosched.scheduler.partitions.adoption import watch_engines
 from aiosched.scheduler.partitions.ownership import give_back
@@ -127,7 +128,7 @@ async def test_jobs_that_an_engine_has_lost_are_sent_again(
     assert [job.id for job in engine.sent[2:]] == [job.id for job in engine.sent[:2]]
 
 
-async def test_slots_that_an_engine_gets_are_used_at_once(settings: Settings, engine: AgentEngine) -> None:
+async def test_a_scheduler_is_told_of_slots_that_an_engine_gets(settings: Settings, engine: AgentEngine) -> None:
     engine.slots = engine.async_slots = 0
     (settings.core.dags_folder / "d.py").write_text(VALUES)
     async with serving(settings, engine) as scheduler:
@@ -135,8 +136,18 @@ async def test_slots_that_an_engine_gets_are_used_at_once(settings: Settings, en
         async with asyncio.timeout(GUARD):
             while "slots open" not in str(await scheduler.why("d", "r", "one")):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
+        executor, told = scheduler.executor, asyncio.Event()
+        assert isinstance(executor, EngineExecutor)
+        wakes = executor.on_growth
+
+        def growth() -> None:
+            told.set()
+            wakes()
+
+        executor.on_growth = growth
         engine.slots = engine.async_slots = 4
-        assert await run.wait(timeout=5.0) == "success"
+        assert await run.wait(timeout=GUARD) == "success"
+        assert told.is_set()
 
 
 async def test_why_tells_where_an_attempt_is(settings: Settings, engine: AgentEngine, waits: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -284,3 +285,16 @@ async def test_metrics_count_the_attempts_on_engines(api: Api) -> None:
 
     for state in ("waiting", "running", "silent"):
         assert f'aiosched_engine_attempts{{executor="engine",state="{state}"}} 1.0' in text
+
+
+async def test_metrics_show_what_schedulers_see_of_engines(api: Api) -> None:
+    figures = {"executor": {"celery": {"open": 4, "open_async": 1, "engine": {
+        "workers": 2, "slots": 8, "queues": {"gpu": 7}, "listed": [["celery@one", 4, 1]],
+    }}}}  # fmt: skip
+    async with api.db.acquire() as conn:
+        await conn.execute("UPDATE scheduler SET figures = $1", json.dumps(figures))
+
+    text = (await api.http.get("/metrics")).text
+
+    assert 'aiosched_engine_workers{executor="celery",scheduler="s"} 2.0' in text
+    assert 'aiosched_engine_queue_length{executor="celery",queue="gpu",scheduler="s"} 7.0' in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -42,6 +43,21 @@ def list_(dsn: Dsn = None, output: Output = None) -> None:
 
     rows = with_database(dsn, list_schedulers)
     show_list(rows, _COLUMNS, output, empty="no scheduler is running; start one with: aiosched serve")
+    if output is None:
+        for row in rows:
+            for line in _engines(row):
+                talk(line)
+
+
+def _engines(row: SchedulerRow) -> Iterator[str]:
+    """What a living scheduler sees of the workers and queues of its engines, for people."""
+    for name, room in (row.figures or {}).get("executor", {}).items() if row.alive else ():
+        if (engine := room.get("engine")) is None:
+            continue
+        queues = "".join(f", queue {queue!r}: {length}" for queue, length in sorted(engine["queues"].items()))
+        yield f"{row.name} sees {engine['workers']} workers of {name} with {engine['slots']} slots{queues}"
+        for worker, slots, jobs in engine["listed"]:
+            yield f"  {worker}: {slots} slots, {jobs} jobs"
 
 
 @app.command()

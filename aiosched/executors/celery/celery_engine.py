@@ -16,7 +16,7 @@ from typing import Any, Final
 from aiosched.config import Settings
 from aiosched.core.values.worker_messages import Job
 from aiosched.errors import ConfigError
-from aiosched.executors.engines.engine import EngineUnavailable
+from aiosched.executors.engines.engine import EngineStatus, EngineUnavailable, EngineWorker
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class CeleryEngine:
                     logger.info("Celery's broker can be reached again")
                 is_failing = False
             except EngineUnavailable as error:
-                self._workers = {}
+                self._workers, self._lengths = {}, {}
                 if not is_failing:
                     logger.warning("%s", error)
                 is_failing = True
@@ -96,6 +96,14 @@ class CeleryEngine:
         lengths = await self._asking.lengths(known)
         self._workers = await self._asking.workers()
         self._lengths, self._sent_before = lengths, sent
+
+    def status(self) -> EngineStatus:
+        """The workers that answered, and the queues."""
+        workers = [
+            EngineWorker(name=name, slots=said["concurrency"], jobs=len(said["jobs"]))
+            for name, said in sorted(self._workers.items())
+        ]
+        return EngineStatus(workers=workers, queues=self._lengths)
 
     def _queue(self, job: Job) -> str:
         return self._settings.celery.default_queue if job.queue == "default" else job.queue

@@ -8,6 +8,7 @@ ended; a coroutine is given to the agent, and the task ends at once. Source: doc
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -56,6 +57,15 @@ class CeleryWorker:
 
     def _begins(self, sender: Any, **_: Any) -> None:
         self._slots = int(sender.controller.concurrency)
+        known = signal.getsignal(signal.SIGQUIT)  # Celery comes here again after it has lost its broker
+        if threading.current_thread() is threading.main_thread() and callable(known) and known != self._is_told_to_quit:
+            self._quits = known
+            signal.signal(signal.SIGQUIT, self._is_told_to_quit)
+
+    def _is_told_to_quit(self, number: int, frame: Any) -> None:
+        """Celery's own handler waits for its threads before it says anything, and they wait for the agent."""
+        self._is_told_to_stop()
+        self._quits(number, frame)
 
     def _child_begins(self, **_: Any) -> None:
         self._slots = 1

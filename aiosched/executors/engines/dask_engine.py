@@ -21,7 +21,7 @@ import msgspec
 from aiosched.config import Settings
 from aiosched.core.values.worker_messages import Job
 from aiosched.errors import ConfigError
-from aiosched.executors.engines.engine import EngineUnavailable
+from aiosched.executors.engines.engine import EngineStatus, EngineUnavailable, EngineWorker
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class DaskEngine:
         self._client: Any = None  # distributed.Client, None while there is no connection
         self._threads = 0
         self._workers: dict[str, frozenset[str]] = {}  # addresses, and the resources that they offer
+        self._status = EngineStatus()
         self._given: Counter[str] = Counter()  # coroutines by worker, as many as it was ever given
         self._futures: dict[int, Any] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -132,7 +133,7 @@ class DaskEngine:
                     logger.info("Dask can be reached again")
                 is_failing = False
             except EngineUnavailable as error:
-                self._threads = 0
+                self._threads, self._status = 0, EngineStatus()
                 if not is_failing:
                     logger.warning("%s", error)
                 is_failing = True
@@ -146,8 +147,18 @@ class DaskEngine:
             raise EngineUnavailable(f"Dask does not answer: {error}") from error
         self._threads = sum(worker["nthreads"] for worker in found["workers"].values())
         self._workers = {address: frozenset(each["resources"]) for address, each in found["workers"].items()}
+        self._status = EngineStatus(
+            workers=[
+                EngineWorker(name=address, slots=each["nthreads"], jobs=each["metrics"].get("executing", 0))
+                for address, each in found["workers"].items()
+            ]
+        )
         least = min((self._given[address] for address in self._workers if address in self._given), default=0)
         self._given = Counter({address: self._given.get(address, least) for address in self._workers})
+
+    def status(self) -> EngineStatus:
+        """The workers; a job is one that holds a thread."""
+        return self._status
 
     async def send(self, jobs: Sequence[Job], *, quick: bool) -> None:
         """Give coroutines and quick functions to workers; the others become tasks that Dask keeps until they end."""

@@ -7,7 +7,8 @@ Elsewhere: what schedulers do with engines (scheduler/engines/), what workers do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from aiosched.core.values.worker_messages import Job
@@ -15,6 +16,32 @@ from aiosched.core.values.worker_messages import Job
 
 class EngineUnavailable(Exception):
     """The engine does not answer: what was asked of it is to be tried again later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineWorker:
+    """A worker that answered. `slots`: plain functions that it runs at a time; `jobs`: those that it has."""
+
+    name: str
+    slots: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStatus:
+    """What an engine saw at its last look. `queues`: how many jobs wait in each, as far as the engine has queues."""
+
+    workers: Sequence[EngineWorker] = ()
+    queues: Mapping[str, int] = field(default_factory=dict)
+
+
+@runtime_checkable
+class WatchedEngine(Protocol):
+    """An engine that says what it sees of its workers, for people and metrics. Engines need not."""
+
+    def status(self) -> EngineStatus:
+        """What it saw at its last look, seconds ago. Does not wait."""
+        ...
 
 
 @runtime_checkable

@@ -1,7 +1,9 @@
 """The figures of one scheduler as JSON: stored in its row for the fleet, and exported by `/metrics`.
 
     {"counters": {name: number}, "histograms": {name: {count, sum, bounds, buckets}}, "tasks": {state: number},
-     "finished": {outcome: number}, "executor": {name: {open, open_async, blocked, times_blocked}},
+     "finished": {outcome: number},
+     "executor": {name: {open, open_async, blocked, times_blocked,
+                         engine: {workers: n, slots: n, queues: {name: length}, listed: [[name, slots, jobs]]}}},
      "parallelism": n, "in_flight": n,
      "oldest_queued_seconds": n or null, "runs": n, "dags_in_quarantine": n, "waiting": {pool: n},
      "not_removed": [text], "left_alone": [text],
@@ -9,7 +11,8 @@
      "parsing": {files, dags, errors, seconds} or null}
 
 Instants and durations are in seconds. `blocked` and `times_blocked` are there for the local executor only
-(executors/local/blocked_loops.py). `waiting` counts the task instances that are ready and have no slot.
+(executors/local/blocked_loops.py), `engine` for engines that say what they see; it lists the first workers.
+`waiting` counts the task instances that are ready and have no slot.
 """
 
 from __future__ import annotations
@@ -20,14 +23,17 @@ from typing import Any, Final
 
 from aiosched.core.values.messages import AttemptKey, Executor
 from aiosched.core.values.states import TaskState
+from aiosched.executors.engines.engine import EngineStatus, WatchedEngine
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.local.blocked_loops import BlockedLoops
 from aiosched.parsing import ParserStats
+from aiosched.scheduler.engines.engine_executor import EngineExecutor
 from aiosched.scheduler.membership.heartbeat import histogram_figures
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.metrics import Histogram, Metrics
 
 _MOST_TEXTS: Final = 5
+_MOST_LISTED: Final = 100  # workers and queues of one engine
 
 
 def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats | None) -> dict[str, Any]:
@@ -81,4 +87,15 @@ def _of_executor(member: Executor) -> dict[str, Any]:
     found: dict[str, Any] = {"open": member.open_slots, "open_async": member.open_async_slots}
     if isinstance(loops := getattr(member, "blocked_loops", None), BlockedLoops):
         found |= {"blocked": loops.figures(), "times_blocked": loops.total}
+    if isinstance(member, EngineExecutor) and isinstance(member.engine, WatchedEngine):
+        found["engine"] = _of_engine(member.engine.status())
     return found
+
+
+def _of_engine(status: EngineStatus) -> dict[str, Any]:
+    return {
+        "workers": len(status.workers),
+        "slots": sum(worker.slots for worker in status.workers),
+        "queues": dict(islice(status.queues.items(), _MOST_LISTED)),
+        "listed": [[each.name, each.slots, each.jobs] for each in islice(status.workers, _MOST_LISTED)],
+    }

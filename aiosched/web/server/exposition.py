@@ -75,6 +75,9 @@ def _of_schedulers(rows: Sequence[SchedulerRow]) -> Iterator[Metric]:
     blocked = _gauge("executor_blocked_workers", "workers whose event loop a task blocks", "scheduler", "executor")
     words = "times that a task blocked the event loop of a worker"
     times = CounterMetricFamily("aiosched_executor_blocked", words, labels=("scheduler", "executor"))
+    workers = _gauge("engine_workers", "workers of an engine that answer", "scheduler", "executor")
+    words = "jobs that wait in a queue of an engine"
+    waiting = _gauge("engine_queue_length", words, "scheduler", "executor", "queue")
     tasks = _gauge("tasks", "task instances by state", "scheduler", "state")
     runs = _gauge("dagruns_running", "runs that it holds in memory", "scheduler")
     ended = CounterMetricFamily("aiosched_task_finished", "attempts by outcome", labels=("scheduler", "state"))
@@ -97,6 +100,10 @@ def _of_schedulers(rows: Sequence[SchedulerRow]) -> Iterator[Metric]:
             if "times_blocked" in room:
                 blocked.add_metric([row.name, executor], len(room["blocked"]))
                 times.add_metric([row.name, executor], room["times_blocked"])
+            if (engine := room.get("engine")) is not None:
+                workers.add_metric([row.name, executor], engine["workers"])
+                for queue, length in engine["queues"].items():
+                    waiting.add_metric([row.name, executor, queue], length)
         for name, count in figures.get("counters", {}).items():
             family = counters.get(name)
             if family is None:
@@ -104,7 +111,7 @@ def _of_schedulers(rows: Sequence[SchedulerRow]) -> Iterator[Metric]:
                 family = counters[name] = CounterMetricFamily(f"aiosched_{name}", words, labels=("scheduler",))
             family.add_metric([row.name], count)
         _add_histograms(histograms, row.name, figures.get("histograms", {}))
-    yield from (heartbeat, alive, partitions, slots, blocked, times, tasks, runs, ended)
+    yield from (heartbeat, alive, partitions, slots, blocked, times, workers, waiting, tasks, runs, ended)
     yield from counters.values()
     yield from histograms.values()
 

@@ -14,13 +14,19 @@ import { Parts } from "../../parts/facts.js";
  * @property {Record<string, number>} [counters]
  * @property {Record<string, number>} [finished] attempts by state
  * @property {Record<string, number>} [waiting] task instances by pool
- * @property {Record<string, { open: number, open_async: number }>} [executor] its slots by executor
+ * @property {Record<string, { open: number, open_async: number, engine?: Engine }>} [executor] its slots by executor
  * @property {Record<string, number>} [tasks] task instances by state
  * @property {number} [in_flight]
  * @property {number} [parallelism]
  * @property {number} [oldest_queued_seconds]
  * @property {number} [runs]
  * @property {{ files: number, dags: number, errors: number }} [parsing]
+ *
+ * @typedef {object} Engine what it sees of an engine's workers, and of those the first by name, slots and jobs
+ * @property {number} workers
+ * @property {number} slots
+ * @property {Record<string, number>} queues
+ * @property {[string, number, number][]} listed
  *
  * @typedef {Omit<Api["SchedulerResource"], "figures"> & { figures: Figures | null }} Scheduler
  */
@@ -119,10 +125,26 @@ function Load({ figures: f }) {
         ],
         ["Oldest queued", f.oldest_queued_seconds && duration(f.oldest_queued_seconds)],
         ["Open slots", open.join("; ")],
+        ...Object.entries(f.executor ?? {}).flatMap(([name, r]) => (r.engine ? rowsOf(name, r.engine) : [])),
         ["Runs in memory", f.runs],
       ]}
     />
   `;
+}
+
+/**
+ * The workers and queues of an engine.
+ * @param {string} name
+ * @param {Engine} engine
+ */
+function rowsOf(name, engine) {
+  const workers = engine.listed.map(([worker, slots, jobs]) => `${worker} (${jobs} jobs, ${slots} slots)`);
+  const more = engine.workers > workers.length ? `, and ${engine.workers - workers.length} more` : "";
+  const queues = Object.entries(engine.queues).map(([queue, length]) => `${queue}: ${length}`);
+  return [
+    [`Workers of ${name}`, workers.join(", ") + more || none()],
+    ...(queues.length ? [[`Waiting in ${name}`, queues.join(", ")]] : []),
+  ];
 }
 
 /** @param {{ figures: Figures }} props */
