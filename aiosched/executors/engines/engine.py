@@ -7,7 +7,7 @@ Elsewhere: what schedulers do with engines (scheduler/engines/), what workers do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, runtime_checkable
 
 from aiosched.core.values.worker_messages import Job
@@ -15,6 +15,15 @@ from aiosched.core.values.worker_messages import Job
 
 class EngineUnavailable(Exception):
     """The engine does not answer: what was asked of it is to be tried again later."""
+
+
+class Ended(Protocol):
+    """Tells the executor that a job has ended, by its id, and why."""
+
+    def __call__(self, job: int, reason: str, *, certain: bool = True) -> None:
+        """`certain`: no worker runs it any more. Else that counts only if no worker has begun it. One that has may
+        still run, so its report or the end of its lease decides; if it is lost then, `reason` says why."""
+        ...
 
 
 @runtime_checkable
@@ -33,7 +42,7 @@ class Engine(Protocol):
         """How many `async def` attempts it should be given at a time."""
         ...
 
-    async def start(self, ended: Callable[[int, str], None]) -> None:
+    async def start(self, ended: Ended) -> None:
         """Connect. From then on it calls `ended` with the id of a job that has ended or cannot run, and why.
 
         It need not: a worker that is silent for longer than its lease is noticed without it. A job whose report has

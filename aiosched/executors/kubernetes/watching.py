@@ -1,0 +1,96 @@
+"""All pods of one namespace with our label, kept up to date: list once, then watch from there.
+
+A watch goes on from the last version that the server has named, also in a bookmark. Only if the server no longer knows
+the changes since then (410) everything is listed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Final
+
+from aiosched.executors.engines.engine import EngineUnavailable
+from aiosched.executors.kubernetes.kube_api import KubeApi, KubeError, Manifest
+
+logger = logging.getLogger(__name__)
+
+_SHORTEST_WATCH: Final = 60  # seconds: a connection that has died unnoticed is noticed soon after
+_LONGEST_WATCH: Final = 90
+_FIRST_PAUSE: Final = 0.5  # seconds after an error, doubled up to the last, and spread by half
+_LAST_PAUSE: Final = 15.0
+
+
+class PodWatch:
+    """Watches the pods of a namespace until it is cancelled; call `run` once.
+
+    `listed` gets all pods each time that they were listed, `changed` each pod that was added or changed, `deleted` the
+    last state of one that was removed.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        namespace: str,
+        selector: str,
+        *,
+        listed: Callable[[str, list[Manifest]], None],
+        changed: Callable[[Manifest], None],
+        deleted: Callable[[Manifest], None],
+    ) -> None:
+        self._api, self.namespace, self._selector = api, namespace, selector
+        self._listed, self._changed, self._deleted = listed, changed, deleted
+        self.is_listed = False  # ever
+        self.is_connected = False
+        self._has_warned = False
+
+    async def run(self) -> None:
+        """Watch for ever; errors are logged once until it works again."""
+        version: str | None = None
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                if version is None:
+                    pods, version = await self._api.list_pods(self.namespace, self._selector)
+                    self._listed(self.namespace, pods)
+                    self.is_listed = True
+                self._connected()
+                async for kind, pod in self._api.watch_pods(
+                    self.namespace, self._selector, version=version, seconds=_seconds()
+                ):
+                    pause = _FIRST_PAUSE
+                    version = pod["metadata"]["resourceVersion"]
+                    self._receive(kind, pod)
+                continue
+            except KubeError as error:
+                if error.status == 410:
+                    version = None
+                else:
+                    self._failed(error)
+            except EngineUnavailable as error:
+                self._failed(error)
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(2 * pause, _LAST_PAUSE)
+
+    def _receive(self, kind: str, pod: Manifest) -> None:
+        if kind in ("ADDED", "MODIFIED"):
+            self._changed(pod)
+        elif kind == "DELETED":
+            self._deleted(pod)
+
+    def _connected(self) -> None:
+        if not self.is_connected:
+            logger.info("kubernetes: the pods of namespace %s are watched", self.namespace)
+        self.is_connected, self._has_warned = True, False
+
+    def _failed(self, error: Exception) -> None:
+        self.is_connected = False
+        if not self._has_warned:
+            logger.warning("kubernetes: the pods of namespace %s cannot be watched: %s", self.namespace, error)
+        self._has_warned = True
+
+
+def _seconds() -> int:
+    return random.randint(_SHORTEST_WATCH, _LONGEST_WATCH)
