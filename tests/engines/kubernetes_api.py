@@ -36,7 +36,7 @@ class KubernetesApi:
         self.retry_after: int | None = None  # seconds: while it is set, everything is answered with 429
         self.told_to_wait = 0
         self.on_delete: Callable[[Object], None] = lambda pod: self.store.remove("pods", pod)  # set by a kubelet
-        self._streams: set[web.Request] = set()  # watches
+        self._streams: dict[int, web.Request] = {}  # watches, by their identity
         self._runner: web.AppRunner | None = None
         with socket.socket() as sock:
             sock.bind(("127.0.0.1", 0))
@@ -58,7 +58,7 @@ class KubernetesApi:
         """Cut all connections; the objects stay."""
         runner, self._runner = self._runner, None
         if runner is not None:
-            for request in list(self._streams):
+            for request in list(self._streams.values()):
                 if request.transport is not None:
                     request.transport.close()
             await runner.cleanup()
@@ -189,7 +189,7 @@ class KubernetesApi:
         seconds = float(request.query.get("timeoutSeconds") or 1800)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        self._streams.add(request)
+        self._streams[id(request)] = request
 
         async def send(type_: str, found: Object) -> None:
             await response.write(json.dumps({"type": type_, "object": found}).encode() + b"\n")
@@ -218,7 +218,7 @@ class KubernetesApi:
         except ConnectionError:
             pass  # the client has left
         finally:
-            self._streams.discard(request)
+            self._streams.pop(id(request), None)
         return response
 
 

@@ -178,11 +178,12 @@ class KubernetesEngine:
                 "kubernetes.instance",
             )
             return None
-        if "deletionTimestamp" in pod["metadata"] and not self._end(pod):
+        if "deletionTimestamp" in pod["metadata"] and self._end(pod) is None:
             raise EngineUnavailable(f"the pod {name} is being deleted")
-        self._pods.created(pod)
-        self._pods.changed(pod)  # it may have ended when nobody waited for it
-        return None if self._end(pod) else pod
+        if (end := self._end(pod)) is not None:  # when nobody waited for it
+            self._ended(job.id, end.reason, certain=end.is_certain)
+            return None
+        return pod
 
     def _end(self, pod: Manifest) -> PodEnd | None:
         return end_of(pod, self._options.container)

@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,11 +121,12 @@ class KubeApi:
             query = {**query, "continue": rest}
 
     async def watch_pods(
-        self, namespace: str, selector: str, *, version: str, seconds: int
+        self, namespace: str, selector: str, *, version: str, seconds: int, opened: Callable[[], None]
     ) -> AsyncIterator[tuple[str, Manifest]]:
         """Changes of these pods after `version`, as (type, object), for about so many seconds.
 
-        Raises KubeError, with status 410 if the changes since `version` are no longer known.
+        `opened` is called when the server has accepted. Raises EngineUnavailable, and KubeError, with status 410 if
+        the changes since `version` are no longer known.
         """
         query = {
             "labelSelector": selector,
@@ -138,7 +139,8 @@ class KubeApi:
         response = await self._respond("GET", path, query=query, body=None, timeout=(_TIMEOUT, seconds + _TIMEOUT))
         try:
             if response.status != 200:
-                raise _error_of(response.status, await response.read())
+                raise self._refusal(response, await response.read())
+            opened()
             async for line in response.content:
                 if line.strip():
                     event = json.loads(line)
@@ -170,15 +172,21 @@ class KubeApi:
                 is_reloaded = True
                 await self._reload()
                 continue
+            refusal = self._refusal(response, content)
             if response.status == 429:
                 told_to_wait += 1
-                self._wait(response.headers.get("Retry-After"))
                 if told_to_wait < _TOLD_TO_WAIT:
                     continue
-            if response.status == 429 or response.status >= 500:
-                refusal = _error_of(response.status, content)
-                raise EngineUnavailable(f"the Kubernetes API answers {response.status}: {refusal}")
-            raise _error_of(response.status, content)
+            raise refusal
+
+    def _refusal(self, response: Any, content: bytes) -> Exception:
+        """What an answer means that is an error. Notes until when the server wants to hear nothing."""
+        error = _error_of(response.status, content)
+        if response.status == 429:
+            self._wait(response.headers.get("Retry-After"))
+        if response.status == 429 or response.status >= 500:
+            return EngineUnavailable(f"the Kubernetes API answers {response.status}: {error}")
+        return error
 
     def _wait(self, seconds: str | None) -> None:
         pause = float(seconds) if seconds is not None and seconds.isdecimal() else 1.0

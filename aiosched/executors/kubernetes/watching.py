@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -19,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 _SHORTEST_WATCH: Final = 60  # seconds: a connection that has died unnoticed is noticed soon after
 _LONGEST_WATCH: Final = 90
+_FAILURES: Final = 3  # of watches in a row, after which everything is listed again
 _FIRST_PAUSE: Final = 0.5  # seconds after an error, doubled up to the last, and spread by half
 _LAST_PAUSE: Final = 15.0
 
@@ -49,30 +51,32 @@ class PodWatch:
     async def run(self) -> None:
         """Watch for ever; errors are logged once until it works again."""
         version: str | None = None
-        pause = _FIRST_PAUSE
+        failures = 0
         while True:
+            begun = time.monotonic()
             try:
                 if version is None:
                     pods, version = await self._api.list_pods(self.namespace, self._selector)
                     self._listed(self.namespace, pods)
                     self.is_listed = True
-                self._connected()
                 async for kind, pod in self._api.watch_pods(
-                    self.namespace, self._selector, version=version, seconds=_seconds()
+                    self.namespace, self._selector, version=version, seconds=_seconds(), opened=self._opened
                 ):
-                    pause = _FIRST_PAUSE
+                    failures = 0
                     version = pod["metadata"]["resourceVersion"]
                     self._receive(kind, pod)
-                continue
+                if time.monotonic() > begun + _SHORTEST_WATCH / 2:
+                    continue  # it has ended as agreed
             except KubeError as error:
-                if error.status == 410:
-                    version = None
-                else:
+                if error.status != 410:
                     self._failed(error)
+                version = None
             except EngineUnavailable as error:
                 self._failed(error)
-            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
-            pause = min(2 * pause, _LAST_PAUSE)
+                if failures >= _FAILURES:
+                    version = None
+            await asyncio.sleep(min(_FIRST_PAUSE * 2**failures, _LAST_PAUSE) * random.uniform(0.5, 1.5))
+            failures += 1
 
     def _receive(self, kind: str, pod: Manifest) -> None:
         if kind in ("ADDED", "MODIFIED"):
@@ -80,7 +84,7 @@ class PodWatch:
         elif kind == "DELETED":
             self._deleted(pod)
 
-    def _connected(self) -> None:
+    def _opened(self) -> None:
         if not self.is_connected:
             logger.info("kubernetes: the pods of namespace %s are watched", self.namespace)
         self.is_connected, self._has_warned = True, False
