@@ -83,7 +83,6 @@ async def test_the_role_of_the_manifests_allows_what_the_engine_asks_for_and_not
 async def test_a_task_that_is_cancelled_ends_with_its_pod(
     settings: Settings, node: Kubelet, one: OneTask, has_started: bool
 ) -> None:
-    settings.executor.worker_lease = 3.0
     node.has_room = lambda pod: has_started
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         await scheduler.trigger("d", run_id="r")
