@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from aiosched.db.statements import inbox
 from aiosched.executors.kubernetes.engine import KubernetesEngine
 from tests.engines.kubelet import Kubelet
 from tests.engines.kubernetes_api import KubernetesApi
-from tests.engines.test_engine_attempts import LEFT, calls, rows, serving, until
+from tests.engines.test_engine_attempts import LEFT, calls, rows, serving
 
 COUNT = 100 if os.environ.get("AIOSCHED_NIGHTLY") == "1" else 12  # each takes a second of a processor
 GUARD = 40.0 + 3 * COUNT
@@ -43,6 +43,15 @@ with DAG("many", schedule=None, max_active_tasks=1000):
 
     waits.expand(number=list(range({count})))
 """
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    try:
+        async with asyncio.timeout(GUARD):
+            while not condition():  # noqa: ASYNC110  pods are other processes
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"waited for {what}") from None
 
 
 @pytest.fixture
