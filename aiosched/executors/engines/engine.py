@@ -17,7 +17,7 @@ class EngineUnavailable(Exception):
     """The engine does not answer: what was asked of it is to be tried again later."""
 
 
-class Ended(Protocol):
+class EndNotice(Protocol):
     """Tells the executor that a job has ended, by its id, and why."""
 
     def __call__(self, job: int, reason: str, *, certain: bool = True) -> None:
@@ -42,7 +42,7 @@ class Engine(Protocol):
         """How many `async def` attempts it should be given at a time."""
         ...
 
-    async def start(self, ended: Ended) -> None:
+    async def start(self, ended: EndNotice) -> None:
         """Connect. From then on it calls `ended` with the id of a job that has ended or cannot run, and why.
 
         It need not: a worker that is silent for longer than its lease is noticed without it. A job whose report has

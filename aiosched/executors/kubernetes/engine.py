@@ -19,7 +19,7 @@ from typing import Final
 from aiosched.config import Settings
 from aiosched.core.values.worker_messages import Job
 from aiosched.errors import ConfigError
-from aiosched.executors.engines.engine import Ended, EngineUnavailable
+from aiosched.executors.engines.engine import EndNotice, EngineUnavailable
 from aiosched.executors.kubernetes.held_pods import HeldPods
 from aiosched.executors.kubernetes.kube_api import KubeApi, KubeError, Manifest
 from aiosched.executors.kubernetes.manifests import PodOptions, PodRefused, is_of, pod_of, secret_of
@@ -45,7 +45,7 @@ class KubernetesEngine:
         if importlib.util.find_spec("kubernetes_asyncio") is None:
             raise ConfigError("The executor 'kubernetes' needs kubernetes_asyncio: pip install 'aiosched[kubernetes]'.")
         self._settings = settings.kubernetes
-        self._ended: Ended
+        self._ended: EndNotice
         self._api: KubeApi
         self._options: PodOptions
         self._pods: HeldPods
@@ -69,7 +69,7 @@ class KubernetesEngine:
     def _is_connected(self) -> bool:
         return bool(self._watches) and all(watch.is_connected for watch in self._watches)
 
-    async def start(self, ended: Ended) -> None:
+    async def start(self, ended: EndNotice) -> None:
         """Read the configuration and the template, then list and watch in the background."""
         self._ended = ended
         template = await asyncio.to_thread(_read_template, self._settings.pod_template_file)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from aiosched.executors.engines.engine import Ended
+from aiosched.executors.engines.engine import EndNotice
 from aiosched.executors.kubernetes.kube_api import KubeApi, KubeError, Manifest
 from aiosched.executors.kubernetes.manifests import job_of
 from aiosched.executors.kubernetes.reasons import PodEnd, disruption, end_of, gone, is_node_lost, trouble_of
@@ -56,7 +56,7 @@ class HeldPods:
 
     api: KubeApi
     settings: KubernetesSettings
-    ended: Ended
+    ended: EndNotice
     mine: set[int] = field(default_factory=set)
     _held: dict[int, _Held] = field(default_factory=dict)  # by job
     _changed: asyncio.Event = field(default_factory=asyncio.Event)

@@ -299,7 +299,7 @@ class EngineExecutor:
             self._changed.set()
 
     def _ended(self, job: int, reason: str, *, certain: bool = True) -> None:
-        """The engine says that a job has ended: if there is no report by now, the attempt is lost. See Ended."""
+        """The engine says that a job has ended: if there is no report by now, the attempt is lost. See EndNotice."""
         if (key := self._keys.get(job)) is not None:
             if not certain:
                 self.remarks[key] = reason
