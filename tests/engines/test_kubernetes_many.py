@@ -20,6 +20,7 @@ from aiosched.db.statements import inbox
 from aiosched.executors.kubernetes.engine import KubernetesEngine
 from tests.engines.kubelet import Kubelet
 from tests.engines.kubernetes_api import KubernetesApi
+from tests.engines.kubernetes_cluster import LOST
 from tests.engines.test_engine_attempts import LEFT, calls, rows, serving
 
 COUNT = 100 if os.environ.get("AIOSCHED_NIGHTLY") == "1" else 12  # each takes a second of a processor
@@ -129,6 +130,7 @@ async def test_a_scheduler_that_is_killed_loses_none_of_its_pods(
         (many / "go").touch()
         await wait_for("SELECT state = 'success' FROM dag_run", "the end of the run")
 
+        assert await rows_of(LOST) == []
         assert await rows_of("SELECT DISTINCT state, try_number, losses FROM task_instance") == [("success", 1, 0)]
         assert await rows_of(LEFT) == [(0,)]
     assert sorted(map(int, calls(many))) == list(range(COUNT))
