@@ -58,6 +58,23 @@ async def test_a_pod_that_ends_before_its_time_is_named_and_its_task_runs_again(
     assert one.notes() == ["begins", "begins", "ends"]
 
 
+async def test_a_pod_that_ends_while_there_is_no_scheduler_is_named_by_the_next_one(
+    settings: Settings, node: Kubelet, one: OneTask
+) -> None:
+    async with serving(settings, KubernetesEngine(settings)) as first:
+        await first.trigger("d", run_id="r")
+        await until(lambda: one.notes() == ["begins"], "the task")
+    node.run_out_of_memory(node.pod())
+    await until(lambda: node.pod()["status"]["phase"] == "Failed", "its end")
+    async with serving(settings, KubernetesEngine(settings)) as second:
+        one.go()
+        await second.wait_idle()
+        assert await rows(second, TRIES) == [("success", 2, 0)]
+        ((reason,),) = await rows(second, LOST)
+    assert "OOMKilled" in reason
+    assert one.notes() == ["begins", "begins", "ends"]
+
+
 async def test_a_pod_on_a_node_that_is_cut_off_goes_on_while_it_reaches_the_worker_api(
     settings: Settings, short_lease: float, node: Kubelet, one: OneTask
 ) -> None:

@@ -57,7 +57,11 @@ async def until(condition: Callable[[], object], what: str) -> None:
 
 @pytest.fixture
 def many(settings: Settings, tmp_path: Path) -> Path:
-    """A DAG whose tasks note their number in the file `calls`, and wait for the file `go`, in this folder."""
+    """A DAG whose tasks note their number in the file `calls`, and wait for the file `go`, in this folder.
+
+    Ask for it before `node`: the lease is so long that no worker loses it when a hundred of them start on two cores.
+    """
+    settings.executor.worker_lease = 120.0
     settings.core.parallelism = 200
     (settings.core.dags_folder / "many.py").write_text(MANY.format(here=str(tmp_path), count=COUNT))
     return tmp_path
@@ -77,6 +81,7 @@ class Schedulers:
             "AIOSCHED__KUBERNETES__IMAGE": str(options.image),
             "AIOSCHED__EXECUTOR__WORKER_API": self.settings.executor.worker_api,
             "AIOSCHED__EXECUTOR__SLOTS": "1",
+            "AIOSCHED__EXECUTOR__WORKER_LEASE": str(self.settings.executor.worker_lease),
         }
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
@@ -102,7 +107,7 @@ async def schedulers(settings: Settings, tmp_path: Path) -> AsyncIterator[Schedu
 
 @pytest.mark.timeout(2 * GUARD + 60)
 async def test_a_scheduler_that_is_killed_loses_none_of_its_pods(
-    settings: Settings, node: Kubelet, many: Path, schedulers: Schedulers, dsn: str
+    settings: Settings, many: Path, node: Kubelet, schedulers: Schedulers, dsn: str
 ) -> None:
     async with await Database.open(dsn) as db:
 
@@ -139,7 +144,7 @@ async def test_a_scheduler_that_is_killed_loses_none_of_its_pods(
 
 @pytest.mark.timeout(2 * GUARD + 60)
 async def test_an_api_server_that_restarts_under_load_loses_and_repeats_nothing(
-    settings: Settings, node: Kubelet, kube: KubernetesApi, many: Path
+    settings: Settings, many: Path, node: Kubelet, kube: KubernetesApi
 ) -> None:
     (many / "go").touch()
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
@@ -152,6 +157,7 @@ async def test_an_api_server_that_restarts_under_load_loses_and_repeats_nothing(
             await asyncio.sleep(0.5)  # for which there is no API server
             await kube.start()
         assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, LOST) == []
         found = await rows(scheduler, "SELECT DISTINCT state, try_number, losses FROM task_instance")
         assert found == [("success", 1, 0)]
         assert await rows(scheduler, LEFT) == [(0,)]
@@ -161,7 +167,7 @@ async def test_an_api_server_that_restarts_under_load_loses_and_repeats_nothing(
 
 @pytest.mark.timeout(2 * GUARD + 60)
 async def test_an_api_server_that_has_forgotten_its_pods_is_sent_them_again(
-    settings: Settings, node: Kubelet, kube: KubernetesApi, many: Path
+    settings: Settings, many: Path, node: Kubelet, kube: KubernetesApi
 ) -> None:
     """As after a restore of an old backup: what had not begun is sent again from the rows, what runs goes on."""
     node.has_room = lambda pod: False
@@ -178,6 +184,7 @@ async def test_an_api_server_that_has_forgotten_its_pods_is_sent_them_again(
         await until(lambda: kube.seen["list", "pods"] == 2, "a second list")
         await scheduler.executor.send_again()  # type: ignore[attr-defined]  # what a timer does
         assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, LOST) == []
         found = await rows(scheduler, "SELECT DISTINCT state, try_number, losses FROM task_instance")
         assert found == [("success", 1, 0)]
     assert sorted(map(int, calls(many))) == list(range(COUNT))

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 _ORPHANED_AFTER: Final = 60.0  # seconds from when a pod was due to be deleted by the scheduler that waits for its job
 _HEARD_WITHIN: Final = 45.0  # seconds in which a worker hears with a heartbeat that it is to stop
+_TELL_AGAIN: Final = 5.0  # seconds: its job may have been adopted only after its pod was seen to have ended
 _AT_ONCE: Final = 8  # deletions that are waited for at a time
 
 
@@ -43,6 +44,7 @@ class _Held:
     warned: bool = False
     is_told: bool = False  # that it has ended, or perhaps has
     is_deleted: bool = False  # the deletion was accepted
+    told_at: float = -math.inf
     trouble_since: float | None = None
 
     @property
@@ -129,9 +131,9 @@ class HeldPods:
             self.ended(job, end.reason, certain=end.is_certain)
 
     def _tell(self, held: _Held, end: PodEnd) -> None:
-        held.is_told = True
-        if not end.is_success:
+        if not held.is_told and not end.is_success:
             logger.info("kubernetes: job %d: %s", held.job, end.reason)
+        held.is_told, held.told_at = True, time.monotonic()
         self.ended(held.job, end.reason, certain=end.is_certain)
 
     def _delete_when_ended(self, held: _Held, now: float) -> None:
@@ -166,6 +168,8 @@ class HeldPods:
         for held in list(self._held.values()):
             if held.end is None and held.delete_at == math.inf:
                 self._judge_start(held, now)
+            elif held.end is not None and held.job not in self.mine and now >= held.told_at + _TELL_AGAIN:
+                self._tell(held, held.end)
         due = [held for held in self._held.values() if held.delete_at <= now and not held.is_deleted]
         for start in range(0, len(due), _AT_ONCE):
             results = await asyncio.gather(
