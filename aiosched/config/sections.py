@@ -236,6 +236,9 @@ class KubernetesSettings(_Section):
     max_pods: int = Field(
         default=100, ge=1, description="maximum number of plain functions of one scheduler, and of its async tasks"
     )
+    min_idle: int = Field(
+        default=0, ge=0, description="number of idle pods that wait for tasks without a pod_override; 0: none"
+    )
     requests_per_second: float = Field(default=50.0, gt=0, description="maximum rate of requests to the Kubernetes API")
     delete_pods: Literal["always", "on success", "never"] = Field(
         default="always", description="which finished pods are deleted: always, on success, never"

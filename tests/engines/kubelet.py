@@ -114,7 +114,8 @@ class Kubelet:
                 if not await self._until(pod, lambda image=image, error=error: self.image_errors.get(image) != error):
                     self._end(pod, "the pod was deleted")
                     return False
-        names = [one["secret"]["secretName"] for one in pod["spec"].get("volumes") or () if "secret" in one]
+        sources = [one["secret"] for one in pod["spec"].get("volumes") or () if "secret" in one]
+        names = [source["secretName"] for source in sources if not source.get("optional")]
         namespace = pod["metadata"]["namespace"]
         if not await self._until(pod, lambda: all(self.store.find("secrets", namespace, name) for name in names)):
             self._end(pod, "the pod was deleted")
@@ -145,11 +146,15 @@ class Kubelet:
         self._processes[uid] = process
         self.started.append(pod["metadata"]["name"])
         self._containers(pod, {"running": {"startedAt": now()}}, phase="Running")
-        deletion = asyncio.create_task(self._terminate(pod, process))
+        helpers = [
+            asyncio.create_task(self._terminate(pod, process)),
+            asyncio.create_task(self._refresh(pod, container, folder)),
+        ]
         try:
             code = await process.wait()
         finally:
-            deletion.cancel()
+            for helper in helpers:
+                helper.cancel()
         del self._processes[uid]
         if self.is_partitioned or self._newest(pod) is None:
             return
@@ -189,12 +194,32 @@ class Kubelet:
                 continue
             place = folder / f"volume-{index}"
             place.mkdir()
-            found = self.store.get("secrets", pod["metadata"]["namespace"], volume["secretName"])
-            items = volume.get("items") or [{"key": key, "path": key} for key in found["data"]]
-            for item in items:
-                (place / item["path"]).write_bytes(base64.b64decode(found["data"][item["key"]]))
+            self._fill(pod, volume, place)
             paths[mount["mountPath"]] = str(place)
         return paths
+
+    def _fill(self, pod: Object, volume: Object, place: Path) -> None:
+        """Write the files of a Secret, as far as it is there."""
+        found = self.store.find("secrets", pod["metadata"]["namespace"], volume["secretName"])
+        if found is None:
+            return
+        for item in volume.get("items") or [{"key": key, "path": key} for key in found["data"]]:
+            new = place / f".{item['path']}"
+            new.write_bytes(base64.b64decode(found["data"][item["key"]]))
+            new.rename(place / item["path"])
+
+    async def _refresh(self, pod: Object, container: Object, folder: Path) -> None:
+        """Look at Secrets again when the labels of the pod change, as a kubelet does; it also does after a minute."""
+        while True:
+            known = (self._newest(pod) or pod)["metadata"].get("labels")
+            async with self.store.changed:
+                await self.store.changed.wait_for(
+                    lambda known=known: (self._newest(pod) or pod)["metadata"].get("labels") != known  # type: ignore[misc]
+                )
+            volumes = {one["name"]: one.get("secret") for one in pod["spec"].get("volumes") or ()}
+            for index, mount in enumerate(container.get("volumeMounts") or ()):
+                if (volume := volumes.get(mount["name"])) is not None:
+                    self._fill(pod, volume, folder / f"volume-{index}")
 
     def _value(self, pod: Object, variable: Object) -> str:
         if "value" in variable:

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 from aiohttp import web
 
+from tests.deploy.manifests import problems
 from tests.engines.kubernetes_store import KINDS, Object, Refused, Store, now
 
 TOKEN = "sesame"
@@ -50,6 +51,7 @@ class KubernetesApi:
         app.router.add_post("/api/v1/namespaces/{namespace}/{kind}", self._create)
         app.router.add_get(one, self._get)
         app.router.add_delete(one, self._delete)
+        app.router.add_patch(one, self._patch)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, handle_signals=False)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True).start()
@@ -107,7 +109,7 @@ class KubernetesApi:
             if "name" in request.match_info:
                 return "get"
             return "watch" if request.query.get("watch") in ("true", "1") else "list"
-        return {"POST": "create", "DELETE": "delete"}[request.method]
+        return {"POST": "create", "DELETE": "delete", "PATCH": "patch"}[request.method]
 
     async def _create(self, request: web.Request) -> web.Response:
         given = await self._body(request)
@@ -127,6 +129,21 @@ class KubernetesApi:
             raise Refused(409, "Conflict", f"the UID in the precondition ({uid}) does not match")
         self.delete(match["kind"], found, grace=options.get("gracePeriodSeconds"))
         return web.json_response(found)
+
+    async def _patch(self, request: web.Request) -> web.Response:
+        match, patch = request.match_info, await self._body(request)
+        if request.content_type != "application/merge-patch+json":
+            raise Refused(415, "UnsupportedMediaType", "this server only knows merge patches")
+        found = self.store.get(match["kind"], match["namespace"], match["name"])
+        for name in ("uid", "resourceVersion"):
+            if (given := patch.get("metadata", {}).get(name)) not in (None, found["metadata"][name]):
+                raise Refused(409, "Conflict", f"the {name} {given} is not that of the object")
+        new = merge_patched(found, patch)
+        if wrong := problems(new):
+            raise Refused(422, "Invalid", "; ".join(wrong))
+        if new["spec"] != found["spec"]:
+            raise Refused(422, "Invalid", "spec: Forbidden: pod updates may not change fields")
+        return web.json_response(self.store.update(match["kind"], found, lambda pod: pod.update(new)))
 
     def delete(self, kind: str, found: Object, *, grace: int | None = None) -> None:
         """Delete an object, a running pod gracefully."""
@@ -220,6 +237,19 @@ class KubernetesApi:
         finally:
             self._streams.pop(id(request), None)
         return response
+
+
+def merge_patched(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = merge_patched(found.get(key), value)
+    return found
 
 
 def _selector(text: str) -> Callable[[Object], bool]:

@@ -22,9 +22,10 @@ from aiosched.errors import ConfigError
 from aiosched.executors.engines.engine import EndNotice, EngineUnavailable
 from aiosched.executors.kubernetes.held_pods import HeldPods
 from aiosched.executors.kubernetes.kube_api import KubeApi, KubeError, Manifest
-from aiosched.executors.kubernetes.manifests import PodOptions, PodRefused, is_of, pod_of, secret_of
+from aiosched.executors.kubernetes.manifests import PodOptions, PodRefused, idle_pod, is_of, pod_of, secret_of
 from aiosched.executors.kubernetes.quota_queue import QuotaQueue
 from aiosched.executors.kubernetes.reasons import PodEnd, end_of, is_quota
+from aiosched.executors.kubernetes.warm_pods import WarmPods
 from aiosched.executors.kubernetes.watching import PodWatch
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class KubernetesEngine:
         self._api: KubeApi
         self._options: PodOptions
         self._pods: HeldPods
+        self._warm: WarmPods
         self._watches: list[PodWatch] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._patience = _PATIENCE * settings.scheduler.task_queued_timeout
@@ -83,16 +85,16 @@ class KubernetesEngine:
             service_account=self._settings.service_account,
             template=template,
         )
+        if self._settings.min_idle:
+            try:
+                idle_pod(self._options, salt="x")
+            except PodRefused as error:
+                await self._api.close()
+                raise ConfigError(f"There can be no idle pods (kubernetes.min_idle): {error}.") from error
         self._pods = HeldPods(self._api, self._settings, self._ended)
+        self._warm = WarmPods(self._api, self._options, self._settings.min_idle)
         self._watches = [
-            PodWatch(
-                self._api,
-                namespace,
-                self._options.selector,
-                listed=self._pods.listed,
-                changed=self._pods.changed,
-                deleted=self._pods.deleted,
-            )
+            PodWatch(self._api, namespace, self._options.selector, [self._pods, self._warm])
             for namespace in self._options.namespaces
         ]
         self._tasks = [
@@ -136,6 +138,11 @@ class KubernetesEngine:
             self._ended(job.id, str(error))
             return
         async with self._at_once:
+            if self._settings.min_idle and (given := await self._warm.give(job)) is not None:
+                self._pods.created(given)
+                self._delivered.add(given["metadata"]["uid"])
+                self._refused.drop(job.id)
+                return
             await self._create(job, manifest)
 
     async def _create(self, job: Job, manifest: Manifest) -> None:
@@ -230,6 +237,7 @@ class KubernetesEngine:
                 await self._try_refused()
                 await self._pods.sweep()
                 self._delivered &= self._pods.uids()
+                await self._warm.refill()
             except EngineUnavailable as error:
                 logger.debug("pods are cleared up later: %s", error)
                 await asyncio.sleep(_SWEEP_EVERY)

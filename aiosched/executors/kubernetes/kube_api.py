@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 Manifest = dict[str, Any]
 
+_CONTENT: Final = {"PATCH": "application/merge-patch+json"}
 _TIMEOUT: Final = 30.0  # seconds for an answer
 _BURST: Final = 1.0  # seconds of the rate that may be used at once
 _LONGEST_PAUSE: Final = 60.0  # seconds for which a Retry-After is believed
@@ -107,6 +108,10 @@ class KubeApi:
         except KubeError as error:
             if error.status not in (404, 409):  # 409: another pod of that name
                 raise
+
+    async def patch_pod(self, namespace: str, name: str, patch: Manifest) -> Manifest:
+        """Change a pod by a merge patch; returns it as it was stored. Raises KubeError."""
+        return await self.request("PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", body=patch)
 
     async def list_pods(self, namespace: str, selector: str, *, page: int = 500) -> tuple[list[Manifest], str]:
         """All pods with these labels, and the version of the list. Raises KubeError."""
@@ -209,7 +214,7 @@ class KubeApi:
                 path,
                 method,
                 query_params=list((query or {}).items()),
-                header_params={"Accept": "application/json", "Content-Type": "application/json"},
+                header_params={"Accept": "application/json", "Content-Type": _CONTENT.get(method, "application/json")},
                 body=body,
                 auth_settings=["BearerToken"],
                 _preload_content=False,

@@ -22,6 +22,10 @@ JOB_LABEL: Final = "aiosched.io/job"
 INSTANCE_LABEL: Final = "aiosched.io/instance"
 _TITLE: Final = "aiosched.io/title"
 _DIGEST: Final = "aiosched.io/digest"  # tells jobs of two databases apart
+_MADE_FROM: Final = "aiosched.io/made-from"
+_IDLE: Final = "idle"  # in place of a job's id
+_LONGEST_IDLE: Final = 3600  # seconds after which an idle pod ends, so that none is left for ever
+_RUN_ATTEMPT: Final = ["worker", "run-attempt"]
 _VOLUME: Final = "aiosched-job"
 _FOLDER: Final = "/run/aiosched"
 _KEY: Final = "job.json"
@@ -72,40 +76,52 @@ class PodOptions:
 def pod_of(job: Job, options: PodOptions, *, salt: str) -> Manifest:
     """The pod of a job; `salt` makes the name of its Secret unique. Raises PodRefused."""
     override = _override(job)
-    base = merged(_defaults(options), options.template)
-    pod: Manifest = merged(base, _named_container(override, options.container))
-    metadata, spec = pod.setdefault("metadata", {}), pod.setdefault("spec", {})
+    pod = _base(options, override)
     name = name_of(job, options.instance)
-    namespace = _namespace(job, override, options)
-    metadata |= {"name": name, "namespace": namespace}
-    for other in ("generateName", "ownerReferences", "resourceVersion", "uid"):
-        metadata.pop(other, None)
-    metadata["labels"] = {
-        **(metadata.get("labels") or {}),
-        "app.kubernetes.io/managed-by": "aiosched",
-        INSTANCE_LABEL: options.instance,
-        JOB_LABEL: str(job.id),
-    }
-    metadata["annotations"] = {
-        **(metadata.get("annotations") or {}),
-        _TITLE: job.title or job.name,
-        _DIGEST: _digest(job),
-    }
-    pod |= {"apiVersion": "v1", "kind": "Pod"}
-    pod.pop("status", None)
-    spec["restartPolicy"] = "Never"
-    worker = next(one for one in spec["containers"] if one.get("name") == options.container)
-    if not worker.get("image"):
-        raise PodRefused(f"its pod has no image: set kubernetes.image, or the image of container {options.container!r}")
-    _mount(spec, worker, secret=f"{name}-{salt}")
+    pod["metadata"] |= {"name": name, "namespace": _namespace(job, override, options)}
+    pod["metadata"]["labels"][JOB_LABEL] = str(job.id)
+    pod["metadata"]["annotations"] |= _annotations(job)
+    _mount(pod, options, secret=f"{name}-{salt}")
     return pod
+
+
+def idle_pod(options: PodOptions, *, salt: str) -> Manifest:
+    """A pod whose worker waits for a job; `salt` makes its name unique. Raises PodRefused."""
+    pod = _base(options, {})
+    name = f"{options.instance}-idle-{salt}"
+    pod["metadata"] |= {"name": name, "namespace": options.namespace}
+    pod["metadata"]["labels"][JOB_LABEL] = _IDLE
+    pod["metadata"]["annotations"][_MADE_FROM] = _fingerprint(options)
+    worker = _worker(pod, options)
+    if worker.get("args", [])[:2] != _RUN_ATTEMPT:
+        raise PodRefused(f"kubernetes.min_idle needs a worker whose args begin with {' '.join(_RUN_ATTEMPT)}")
+    worker["args"] = [*_RUN_ATTEMPT, "--wait", str(_LONGEST_IDLE), *worker["args"][2:]]
+    _mount(pod, options, secret=f"{name}-job", optional=True)
+    return pod
+
+
+def assigned(job: Job, pod: Manifest) -> Manifest:
+    """The patch that makes an idle pod that of a job."""
+    labels = {JOB_LABEL: str(job.id)}
+    return {"metadata": {"uid": pod["metadata"]["uid"], "labels": labels, "annotations": _annotations(job)}}
+
+
+def is_idle(pod: Manifest) -> bool:
+    """Whether this pod waits for a job."""
+    return (pod["metadata"].get("labels") or {}).get(JOB_LABEL) == _IDLE
+
+
+def made_like(pod: Manifest, options: PodOptions) -> bool:
+    """Whether an idle pod was made from the same settings and template."""
+    return (pod["metadata"].get("annotations") or {}).get(_MADE_FROM) == _fingerprint(options)
 
 
 def secret_of(job: Job, pod: Manifest) -> Manifest:
     """The Secret with the job for a pod that was created. Kubernetes removes it with the pod."""
     metadata = pod["metadata"]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
-    labels = {key: metadata["labels"][key] for key in ("app.kubernetes.io/managed-by", INSTANCE_LABEL, JOB_LABEL)}
+    labels = {key: metadata["labels"][key] for key in ("app.kubernetes.io/managed-by", INSTANCE_LABEL)}
+    labels[JOB_LABEL] = str(job.id)
     text = msgspec.json.encode(msgspec.structs.replace(job, executor_config={})).decode()
     return {
         "apiVersion": "v1",
@@ -160,10 +176,28 @@ def merged(base: Any, patch: Any, *, key: str = "") -> Any:
     return patch
 
 
+def _base(options: PodOptions, override: Manifest) -> Manifest:
+    """What is merged, without what makes it the pod of one job. Raises PodRefused."""
+    base = merged(_defaults(options), options.template)
+    pod: Manifest = merged(base, _named_container(override, options.container))
+    metadata, spec = pod.setdefault("metadata", {}), pod.setdefault("spec", {})
+    for other in ("generateName", "ownerReferences", "resourceVersion", "uid"):
+        metadata.pop(other, None)
+    ours = {"app.kubernetes.io/managed-by": "aiosched", INSTANCE_LABEL: options.instance}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **ours}
+    metadata["annotations"] = {**(metadata.get("annotations") or {})}
+    pod |= {"apiVersion": "v1", "kind": "Pod"}
+    pod.pop("status", None)
+    spec["restartPolicy"] = "Never"
+    if not _worker(pod, options).get("image"):
+        raise PodRefused(f"its pod has no image: set kubernetes.image, or the image of container {options.container!r}")
+    return pod
+
+
 def _defaults(options: PodOptions) -> Manifest:
     worker: Manifest = {
         "name": options.container,
-        "args": ["worker", "run-attempt", "--grace", str(_GRACE), f"{_FOLDER}/{_KEY}"],
+        "args": [*_RUN_ATTEMPT, "--grace", str(_GRACE), f"{_FOLDER}/{_KEY}"],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
@@ -217,11 +251,27 @@ def _namespace(job: Job, override: Manifest, options: PodOptions) -> str:
     return str(chosen)
 
 
-def _mount(spec: Manifest, worker: Manifest, *, secret: str) -> None:
-    volume = {"name": _VOLUME, "secret": {"secretName": secret, "items": [{"key": _KEY, "path": _KEY}]}}
+def _mount(pod: Manifest, options: PodOptions, *, secret: str, optional: bool = False) -> None:
+    spec, worker = pod["spec"], _worker(pod, options)
+    source: Manifest = {"secretName": secret, "items": [{"key": _KEY, "path": _KEY}]}
+    if optional:
+        source["optional"] = True
     mount = {"name": _VOLUME, "mountPath": _FOLDER, "readOnly": True}
-    spec["volumes"] = merged(spec.get("volumes") or [], [volume], key="volumes")
+    others = [one for one in spec.get("volumes") or [] if one.get("name") != _VOLUME]
+    spec["volumes"] = [*others, {"name": _VOLUME, "secret": source}]
     worker["volumeMounts"] = merged(worker.get("volumeMounts") or [], [mount], key="volumeMounts")
+
+
+def _worker(pod: Manifest, options: PodOptions) -> Manifest:
+    return next(one for one in pod["spec"]["containers"] if one.get("name") == options.container)
+
+
+def _annotations(job: Job) -> dict[str, str]:
+    return {_TITLE: job.title or job.name, _DIGEST: _digest(job)}
+
+
+def _fingerprint(options: PodOptions) -> str:
+    return hashlib.sha256(msgspec.json.encode(_base(options, {}), order="sorted")).hexdigest()[:16]
 
 
 def _secret_name(pod: Manifest) -> str:

@@ -10,8 +10,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from aiosched.executors.engines.engine import EngineUnavailable
 from aiosched.executors.kubernetes.kube_api import KubeApi, KubeError, Manifest
@@ -25,25 +25,27 @@ _FIRST_PAUSE: Final = 0.5  # seconds after an error, doubled up to the last, and
 _LAST_PAUSE: Final = 15.0
 
 
+class PodListener(Protocol):
+    """Somebody who hears of pods."""
+
+    def listed(self, namespace: str, pods: list[Manifest]) -> None:
+        """These are all pods of the namespace."""
+        ...
+
+    def changed(self, pod: Manifest) -> None:
+        """A pod was added, or has changed."""
+        ...
+
+    def deleted(self, pod: Manifest) -> None:
+        """A pod was removed; this was its last state."""
+        ...
+
+
 class PodWatch:
-    """Watches the pods of a namespace until it is cancelled; call `run` once.
+    """Watches the pods of a namespace until it is cancelled; call `run` once."""
 
-    `listed` gets all pods each time that they were listed, `changed` each pod that was added or changed, `deleted` the
-    last state of one that was removed.
-    """
-
-    def __init__(
-        self,
-        api: KubeApi,
-        namespace: str,
-        selector: str,
-        *,
-        listed: Callable[[str, list[Manifest]], None],
-        changed: Callable[[Manifest], None],
-        deleted: Callable[[Manifest], None],
-    ) -> None:
-        self._api, self.namespace, self._selector = api, namespace, selector
-        self._listed, self._changed, self._deleted = listed, changed, deleted
+    def __init__(self, api: KubeApi, namespace: str, selector: str, listeners: Sequence[PodListener]) -> None:
+        self._api, self.namespace, self._selector, self._listeners = api, namespace, selector, listeners
         self.is_listed = False  # ever
         self.is_connected = False
         self._has_warned = False
@@ -57,7 +59,8 @@ class PodWatch:
             try:
                 if version is None:
                     pods, version = await self._api.list_pods(self.namespace, self._selector)
-                    self._listed(self.namespace, pods)
+                    for listener in self._listeners:
+                        listener.listed(self.namespace, pods)
                     self.is_listed = True
                 async for kind, pod in self._api.watch_pods(
                     self.namespace, self._selector, version=version, seconds=_seconds(), opened=self._opened
@@ -79,10 +82,11 @@ class PodWatch:
             failures += 1
 
     def _receive(self, kind: str, pod: Manifest) -> None:
-        if kind in ("ADDED", "MODIFIED"):
-            self._changed(pod)
-        elif kind == "DELETED":
-            self._deleted(pod)
+        for listener in self._listeners:
+            if kind in ("ADDED", "MODIFIED"):
+                listener.changed(pod)
+            elif kind == "DELETED":
+                listener.deleted(pod)
 
     def _opened(self) -> None:
         if not self.is_connected:
