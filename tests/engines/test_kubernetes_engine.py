@@ -176,7 +176,8 @@ async def test_a_task_that_asks_for_an_impossible_pod_fails_alone_with_the_reaso
     settings: Settings, node: Kubelet, one: OneTask, config: dict[str, object], reason: str
 ) -> None:
     one.write(config)
-    (settings.core.dags_folder / "good.py").write_text(VALUES.replace('"d"', '"good"'))
+    with (settings.core.dags_folder / "d.py").open("a") as file:
+        file.write(VALUES.replace('"d"', '"good"'))
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         bad, good = await scheduler.trigger("d", run_id="r"), await scheduler.trigger("good", run_id="r")
         assert await bad.wait(timeout=GUARD) == "failed"
