@@ -37,6 +37,7 @@ class KubernetesApi:
         self.retry_after: int | None = None  # seconds: while it is set, everything is answered with 429
         self.told_to_wait = 0
         self.on_delete: Callable[[Object], None] = lambda pod: self.store.remove("pods", pod)  # set by a kubelet
+        self.token = TOKEN
         self._streams: dict[int, web.Request] = {}  # watches, by their identity
         self._runner: web.AppRunner | None = None
         with socket.socket() as sock:
@@ -74,7 +75,7 @@ class KubernetesApi:
                     "apiVersion": "v1", "kind": "Config", "current-context": "test",
                     "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "default"}}],
                     "clusters": [{"name": "c", "cluster": {"server": self.url}}],
-                    "users": [{"name": "u", "user": {"token": TOKEN}}],
+                    "users": [{"name": "u", "user": {"token": self.token}}],
                 }
             )
         )  # fmt: skip
@@ -85,7 +86,7 @@ class KubernetesApi:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
         try:
-            if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+            if request.headers.get("Authorization") != f"Bearer {self.token}":
                 raise Refused(401, "Unauthorized", "Unauthorized")
             if self.retry_after is not None:
                 self.told_to_wait += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -198,6 +199,19 @@ async def test_a_server_that_asks_for_patience_gets_it(
         assert kube.told_to_wait == 1
         kube.retry_after = None
         assert await run.wait(timeout=GUARD) == "success"
+
+
+async def test_a_token_that_was_replaced_is_read_again(
+    settings: Settings, node: Kubelet, one: OneTask, kube: KubernetesApi, tmp_path: Path
+) -> None:
+    one.go()
+    async with serving(settings, KubernetesEngine(settings)) as scheduler:
+        await until(lambda: scheduler.executor.open_slots, "the watch")
+        kube.token = "another"
+        kube.kubeconfig(tmp_path)
+        run = await scheduler.trigger("d", run_id="r")
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)]
 
 
 async def test_a_watch_goes_on_after_a_restart_and_lists_again_only_if_it_must(

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -180,6 +179,7 @@ class HeldPods:
                     raise error
 
     def _judge_start(self, held: _Held, now: float) -> None:
+        """Give a pod up that has not started in time."""
         if (held.pod.get("status") or {}).get("phase") not in (None, "Pending"):
             return
         name, trouble = held.pod["metadata"]["name"], trouble_of(held.pod)
@@ -190,24 +190,19 @@ class HeldPods:
         if trouble is not None and not held.warned:
             held.warned = True
             logger.warning("kubernetes: the pod %s does not start: %s", name, trouble.reason)
-        others = 0.0 if held.job in self.mine else _ORPHANED_AFTER
-        for reason in self._overdue(held, now - others):
-            words = "" if reason is None else f": {reason}"
+        if trouble is not None and trouble.is_final:
+            due = now
+        elif held.trouble_since is not None:
+            due = held.trouble_since + self.settings.startup_error_timeout
+        else:
+            due = held.seen_at + self.settings.startup_timeout
+        if held.job not in self.mine:
+            due += _ORPHANED_AFTER
+        if now >= due:
+            words = "" if trouble is None else f": {trouble.reason}"
             waited = round(now - held.seen_at)
             self._tell(held, PodEnd(f"its pod {name} has not started after {waited} s{words}", is_certain=False))
             held.delete_at, held.grace = now, 1
-            return
-
-    def _overdue(self, held: _Held, now: float) -> Iterator[str | None]:
-        """Why a pod is given up that has not started: at most one reason."""
-        trouble = trouble_of(held.pod)
-        if trouble is not None and trouble.is_final:
-            yield trouble.reason
-        elif trouble is not None and held.trouble_since is not None:
-            if now >= held.trouble_since + self.settings.startup_error_timeout:
-                yield trouble.reason
-        elif now >= held.seen_at + self.settings.startup_timeout:
-            yield None if trouble is None else trouble.reason
 
     async def _delete(self, held: _Held) -> None:
         metadata = held.pod["metadata"]

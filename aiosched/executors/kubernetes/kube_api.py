@@ -53,9 +53,8 @@ class KubeApi:
     @classmethod
     async def connect(cls, options: KubernetesSettings) -> KubeApi:
         """Read the configuration: of the settings, of this pod, or the default kubeconfig. Raises ConfigError."""
-        from kubernetes_asyncio import client
-
-        config: Any = importlib.import_module("kubernetes_asyncio.config")  # partly without types
+        client: Any = await asyncio.to_thread(importlib.import_module, "kubernetes_asyncio.client")  # takes a while
+        config: Any = importlib.import_module("kubernetes_asyncio.config")
 
         found = client.Configuration()
         where = options.kubeconfig or "the default kubeconfig"
