@@ -50,6 +50,22 @@ async def test_pods_outlive_their_scheduler_and_the_next_one_adopts_them(
     assert len(node.started) == 1
 
 
+async def test_a_second_scheduler_leaves_the_pods_of_the_first_alone(
+    settings: Settings, node: Kubelet, one: OneTask
+) -> None:
+    async with serving(settings, KubernetesEngine(settings), name="first") as first:
+        await first.trigger("d", run_id="r")
+        await until(lambda: one.notes() == ["begins"], "the task")
+        async with serving(settings, KubernetesEngine(settings), name="second") as second:
+            await until(lambda: second.executor.open_slots, "its watch")
+            one.go()
+            await first.wait_idle()
+            await until(lambda: not node.store.all("pods", "default"), "the deletion of the pod")
+            assert await rows(second, TRIES) == [("success", 1, 0)]
+            assert await rows(second, LEFT) == [(0,)]
+    assert one.notes() == ["begins", "ends"]
+
+
 async def test_what_is_stored_has_no_token_but_in_a_secret_and_is_valid(
     settings: Settings, node: Kubelet, one: OneTask
 ) -> None:

@@ -147,6 +147,19 @@ async def test_a_quota_that_stays_exhausted_is_named_before_the_attempt_is_revok
     assert "exceeded quota: few" in reason
 
 
+async def test_a_quota_of_secrets_is_waited_for_without_a_loss(
+    settings: Settings, node: Kubelet, one: OneTask, kube: KubernetesApi
+) -> None:
+    one.go()
+    refusals = iter([Refused(403, "Forbidden", 'secrets "x" is forbidden: exceeded quota: few')])
+    kube.refuses = lambda verb, kind: next(refusals, None) if kind == "secrets" else None
+    async with serving(settings, KubernetesEngine(settings)) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, LOST) == []
+    assert one.notes() == ["begins", "ends"]
+
+
 async def test_a_namespace_that_is_missing_or_forbidden_is_named(
     settings: Settings, node: Kubelet, one: OneTask, kube: KubernetesApi
 ) -> None:

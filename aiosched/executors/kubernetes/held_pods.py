@@ -41,9 +41,10 @@ class _Held:
     delete_at: float = math.inf
     grace: int | None = None  # seconds, for its deletion
     warned: bool = False
-    is_told: bool = False  # that it has ended, or perhaps has
-    is_deleted: bool = False  # the deletion was accepted
+    told: PodEnd | None = None  # how it has ended, or perhaps has
     told_at: float = -math.inf
+    is_silent: bool = False  # its end says nothing about its job
+    is_deleted: bool = False  # the deletion was accepted
     trouble_since: float | None = None
 
     @property
@@ -87,7 +88,7 @@ class HeldPods:
             if held.uid in here:
                 continue
             del self._held[held.job]
-            if not held.is_told and (held.pod.get("status") or {}).get("phase") == "Running":
+            if held.told is None and not held.is_silent and (held.pod.get("status") or {}).get("phase") == "Running":
                 words = "is gone: it was deleted while the Kubernetes API could not be reached"
                 self.ended(held.job, f"its pod {held.pod['metadata']['name']} {words}", certain=False)
         for pod in pods:
@@ -113,7 +114,7 @@ class HeldPods:
         if held.end is not None:
             self._tell(held, held.end)
             self._delete_when_ended(held, now)
-        elif (disruption(pod) or is_node_lost(pod)) and not held.is_told:
+        elif held.told is None and (disruption(pod) or is_node_lost(pod)):
             self._tell(held, gone(pod, self.settings.worker_container_name)._replace(is_certain=False))
 
     def deleted(self, pod: Manifest) -> None:
@@ -124,21 +125,25 @@ class HeldPods:
         if held is not None and held.uid != pod["metadata"]["uid"]:
             return
         self._held.pop(job, None)
+        if held is not None and held.is_silent:
+            return
         self.mine.discard(job)
         if held is None or held.end is None:
             end = gone(pod, self.settings.worker_container_name)
-            self.ended(job, end.reason, certain=end.is_certain)
+            reason = held.told.reason if held is not None and held.told is not None else end.reason
+            self.ended(job, reason, certain=end.is_certain)
 
     def _tell(self, held: _Held, end: PodEnd) -> None:
-        if not held.is_told and not end.is_success:
+        if held.told is None and not end.is_success:
             logger.info("kubernetes: job %d: %s", held.job, end.reason)
-        held.is_told, held.told_at = True, time.monotonic()
+        held.told, held.told_at = end, time.monotonic()
         self.ended(held.job, end.reason, certain=end.is_certain)
 
     def _delete_when_ended(self, held: _Held, now: float) -> None:
         assert held.end is not None
         policy = self.settings.delete_pods
         if policy == "never" or (policy == "on success" and not held.end.is_success):
+            held.delete_at = math.inf  # also if it was to be deleted because its task was cancelled
             return
         held.delete_at = now if held.job in self.mine else now + _ORPHANED_AFTER
         self._changed.set()
@@ -158,7 +163,7 @@ class HeldPods:
         """Delete a pod that cannot begin, without a word about its job."""
         job = job_of(pod)
         if job is not None and (held := self._held.get(job)) is not None and held.uid == pod["metadata"]["uid"]:
-            held.is_told, held.delete_at, held.grace = True, time.monotonic(), 1
+            held.is_silent, held.delete_at, held.grace = True, time.monotonic(), 1
             self._changed.set()
 
     async def sweep(self) -> None:
