@@ -11,6 +11,7 @@ import base64
 import contextlib
 import json
 import socket
+import ssl
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,7 @@ class KubernetesApi:
         self.told_to_wait = 0
         self.on_delete: Callable[[Object], None] = lambda pod: self.store.remove("pods", pod)  # set by a kubelet
         self.token = TOKEN
+        self.tls: ssl.SSLContext | None = None
         self._streams: dict[int, web.Request] = {}  # watches, by their identity
         self._runner: web.AppRunner | None = None
         with socket.socket() as sock:
@@ -55,7 +57,7 @@ class KubernetesApi:
         app.router.add_patch(one, self._patch)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, handle_signals=False)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True).start()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True, ssl_context=self.tls).start()
 
     async def stop(self) -> None:
         """Cut all connections; the objects stay."""
