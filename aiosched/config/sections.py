@@ -231,6 +231,44 @@ class CelerySettings(_Section):
     )
 
 
+class KubernetesSettings(_Section):
+    kubeconfig: Path | None = Field(
+        default=None, description="kubeconfig file; unset: the service account of this pod, else the default file"
+    )
+    context: str | None = Field(default=None, description="context of the kubeconfig; unset: its current one")
+    instance: str = Field(
+        default="aiosched",
+        pattern=r"^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$",
+        description="name of this installation, on all of its pods; each that shares a namespace needs its own",
+    )
+    namespace: str | None = Field(
+        default=None, description="namespace of pods; unset: that of this pod or of the context, else `default`"
+    )
+    namespaces: str = Field(
+        default="", description="other namespaces that tasks may choose as their queue, comma separated"
+    )
+    pod_template_file: Path | None = Field(default=None, description="YAML file with a Pod from which all are made")
+    image: str | None = Field(default=None, description="image of the worker; unset: that of the template")
+    service_account: str | None = Field(default=None, description="service account of pods; unset: `default`")
+    worker_container_name: str = Field(default="base", description="name of the container that runs the attempt")
+    max_pods: int = Field(
+        default=100, ge=1, description="maximum number of plain functions of one scheduler, and of its async tasks"
+    )
+    min_idle: int = Field(
+        default=0, ge=0, description="number of idle pods that wait for tasks without a pod_override; 0: none"
+    )
+    requests_per_second: float = Field(default=50.0, gt=0, description="maximum rate of requests to the Kubernetes API")
+    delete_pods: Literal["always", "on success", "never"] = Field(
+        default="always", description="which finished pods are deleted: always, on success, never"
+    )
+    startup_timeout: float = Field(
+        default=300.0, gt=0, description="seconds after which a pod that has not started is given up"
+    )
+    startup_error_timeout: float = Field(
+        default=60.0, ge=0, description="the same if its image cannot be pulled, or its configuration is wrong"
+    )
+
+
 class ParsingSettings(_Section):
     processes: int | None = Field(default=None, ge=1, description="unset: one for each core, at most 4")
     min_file_process_interval: float = Field(
@@ -367,6 +405,7 @@ class Settings(_Section):
     executor: ExecutorSettings = Field(default_factory=ExecutorSettings)
     dask: DaskSettings = Field(default_factory=DaskSettings)
     celery: CelerySettings = Field(default_factory=CelerySettings)
+    kubernetes: KubernetesSettings = Field(default_factory=KubernetesSettings)
     parsing: ParsingSettings = Field(default_factory=ParsingSettings)
     dags: DagsSettings = Field(default_factory=DagsSettings)
     secrets: SecretsSettings = Field(default_factory=SecretsSettings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
@@ -14,6 +15,11 @@ from aiosched.db.server.engine import Database
 from aiosched.web.server import ports, uvicorn_server
 from aiosched.web.worker_api.endpoints import make_worker_api
 from tests.engines.agents import AgentEngine
+
+if TYPE_CHECKING:
+    from tests.engines.kubelet import Kubelet
+    from tests.engines.kubernetes_api import KubernetesApi
+    from tests.engines.kubernetes_cluster import OneTask
 
 
 @pytest.fixture
@@ -57,3 +63,32 @@ async def worker_api(settings: Settings, dsn: str) -> AsyncIterator[str]:
         yield settings.executor.worker_api
         ended.set()
         await serving
+
+
+@pytest.fixture
+async def kube() -> AsyncIterator[KubernetesApi]:
+    """An API server of Kubernetes with two namespaces."""
+    from tests.engines.kubernetes_api import KubernetesApi
+
+    found = KubernetesApi("default", "others")
+    await found.start()
+    yield found
+    await found.stop()
+
+
+@pytest.fixture
+async def node(settings: Settings, worker_api: str, kube: KubernetesApi, tmp_path: Path) -> AsyncIterator[Kubelet]:
+    """A node of its cluster that runs pods, and the settings to use it."""
+    from tests.engines.kubernetes_cluster import use
+
+    kubelet = use(kube, settings, tmp_path)
+    yield kubelet
+    await kubelet.close()
+
+
+@pytest.fixture
+def one(settings: Settings, tmp_path: Path) -> OneTask:
+    """A DAG of one task that waits."""
+    from tests.engines.kubernetes_cluster import OneTask
+
+    return OneTask(settings, tmp_path)

@@ -168,3 +168,44 @@ async def test_a_token_of_another_database_is_refused(place: Place) -> None:
     job = msgspec.structs.replace(await place.job("good"), token="forged")
     code, said = await place.run(job)
     assert (code, "401" in said) == (1, True)
+
+
+async def waiting(place: Place, file: Path, seconds: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", "aiosched", "worker", "run-attempt", "--grace", "0", "--wait", seconds,
+        "--dags", str(place.settings.core.dags_folder), str(file), cwd=place.folder,
+    )  # fmt: skip
+
+
+async def test_a_worker_waits_for_its_job(place: Place, tmp_path: Path) -> None:
+    job = await place.job("good")
+    process = await waiting(place, tmp_path / "job.json", "60")
+    (tmp_path / "new").write_bytes(msgspec.json.encode(job))
+    (tmp_path / "new").rename(tmp_path / "job.json")
+    assert await process.wait() == 0
+    assert [row[0] for row in await place.outcomes()] == ["success"]
+
+
+async def test_a_worker_that_waits_in_vain_ends(place: Place, tmp_path: Path) -> None:
+    process = await waiting(place, tmp_path / "job.json", "0.1")
+    assert await process.wait() == 0
+
+
+async def test_a_worker_that_waits_ends_at_once_when_it_is_told_to(place: Place, tmp_path: Path) -> None:
+    process = await waiting(place, tmp_path / "job.json", "60")
+    await until(lambda: _handles_sigterm(process.pid), "its signal handler")
+    process.send_signal(signal.SIGTERM)
+    assert await process.wait() == 0
+
+
+async def test_what_comes_and_is_no_job_is_a_wrong_call(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "job.json").write_text("{}")
+    process = await waiting(place, tmp_path / "job.json", "60")
+    assert await process.wait() == 2
+
+
+def _handles_sigterm(pid: int) -> bool:
+    """Whether the process has a handler for it (Linux)."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt"))
+    return bool(caught & (1 << (signal.SIGTERM - 1)))

@@ -29,6 +29,7 @@ TASKS = {
     "deferrable": 5,
     "etl_taskflow": 3,
     "every_minute": 2,
+    "executors": 3,
     "mapping": 21,
     "nightly": 2,
     "notifiers": 1,

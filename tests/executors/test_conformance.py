@@ -32,6 +32,8 @@ from tests.executors.conformance import EXPECTED, MANY, OUTCOMES, WAITING
 GUARD = 60.0
 HAS_DASK = importlib.util.find_spec("distributed") is not None
 NO_DASK = "Dask is not installed: pip install distributed"
+HAS_KUBERNETES = importlib.util.find_spec("kubernetes_asyncio") is not None
+NO_KUBERNETES = "the client is not installed: pip install kubernetes_asyncio"
 
 
 class Stage:
@@ -52,6 +54,10 @@ class Stage:
             from aiosched.executors.celery.celery_engine import CeleryEngine
 
             return CeleryEngine(self.settings)
+        if self.place == "kubernetes":
+            from aiosched.executors.kubernetes.engine import KubernetesEngine
+
+            return KubernetesEngine(self.settings)
         return self.engine or self.place
 
     def write(self, code: str, **values: Any) -> None:
@@ -92,6 +98,7 @@ def isolated(name: str) -> Any:
         isolated("dask elsewhere"),
         on_broker("redis", place="celery on redis"),
         on_broker("rabbitmq", place="celery on rabbitmq"),
+        pytest.param("kubernetes", marks=pytest.mark.skipif(not HAS_KUBERNETES, reason=NO_KUBERNETES)),
     ]
 )
 async def stage(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> AsyncIterator[Stage]:
@@ -116,7 +123,7 @@ async def stage(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> Asy
             yield stage
             await stage.engine.close()
             return
-        with contextlib.ExitStack() as stack:
+        async with contextlib.AsyncExitStack() as stack:
             host, there, prefix = "127.0.0.1", "", tuple[str, ...]()
             if request.param == "dask elsewhere":
                 host, there, prefix = stack.enter_context(network_namespace())
@@ -137,9 +144,25 @@ async def stage(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> Asy
                 stack.callback(workers.close)
                 for name in ("first", "second"):
                     workers.start(name)
+            if request.param == "kubernetes":
+                await stack.enter_async_context(pods(settings, tmp_path))
             yield stage
             ended.set()
             await serving
+
+
+@contextlib.asynccontextmanager
+async def pods(settings: Settings, folder: Path) -> AsyncIterator[None]:
+    """A cluster of one node behind an API server of Kubernetes; each pod is a process of its own."""
+    from tests.engines.kubernetes_api import KubernetesApi
+    from tests.engines.kubernetes_cluster import use
+
+    api = KubernetesApi()
+    await api.start()
+    kubelet = use(api, settings, folder)
+    yield
+    await kubelet.close()
+    await api.stop()
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
@@ -265,6 +288,8 @@ async def test_attempts_survive_the_end_of_their_scheduler_or_run_again(stage: S
 
 async def test_thousands_of_quick_tasks_are_not_more_than_the_executor_takes(stage: Stage) -> None:
     count = 100 if os.environ.get("AIOSCHED_NIGHTLY") != "1" else 5_000
+    if stage.place == "kubernetes":  # an interpreter starts for each of them, which takes a second of a processor
+        count = 15 if count == 100 else 100
     stage.settings.core.max_map_length = 10_000
     stage.write(MANY, count=count)
     async with stage.serving() as scheduler:

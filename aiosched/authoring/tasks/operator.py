@@ -15,6 +15,7 @@ from aiosched.authoring.base import checks
 from aiosched.authoring.base.building import current_dag, current_group
 from aiosched.authoring.base.dates import optional_aware
 from aiosched.authoring.base.dependencies import Dependable, connect
+from aiosched.authoring.base.executor_config import executor_config_as_json
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.tasks.defaults_by_name import OperatorMeta
@@ -162,7 +163,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         self.priority_weight = checks.whole_number("priority_weight", priority_weight, where=where)
         self.queue = queue
         self.executor = executor
-        self.executor_config = dict(executor_config or {})
+        self.executor_config = executor_config_as_json(executor_config, where)
         self.max_active_tis_per_dag = checks.optional_number(
             "max_active_tis_per_dag", max_active_tis_per_dag, least=0, where=where
         )

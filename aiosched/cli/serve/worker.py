@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 LOST: Final = 75  # EX_TEMPFAIL: the attempt is run again
+_LOOK_EVERY: Final = 0.2  # seconds between two looks for a file with a job
 NOT_BEGUN: Final = 4  # another worker runs it, or it has been given up
 
 
@@ -39,6 +42,9 @@ def run_attempt(
     grace: Annotated[
         float | None, typer.Option("--grace", metavar="SECONDS", help="Seconds that SIGTERM leaves to the task.")
     ] = None,
+    wait: Annotated[
+        float | None, typer.Option("--wait", metavar="SECONDS", help="Wait so long for the file.", show_default=False)
+    ] = None,
     log_level: Annotated[
         str | None, typer.Option("--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
     ] = None,
@@ -46,14 +52,15 @@ def run_attempt(
     """Run the attempt of one job, which names the worker API and has a token for it.
 
     Exit code: 0 for a task that succeeded, was skipped or waits, 1 for one that failed, 4 if the attempt is not to be
-    begun here, 75 if it was lost. SIGTERM ends it as lost: its task runs again elsewhere.
+    begun here, 75 if it was lost. SIGTERM ends it as lost: its task runs again elsewhere. With --wait it is also 0 if
+    no job has come in time.
     """
     settings = load(core__dags_folder=dags, scheduler__grace=grace, logs__level=log_level).settings
     from aiosched.logs import configure_logging
 
     configure_logging(settings.logs)
-    outcome = asyncio.run(_run(settings, read_job(job)))
-    raise typer.Exit(_exit_code(outcome))
+    given = read_job(job) if wait is None else None
+    raise typer.Exit(asyncio.run(_run(settings, given, place=job, wait=wait or 0.0)))
 
 
 def read_job(place: str) -> Job:
@@ -72,7 +79,8 @@ def read_job(place: str) -> Job:
         raise UsageProblem(f"What was read is not a job, as engines deliver them: {error}.") from None
 
 
-async def _run(settings: Settings, job: Job) -> Outcome | None:
+async def _run(settings: Settings, job: Job | None, *, place: str, wait: float) -> int:
+    """Run the job, or that which comes to the file `place` within `wait` seconds; returns the exit code."""
     from aiosched.executors.engines.agent import WorkerAgent
     from aiosched.executors.local.options import LocalOptions
 
@@ -82,7 +90,14 @@ async def _run(settings: Settings, job: Job) -> Outcome | None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await agent.start()
-    running = asyncio.create_task(agent.run(job))
+    try:
+        if job is None and not await _comes(Path(place), wait, stop):
+            await agent.stop(0.0)
+            return 0
+        running = asyncio.create_task(agent.run(job or read_job(place)))
+    except UsageProblem:
+        await agent.stop(0.0)
+        raise
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -90,9 +105,19 @@ async def _run(settings: Settings, job: Job) -> Outcome | None:
         stopping.cancel()
         await agent.stop(settings.scheduler.grace if not running.done() else 0.0)
     try:
-        return await running
+        return _exit_code(await running)
     except asyncio.CancelledError:
         raise AioschedError("The attempt was cancelled.") from None
+
+
+async def _comes(file: Path, seconds: float, stop: asyncio.Event) -> bool:
+    """Wait for a file; False if it does not come in time, or if we are to stop."""
+    until = time.monotonic() + seconds
+    while not (exists := await asyncio.to_thread(file.exists)) and not stop.is_set() and time.monotonic() < until:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_EVERY):
+                await stop.wait()
+    return exists
 
 
 def _exit_code(outcome: Outcome | None) -> int:

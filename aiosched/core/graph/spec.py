@@ -108,6 +108,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     weight_rule: str = "downstream"
     queue: str = "default"
     executor: str | None = None
+    executor_config: dict[str, Any] = {}  # JSON, for its executor
     max_active_tis_per_dag: int | None = None
     max_active_tis_per_dagrun: int | None = None
 

@@ -93,6 +93,7 @@ class RunRows:
             first_started=instance.start_date,
             executor=task.executor,
             queue=None if task.queue == "default" else task.queue,
+            executor_config=task.executor_config or None,
             resume=self.deferrals.resume_of(instance) if self.deferrals else None,
             superseded=self.code.superseded.pop(instance, None) if self.code.superseded else None,
         )

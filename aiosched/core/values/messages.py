@@ -114,6 +114,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     first_started: datetime | None = None  # start of the try's first call, for a rescheduled task
     executor: str | None = None
     queue: str | None = None  # of the task, for engines; None: "default"
+    executor_config: dict[str, Any] | None = None  # of the task, for engines
     resume: Resume | None = None
     trigger: Deferral | None = None
     watches: bool = False  # the trigger is that of an asset watcher: all its events are reported, not only the first

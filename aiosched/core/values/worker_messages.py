@@ -7,7 +7,7 @@ docs/decisions/0036-attempts-on-engines.md.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -21,8 +21,8 @@ MEDIA_TYPE: Final = "application/msgpack"
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine carries for one attempt: enough to claim its start, and nothing secret but its token.
 
-    `urls` are addresses of the worker API, one as good as the other. `queue` is that of the task. `title` is for
-    people.
+    `urls` are addresses of the worker API, one as good as the other. `queue` and `executor_config` are those of the
+    task. `title` is for people.
     """
 
     id: int
@@ -31,6 +31,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = "default"
     title: str = ""
     is_async: bool = False
+    executor_config: dict[str, Any] = {}
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ Elsewhere: what schedulers do with engines (scheduler/engines/), what workers do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -44,6 +44,15 @@ class WatchedEngine(Protocol):
         ...
 
 
+class EndNotice(Protocol):
+    """Tells the executor that a job has ended, by its id, and why."""
+
+    def __call__(self, job: int, reason: str, *, certain: bool = True) -> None:
+        """`certain`: no worker runs it any more. Else that counts only if no worker has begun it. One that has may
+        still run, so its report or the end of its lease decides; if it is lost then, `reason` says why."""
+        ...
+
+
 @runtime_checkable
 class Engine(Protocol):
     """One engine, as a scheduler uses it. All calls are made on the scheduler's event loop."""
@@ -61,7 +70,7 @@ class Engine(Protocol):
         """How many `async def` attempts it should be given at a time."""
         ...
 
-    async def start(self, ended: Callable[[int, str], None]) -> None:
+    async def start(self, ended: EndNotice) -> None:
         """Connect. From then on it calls `ended` with the id of a job that has ended or cannot run, and why.
 
         It need not: a worker that is silent for longer than its lease is noticed without it. A job whose report has

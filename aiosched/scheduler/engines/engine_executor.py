@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
+
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import Attempt, AttemptKey, Executor, Outcome, Report, TaskServices
 from aiosched.core.values.worker_messages import Job
@@ -62,6 +64,7 @@ class EngineExecutor:
         self._local, self._urls = local, tuple(urls)
         self._sent: dict[AttemptKey, _Sent] = {}
         self._keys: dict[int, AttemptKey] = {}  # by id
+        self.remarks: dict[AttemptKey, str] = {}  # what the engine says of attempts that have perhaps ended
         self._unstored: dict[AttemptKey, Attempt] = {}
         self._to_send: dict[int, Job] = {}
         self._async_count = 0
@@ -168,6 +171,7 @@ class EngineExecutor:
             if sent.id is not None:
                 self._to_send.pop(sent.id, None)
                 self._keys.pop(sent.id, None)
+            self.remarks.pop(key, None)
 
     def take_over(self, rows: Iterable[SentAttempt]) -> None:
         """Adopt attempts that another scheduler has sent; those that the engine does not know are sent again."""
@@ -273,6 +277,7 @@ class EngineExecutor:
             queue=attempt.queue or "default",
             title=f"{attempt.run.dag_id}.{attempt.task_id}{index} {attempt.run.run_id}",
             is_async=attempt.is_async,
+            executor_config=attempt.executor_config or {},
         )
 
     # -- what the engine says
@@ -315,18 +320,20 @@ class EngineExecutor:
             self._to_send |= {number: self._job(number, unclaimed[number]) for number in sorted(missing)}
             self._changed.set()
 
-    def _ended(self, job: int, reason: str) -> None:
-        """The engine says that a job has ended: if there is no report by now, the attempt is lost."""
+    def _ended(self, job: int, reason: str, *, certain: bool = True) -> None:
+        """The engine says that a job has ended: if there is no report by now, the attempt is lost. See EndNotice."""
         if (key := self._keys.get(job)) is not None:
-            task = asyncio.get_running_loop().create_task(self._lose(job, key, reason))
+            if not certain:
+                self.remarks[key] = reason
+            task = asyncio.get_running_loop().create_task(self._lose(job, key, reason, unless_begun=not certain))
             self._endings.add(task)
             task.add_done_callback(self._endings.discard)
 
-    async def _lose(self, job: int, key: AttemptKey, reason: str) -> None:
+    async def _lose(self, job: int, key: AttemptKey, reason: str, *, unless_begun: bool) -> None:
         report = Report(key=key, outcome=Outcome.LOST, at=datetime.now(UTC), reason=reason)
         try:
             async with self.db.transaction() as conn:
-                await statements.end_attempts(conn, [(job, report)])
+                await statements.end_attempts(conn, [(job, report)], unless_begun=unless_begun)
         except Exception as error:  # the lease of its worker decides
             logger.warning("%s: the end of a job could not be stored: %s", self.name, error)
 
@@ -351,6 +358,11 @@ class Engines:
         """Partitions with attempts that are not stored yet: their next owner could not know of them."""
         return {partition_of(each.run.dag_id) for member in self.members.values() for each in member.unstored()}
 
+    def remarked(self, reports: Sequence[Report]) -> list[Report]:
+        """The same reports; the reasons of lost attempts with what their engine has said of them."""
+        remarks = {key: text for member in self.members.values() for key, text in member.remarks.items()}
+        return [_with_remark(report, remarks.get(report.key)) for report in reports]
+
     def settled(self, key: AttemptKey) -> None:
         """See EngineExecutor."""
         for member in self.members.values():
@@ -369,6 +381,13 @@ class Engines:
 
 def _unbegun(key: AttemptKey) -> Report:
     return Report(key=key, outcome=Outcome.FAILED, at=datetime.now(UTC), reason=_UNBEGUN, unattended=True)
+
+
+def _with_remark(report: Report, remark: str | None) -> Report:
+    if remark is None or report.outcome is not Outcome.LOST or remark in (report.reason or ""):
+        return report
+    reason = f"{report.reason}: {remark}" if report.reason else remark
+    return msgspec.structs.replace(report, reason=reason)
 
 
 def _failed(key: AttemptKey, reason: str) -> Report:

@@ -106,7 +106,7 @@ async def receive_remote_reports(session: Session, conn: DatabaseConnection, par
     if len(unapplied) < _MOST_UNAPPLIED:
         left_alone = session.cache.unreadable.runs
         reports, unreadable, is_cut = await read_reports(conn, partitions, but=unapplied, but_runs=left_alone)
-        session.env.attempts.receive_stored(reports)
+        session.env.attempts.receive_stored(session.env.engines.remarked(reports))
         session.env.unreadable_reports.add(unreadable, session.env.clock.monotonic(), session.env.metrics)
         if reports:
             session.wakeups.evaluation.wake()

@@ -1,0 +1,1 @@
+"""The engine Kubernetes: a pod for each attempt. Needs `pip install 'aiosched[kubernetes]'`."""
