@@ -9,7 +9,7 @@ from typing import Final
 
 from benchmarks.api import api_latencies, api_load
 from benchmarks.endurance import endurance
-from benchmarks.engines import against_dask
+from benchmarks.engines import CELERY, DASK, Rival, against
 from benchmarks.figures import Finding
 from benchmarks.fleet import fleet
 from benchmarks.flood import flood
@@ -48,6 +48,13 @@ def _fleet(schedulers: int) -> Scenario:
     return Scenario(f"10 parallel tasks in each DAG, {of} in processes of their own", measure, 1000, "DAGs")
 
 
+def _engine(rival: Rival) -> Scenario:
+    async def measure(size: int, seconds: float) -> Finding:
+        return await against(rival, size, seconds)
+
+    return Scenario(f"{rival.executor} by itself, as an executor, and `local`", measure, 3, "rounds", 300, 1800)
+
+
 SCENARIOS: Final = MappingProxyType(
     {
         "history-1m": Scenario(
@@ -72,7 +79,8 @@ SCENARIOS: Final = MappingProxyType(
         "sustained": Scenario("open-loop arrivals at 500, 1,000 and 2,000 tasks/s", sustained, 0, "tasks/s", 120),
         "flood": Scenario("lag of other DAGs beside one with very many tasks", flood, 50_000, "tasks at once", 20),
         "endurance": Scenario("what grows in two hours of `serve`", endurance, 200, "tasks/s", 7200, 8000),
-        "engine-dask": Scenario("Dask by itself, as an executor, and `local`", against_dask, 3, "rounds", 300, 1800),
+        "engine-dask": _engine(DASK),
+        "engine-celery": _engine(CELERY),
         "memory-1000": Scenario("memory of `serve`, idle and under load", memory, 1000, "DAGs"),
         "ready": Scenario("start of `serve` on its embedded database", ready, 5, "starts", 60),
         **{f"schedulers-{count}": _fleet(count) for count in (1, 2, 3)},
@@ -101,6 +109,7 @@ EVERYTHING: Final = (
     ("sustained",),
     ("flood",),
     ("engine-dask",),
+    ("engine-celery",),
     ("schedulers-1",),
     ("schedulers-2",),
     ("schedulers-3",),

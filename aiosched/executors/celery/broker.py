@@ -18,6 +18,7 @@ import msgspec
 from celery import Celery
 from kombu import connection as kombu_connection
 from kombu import pidbox
+from kombu.exceptions import OperationalError
 
 from aiosched.config.sources import hide_password
 from aiosched.core.values.worker_messages import Job
@@ -32,6 +33,7 @@ _TIMEOUT: Final = 5.0  # seconds to connect, and for one answer
 _AT_ONCE: Final = 1.0  # seconds within which a connection fails that the broker has closed
 _MOST_PER_JOB: Final = 0.05  # seconds
 _ANSWERS_WITHIN: Final = 1.0  # seconds in which workers answer; those that do not are taken for gone
+_DECLARED_FOR: Final = 5.0  # seconds
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "amqp": {"read_timeout": _TIMEOUT, "write_timeout": _TIMEOUT, "max_retries": 1},
     "redis": {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT, "max_retries": 1},
@@ -46,6 +48,9 @@ class Broker:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="celery broker")
         self._connection: Any = None
         self._is_closed = False
+        self._producer: Any = None
+        self._declared: set[str] = set()  # queues
+        self._declared_at = 0.0  # monotonic second
         mailbox: Any = pidbox.Mailbox
         self._mailbox = mailbox(NAMESPACE, type="fanout", accept=["json"], serializer="json")
 
@@ -53,22 +58,32 @@ class Broker:
         """Send each job to its queue; returns once the broker has all of them. Raises EngineUnavailable."""
 
         def work(connection: Any) -> None:
-            with connection.channel() as channel:
-                if self._is_amqp:
-                    channel.tx_select()
-                producer = self._app.amqp.Producer(channel, auto_declare=False)
-                for queue in {name for name, _ in jobs}:
-                    self._app.amqp.queues[queue](channel).declare()
-                for queue, job in jobs:
-                    text = msgspec.json.encode(job).decode()
-                    self._app.send_task(
-                        RUN_JOB, args=(text,), task_id=job.name, queue=queue, producer=producer, retry=False,
-                        ignore_result=True, argsrepr=f"<{job.title}>",
-                    )  # fmt: skip
-                if self._is_amqp:
-                    channel.tx_commit()  # returns once the broker has them on its disk
+            producer = self._open_producer(connection)
+            for queue in {name for name, _ in jobs} - self._declared:
+                self._app.amqp.queues[queue](producer.channel).declare()
+                self._declared.add(queue)
+            for queue, job in jobs:
+                text = msgspec.json.encode(job).decode()
+                self._app.send_task(
+                    RUN_JOB, args=(text,), task_id=job.name, queue=queue, producer=producer, retry=False,
+                    ignore_result=True, argsrepr=f"<{job.title}>",
+                )  # fmt: skip
+            if self._is_amqp:
+                producer.channel.tx_commit()  # returns once the broker has them on its disk
 
         await self._do(work, 3 * _TIMEOUT + len(jobs) * _MOST_PER_JOB)
+
+    def _open_producer(self, connection: Any) -> Any:
+        """That of the connection; queues are declared again now and then, since somebody may have deleted them."""
+        if self._producer is None:
+            channel = connection.channel()
+            if self._is_amqp:
+                channel.tx_select()
+            self._producer = self._app.amqp.Producer(channel, auto_declare=False)
+        if (now := time.monotonic()) > self._declared_at + _DECLARED_FOR:
+            self._declared_at = now
+            self._declared.clear()
+        return self._producer
 
     async def workers(self) -> dict[str, dict[str, Any]]:
         """What each worker says of itself (CeleryWorker.look), by name. Raises EngineUnavailable."""
@@ -126,7 +141,7 @@ class Broker:
         try:
             connection.connect()
             return work(connection)
-        except (*connection.connection_errors, *connection.channel_errors, OSError) as error:
+        except (*connection.connection_errors, *connection.channel_errors, OperationalError, OSError) as error:
             self._close()
             what = str(error) or type(error).__name__
             raise EngineUnavailable(f"{self._where} cannot be reached (celery.broker): {what}") from error
@@ -145,7 +160,8 @@ class Broker:
         return f"the broker at {hide_password(self._url)}"
 
     def _close(self) -> None:
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._producer = self._connection, None, None
+        self._declared.clear()
         if connection is not None:
             with contextlib.suppress(Exception):  # whatever state it is in
                 connection.release()  # `collect` would change the default timeout of all new sockets meanwhile

@@ -28,6 +28,7 @@ class Apart(NamedTuple):
     play: Callable[..., Awaitable[Result]]
 
 
+ENGINES: Final = "engines"
 APART: Final = {
     POISON: Apart("wrong and odd content", POISONED, POISONED_LONG, play_poison),
     VERSIONS: Apart("SIGKILL for processes of two versions", BOTH, BOTH_LONG, play_versions),
@@ -63,7 +64,7 @@ def _command(name: str, size: Size) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__)
-    names = [*CAMPAIGNS, *APART, "all", "table"]
+    names = [*CAMPAIGNS, *APART, ENGINES, "all", "table"]
     what = {name: campaign.what for name, campaign in (*CAMPAIGNS.items(), *APART.items())}
     parser.add_argument("name", choices=names, help="; ".join(f"{n}: {w}" for n, w in what.items()))
     parser.add_argument("--long", action="store_true", help="the size that the acceptance asks for")
@@ -79,7 +80,7 @@ def main() -> int:
         print(table(kept(arguments.out)))
         return 0
     failed = 0
-    for name in [*CAMPAIGNS, *APART] if arguments.name == "all" else [arguments.name]:
+    for name in _chosen(arguments.name):
         for number in range(arguments.rounds):
             size = _size(name, arguments)
             size = replace(size, seed=size.seed + number)
@@ -91,6 +92,13 @@ def main() -> int:
                 result.keep(arguments.out)
             failed += not result.passed
     return 1 if failed else 0
+
+
+def _chosen(name: str) -> list[str]:
+    """The campaigns of a name; `engines` are those on all engines."""
+    if name == "all":
+        return [*CAMPAIGNS, *APART]
+    return [each for each in CAMPAIGNS if each.startswith(ENGINES)] if name == ENGINES else [name]
 
 
 def _size(name: str, arguments: argparse.Namespace) -> Size:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tests.faults.campaign.engine_faults import one_after_the_other
-from tests.faults.campaign.engine_parts import dask
+from tests.faults.campaign.engine_parts import CeleryOnRabbitMQ, CeleryOnRedis, Dask, Engine, Pods
 from tests.faults.campaign.proxy import Cut, Silence
 from tests.faults.campaign.stage import Inject, Setting, Stage
 from tests.faults.campaign.troubles import JUMPY, TROUBLES
@@ -259,14 +259,17 @@ def pool(size: Size) -> tuple[Setting, Workload, Inject]:
     return setting, work, inject
 
 
-def engines(size: Size) -> tuple[Setting, Workload, Inject]:
-    """Attempts on Dask: schedulers, workers, Dask's scheduler and worker APIs are killed, workers paused."""
+def on_engine(executor: str, engine: type[Engine]) -> Callable[[Size], tuple[Setting, Workload, Inject]]:
+    """Attempts on an engine: schedulers, workers, the engine itself and worker APIs are killed, workers paused."""
 
-    async def inject(stage: Stage) -> None:
-        await one_after_the_other(stage, size.faults, size.gap)
+    def prepare(size: Size) -> tuple[Setting, Workload, Inject]:
+        async def inject(stage: Stage) -> None:
+            await one_after_the_other(stage, size.faults, size.gap)
 
-    setting = Setting(schedulers=size.schedulers, lease=size.lease, executors=("dask",), engine=dask)
-    return setting, work_for(replace(size, gap=size.gap + 1.5), leaves=True), inject
+        setting = Setting(schedulers=size.schedulers, lease=size.lease, executors=(executor,), engine=engine)
+        return setting, work_for(replace(size, gap=size.gap + 1.5), leaves=engine is not Pods), inject
+
+    return prepare
 
 
 def chaos(size: Size) -> tuple[Setting, Workload, Inject]:
@@ -374,19 +377,6 @@ CAMPAIGNS: dict[str, Campaign] = {
         disk,
         lambda size: {"full disks": size.faults, "recoveries": size.faults // 2},
     ),
-    "engines": Campaign(
-        "attempts on Dask: schedulers, workers, the engine and worker APIs",
-        Size(faults=6, tasks=150, gap=2.0, seed=14, schedulers=2, lease=4.0),
-        Size(faults=240, tasks=6_000, gap=2.0, seed=14, schedulers=2, lease=4.0),
-        engines,
-        lambda size: {
-            "faults": size.faults // 2,
-            "killed schedulers": 1,
-            "killed workers": 1,
-            "engine restarts": 1,
-            **_left(size),
-        },
-    ),
     "chaos": Campaign(
         "workers, parsing children, names, connections, locks, disk and clocks",
         Size(faults=10, tasks=400, gap=0.8, seed=10, lease=6.0),
@@ -394,4 +384,21 @@ CAMPAIGNS: dict[str, Campaign] = {
         chaos,
         lambda size: {"faults": size.faults},
     ),
+}
+
+_ENGINES: dict[str, tuple[str, type[Engine], int]] = {  # executor, and the tasks of the short form
+    "engines-dask": ("dask", Dask, 150),
+    "engines-redis": ("celery", CeleryOnRedis, 150),
+    "engines-rabbitmq": ("celery", CeleryOnRabbitMQ, 150),
+    "engines-pods": ("kubernetes", Pods, 60),
+}
+CAMPAIGNS |= {
+    name: Campaign(
+        f"attempts on an engine: schedulers, workers, worker APIs and the engine ({engine.__name__})",
+        Size(faults=6, tasks=tasks, gap=2.0, seed=14, schedulers=2, lease=4.0),
+        Size(faults=60, tasks=10 * tasks, gap=2.0, seed=14, schedulers=2, lease=4.0),
+        on_engine(executor, engine),
+        lambda size: {"faults": size.faults // 2, "killed schedulers": 1, "killed workers": 1, "engine restarts": 1},
+    )
+    for name, (executor, engine, tasks) in _ENGINES.items()
 }

@@ -7,13 +7,11 @@ worker that is killed, or that stands still for longer than its lease, are lost 
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from tests.faults.campaign.engine_parts import WORKER_LEASE, Part
+from tests.faults.campaign.engine_parts import WORKER_LEASE, Engine
 from tests.faults.campaign.stage import Stage
-from tests.faults.checker import Freeze
 
 
 async def kill_scheduler(stage: Stage) -> None:
@@ -25,29 +23,26 @@ async def kill_scheduler(stage: Stage) -> None:
 
 async def kill_worker(stage: Stage) -> None:
     """SIGKILL for a worker: its processes end with it, and its attempts run again."""
-    await _kill(stage, "worker")
+    await _engine(stage).kill("worker", stage.dice)
 
 
 async def kill_worker_api(stage: Stage) -> None:
     """SIGKILL for a server with the worker API: workers ask the other one, or ask again."""
-    await _kill(stage, "worker API")
+    await _engine(stage).kill("worker API", stage.dice)
 
 
 async def restart_engine(stage: Stage) -> None:
-    """SIGKILL for the engine itself, which forgets everything."""
-    await _kill(stage, "engine")
+    """The engine itself ends and forgets everything, as far as it can."""
+    await _engine(stage).forget(stage.dice)
 
 
 async def pause_worker(stage: Stage) -> None:
     """SIGSTOP and SIGCONT for a worker with all its processes, half of the time for longer than its lease."""
-    if not (found := _parts(stage, "worker")):
+    if (paused := _engine(stage).pause_worker(stage.dice)) is None:
         return
-    victim = stage.dice.choice(found)
-    victim.pause(whole=True)
     is_long = stage.dice.random() < 0.5
     await stage.rest(WORKER_LEASE * (stage.dice.uniform(1.3, 1.8) if is_long else stage.dice.uniform(0.1, 0.5)))
-    now = time.monotonic()
-    stage.freezes += [Freeze(pid, victim.paused_at, now) for pid in victim.resume()]
+    stage.freezes += paused.resume()
 
 
 async def kill_everything(stage: Stage) -> None:
@@ -77,11 +72,6 @@ async def one_after_the_other(stage: Stage, faults: int, gap: float) -> None:
         await stage.rest(stage.dice.uniform(0.5, 1.5) * gap)
 
 
-def _parts(stage: Stage, kind: str) -> list[Part]:
+def _engine(stage: Stage) -> Engine:
     assert stage.engine is not None, "the campaign has an engine"
-    return stage.engine.of(kind)
-
-
-async def _kill(stage: Stage, kind: str) -> None:
-    if found := _parts(stage, kind):
-        await stage.dice.choice(found).kill()
+    return stage.engine

@@ -71,10 +71,21 @@ class Service:
         assert self.process is not None, "it was not started"
         return self.process.pid
 
-    def words(self, home: Path) -> list[str]:
-        """The module to run and its arguments."""
+    def argv(self, home: Path) -> list[str]:
+        """Its command line."""
         arguments = ["serve", "--dsn", self.dsn, "--name", self.name, "--executor", self.executor, "--no-web"]
-        return [self.module, *arguments, "--dags", str(self.folder / "dags"), "--home", str(home)]
+        arguments += ["--dags", str(self.folder / "dags"), "--home", str(home)]
+        return [sys.executable, "-P", "-m", self.module, *arguments]
+
+    def surroundings(self, label: str) -> dict[str, str]:
+        """What its processes and those of tasks need in their environment."""
+        return {
+            "PYTHONPATH": os.pathsep.join([str(self.folder / "lib"), str(ROOT)]),
+            **self.marks(label),
+            "FAULTS_EXECUTOR": self.executor,
+            "FAULTS_OFFSET": str(time.time_ns() - time.monotonic_ns()),
+            "FAULTS_CLOCK": str(self.folder / "clock"),
+        }
 
     async def start(self) -> None:
         """Start a process of this name; returns at once."""
@@ -82,18 +93,10 @@ class Service:
         self.stopped = []
         home = self.folder / "homes" / self.name
         home.mkdir(parents=True, exist_ok=True)
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(self.folder / "lib"), str(ROOT)]),
-            **self.marks(self.label),
-            "FAULTS_EXECUTOR": self.executor,
-            "FAULTS_OFFSET": str(time.time_ns() - time.monotonic_ns()),
-            "FAULTS_CLOCK": str(self.folder / "clock"),
-            **self.settings,
-        }
+        environment = {**os.environ, **self.surroundings(self.label), **self.settings}
         with (self.folder / f"{self.name}.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-m", *self.words(home),
+                *self.argv(home),
                 cwd=home, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
                 stderr=log, start_new_session=True,
             )  # fmt: skip

@@ -120,6 +120,8 @@ class Stage:
         settings = self.setting.environment()
         if self.setting.engine is not None:
             self.engine = self.setting.engine(self.folder, self.postgres.dsn)
+            stack.push_async_callback(self.engine.close)
+            await self.engine.start()
             settings |= self.engine.settings
             for part in self.engine.parts:
                 part.settings |= settings

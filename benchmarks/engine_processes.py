@@ -1,0 +1,108 @@
+"""The processes of engines: schedulers, brokers, workers, and a server with the worker API."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Final
+
+from aiosched.config import Settings
+from benchmarks.stage import Folders, Stage, process_group
+
+WORKERS: Final = 2
+THREADS: Final = 2  # of each worker
+PYTHON: Final = (sys.executable, "-P", "-m")
+_ROOT: Final = Path(__file__).parents[1]
+
+
+@contextmanager
+def dask_cluster(folders: Folders, environment: Mapping[str, str]) -> Iterator[str]:
+    """The address of a Dask scheduler with workers, each a process of its own."""
+    port = free_port()
+    quiet = ("--no-dashboard", "--dashboard-address", "127.0.0.1:0")
+    log = folders.root / "dask.log"
+    scheduler = (*PYTHON, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port), *quiet)
+    options = ("--nthreads", str(THREADS), "--local-directory", str(folders.root), *quiet)
+    worker = (*PYTHON, "distributed.cli.dask_worker", f"tcp://127.0.0.1:{port}", *options)
+    with ExitStack() as processes:
+        for command in (scheduler, *[worker] * WORKERS):
+            processes.enter_context(process_group(command, log=log, environment=environment))
+        yield f"tcp://127.0.0.1:{port}"
+
+
+@contextmanager
+def celery_workers(
+    folders: Folders, command: Sequence[str], environment: Callable[[str], Mapping[str, str]]
+) -> Iterator[str]:
+    """The address of a Redis, with Celery workers that `command` starts; `environment` gets that address."""
+    redis = shutil.which("redis-server")
+    if redis is None:
+        raise RuntimeError("redis-server is not installed (apt-get install redis-server)")
+    port, log = free_port(), folders.root / "celery.log"
+    address = f"redis://127.0.0.1:{port}/0"
+    server = (redis, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+    with ExitStack() as processes:
+        processes.enter_context(process_group(server, log=log, environment={}))
+        for number in range(WORKERS):
+            words = (*command, "--hostname", f"worker{number}@here")
+            processes.enter_context(process_group(words, log=log, environment=environment(address)))
+        yield address
+
+
+@asynccontextmanager
+async def dask(at: Stage) -> AsyncIterator[Callable[[Settings], None]]:
+    """A cluster whose workers know our DAGs, and a server with the worker API in a process of its own."""
+    with worker_api(at) as url, dask_cluster(at.folders, _of_workers(at)) as address:
+
+        def change(settings: Settings) -> None:
+            settings.dask.address, settings.executor.worker_api = address, url
+
+        yield change
+
+
+@asynccontextmanager
+async def celery(at: Stage) -> AsyncIterator[Callable[[Settings], None]]:
+    """The same with a Redis and Celery workers."""
+    command = (*PYTHON, "aiosched", "celery", "worker", "--slots", str(THREADS))
+
+    def environment(address: str) -> Mapping[str, str]:
+        return {**_of_workers(at), "AIOSCHED__CELERY__BROKER": address}
+
+    with worker_api(at) as url, celery_workers(at.folders, command, environment) as address:
+
+        def change(settings: Settings) -> None:
+            settings.celery.broker, settings.executor.worker_api = address, url
+
+        yield change
+
+
+def _of_workers(at: Stage) -> dict[str, str]:
+    home = at.folders.root / "worker"
+    return {"AIOSCHED_DAGS": str(at.folders.dags), "AIOSCHED_HOME": str(home), "AIOSCHED__LOGS__LEVEL": "WARNING"}
+
+
+@contextmanager
+def worker_api(at: Stage) -> Iterator[str]:
+    """The URL of a server with the worker API."""
+    port = free_port()
+    command = ("serve", "--role", "worker-api", "--dsn", at.dsn, "--home", str(at.folders.home), "--port", str(port))
+    with process_group((*PYTHON, "aiosched", *command), log=at.folders.root / "worker-api.log", environment={}):
+        yield f"http://127.0.0.1:{port}"
+
+
+def with_ours_on_the_path(environment: Mapping[str, str]) -> dict[str, str]:
+    """For processes that import this package."""
+    path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    return {**environment, "PYTHONPATH": path}
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
