@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 
+from tests.engines.brokers import RABBITMQ, REDIS, WHY_NO_RABBITMQ, WHY_NO_REDIS
 from tests.faults.campaign.__main__ import play
 from tests.faults.campaign.campaigns import CAMPAIGNS, Size
+from tests.faults.campaign.engine_faults import FAULTS
 from tests.faults.campaign.fleet import children
 from tests.faults.campaign.poison_round import POISON, POISONED
 from tests.faults.campaign.results import Result, table
 from tests.faults.checker import Violation
+
+
+def needs(found: object, why: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(found is None, reason=why if " " in why else f"{why} is not installed")
+
 
 SHORT = {
     "kills": Size(faults=4, tasks=150, gap=1.5, seed=101, lease=3.0),
@@ -40,6 +48,26 @@ async def test_healthy_dags_do_not_notice_wrong_content_beside_them() -> None:
     result = await play(POISON, POISONED, deadline=150)
 
     assert result.passed, result.text()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("engines-dask", marks=needs(importlib.util.find_spec("distributed"), "distributed")),
+        pytest.param("engines-redis", marks=needs(REDIS, WHY_NO_REDIS)),
+        pytest.param("engines-rabbitmq", marks=needs(RABBITMQ, WHY_NO_RABBITMQ)),
+        pytest.param("engines-pods", marks=needs(importlib.util.find_spec("kubernetes_asyncio"), "kubernetes_asyncio")),
+    ],
+)
+async def test_attempts_on_an_engine_survive_whatever_ends(name: str) -> None:
+    tasks = 60 if name == "engines-pods" else 100
+    size = Size(faults=len(FAULTS), tasks=tasks, gap=0.8, seed=114, schedulers=2, lease=4.0)
+    result = await play(name, size, deadline=150)
+
+    assert not result.violations, result.text()
+    assert not result.troubles, result.text()
+    assert result.counts["faults"] >= len(FAULTS) // 2, result.text()
 
 
 def result(**values: object) -> Result:
