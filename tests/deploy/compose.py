@@ -20,8 +20,19 @@ ROOT: Final = Path(__file__).parents[2]
 
 _KNOWN: Final = frozenset(
     {
-        *("build", "cap_drop", "command", "depends_on", "environment", "healthcheck", "image", "init", "ports"),
-        *("profiles", "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "volumes"),
+        *(
+            "build",
+            "cap_drop",
+            "entrypoint",
+            "command",
+            "depends_on",
+            "environment",
+            "healthcheck",
+            "image",
+            "init",
+            "ports",
+        ),
+        *("ports", "profiles", "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "volumes"),
     }
 )
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -63,6 +74,7 @@ class Service:
     name: str
     image: str
     build_args: Mapping[str, str]
+    entrypoint: tuple[str, ...] | None  # None: that of its image, as with its command
     command: tuple[str, ...] | None
     environment: Mapping[str, str]
     depends_on: Mapping[str, str]  # the condition, by service
@@ -141,6 +153,7 @@ def _service(name: str, said: Mapping[str, Any], volumes: frozenset[str], folder
         name=name,
         image=said["image"],
         build_args=said.get("build", {}).get("args", {}),
+        entrypoint=tuple(said["entrypoint"]) if "entrypoint" in said else None,
         command=tuple(said["command"]) if "command" in said else None,
         environment={key: str(value) for key, value in said.get("environment", {}).items()},
         depends_on=dict.fromkeys(depends, "service_started")

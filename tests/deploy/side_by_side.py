@@ -118,7 +118,7 @@ class Project:
         binds += [(self._volume(name + v.replace("/", "-"), image), v, False) for v in image.volumes if v not in taken]
         return Plan(
             name=name,
-            command=image.entrypoint + (service.command or image.command),
+            command=(service.entrypoint or image.entrypoint) + (service.command or image.command),
             environment={**image.environment, **service.environment},
             user=image.user,
             folder=image.folder,

@@ -41,6 +41,18 @@ def test_the_profile_celery_adds_redis_and_workers_that_know_no_database() -> No
     assert worker.stop_grace >= seconds_to_stop()
 
 
+def test_the_profile_dask_adds_a_scheduler_and_workers_that_know_no_database() -> None:
+    compose = read_compose({"EXECUTOR": "dask"})
+    scheduler, worker = compose.services["aiosched"], compose.services["dask-worker"]
+
+    assert {service.name for service in compose.of_profiles("dask")} == {
+        "postgres", "aiosched", "web", "dask-scheduler", "dask-worker",
+    }  # fmt: skip
+    assert scheduler.environment["AIOSCHED__EXECUTOR__KIND"] == "dask"
+    assert worker.environment == {"AIOSCHED__DASK__ADDRESS": scheduler.environment["AIOSCHED__DASK__ADDRESS"]}
+    assert worker.stop_grace >= seconds_to_stop()
+
+
 def test_settings_and_commands_of_our_services_exist() -> None:
     for name in OURS:
         service = read_compose({}).services[name]
@@ -50,7 +62,7 @@ def test_settings_and_commands_of_our_services_exist() -> None:
 
 
 def test_our_services_have_no_rights_and_write_only_to_volumes_and_tmp() -> None:
-    for name in OURS:
+    for name in (*OURS, "dask-scheduler", "dask-worker"):
         service = read_compose({}).services[name]
         assert service.unprivileged, name
         assert service.read_only, name
