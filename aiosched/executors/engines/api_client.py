@@ -45,7 +45,7 @@ class ApiClient:
         self._http = httpx2.AsyncClient(timeout=_TIMEOUT, limits=limits, transport=transport, trust_env=False)
         self._unreachable = (httpx2.TransportError, httpx2.InvalidURL)
         self._at = 0
-        self._is_failing = False
+        self._is_failing = self._is_closed = False
 
     async def post(
         self,
@@ -60,7 +60,7 @@ class ApiClient:
     ) -> M:
         """Ask until there is an answer, while `goes_on`; then raises AttemptStopped.
 
-        Raises AttemptGone, and ExecutorError for a request that no server accepts.
+        Raises AttemptGone, and ExecutorError for a request that no server accepts. AttemptStopped also if it is closed.
         """
         body = message if isinstance(message, bytes) else _encode(message)
         headers = {"Content-Type": MEDIA_TYPE}
@@ -69,8 +69,14 @@ class ApiClient:
         pause = _FIRST_PAUSE
         while True:
             problem = ""
+            if self._is_closed:
+                raise AttemptStopped("has stopped")
             try:
                 response = await self._http.post(f"{self._url}{PREFIX}/{name}{query}", content=body, headers=headers)
+            except RuntimeError:  # of a client that was closed meanwhile
+                if not self._is_closed:
+                    raise
+                continue
             except self._unreachable as error:
                 problem = f"{self._url}: {type(error).__name__} {error}".strip()
             else:
@@ -98,5 +104,6 @@ class ApiClient:
         return self._urls[self._at % len(self._urls)]
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; whoever asks gets AttemptStopped."""
+        self._is_closed = True
         await self._http.aclose()
