@@ -120,6 +120,21 @@ def test_an_override_that_is_no_pod_is_refused(override: Any, words: str) -> Non
         pod_of(job, OPTIONS, salt="s")
 
 
+@pytest.mark.parametrize(
+    "override",
+    [
+        {"metadata": {"labels": ["x"]}},
+        {"metadata": {"annotations": "x"}},
+        {"spec": {"containers": [{"name": ["x"]}]}},
+        {"spec": {"containers": {}}},
+        {"spec": {"containers": None}},
+    ],
+)
+def test_an_override_that_cannot_be_merged_is_the_fault_of_its_task(override: dict[str, Any]) -> None:
+    with pytest.raises(PodRefused, match="its pod|pod_override"):
+        pod_of(with_override(**override), OPTIONS, salt="s")
+
+
 def test_without_an_image_the_settings_are_named() -> None:
     with pytest.raises(PodRefused, match=r"set kubernetes\.image"):
         pod_of(JOB, PodOptions("aiosched", "flows"), salt="s")

@@ -75,6 +75,15 @@ class PodOptions:
 
 def pod_of(job: Job, options: PodOptions, *, salt: str) -> Manifest:
     """The pod of a job; `salt` makes the name of its Secret unique. Raises PodRefused."""
+    try:
+        return _pod_of(job, options, salt)
+    except (TypeError, ValueError, AttributeError, LookupError) as error:  # of what its author wrote
+        raise PodRefused(
+            f"the pod_override of its executor_config cannot be merged into a Pod: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _pod_of(job: Job, options: PodOptions, salt: str) -> Manifest:
     override = _override(job)
     pod = _base(options, override)
     name = name_of(job, options.instance)
@@ -263,7 +272,11 @@ def _mount(pod: Manifest, options: PodOptions, *, secret: str, optional: bool = 
 
 
 def _worker(pod: Manifest, options: PodOptions) -> Manifest:
-    return next(one for one in pod["spec"]["containers"] if one.get("name") == options.container)
+    for container in pod["spec"]["containers"]:
+        if container.get("name") == options.container:
+            found: Manifest = container
+            return found
+    raise PodRefused(f"its pod has no container {options.container!r}, which is to run the attempt")
 
 
 def _annotations(job: Job) -> dict[str, str]:
