@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from aiosched.cli.base.options import Dsn, Output
-from aiosched.cli.base.output import Columns, show_list, talk
+from aiosched.cli.base.output import Columns, counted, show_list, talk
 from aiosched.cli.base.session import with_database
 from aiosched.core.values.ids import PARTITIONS
 
@@ -55,9 +55,10 @@ def _engines(row: SchedulerRow) -> Iterator[str]:
         if (engine := room.get("engine")) is None:
             continue
         queues = "".join(f", queue {queue!r}: {length}" for queue, length in sorted(engine["queues"].items()))
-        yield f"{row.name} sees {engine['workers']} workers of {name} with {engine['slots']} slots{queues}"
+        workers, all_slots = counted(engine["workers"], "worker"), counted(engine["slots"], "slot")
+        yield f"{row.name} sees {workers} of {name} with {all_slots}{queues}"
         for worker, slots, jobs in engine["listed"]:
-            yield f"  {worker}: {slots} slots, {jobs} jobs"
+            yield f"  {worker}: {counted(slots, 'slot')}, {counted(jobs, 'job')}"
 
 
 @app.command()
