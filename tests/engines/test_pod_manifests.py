@@ -131,7 +131,7 @@ def test_an_override_that_is_no_pod_is_refused(override: Any, words: str) -> Non
     ],
 )
 def test_an_override_that_cannot_be_merged_is_the_fault_of_its_task(override: dict[str, Any]) -> None:
-    with pytest.raises(PodRefused, match="its pod|pod_override"):
+    with pytest.raises(PodRefused, match=r"its pod|pod_override"):
         pod_of(with_override(**override), OPTIONS, salt="s")
 
 
