@@ -44,13 +44,21 @@ from aiosched.executors.engines.received_code import ReceivedCode
 from aiosched.executors.engines.worker_connection import Begin, WorkerConnection
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.options import LocalOptions
+from aiosched.executors.throughput import Throughput
 
 logger = logging.getLogger(__name__)
 
 _ANNOUNCED_AFTER: Final = 1.0  # seconds after which a start is reported; shorter attempts only report their end
 _LOGS_EVERY: Final = 2.0  # seconds between two parts of a log
 _TRUSTED: Final = 0.9  # of the lease: the rest is for ending processes
+_AHEAD: Final = 0.25  # seconds of plain functions that may wait here for a slot
+_MOST_AHEAD: Final = 32  # times the slots
+_WAITS_FOR: Final = 2.0  # seconds after which one that waits for a slot is turned away
 _GIVEN_UP_GRACE: Final = 1.0  # seconds for an attempt whose result nobody wants any more
+
+
+class _NoSlot(Exception):
+    """Other plain functions have held all slots for a while: the job is sent again, perhaps to another worker."""
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +92,8 @@ class WorkerAgent:
     _unannounced: dict[int, _Running] = field(default_factory=dict)  # by the id of the job, the oldest first
     _waiting: deque[asyncio.Future[None]] = field(default_factory=deque)  # plain functions that wait for a slot
     _claiming: int = 0  # plain functions that are about to be claimed
+    _plain_running: int = 0
+    _throughput: Throughput = field(default_factory=lambda: Throughput(_AHEAD))
     _connections: dict[tuple[str, ...], WorkerConnection] = field(default_factory=dict)
     _until: float = 0.0  # monotonic second at which the lease ends; meaningless while nothing runs
     _lease: float = 30.0
@@ -131,8 +141,9 @@ class WorkerAgent:
 
     @property
     def room(self) -> int:
-        """How many more plain functions could run soon."""
-        return self._executor.open_slots - self._claiming - len(self._waiting)
+        """How many more plain functions could run soon, at the rate at which they have ended lately."""
+        ahead = min(self._throughput.ahead(time.monotonic()), _MOST_AHEAD * self._executor.slots)
+        return self._executor.slots + ahead - self._plain_running - self._claiming - len(self._waiting)
 
     # -- jobs
 
@@ -154,6 +165,7 @@ class WorkerAgent:
             return await self._finish(running)
         finally:
             del self._running[job.id]
+            self._plain_running -= not job.is_async
             self._by_key.pop(running.attempt.key, None)
             self._unannounced.pop(job.id, None)
             if not self._running:  # nothing to end with the lease
@@ -165,6 +177,9 @@ class WorkerAgent:
         name, at = job.title or job.name, self._connection(job.urls)
         try:
             begin = await self._claim(job, at)
+        except _NoSlot:
+            logger.info("%s: it is not begun here: this worker has no slot for it", name)
+            return None
         except AttemptStopped as error:
             logger.error("%s: it is not begun here: %s", name, error)
             return None
@@ -183,12 +198,20 @@ class WorkerAgent:
         admitted: asyncio.Future[None] = loop.create_future()
         self._waiting.append(admitted)
         self._admit()
-        await admitted
+        timer = loop.call_later(_WAITS_FOR, self._turn_away, admitted)
+        try:
+            await admitted
+        finally:
+            timer.cancel()
         try:
             return await at.claim(job.token)
         finally:
             self._claiming -= 1
             loop.call_soon(self._admit)  # once it is submitted
+
+    def _turn_away(self, admitted: asyncio.Future[None]) -> None:
+        if not admitted.done():
+            admitted.set_exception(_NoSlot)
 
     def _admit(self) -> None:
         while self._waiting and self._executor.open_slots > self._claiming:
@@ -213,6 +236,7 @@ class WorkerAgent:
         if not self._running or len(self._unannounced) == 0:
             self._changed.set()
         self._running[job.id] = self._by_key[attempt.key] = self._unannounced[job.id] = running
+        self._plain_running += not job.is_async
         self._code.note_use(attempt.run)
         self._executor.submit([attempt])
         return running
@@ -333,6 +357,8 @@ class WorkerAgent:
             return
         asyncio.get_running_loop().call_soon(self._admit)  # once its slot is free
         running = self._by_key.get(report.key)
+        if running is not None and not running.attempt.is_async:
+            self._throughput.ended(time.monotonic())
         if running is not None and not running.report.done():
             running.report.set_result(report)
 
