@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
-from aiosched.core.values.messages import Outcome
 from aiosched.core.values.worker_messages import Job
 from aiosched.executors.engines.agent import WorkerAgent
 from aiosched.executors.local.options import LocalOptions
@@ -51,9 +50,15 @@ class AgentThread:
         await self._stop.wait()
         await self._agent.stop(self._grace)
 
-    def run(self, job: Job) -> Outcome | None:
-        """Run the attempt of a job to its end: see WorkerAgent.run."""
-        return asyncio.run_coroutine_threadsafe(self._agent.run(job), self._loop).result()
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run the attempts of jobs to their ends: see WorkerAgent.run."""
+        if jobs:
+            asyncio.run_coroutine_threadsafe(self._run_all(jobs), self._loop).result()
+
+    async def _run_all(self, jobs: Sequence[Job]) -> None:
+        ends = await asyncio.gather(*map(self._agent.run, jobs), return_exceptions=True)
+        if errors := [end for end in ends if isinstance(end, BaseException)]:
+            raise errors[0]
 
     def take(self, job: Job) -> None:
         """Run the attempt of a job, and return at once."""

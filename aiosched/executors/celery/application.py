@@ -1,12 +1,13 @@
 """The Celery application of schedulers and workers: its settings, its task and its remote control commands by name.
 
-Needs Celery. A message is JSON: the one argument of the task is the text of a Job. There is no result backend, since
-outcomes come through the worker API. The broker keeps a message until its task has ended; what it delivers again is
-begun by no second worker. Source: docs/decisions/0036-attempts-on-engines.md.
+Needs Celery. A message is JSON: the one argument of the task is the text of a list of Jobs. There is no result backend,
+since outcomes come through the worker API. The broker keeps a message until its task has ended; what it delivers again
+is begun by no second worker. Source: docs/decisions/0036-attempts-on-engines.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from celery import Celery
@@ -14,10 +15,21 @@ from celery import Celery
 from aiosched.config import Settings
 from aiosched.errors import ConfigError
 
-RUN_JOB: Final = "aiosched.run_job"
+RUN_JOBS: Final = "aiosched.run_jobs"
 LOOK: Final = "aiosched_look"
 CANCEL: Final = "aiosched_cancel"
 NAMESPACE: Final = "aiosched"  # of remote control: other applications on the same broker do not hear our commands
+
+
+def name_of(jobs: Iterable[int]) -> str:
+    """The id of the message that carries these jobs."""
+    return "-".join(("aiosched", *map(str, jobs)))
+
+
+def jobs_of(name: str) -> list[int]:
+    """The jobs of the message with this id; none for messages of others."""
+    ours, *jobs = name.split("-")
+    return list(map(int, jobs)) if ours == "aiosched" and all(map(str.isdecimal, jobs)) else []
 
 
 def broker_of(settings: Settings) -> str:

@@ -22,7 +22,7 @@ from kombu.exceptions import OperationalError
 
 from aiosched.config.sources import hide_password
 from aiosched.core.values.worker_messages import Job
-from aiosched.executors.celery.application import CANCEL, LOOK, NAMESPACE, RUN_JOB
+from aiosched.executors.celery.application import CANCEL, LOOK, NAMESPACE, RUN_JOBS, name_of
 from aiosched.executors.engines.engine import EngineUnavailable
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 _TIMEOUT: Final = 5.0  # seconds to connect, and for one answer
 _AT_ONCE: Final = 1.0  # seconds within which a connection fails that the broker has closed
-_MOST_PER_JOB: Final = 0.05  # seconds
+_MOST_PER_MESSAGE: Final = 0.05  # seconds
 _ANSWERS_WITHIN: Final = 1.0  # seconds in which workers answer; those that do not are taken for gone
 _DECLARED_FOR: Final = 5.0  # seconds
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
@@ -54,24 +54,28 @@ class Broker:
         mailbox: Any = pidbox.Mailbox
         self._mailbox = mailbox(NAMESPACE, type="fanout", accept=["json"], serializer="json")
 
-    async def publish(self, jobs: Sequence[tuple[str, Job]]) -> None:
-        """Send each job to its queue; returns once the broker has all of them. Raises EngineUnavailable."""
+    async def publish(self, messages: Sequence[tuple[str, Sequence[Job]]], *, held: bool) -> None:
+        """Send jobs to a queue, as one message; returns once the broker has all of them. Raises EngineUnavailable.
+
+        `held`: plain functions hold a slot of their worker, as Celery knows it, until they have ended.
+        """
 
         def work(connection: Any) -> None:
             producer = self._open_producer(connection)
-            for queue in {name for name, _ in jobs} - self._declared:
+            for queue in {name for name, _ in messages} - self._declared:
                 self._app.amqp.queues[queue](producer.channel).declare()
                 self._declared.add(queue)
-            for queue, job in jobs:
-                text = msgspec.json.encode(job).decode()
+            for queue, jobs in messages:
+                text, name = msgspec.json.encode(jobs).decode(), name_of(job.id for job in jobs)
+                more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
                 self._app.send_task(
-                    RUN_JOB, args=(text,), task_id=job.name, queue=queue, producer=producer, retry=False,
-                    ignore_result=True, argsrepr=f"<{job.title}>",
+                    RUN_JOBS, args=(text, held), task_id=name, queue=queue, producer=producer, retry=False,
+                    ignore_result=True, argsrepr=f"<{jobs[0].title}{more}>",
                 )  # fmt: skip
             if self._is_amqp:
                 producer.channel.tx_commit()  # returns once the broker has them on its disk
 
-        await self._do(work, 3 * _TIMEOUT + len(jobs) * _MOST_PER_JOB)
+        await self._do(work, 3 * _TIMEOUT + len(messages) * _MOST_PER_MESSAGE)
 
     def _open_producer(self, connection: Any) -> Any:
         """That of the connection; queues are declared again now and then, since somebody may have deleted them."""

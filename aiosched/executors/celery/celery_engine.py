@@ -1,6 +1,7 @@
 """The engine Celery: attempts run in Celery workers, behind Redis or RabbitMQ. Needs `pip install 'aiosched[celery]'`.
 
-Each attempt is one message in the Celery queue of its task's `queue`. A broker cannot be asked for one message. But its
+An attempt is a message in the Celery queue of its task's `queue`; coroutines, and functions that end quickly, share
+messages. A broker cannot be asked for one message. But its
 queues are in order: a message is gone from a queue that has not more messages than were sent after it, and if no worker
 says that it has it, it is sent again. That may come too early, which does no harm: it is begun once.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 from aiosched.config import Settings
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 _LOOK_EVERY: Final = 5.0  # seconds between two looks at the workers and queues
 _LOOK_FOR_WORKERS: Final = 1.0  # while none is known
 _PER_SLOT: Final = 2  # attempts that are sent for each that can run: one runs, one waits on its way
+_MOST_TOGETHER: Final = 20  # jobs in one message: RabbitMQ allows 255 bytes for its id, which names them
 _REMEMBERED: Final = 100_000  # jobs whose places are known; older ones count as the oldest of all
 
 
@@ -109,15 +111,27 @@ class CeleryEngine:
         return self._settings.celery.default_queue if job.queue == "default" else job.queue
 
     async def send(self, jobs: Sequence[Job], *, quick: bool) -> None:
-        """Publish each job to its queue, in order."""
-        await self._sending.publish([(self._queue(job), job) for job in jobs])
-        for job in jobs:
-            queue = self._queue(job)
+        """Publish the jobs to their queues: coroutines and quick functions together, the others one by one."""
+        messages = list(self._messages(jobs, quick=quick))
+        await self._sending.publish(messages, held=not quick)
+        for queue, together in messages:
             self._sent[queue] += 1
-            self._places.pop(job.id, None)
-            self._places[job.id] = queue, self._sent[queue]
+            for job in together:
+                self._places.pop(job.id, None)
+                self._places[job.id] = queue, self._sent[queue]
         while len(self._places) > _REMEMBERED:
             del self._places[next(iter(self._places))]
+
+    def _messages(self, jobs: Sequence[Job], *, quick: bool) -> Iterator[tuple[str, Sequence[Job]]]:
+        """Queues and the jobs of a message each; those that share messages are spread over the queue's workers."""
+        groups: dict[tuple[str, bool], list[Job]] = {}
+        for job in jobs:
+            groups.setdefault((self._queue(job), job.is_async), []).append(job)
+        for (queue, is_async), some in groups.items():
+            served = [name for name, worker in self._workers.items() if queue in worker["queues"]]
+            size = min(-(-len(some) // len(served)), _MOST_TOGETHER) if served and (is_async or quick) else 1
+            for first in range(0, len(some), size):
+                yield queue, some[first : first + size]
 
     async def cancel(self, jobs: Collection[int], *, grace: float) -> None:
         """Tell all workers: those that have one of these jobs do not begin it, or end it."""

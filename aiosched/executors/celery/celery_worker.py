@@ -2,7 +2,8 @@
 
 Each process that runs tasks has one agent, which it starts for its first job: with the pool `threads` that is the
 worker itself, with the pool `prefork` each of its children. A plain function holds its thread or child until it has
-ended; a coroutine is given to the agent, and the task ends at once. Source: docs/decisions/0036-attempts-on-engines.md.
+ended; a coroutine is given to the agent, and the task ends at once, as with functions that end quickly.
+Source: docs/decisions/0036-attempts-on-engines.md.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import signal
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from celery import Celery, Task, signals
@@ -23,10 +24,8 @@ from celery.worker.control import control_command, inspect_command
 from aiosched.config import Settings
 from aiosched.core.values.worker_messages import Job
 from aiosched.executors.celery.agent_thread import AgentThread
-from aiosched.executors.celery.application import CANCEL, LOOK, RUN_JOB, make_app
+from aiosched.executors.celery.application import CANCEL, LOOK, RUN_JOBS, jobs_of, make_app, name_of
 from aiosched.executors.local.options import LocalOptions
-
-_PREFIX: Final = "aiosched-"  # of Job.name
 
 
 class CeleryWorker:
@@ -41,10 +40,10 @@ class CeleryWorker:
     def register(self, app: Celery) -> None:
         """Add the task and the commands to the application, and follow the life of the worker's processes."""
 
-        def run_job(task: Task, text: str) -> None:
-            self.run_job(text)
+        def run_jobs(task: Task, text: str, held: bool) -> None:
+            self.run_jobs(text, held=held)
 
-        app.task(run_job, bind=True, name=RUN_JOB)
+        app.task(run_jobs, bind=True, name=RUN_JOBS)
         inspect_command(name=LOOK)(self.look)
         control_command(name=CANCEL)(self.cancel)
         signals.worker_ready.connect(self._begins, weak=False)
@@ -88,22 +87,22 @@ class CeleryWorker:
 
     # -- jobs
 
-    def run_job(self, text: str) -> None:
-        """The Celery task of a job. A worker that is about to stop gives it back to the broker."""
-        job = msgspec.json.decode(text, type=Job)
+    def run_jobs(self, text: str, *, held: bool) -> None:
+        """The Celery task of some jobs. A worker that is about to stop gives it back to the broker."""
+        jobs = msgspec.json.decode(text, type=list[Job])
         agent = self.agent()
         if agent.is_stopping:
             raise Reject("this worker is about to stop", requeue=True)
-        if job.is_async:
-            agent.take(job)
-        else:
-            agent.run(job)
+        for job in jobs:
+            if job.is_async or not held:
+                agent.take(job)
+        agent.run([job for job in jobs if held and not job.is_async])
 
     def look(self, state: Any, **_: Any) -> dict[str, Any]:
         """Remote control: what this worker offers, and the jobs that it has."""
         consumer = state.consumer
         queues = consumer.task_consumer.queues if consumer.task_consumer else ()
-        jobs = {int(name.removeprefix(_PREFIX)) for name in list(worker_state.requests) if name.startswith(_PREFIX)}
+        jobs = {job for name in list(worker_state.requests) for job in jobs_of(name)}
         return {
             "concurrency": int(consumer.controller.concurrency),
             "queues": [queue.name for queue in queues],
@@ -116,7 +115,7 @@ class CeleryWorker:
         Children learn it from the answer to their next heartbeat instead.
         """
         for job in jobs:
-            worker_state.revoked.add(f"{_PREFIX}{job}")
+            worker_state.revoked.add(name_of([job]))
         if self._agent is not None:
             self._agent.cancel(jobs, grace)
 
