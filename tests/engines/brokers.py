@@ -24,7 +24,7 @@ EPMD = shutil.which("epmd")  # comes with RabbitMQ
 WHY_NO_REDIS = "redis-server is not installed (apt-get install redis-server)"
 WHY_NO_RABBITMQ = "rabbitmq-server is not installed (apt-get install rabbitmq-server)"
 
-_STARTS_WITHIN = 60.0
+_STARTS_WITHIN = 100.0
 
 
 class RealBroker(ABC):
