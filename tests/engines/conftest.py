@@ -15,6 +15,7 @@ from aiosched.db.server.engine import Database
 from aiosched.web.server import ports, uvicorn_server
 from aiosched.web.worker_api.endpoints import make_worker_api
 from tests.engines.agents import AgentEngine
+from tests.executors.conformance import WAITS
 
 if TYPE_CHECKING:
     from tests.engines.kubelet import Kubelet
@@ -92,3 +93,10 @@ def one(settings: Settings, tmp_path: Path) -> OneTask:
     from tests.engines.kubernetes_cluster import OneTask
 
     return OneTask(settings, tmp_path)
+
+
+@pytest.fixture
+def waits(settings: Settings, tmp_path: Path) -> Path:
+    """The DAG `d`, whose tasks wait for the file `go` in this folder; each call is a line of the file `calls`."""
+    (settings.core.dags_folder / "d.py").write_text(WAITS.format(here=str(tmp_path)))
+    return tmp_path

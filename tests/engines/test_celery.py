@@ -23,7 +23,7 @@ from aiosched.executors.engines.engine import EngineUnavailable
 from tests.engines.brokers import RealBroker, on_broker
 from tests.engines.celery_workers import CeleryWorkers
 from tests.engines.hundred_attempts import check_that_a_killed_scheduler_loses_none
-from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, WAITS, calls, rows, serving, until
+from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, calls, rows, serving, until
 
 BROKERS = [on_broker("redis"), on_broker("rabbitmq")]
 
@@ -112,13 +112,6 @@ async def workers(
     found.start("first")
     yield found
     await asyncio.to_thread(found.close)
-
-
-@pytest.fixture
-def waits(settings: Settings, tmp_path: Path) -> Path:
-    """A DAG whose tasks wait for the file `go` in this folder."""
-    (settings.core.dags_folder / "d.py").write_text(WAITS.format(here=str(tmp_path)))
-    return tmp_path
 
 
 only_redis = pytest.mark.parametrize("broker", [on_broker("redis")], indirect=True)

@@ -60,15 +60,6 @@ async def cluster(settings: Settings, worker_api: str, tmp_path: Path) -> AsyncI
     await asyncio.to_thread(found.close)
 
 
-@pytest.fixture
-def waits(settings: Settings, tmp_path: Path) -> Path:
-    """A DAG whose tasks wait for the file `go` in this folder."""
-    from tests.engines.test_engine_attempts import WAITS
-
-    (settings.core.dags_folder / "d.py").write_text(WAITS.format(here=str(tmp_path)))
-    return tmp_path
-
-
 async def test_a_cluster_of_this_machine_runs_tasks(settings: Settings, worker_api: str) -> None:
     settings.dask.workers, settings.executor.slots = 1, 2
     (settings.core.dags_folder / "d.py").write_text(VALUES)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from aiosched.config import Settings
@@ -20,7 +21,7 @@ from aiosched.scheduler.partitions import handover
 from aiosched.scheduler.partitions.adoption import watch_engines
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.engines.agents import AgentEngine
-from tests.executors.conformance import WAITING
+from tests.executors.conformance import WAITS
 
 GUARD = 40.0
 
@@ -40,8 +41,6 @@ with DAG("d", schedule=None):
     two(one())
 """
 
-WAITS = WAITING.replace('"waiting"', '"d"')  # each call is a line of the file `calls`; tasks end when `go` exists
-
 
 @contextlib.asynccontextmanager
 async def serving(settings: Settings, engine: AgentEngine, **options: Any) -> AsyncIterator[Scheduler]:
@@ -58,13 +57,6 @@ async def until(condition: Callable[[], object], what: str) -> None:
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"waited for {what}") from None
-
-
-@pytest.fixture
-def waits(settings: Settings, tmp_path: Path) -> Path:
-    """A DAG whose tasks wait for the file `go` in this folder."""
-    (settings.core.dags_folder / "d.py").write_text(WAITS.format(here=str(tmp_path)))
-    return tmp_path
 
 
 def calls(folder: Path) -> list[str]:
@@ -147,6 +139,26 @@ async def test_a_scheduler_is_told_of_slots_that_an_engine_gets(settings: Settin
         engine.slots = engine.async_slots = 4
         assert await run.wait(timeout=GUARD) == "success"
         assert told.is_set()
+
+
+TWO = WAITS.replace("async def coroutine", "def coroutine").replace("await asyncio.sleep", "time.sleep")
+
+
+async def test_what_waits_too_long_for_a_slot_of_its_worker_is_sent_again(
+    settings: Settings, transport: httpx2.ASGITransport, tmp_path: Path
+) -> None:
+    (settings.core.dags_folder / "d.py").write_text(TWO.format(here=str(tmp_path)))
+    engine = AgentEngine(settings.core.dags_folder, transport, slots=1)
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: engine.outcomes == [None], "the one that has no slot")
+        assert len(calls(tmp_path)) == 1
+        (tmp_path / "go").touch()
+        await until(lambda: len(engine.outcomes) == 2, "the other one")
+        await scheduler.executor.send_again()  # type: ignore[attr-defined]  # what a timer does
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
+    await engine.close()
 
 
 async def test_why_tells_where_an_attempt_is(settings: Settings, engine: AgentEngine, waits: Path) -> None:

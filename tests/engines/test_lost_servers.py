@@ -10,14 +10,7 @@ import pytest
 
 from aiosched.config import Settings
 from tests.engines.agents import AgentEngine
-from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, WAITS, calls, rows, serving, until
-
-
-@pytest.fixture
-def waits(settings: Settings, tmp_path: Path) -> Path:
-    """A DAG whose tasks wait for the file `go` in this folder."""
-    (settings.core.dags_folder / "d.py").write_text(WAITS.format(here=str(tmp_path)))
-    return tmp_path
+from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, calls, rows, serving, until
 
 
 class Broken(httpx2.AsyncBaseTransport):

@@ -206,6 +206,7 @@ with DAG("waiting", schedule=None):
 
     plain(), coroutine()
 """
+WAITS: Final = WAITING.replace('"waiting"', '"d"')
 
 MANY: Final = """
 from aiosched import DAG, task

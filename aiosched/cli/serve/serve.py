@@ -43,7 +43,12 @@ def serve(
     dsn: Dsn = None,
     dags: DagsFolder = None,
     executor: Annotated[
-        str | None, typer.Option("--executor", metavar="KIND", help="local (processes) or inline (this process).")
+        str | None,
+        typer.Option(
+            "--executor",
+            metavar="KIND",
+            help="local (processes), inline (this process), or an engine; several by commas.",
+        ),
     ] = None,
     slots: Annotated[
         int | None, typer.Option("--slots", metavar="N", help="Maximum number of concurrent plain functions.")

@@ -40,7 +40,7 @@ class CeleryWorker:
     def register(self, app: Celery) -> None:
         """Add the task and the commands to the application, and follow the life of the worker's processes."""
 
-        def run_jobs(task: Task, text: str, held: bool) -> None:
+        def run_jobs(task: Task, text: str, held: bool = True) -> None:
             self.run_jobs(text, held=held)
 
         app.task(run_jobs, bind=True, name=RUN_JOBS)

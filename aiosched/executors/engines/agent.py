@@ -201,16 +201,16 @@ class WorkerAgent:
         timer = loop.call_later(_WAITS_FOR, self._turn_away, admitted)
         try:
             await admitted
-        finally:
-            timer.cancel()
-        try:
             return await at.claim(job.token)
         finally:
-            self._claiming -= 1
-            loop.call_soon(self._admit)  # once it is submitted
+            timer.cancel()
+            if not admitted.cancelled() and admitted.exception() is None:  # also if cancelled just after it
+                self._claiming -= 1
+                loop.call_soon(self._admit)  # once it is submitted
 
     def _turn_away(self, admitted: asyncio.Future[None]) -> None:
         if not admitted.done():
+            self._waiting.remove(admitted)
             admitted.set_exception(_NoSlot)
 
     def _admit(self) -> None:
