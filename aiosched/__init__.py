@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.decorators.taskflow import task
     from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email, send_webhook
     from aiosched.authoring.operators import (
+        ApprovalOperator,
         BaseBranchOperator,
         BaseSensorOperator,
         BashOperator,
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
         EmailOperator,
         EmptyOperator,
         ExternalPythonOperator,
+        HITLBranchOperator,
+        HITLEntryOperator,
+        HITLOperator,
         HttpOperator,
         LatestOnlyOperator,
         PokeReturnValue,
@@ -83,6 +87,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AioschedError": "errors",
+    "ApprovalOperator": "authoring.operators",
     "Asset": "authoring.assets.assets",
     "AssetAlias": "authoring.assets.assets",
     "AssetAll": "authoring.assets.assets",
@@ -119,6 +124,9 @@ _HOMES = {
     "FailTask": "errors",
     "FileSensor": "authoring.sensors",
     "FileTrigger": "authoring.triggers",
+    "HITLBranchOperator": "authoring.operators",
+    "HITLEntryOperator": "authoring.operators",
+    "HITLOperator": "authoring.operators",
     "HttpOperator": "authoring.operators",
     "HttpSensor": "authoring.sensors",
     "HttpTrigger": "authoring.triggers",
@@ -172,6 +180,7 @@ __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
 __all__ = [
     "DAG",
     "AioschedError",
+    "ApprovalOperator",
     "Asset",
     "AssetAlias",
     "AssetAll",
@@ -207,6 +216,9 @@ __all__ = [
     "FailTask",
     "FileSensor",
     "FileTrigger",
+    "HITLBranchOperator",
+    "HITLEntryOperator",
+    "HITLOperator",
     "HttpOperator",
     "HttpSensor",
     "HttpTrigger",

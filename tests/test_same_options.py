@@ -18,6 +18,7 @@ from aiosched.cli.dags import assets as cli_assets
 from aiosched.cli.dags import backfill as cli_backfill
 from aiosched.cli.dags import clearing as cli_clearing
 from aiosched.cli.dags import dags as cli_dags
+from aiosched.cli.dags import inputs as cli_inputs
 from aiosched.cli.dags import notes as cli_notes
 from aiosched.cli.dags import runs as cli_runs
 from aiosched.client import Client
@@ -26,7 +27,7 @@ from aiosched.core.requests.requests import Request
 from aiosched.core.requests.stored import REQUESTS, verb_of
 from aiosched.scheduler.actions import Actions
 from aiosched.testing.people import People
-from aiosched.web.api import actions, assets, backfills
+from aiosched.web.api import actions, assets, backfills, inputs
 from aiosched.web.api.base.models import Because
 
 # What a face calls a field, where it has another name or comes in two parts.
@@ -39,11 +40,12 @@ SPELLINGS = {
     "task": "pattern",
     "max_active": "max_active_runs",
     "param": "conf",
+    "option": "options",
     "from_date": "first",
     "to_date": "final",
 }
 # What is no field: of which DAG, where the database is, how the answer is shown, and what the audit log keeps.
-NO_FIELDS = {"self", "dag_id", "dsn", "output", "yes", "wait", "watch", "timeout", "reason"}
+NO_FIELDS = {"by", "self", "dag_id", "dsn", "output", "yes", "wait", "watch", "timeout", "reason"}
 # Every request but a note takes a reason; a note says why by itself. A world has no audit log.
 WITHOUT_REASON = {requests.SetNote}
 
@@ -82,6 +84,11 @@ ALL = (
     Faces(requests.MarkRun, Actions.mark_run, Client.mark_run, actions.RunMark, People.mark_run, cli_clearing.mark_run),
     # The map index is in the query. A world has no notes.
     Faces(requests.SetNote, Actions.set_note, Client.set_note, None, None, cli_notes.note_task),
+    # Each face says who answers. In a world the outcomes of tasks are given, so nothing is asked.
+    Faces(
+        requests.AnswerInput, Actions.answer_input, Client.answer, inputs.NewAnswer, None, cli_inputs.answer,
+        frozenset({"by"}),
+    ),
     Faces(
         requests.BackfillCreate, Actions.backfill, Client.backfill, backfills.NewBackfill, People.backfill,
         cli_backfill.create,
@@ -112,6 +119,8 @@ def options(face: Callable[..., Any], wanted: set[str]) -> set[str]:
 
 
 def _several(name: str, wanted: set[str]) -> str:
+    if name == "conf" and "params" in wanted:  # the command line has the options of a trigger
+        return "params"
     return f"{name}s" if name in ("run_id", "task_id") and f"{name}s" in wanted else name
 
 

@@ -18,6 +18,7 @@ from aiosched.web.api.actions import ClearAnswer, Noted
 from aiosched.web.api.assets import AssetEventResource, AssetResource, Emitted
 from aiosched.web.api.backfills import BackfillAnswer, BackfillResource
 from aiosched.web.api.dags import DagDetails, DagResource
+from aiosched.web.api.inputs import Answered, InputResource
 from aiosched.web.api.operation.pools import PoolResource
 from aiosched.web.api.operation.probes import HealthReport
 from aiosched.web.api.operation.system import CommandResource, ImportProblem, SchedulerResource, Schedulers
@@ -184,6 +185,28 @@ class Client:
         run_path = ("dags", dag_id, "runs", run)
         path = _path(*run_path, "note") if task_id is None else _path(*run_path, "tasks", task_id, "note")
         return await self._send(Noted, "PUT", path, {"note": note}, _given({"map_index": map_index}))
+
+    def inputs(
+        self, *, waiting: bool = False, dag_id: str | None = None, run_id: str | None = None, task_id: str | None = None
+    ) -> AsyncIterator[InputResource]:
+        """What tasks ask people, newest first; with `waiting` only what nobody has answered yet."""
+        params = {"waiting": waiting, "dag_id": dag_id, "run_id": run_id, "task_id": task_id}
+        return self._pages(InputResource, "inputs", params)
+
+    async def answer(
+        self,
+        dag_id: str,
+        run: str,
+        task_id: str,
+        options: Sequence[str],
+        *,
+        params: Mapping[str, Any] | None = None,
+        map_index: int | None = None,
+        reason: str | None = None,
+    ) -> Answered:
+        """Answer what a task asks, which then goes on."""
+        body = {"options": list(options), "params": dict(params or {}), "map_index": map_index, "reason": reason}
+        return await self._send(Answered, "POST", _path("dags", dag_id, "runs", run, "tasks", task_id, "answer"), body)
 
     # -- task instances ---------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from aiosched.clock import Clock
 from aiosched.config import Settings
 from aiosched.core.creation.backfills import Rerun
 from aiosched.core.requests.requests import (
+    AnswerInput,
     BackfillCancel,
     BackfillCreate,
     BackfillPause,
@@ -245,6 +246,32 @@ class Actions:
     ) -> None:
         """Put a note of at most 1,000 characters on a run, or on one of its task instances; an empty one removes it."""
         await self.request(SetNote(run_id=run_id, note=note, task_id=task_id, map_index=map_index), dag_id)
+
+    async def answer_input(
+        self: _Asking,
+        dag_id: str,
+        run_id: str,
+        task_id: str,
+        options: Sequence[str],
+        *,
+        params: Mapping[str, Any] | None = None,
+        map_index: int | None = None,
+        by: str = "embedded",
+        reason: str | None = None,
+    ) -> dict[str, Any]:
+        """Answer what a task asks, which goes on then; returns {run_id, task_id, map_index, options, params}.
+
+        Raises NotFound, and Refused if it does not wait for an answer, or for one that is wrong.
+        """
+        request = AnswerInput(
+            run_id=run_id,
+            task_id=task_id,
+            options=tuple(options),
+            params=dict(params or {}),
+            map_index=map_index,
+            by=by,
+        )
+        return await self.request(request, dag_id, reason=reason)
 
     async def backfill(
         self: _Asking,

@@ -46,6 +46,10 @@ _HISTORY: Final = (
     SELECT run_id, task_index, map_index, 1, now(), now() FROM task_instance
     """,
     """
+    INSERT INTO human_input (run_id, task_index, map_index, try_number, task_id, question, asked_at)
+    SELECT id, 1, -1, 1, 'load', '{"subject": "?", "options": ["a"]}', start_date FROM dag_run WHERE id % 10 = 0
+    """,
+    """
     INSERT INTO xcom (run_id, task_index, map_index, key, value)
     SELECT run_id, task_index, map_index, 'return_value', '1' FROM task_instance WHERE task_index = 0
     """,
@@ -107,6 +111,8 @@ PATHS: Final = (
     "backfills",
     "backfills?dag_id=sales",
     "backfills/1",
+    "inputs",
+    "inputs?waiting=true&dag_id=sales",
     "import-errors",
     "files",
     "schedulers",

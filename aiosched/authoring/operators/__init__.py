@@ -5,6 +5,7 @@ bash.py       shell commands                           trigger_dagrun.py  runs o
 empty.py      tasks that do nothing                    branching.py       branches by date and time, latest only
 sensor.py     the base class of sensors                sql.py             SQL on any database
 http.py       requests                                 email.py           mails
+human_input.py  answers of people
 
 They use subprocesses.py (commands), venvs.py (virtual environments), weekdays.py and sql_text.py.
 Names are imported when they are first used.
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from aiosched.authoring.operators.email import EmailOperator
     from aiosched.authoring.operators.empty import EmptyOperator
     from aiosched.authoring.operators.http import HttpOperator
+    from aiosched.authoring.operators.human_input import (
+        ApprovalOperator,
+        HITLBranchOperator,
+        HITLEntryOperator,
+        HITLOperator,
+    )
     from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
     from aiosched.authoring.operators.python_env import ExternalPythonOperator, PythonVirtualenvOperator
     from aiosched.authoring.operators.sensor import BaseSensorOperator, PokeReturnValue, PythonSensor
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.operators.weekdays import WeekDay
 
 _HOMES = {
+    "ApprovalOperator": "human_input",
     "BaseBranchOperator": "branching",
     "BaseSensorOperator": "sensor",
     "BashOperator": "bash",
@@ -44,6 +52,9 @@ _HOMES = {
     "EmailOperator": "email",
     "EmptyOperator": "empty",
     "ExternalPythonOperator": "python_env",
+    "HITLBranchOperator": "human_input",
+    "HITLEntryOperator": "human_input",
+    "HITLOperator": "human_input",
     "HttpOperator": "http",
     "LatestOnlyOperator": "branching",
     "PokeReturnValue": "sensor",
@@ -59,6 +70,7 @@ _HOMES = {
 __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
 
 __all__ = [
+    "ApprovalOperator",
     "BaseBranchOperator",
     "BaseSensorOperator",
     "BashOperator",
@@ -68,6 +80,9 @@ __all__ = [
     "EmailOperator",
     "EmptyOperator",
     "ExternalPythonOperator",
+    "HITLBranchOperator",
+    "HITLEntryOperator",
+    "HITLOperator",
     "HttpOperator",
     "LatestOnlyOperator",
     "PokeReturnValue",

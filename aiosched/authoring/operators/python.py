@@ -121,15 +121,7 @@ class ShortCircuitOperator(PythonOperator):
         """`result` if nothing is skipped; else set `ti.skip_decision` and return None."""
         if result:
             return result
-        dag: Dag | None = context["dag"]
-        found = (
-            _descendants(self.downstream_task_ids, dag)
-            if self.ignore_downstream_trigger_rules
-            else self.downstream_task_ids
-        )
-        skipped = sorted(task_id for task_id in found if dag is None or not dag.task(task_id).is_teardown)
-        context["ti"].skip_decision = SkipDecision(skipped=tuple(skipped))
-        return None if skipped else result
+        return None if skip_downstream(self, context, all_of_them=self.ignore_downstream_trigger_rules) else result
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
@@ -166,6 +158,18 @@ def _wanted(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
     except (TypeError, ValueError):  # some built-in functions have no signature
         return (), False
     return tuple(p.name for p in named(parameters)), takes_any_name(parameters)
+
+
+def skip_downstream(task: BaseOperator, context: Context, *, all_of_them: bool) -> bool:
+    """Set `ti.skip_decision` to the direct downstream tasks, or to all; returns whether there are any.
+
+    Teardowns are never skipped.
+    """
+    dag: Dag | None = context["dag"]
+    found = _descendants(task.downstream_task_ids, dag) if all_of_them else task.downstream_task_ids
+    skipped = sorted(task_id for task_id in found if dag is None or not dag.task(task_id).is_teardown)
+    context["ti"].skip_decision = SkipDecision(skipped=tuple(skipped))
+    return bool(skipped)
 
 
 def decide_branch(task: BaseOperator, result: Any, context: Context) -> Any:

@@ -3,6 +3,7 @@
 base.py      the base class           temporal.py  an instant, a duration
 endings.py   events that end a task   external.py  runs and tasks of other DAGs
 file.py      a file                   http.py      an HTTP response
+human_input.py  answers of people
 encoding.py  triggers and events as JSON
 """
 

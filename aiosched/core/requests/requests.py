@@ -111,6 +111,17 @@ class SetNote(Request, frozen=True, kw_only=True, tag="set_note"):
     map_index: int | None = None
 
 
+class AnswerInput(Request, frozen=True, kw_only=True, tag="answer_input"):
+    """Answer the question of a task instance, which then continues. `by` is named as in the audit log."""
+
+    run_id: str
+    task_id: str
+    options: tuple[str, ...]
+    params: dict[str, Any] = {}
+    map_index: int | None = None
+    by: str = "cli"
+
+
 class BackfillCreate(Request, frozen=True, kw_only=True, tag="backfill_create"):
     """Create the runs of past dates, both inclusive. With `dry_run` nothing is created."""
 

@@ -16,6 +16,7 @@ import msgspec
 
 from aiosched.core.creation.backfills import Rerun, rerun_of
 from aiosched.core.requests.requests import (
+    AnswerInput,
     BackfillCancel,
     BackfillCreate,
     BackfillPause,
@@ -112,7 +113,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = MappingProxyType(
         verb_of(kind): kind
         for kind in (
             Trigger, Pause, Unpause, CancelRun, DeleteDag, ReleaseDag, EmitAsset, Clear, MarkTasks, MarkRun, SetNote,
-            BackfillCreate, BackfillPause, BackfillResume, BackfillCancel,
+            AnswerInput, BackfillCreate, BackfillPause, BackfillResume, BackfillCancel,
         )
     }
 )  # fmt: skip

@@ -135,6 +135,11 @@ class Board(ManualChanges, Expansion):
         if self.deferrals.overdue(self.effects, instance, self.key(instance), now):
             self._resume(instance, now)
 
+    def answer(self, instance: Instance, event: str, now: datetime) -> None:
+        """A person answered what `instance` asked (`deferrals.asks`): it resumes with this event, JSON."""
+        self.deferrals.answered_by_hand(self.effects, instance, self.key(instance), event)
+        self._resume(instance, now)
+
     def lose_trigger(self, instance: Instance, now: datetime) -> None:
         """The deferral of an instance is no longer stored: it resumes by failing."""
         if self.deferrals.vanished(self.effects, instance, self.key(instance)):
@@ -217,9 +222,8 @@ class Board(ManualChanges, Expansion):
 
     def _apply_of_trigger(self, report: Report, now: datetime) -> bool:
         instance = self.find(report.key.task_index, report.key.map_index)
-        if instance is None or instance.state is not TaskState.DEFERRED or self.finished:
-            return False
-        if report.key != trigger_key(self.key(instance)):
+        waits = instance is not None and instance.state is TaskState.DEFERRED and not self.finished
+        if instance is None or not waits or report.key != trigger_key(self.key(instance)):
             return False
         if report.ends:  # it ends the task itself, without a worker (25.6)
             report = msgspec.structs.replace(report, key=self.key(instance), unattended=True)
@@ -463,8 +467,7 @@ class Board(ManualChanges, Expansion):
         self._expect_failure(str(TASK_FAILURE.reason))
         because = f"{self.graph.task_ids[failed.task]} failed (fail_fast)"
         for instance in self:
-            running = instance.state is TaskState.RUNNING
-            event = TaskEvent.FAIL_FAST_RUNNING if running else TaskEvent.FAIL_FAST_WAITING
+            event = TaskEvent.FAIL_FAST_RUNNING if instance.state is TaskState.RUNNING else TaskEvent.FAIL_FAST_WAITING
             if instance.task != failed.task and not self.graph.is_teardown[instance.task] and _can(instance, event):
                 self._stop(instance, now, event, because)
 
@@ -487,8 +490,8 @@ class Board(ManualChanges, Expansion):
         if instance.state is not TaskState.QUEUED:
             self._lose(instance, report, now)
             return
-        instance.scheduled_at, instance.queued_at, instance.queued_by = now, None, None
-        instance.reason = report.reason
+        instance.scheduled_at, instance.reason = now, report.reason
+        instance.queued_at = instance.queued_by = None
         self._set(instance, TaskEvent.REQUEUED)
         self.effects.slots.ready.append(instance)
 

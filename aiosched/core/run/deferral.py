@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from aiosched.core.graph.human_input import WAITS_FOR_PERSON
 from aiosched.core.graph.instances import Effects, Instance
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.values.instants import just_after
@@ -117,6 +118,20 @@ class Deferrals(dict[Instance, Deferred]):
         effects.cancelled.append(trigger_key(key))
         self._end(effects, instance, waited, waited.timed_out())
         return True
+
+    def answered_by_hand(self, effects: Effects, instance: Instance, key: AttemptKey, event: str) -> None:
+        """A person answered what a deferred task asked: its trigger is stopped, the task resumes with this event."""
+        waited = self[instance]
+        effects.cancelled.append(trigger_key(key))
+        resume = Resume(next_method=waited.deferral.next_method, next_kwargs=waited.deferral.next_kwargs, event=event)
+        self._end(effects, instance, waited, resume)
+
+    def asks(self, instance: Instance) -> bool:
+        """Whether an instance waits for the answer of a person."""
+        waited = self.get(instance)
+        if instance.state is not TaskState.DEFERRED or waited is None or waited.resume is not None:
+            return False
+        return waited.deferral.classpath == WAITS_FOR_PERSON
 
     def vanished(self, effects: Effects, instance: Instance, key: AttemptKey) -> bool:
         """The row of a deferral was deleted: its trigger is stopped, the task resumes by failing.

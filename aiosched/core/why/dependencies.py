@@ -132,7 +132,8 @@ def _trigger_gate(board: Board, instance: Instance, now: datetime, since: dateti
         return Gate(name="trigger", verdict=Verdict.UNKNOWN, detail="its trigger is not stored (any longer)")
     if waited.resume is not None:
         return gate("trigger", None, "has fired; the task resumes at the next pass of its scheduler")
-    detail = f"waits for {waited.deferral.classpath}{ago(seconds_since(since, now))}"
+    what = "the answer of a person" if board.deferrals.asks(instance) else waited.deferral.classpath
+    detail = f"waits for {what}{ago(seconds_since(since, now))}"
     if waited.timeout_at is not None:
         detail += f", until {stamp(waited.timeout_at)} at the latest"
     return Gate(name="trigger", verdict=Verdict.WAIT, detail=detail)

@@ -110,7 +110,7 @@ TAKE_RUN: Final = f"""
 """
 _OF_RUNS: Final = (
     "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "task_try", "task_note",
-    "task_instance",
+    "human_input", "task_instance",
 )  # fmt: skip
 
 # Everything else by kind: the table, the column that identifies a row, and the condition for old rows.

@@ -81,6 +81,15 @@ class Memory:
             tasks = [(task_id, -1, "success") for task_id in task_ids or [f"{args.get('group_id')}.*"]]
         return {**run, "unknown": [], "tasks": tasks}
 
+    async def ask_input(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Nobody can answer: a question has its defaults at once."""
+        log.info("dag.test() asks nobody: %s", args["question"]["subject"])
+        return {"nobody": True}
+
+    async def close_input(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Nothing is stored."""
+        return {}
+
     async def variable(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Variables come from the environment, or were set by the run itself."""
         if "set" in args:
@@ -112,9 +121,11 @@ class Memory:
 
 
 MEMORY_SERVICES: Mapping[str, MemoryService] = {
+    "ask_input": Memory.ask_input,
     "asset_events": Memory.asset_events,
     "check_assets": Memory.check_assets,
     "clear_run": Memory.clear_run,
+    "close_input": Memory.close_input,
     "connection": Memory.connection,
     "previous_success": Memory.previous_success,
     "run_state": Memory.run_state,

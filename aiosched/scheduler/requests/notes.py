@@ -40,7 +40,7 @@ async def set_note(session: Session, dag: OwnedDag, request: SetNote, number: in
             graph = session.cache.versions[found[0].version_id][1]
             if found[0].is_incomplete:
                 await complete(session.cache, conn, await load_runs(conn, [found[0].key]))
-            place = await _place(conn, graph, found[0], task_id, request.map_index)
+            place = await place_of(conn, graph, found[0], task_id, request.map_index)
             await notes.set_task_note(conn, place, note)
             map_index = place[2]
         answer = {"run_id": run_id, "task_id": task_id, "map_index": map_index, "note": note}
@@ -63,10 +63,10 @@ def read_note(text: str | None) -> str | None:
     return note or None
 
 
-async def _place(
+async def place_of(
     conn: DatabaseConnection, graph: Graph, run: RunOfRequest, task_id: str, map_index: int | None
 ) -> tuple[int, int, int]:
-    """Which task instance is meant: (run key, task index, map index)."""
+    """Which task instance is meant: (run key, task index, map index). Raises NotFound and Refused."""
     if task_id not in graph.index:
         raise NotFound(f"Run {run.run_id!r} has no task {task_id!r}.{did_you_mean(task_id, graph.task_ids)}")
     task = graph.index[task_id]

@@ -10,8 +10,8 @@
 
     reserve_xcoms     see xcom_services.py
 
-Services about assets are in asset_services.py; `variable` and `connection` are in secret_services.py,
-because they need keys, `bundle` is in bundle_services.py.
+Services about assets are in asset_services.py, those of tasks that ask people in input_services.py; `variable` and
+`connection` are in secret_services.py, because they need keys, `bundle` is in bundle_services.py.
 
 Instants are ISO 8601 with an offset. A service raises NotFound or Refused with a message for the
 author of the task; its answer is JSON. It may be called again with the same question if the first call was not
@@ -37,6 +37,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox, runs
 from aiosched.errors import NotFound, Refused, TimedOut
 from aiosched.scheduler.services import asset_services
+from aiosched.scheduler.services.input_services import ask_input, close_input
 from aiosched.scheduler.services.questions import Question, QuestionRetry, Trusted
 from aiosched.scheduler.services.sla_services import sla_misses
 from aiosched.scheduler.services.xcom_services import reserve_xcoms
@@ -241,9 +242,11 @@ def _shown(run: task_services.AskedRun | None) -> dict[str, Any] | None:
 
 SERVICES: Final[Mapping[str, Service]] = MappingProxyType(
     {
+        "ask_input": ask_input,
         "asset_events": asset_services.asset_events,
         "check_assets": asset_services.check_assets,
         "clear_run": _clear_run,
+        "close_input": close_input,
         "previous_success": _previous_success,
         "reserve_xcoms": reserve_xcoms,
         "run_state": _run_state,

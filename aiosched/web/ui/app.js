@@ -14,6 +14,7 @@ import { DagPage } from "./pages/dag.js";
 import { Dags } from "./pages/dags.js";
 import { Home } from "./pages/home.js";
 import { ImportErrors } from "./pages/import_errors.js";
+import { Inputs } from "./pages/inputs.js";
 import { Login } from "./pages/login.js";
 import { Pools } from "./pages/pools.js";
 import { RunPage } from "./pages/run.js";
@@ -35,6 +36,7 @@ const ROUTES = [
   ["/dags/:dag/runs/:run/tasks/:task", TaskPage],
   ["/runs", Runs],
   ["/backfills", Backfills],
+  ["/inputs", Inputs],
   ["/assets", Assets],
   ["/assets/:asset", AssetPage],
   ["/pools", Pools],
@@ -56,6 +58,7 @@ const SECTIONS = [
       ["/runs", "Runs", "g r"],
       ["/backfills", "Backfills", "g b"],
       ["/assets", "Assets", "g a"],
+      ["/inputs", "Input", "g i"],
     ],
   ],
   [

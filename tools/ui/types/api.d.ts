@@ -2,6 +2,16 @@
 
 export interface components {
   schemas: {
+    /** @description The answer as the task gets it. */
+    Answered: {
+      map_index: number;
+      options: string[];
+      params: {
+        [key: string]: unknown;
+      };
+      run_id: string;
+      task_id: string;
+    };
     /** @description An event of an asset; the source is null if a person emitted it. */
     AssetEventResource: {
       alias: string | null;
@@ -296,6 +306,13 @@ export interface components {
       complete: boolean;
       items: components["schemas"]["Bar"][];
     };
+    /** @description What was answered. */
+    GivenInput: {
+      options: string[];
+      params: {
+        [key: string]: unknown;
+      };
+    };
     /** @description A line between two boxes. */
     GraphEdge: {
       label: string | null;
@@ -374,6 +391,43 @@ export interface components {
       parsed_at: string | null;
       traceback: string | null;
     };
+    /** @description A param to fill in: its default (null if it is required), and the JSON schema of its values. */
+    InputParam: {
+      description: string | null;
+      json_schema: {
+        [key: string]: unknown;
+      };
+      required: boolean;
+      value?: unknown;
+    };
+    /**
+     * @description A question of a task instance: it waits for an answer, was answered, or ended without one.
+     *
+     *     `respondents` are the people who may answer; if there are none, everyone with the role operator may. `answered_by`
+     *     is null if nobody answered in time, and the defaults were chosen.
+     */
+    InputResource: {
+      answer: components["schemas"]["GivenInput"] | null;
+      answered_at: string | null;
+      answered_by: string | null;
+      asked_at: string;
+      body: string | null;
+      dag_id: string;
+      defaults: string[] | null;
+      expires_at: string | null;
+      map_index: number;
+      multiple: boolean;
+      options: string[];
+      params: {
+        [key: string]: components["schemas"]["InputParam"];
+      };
+      respondents: string[];
+      run_id: string;
+      /** @enum {string} */
+      state: "waiting" | "answered" | "ended";
+      subject: string;
+      task_id: string;
+    };
     /**
      * @description Which DAGs feed which: edges go from a DAG to the assets it produces, and from an asset to the DAGs that wait for
      *     it.
@@ -450,6 +504,17 @@ export interface components {
     /** @description Every scheduler that has published metrics. */
     MetricsSummary: {
       schedulers: components["schemas"]["SchedulerTempo"][];
+    };
+    /** @description The options that are chosen, one unless the question allows several, and values for params. */
+    NewAnswer: {
+      map_index?: number | null;
+      options: string[];
+      /** @default {} */
+      params: {
+        [key: string]: unknown;
+      };
+      /** @description the reason, for the audit log */
+      reason?: string | null;
     };
     /** @description Past dates to run, both inclusive. `rerun` says which existing runs run again. */
     NewBackfill: {
@@ -573,6 +638,10 @@ export interface components {
     };
     Page_ImportProblem_: {
       items: components["schemas"]["ImportProblem"][];
+      next_cursor?: string | null;
+    };
+    Page_InputResource_: {
+      items: components["schemas"]["InputResource"][];
       next_cursor?: string | null;
     };
     Page_PoolResource_: {

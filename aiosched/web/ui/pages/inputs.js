@@ -1,0 +1,77 @@
+// What tasks ask people: those that wait for an answer, and all others with their answers.
+import { html, useState } from "../lib/html.js";
+import { taskName } from "../lib/names.js";
+import { useList } from "../lib/resources.js";
+import { path, query } from "../lib/router.js";
+import { AnswerDialog } from "../parts/actions/answer.js";
+import { Card, Empty, Link, Page, Tabs, Tag, When } from "../parts/basics.js";
+import { Allowed } from "../parts/facts.js";
+import { Table } from "../parts/table.js";
+
+export function Inputs() {
+  const all = query.value.tab === "all";
+  const [open, setOpen] = useState(/** @type {Api["InputResource"] | null} */ (null));
+  /** @type {List<Api["InputResource"]>} */
+  const list = useList("inputs", { waiting: all ? null : true }, { kinds: ["task", "run"], delay: 500 });
+  const empty = html`
+    <${Empty} title=${all ? "No task has asked anything" : "Nothing waits for an answer"}>
+      Tasks of HITLOperator, ApprovalOperator and their relatives ask here, and wait without a slot.
+    <//>
+  `;
+  return html`
+    <${Page} title="Input" lead="What tasks ask people: they go on with the answer.">
+      <${Tabs}
+        tabs=${[
+          ["waiting", "Waiting"],
+          ["all", "All"],
+        ]}
+      />
+      <${Card} plain>
+        <${Table} columns=${columns(setOpen)} list=${list} keyOf=${keyOf} empty=${empty} caption="Questions" />
+      <//>
+      ${open && html`<${AnswerDialog} input=${open} onClose=${() => setOpen(null)} onDone=${list.reload} />`}
+    <//>
+  `;
+}
+
+/** @param {Api["InputResource"]} input */
+const keyOf = (input) => `${input.dag_id} ${input.run_id} ${input.task_id} ${input.map_index}`;
+
+/**
+ * @param {(input: Api["InputResource"]) => void} open
+ * @returns {Column<Api["InputResource"]>[]}
+ */
+const columns = (open) => [
+  { head: "Subject", cell: (input) => html`<b>${input.subject}</b>` },
+  {
+    head: "Task",
+    cell: (input) => html`
+      <${Link} to=${path("dags", input.dag_id, "runs", input.run_id, "tasks", input.task_id)}>
+        ${input.dag_id} · ${taskName(input)}
+      <//>
+    `,
+  },
+  { head: "Run", cell: (input) => html`<code>${input.run_id}</code>` },
+  { head: "Asked", cell: (input) => html`<${When} at=${input.asked_at} ago />` },
+  { head: "Until", cell: (input) => html`<${When} at=${input.expires_at} none="no limit" />` },
+  { head: "Answer", cell: (input) => html`<${Answer} input=${input} open=${open} />` },
+];
+
+/** @param {{ input: Api["InputResource"], open: (input: Api["InputResource"]) => void }} props */
+function Answer({ input, open }) {
+  if (input.state === "ended") return html`<span class="faint">ended without one</span>`;
+  if (input.state === "answered")
+    return html`
+      ${input.answer?.options.map((option) => html`
+        <${Tag}>${option}<//>
+      `)}
+      <span class="faint">${input.answered_by ? `by ${input.answered_by}` : "nobody answered in time"}</span>
+    `;
+  return html`
+    <${Allowed}>
+      <button class="button" onClick=${() => open(input)}>
+        Answer …
+      </button>
+    <//>
+  `;
+}

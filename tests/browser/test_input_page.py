@@ -1,0 +1,35 @@
+"""The page of what tasks ask, in Chromium, on the real service."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.conftest import Service, Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_a_question_is_answered_on_its_page(service: Service, tab: Tab) -> None:
+    page = await tab.open("/inputs")
+    await expect(page.get_by_text("Nothing waits for an answer")).to_be_visible()
+    await service.api("POST", "dags/asking/runs", json={"run_id": "on-the-page"})
+
+    row = page.get_by_role("row", name="Which price?")
+    await row.get_by_role("button", name="Answer …").click()
+    dialog = page.get_by_role("dialog", name="Which price?")
+    await expect(dialog.get_by_text("The tea is **cheap**.")).to_be_visible()
+    submit = dialog.get_by_role("button", name="Answer")
+    await expect(submit).to_be_disabled()
+    await dialog.get_by_role("radio", name="change").check()
+    await dialog.get_by_label("euros").fill("7")
+    await expect(dialog.locator("code")).to_have_text(
+        "aiosched inputs answer asking on-the-page price change -p euros=7"
+    )
+    await submit.click()
+
+    await expect(page.get_by_text("Nothing waits for an answer")).to_be_visible()
+    await page.get_by_role("link", name="All").click()
+    await expect(page.get_by_role("row", name="Which price?")).to_contain_text("by api:local")
+    (found,) = (await service.api("GET", "inputs"))["items"]
+    assert (found["state"], found["answer"]) == ("answered", {"options": ["change"], "params": {"euros": 7}})
