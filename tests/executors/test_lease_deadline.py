@@ -46,7 +46,6 @@ async def test_the_processes_of_a_scheduler_that_is_silent_for_too_long_end_and_
     worker = psutil.Process(started.pid)
 
     executor.lease_deadline.until = time.monotonic() - 1.0
-    executor.submit([attempt("wait", number=2)])  # wakes the forkserver, which knows of no instant to wake at yet
 
     await until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
     assert (await reports.of(waiting)).outcome is Outcome.LOST

@@ -186,6 +186,9 @@ class WorkerAgent:
         if begin.answer.attempt is None:
             logger.info("%s: it is not begun here: %s", name, begin.answer.refusal)
             return None
+        if time.monotonic() >= begin.asked + _TRUSTED * begin.lease:  # this process stood still meanwhile
+            logger.error("%s: it is not begun here: its lease ended first", name)
+            return None
         return self._begin(job, begin.answer.attempt, begin, at)
 
     async def _claim(self, job: Job, at: WorkerConnection) -> Begin:

@@ -25,6 +25,7 @@ from aiosched.executors.attempt.driven import Driven
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
+from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_health import LoopHealth
 from aiosched.executors.worker.loop_sign import LoopSign
 from aiosched.executors.worker.marking_loop import name_of, new_marking_loop
@@ -57,8 +58,8 @@ _LARGE: Final = 1_048_576  # bytes of XComs in one message
 class AsyncWorker(asyncio.Protocol):
     """The socket to the scheduler, the running attempts, and their TaskServices."""
 
-    def __init__(self, config: WorkerConfig, gone: asyncio.Event, sign: LoopSign) -> None:
-        self._config, self._gone = config, gone
+    def __init__(self, config: WorkerConfig, gone: asyncio.Event, sign: LoopSign, lease: LeaseDeadline) -> None:
+        self._config, self._gone, self._lease = config, gone, lease
         self._surroundings = surroundings_of(config)
         dags = FileDags(places=config.places, defaults=config.defaults)
         self._dags = InBackground(dags, timeout=config.import_timeout)
@@ -88,6 +89,9 @@ class AsyncWorker(asyncio.Protocol):
         for message in self._reader.feed(data):
             match message:
                 case RunAttempts(attempts):
+                    if self._lease.has_passed:  # this process stood still: others may run them
+                        self._gone.set()
+                        return
                     for attempt in attempts:
                         self._begin(attempt)
                 case Cancel(key):
@@ -235,11 +239,11 @@ def _end_leftovers(name: str, before: float) -> leftovers.EndedProcesses:
     return leftovers.end_named(name) + leftovers.end_children(before=before)
 
 
-async def _work(sock: socket.socket, sign: LoopSign, config: WorkerConfig) -> None:
+async def _work(sock: socket.socket, sign: LoopSign, config: WorkerConfig, lease: LeaseDeadline) -> None:
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler requests that by closing the socket
-    worker = AsyncWorker(config, gone, sign)
+    worker = AsyncWorker(config, gone, sign, lease)
     transport, _ = await loop.create_unix_connection(lambda: worker, sock=sock)
     try:
         await gone.wait()
@@ -248,7 +252,7 @@ async def _work(sock: socket.socket, sign: LoopSign, config: WorkerConfig) -> No
         transport.close()
 
 
-def run_worker(sock: socket.socket, sign: int, config: WorkerConfig) -> None:
+def run_worker(sock: socket.socket, sign: int, config: WorkerConfig, lease: LeaseDeadline) -> None:
     """The main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.register_at_fork(after_in_child=sock.close)
@@ -256,7 +260,7 @@ def run_worker(sock: socket.socket, sign: int, config: WorkerConfig) -> None:
     with asyncio.Runner(loop_factory=new_marking_loop) as runner:
         loop = runner.get_loop()
         asyncio.set_event_loop(loop)
-        work = loop.create_task(_work(sock, LoopSign(sign), config))
+        work = loop.create_task(_work(sock, LoopSign(sign), config, lease))
         while not work.done():
             try:
                 loop.run_until_complete(work)

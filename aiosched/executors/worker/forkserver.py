@@ -29,6 +29,7 @@ from aiosched.scratch import remove_scratch_folders
 
 _READ: Final = 65_536
 _MOST_FDS: Final = 64  # received with one read
+_LOOK_EVERY: Final = 200.0  # milliseconds between two looks at the lease
 _OURS: Final = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})  # signals that this process handles
 
 
@@ -53,7 +54,7 @@ class Forkserver:
         poll.register(self._wake_read, select.POLLIN)
         while True:
             ready = {fd for fd, _ in poll.poll(self._patience())}
-            if self._patience() == 0:
+            if self._workers and self._lease_deadline.has_passed:
                 return
             if self._wake_read in ready:
                 os.read(self._wake_read, _READ)
@@ -87,9 +88,14 @@ class Forkserver:
             os.waitpid(pid, 0)
 
     def _patience(self) -> float | None:
-        """Milliseconds until other schedulers can run this scheduler's attempts; None while there is nothing to end."""
+        """Milliseconds until the lease is to be looked at; None while there is nothing to end.
+
+        Nobody wakes this process when the lease is set or becomes shorter, so it looks now and then.
+        """
+        if not self._workers:
+            return None
         until = self._lease_deadline.until
-        return max(0.0, (until - time.monotonic()) * 1000) if until and self._workers else None
+        return max(0.0, min((until - time.monotonic()) * 1000, _LOOK_EVERY)) if until else _LOOK_EVERY
 
     def _fork(self, worker: int, is_async: bool, passed: list[int]) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)  # the child must not run this process's handlers
@@ -121,18 +127,17 @@ class Forkserver:
             os.close(self._wake_read)
             os.close(self._wake_write)
             self._control.close()
-            self._lease_deadline.close()
             for mine in (fd, shared):
                 os.set_inheritable(mine, False)  # else descriptors received over a socket are inherited
             assert self._config is not None, "Setup comes first"
             if is_async:
                 from aiosched.executors.worker.async_worker import run_worker as run_async
 
-                run_async(socket.socket(fileno=fd), shared, self._config)
+                run_async(socket.socket(fileno=fd), shared, self._config, self._lease_deadline)
             else:
                 from aiosched.executors.worker.worker import run_worker
 
-                run_worker(socket.socket(fileno=fd), shared, self._config)
+                run_worker(socket.socket(fileno=fd), shared, self._config, self._lease_deadline)
             code = 0
         except BaseException:
             sys.excepthook(*sys.exc_info())

@@ -8,6 +8,7 @@ Source: docs/architecture.md, "Ownership and fencing".
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -28,6 +29,11 @@ class LeaseDeadline(SharedPage):
     @until.setter
     def until(self, instant: float) -> None:
         _INSTANT.pack_into(self.memory, 0, instant)
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether other schedulers may run this scheduler's attempts now."""
+        return 0.0 < self.until <= time.monotonic()
 
 
 def windows_of(executors: Iterable[object]) -> list[LeaseDeadline]:

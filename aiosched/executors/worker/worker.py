@@ -38,6 +38,7 @@ from aiosched.executors.attempt.interrupts import alarm, interrupts
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution, drive
 from aiosched.executors.worker.claim_pipe import draw
+from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.process_parts import parts_of_this_process
 from aiosched.executors.worker.process_state import ProcessState
 from aiosched.executors.worker.processes import has_children, peak_memory
@@ -67,9 +68,9 @@ class SchedulerGone(BaseException):
 class Channel:
     """The blocking socket to the scheduler. It is also the worker's TaskServices."""
 
-    def __init__(self, sock: socket.socket, claim_pipe: int) -> None:
+    def __init__(self, sock: socket.socket, claim_pipe: int, lease: LeaseDeadline | None = None) -> None:
         sock.setblocking(True)
-        self._socket, self._claim_pipe = sock, claim_pipe
+        self._socket, self._claim_pipe, self._lease = sock, claim_pipe, lease
         self._reader = FrameReader()
         self._line: deque[tuple[int, Attempt]] = deque()  # received, with their numbers; some taken back
         self._answers: deque[Answer | Reply] = deque()
@@ -92,6 +93,8 @@ class Channel:
                 self._read()
             number, attempt = self._line.popleft()
             if number == ticket:
+                if self._lease is not None and self._lease.has_passed:  # this process stood still: others may run it
+                    raise SchedulerGone
                 return attempt
 
     def await_end(self) -> NoReturn:
@@ -282,7 +285,7 @@ class Worker:
             interrupts.strike(AttemptStopped("was told to stop by SIGTERM"))
 
 
-def run_worker(sock: socket.socket, claim_pipe: int, config: WorkerConfig) -> None:
+def run_worker(sock: socket.socket, claim_pipe: int, config: WorkerConfig, lease: LeaseDeadline) -> None:
     """The main function of a worker process."""
 
     def let_go() -> None:  # ends a task's forked child that continues as the worker
@@ -292,7 +295,7 @@ def run_worker(sock: socket.socket, claim_pipe: int, config: WorkerConfig) -> No
 
     os.register_at_fork(after_in_child=let_go)
     try:
-        Worker(Channel(sock, claim_pipe), config).serve()
+        Worker(Channel(sock, claim_pipe, lease), config).serve()
     except SchedulerGone:
         logging.shutdown()
     finally:
