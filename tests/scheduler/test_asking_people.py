@@ -23,7 +23,7 @@ from aiosched import (
 from aiosched.config import Settings
 from aiosched.db.people.human_inputs import InputRow, list_inputs
 from aiosched.db.queries.queries import find_run, list_run_tasks
-from aiosched.errors import NotFound, Refused
+from aiosched.errors import DagError, NotFound, Refused
 from tests.scheduler.harness import GUARD
 
 
@@ -198,3 +198,34 @@ async def test_only_what_asks_can_be_answered(dsn: str, tmp_path: Path) -> None:
             await scheduler.answer_input("quiet", "r", "silence", ["yes"])
         with pytest.raises(NotFound, match="no run 's'"):
             await scheduler.answer_input("quiet", "s", "silent", ["yes"])
+
+
+async def test_dag_test_asks_nobody() -> None:
+    with DAG("alone") as dag:
+        HITLOperator(task_id="lenient", subject="a", options=["x", "y"], defaults="y")
+        HITLOperator(task_id="strict", subject="b", options=["x", "y"])
+
+    result = await dag.test()
+
+    assert {each.task_id: each.state for each in result.tasks} == {"lenient": "success", "strict": "failed"}
+    assert result.xcoms["lenient"]["return_value"]["chosen_options"] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"options": []}, "give it options"),
+        ({"options": ["a", "a"]}, "may be named once"),
+        ({"options": ["a"], "defaults": "b"}, "the default 'b' is not one of its options"),
+        ({"options": ["a", "b"], "defaults": ["a", "b"]}, "one default only"),
+        ({"options": ["a"], "response_timeout": -1}, "response_timeout=-1"),
+    ],
+)
+def test_a_wrong_question_is_an_error_of_its_file(options: dict[str, Any], problem: str) -> None:
+    with DAG("wrong"), pytest.raises(DagError, match=problem):
+        HITLOperator(task_id="ask", subject="?", **options)
+
+
+def test_the_options_of_an_approval_are_fixed() -> None:
+    with DAG("wrong"), pytest.raises(DagError, match="'options' of an approval is fixed"):
+        ApprovalOperator(task_id="ask", subject="?", options=["maybe"])
