@@ -34,7 +34,8 @@ class Told(BaseNotifier):
         self.told = told
 
     def notify(self, context: Any) -> None:
-        self.told.append(context["task"].subject)
+        link = HITLOperator.generate_link_to_ui_from_context(context=context, base_url="https://flows.example/")
+        self.told += [context["task"].subject, link]
 
 
 def embedded(dsn: str, tmp_path: Path, *dags: DAG) -> Scheduler:
@@ -81,7 +82,8 @@ async def test_a_task_waits_without_a_slot_and_returns_what_was_answered(dsn: st
         (row,) = await asked(scheduler)
         assert (row.dag_id, row.run_id, row.task_id, row.map_index, row.state) == ("shop", "r", "price", -1, "waiting")
         assert (row.question.subject, row.question.body) == ("Price of tea?", "**Please** decide.")
-        assert told == ["Price of tea?"]
+        link = "https://flows.example/inputs?dag_id=shop&run_id=r&task_id=price"
+        assert told == ["Price of tea?", link]
         assert await states(scheduler, "shop", "r") == {"price": "deferred"}
         async with scheduler.db.acquire() as conn:
             assert await conn.fetchval("SELECT used FROM pool WHERE name = 'default_pool'") == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -124,6 +125,14 @@ class HITLOperator(BaseOperator):
     def conclude(self, output: dict[str, Any], context: Context) -> Any:
         """What the task returns for this answer."""
         return output
+
+    @staticmethod
+    def generate_link_to_ui_from_context(*, context: Context, base_url: str) -> str:
+        """The address of the page on which this task's question is answered; `base_url` is that of the web server."""
+        ti = context["ti"]
+        query = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id}
+        mapped = {"map_index": ti.map_index} if ti.map_index >= 0 else {}
+        return f"{base_url.rstrip('/')}/inputs?{urlencode({**query, **mapped})}"
 
     def _question(self) -> InputRequest:
         return InputRequest(

@@ -11,8 +11,10 @@ import { Table } from "../parts/table.js";
 export function Inputs() {
   const all = query.value.tab === "all";
   const [open, setOpen] = useState(/** @type {Api["InputResource"] | null} */ (null));
+  const { dag_id, run_id, task_id, map_index } = query.value;
+  const wanted = { dag_id, run_id, task_id, map_index, waiting: all ? null : true };
   /** @type {List<Api["InputResource"]>} */
-  const list = useList("inputs", { waiting: all ? null : true }, { kinds: ["task", "run"], delay: 500 });
+  const list = useList("inputs", wanted, { kinds: ["task", "run"], delay: 500 });
   const empty = html`
     <${Empty} title=${all ? "No task has asked anything" : "Nothing waits for an answer"}>
       Tasks of HITLOperator, ApprovalOperator and their relatives ask here, and wait without a slot.
@@ -25,6 +27,7 @@ export function Inputs() {
           ["waiting", "Waiting"],
           ["all", "All"],
         ]}
+        keep=${["dag_id", "run_id", "task_id", "map_index"]}
       />
       <${Card} plain>
         <${Table} columns=${columns(setOpen)} list=${list} keyOf=${keyOf} empty=${empty} caption="Questions" />
