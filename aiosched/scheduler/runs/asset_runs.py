@@ -25,6 +25,7 @@ from aiosched.core.creation.run_creation import active_runs_limit, allows, asset
 from aiosched.core.graph.params import resolve_params
 from aiosched.core.requests.requests import EmitAsset
 from aiosched.core.timetables.base import Partition
+from aiosched.core.timetables.key_formats import check_key
 from aiosched.core.values.states import RunType
 from aiosched.db.statements import assets
 from aiosched.db.statements.inbox import CommandResult
@@ -161,6 +162,11 @@ async def check_assets(session: Session, cleanup: Period) -> None:
 async def emit_event(session: Session, request: EmitAsset, number: int) -> CommandResult | None:
     """Apply a request to emit an asset event; None if it is applied and answered."""
     name = request.name
+    try:
+        if request.partition_key is not None:
+            check_key(request.partition_key)
+    except ValueError as error:
+        return _refused(str(error))
     extra = msgspec.json.encode(request.extra).decode()
     event = assets.NewAssetEvent(name, "", extra, None, session.env.clock.now(), partition_key=request.partition_key)
     async with session.env.command_journal.transaction() as transaction:
