@@ -209,7 +209,8 @@ READ_PENDING: Final = f"{_PENDING} WHERE p.id = ANY($1::bigint[]) {_GROUPED} ORD
 # Index: uq_asset_partition_dag_id_partition_key.
 PENDING_OF_DAG: Final = f"""
     {_PENDING}
-     WHERE p.id IN (SELECT id FROM asset_partition WHERE dag_id = $1 ORDER BY newest_at DESC, id DESC LIMIT $2)
+     WHERE p.id IN (SELECT id FROM asset_partition WHERE dag_id = $1 AND due_at IS NULL
+                     ORDER BY newest_at DESC, id DESC LIMIT $2)
     {_GROUPED} ORDER BY p.newest_at DESC, p.id DESC
 """
 
@@ -220,7 +221,7 @@ async def read_pending(conn: DatabaseConnection, ids: Collection[int]) -> list[P
 
 
 async def pending_of_dag(conn: DatabaseConnection, dag_id: str, *, limit: int) -> list[PendingPartition]:
-    """The pending keys of a DAG, newest first."""
+    """The pending keys of a DAG that are not due, those with the newest events first."""
     return _pending(await conn.fetch(PENDING_OF_DAG, dag_id, limit))
 
 
@@ -265,6 +266,15 @@ async def due_partitions(conn: DatabaseConnection, rooms: Mapping[str, tuple[int
         for row in await conn.fetch(DUE, list(rooms), list(partitions), list(room)):
             found.setdefault(row["dag_id"], []).append(row["id"])
     return found
+
+
+# Index: uq_asset_partition_dag_id_partition_key.
+COUNT_DUE: Final = "SELECT count(*) FROM asset_partition WHERE dag_id = $1 AND due_at IS NOT NULL"
+
+
+async def count_due(conn: DatabaseConnection, dag_id: str) -> int:
+    """How many pending keys of the DAG are due."""
+    return int(await conn.fetchval(COUNT_DUE, dag_id))
 
 
 CONSUME_PARTITIONS: Final = """

@@ -58,8 +58,10 @@ class DagChange(BaseModel):
 
 
 class NewRun(BaseModel):
-    """A run to create. Without a logical date it has no data interval; with a `partition_key` it is about that partition
-    of its assets."""
+    """A run to create.
+
+    Without a logical date it has no data interval; with a `partition_key` it is about that partition of its assets.
+    """
 
     logical_date: AwareDatetime | None = None
     run_id: Annotated[Text | None, Field(max_length=250)] = None
