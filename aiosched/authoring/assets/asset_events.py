@@ -89,7 +89,7 @@ class OutletEvent:
     def add_partitions(self, keys: str | Iterable[str]) -> None:
         """The events are about these partitions, one event for each; without them, about the run's own partition.
 
-        A key is text of 1 to 250 characters. Raises AioschedError for any other, and for an alias.
+        A key is printable text of 1 to 250 characters. Raises AioschedError for any other, and for an alias.
         """
         if isinstance(self.outlet, AssetAlias):
             raise AioschedError(f"{self.outlet!r} is an alias, which has no partitions: name them for an asset.")
@@ -97,7 +97,7 @@ class OutletEvent:
             try:
                 self.partition_keys[check_key(key)] = None
             except (ValueError, AttributeError, TypeError) as error:
-                raise AioschedError(f"{key!r:.80} is not a partition key: give text of 1 to 250 characters.") from error
+                raise AioschedError(f"{key!r:.80} is not a partition key: give printable text of 1 to 250 characters.") from error
 
     def events(self) -> Iterator[tuple[Outlet, dict[str, Any]]]:
         """The events to create when the task succeeds: outlets and extras."""

@@ -24,9 +24,9 @@ _COMPUTED: Final = frozenset("VUW")  # directives that follow from a date and ar
 
 
 def check_key(key: str) -> str:
-    """The key itself. Raises ValueError for one that is empty, blank or longer than `MOST_CHARACTERS`."""
-    if not key.strip():
-        raise ValueError(f"A partition key must not be blank: {key!r}.")
+    """The key itself. Raises ValueError for one that is blank, not printable or longer than `MOST_CHARACTERS`."""
+    if not key.strip() or not key.isprintable():
+        raise ValueError(f"The partition key {key[:50]!r} is not printable text.")
     if len(key) > MOST_CHARACTERS:
         raise ValueError(f"The partition key {key[:20]!r}… has {len(key)} characters; use at most {MOST_CHARACTERS}.")
     return key
