@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiosched import Asset
 from aiosched.core.assets.conditions import (
     AliasRequired,
     AllRequired,
@@ -106,7 +107,7 @@ def test_a_roll_up_is_due_with_as_many_keys_as_its_policy_needs(hours: set[int],
 
 def test_what_a_pending_key_waits_for_is_told() -> None:
     rollup = RollupMapper(upstream_mapper=FixedKeyMapper("all"), window=SegmentWindow(["us", "eu"]))
-    timetable = on(AllRequired((A, B)), config={A: rollup})
+    timetable = on(AllRequired((A, B)), config={Asset("a"): rollup})
     told = progress_of(timetable, "all", {IDS["a"]: {"us"}}, {}).waits_for(timetable.assets)
     assert told == "all waits for a & b: 1 of 2 keys of a (missing: eu)"
 
@@ -122,7 +123,7 @@ def test_what_a_pending_key_waits_for_is_told() -> None:
 
 
 def test_the_mapper_is_that_of_the_name_then_of_the_uri_then_the_default() -> None:
-    config = {A: StartOfDayMapper(), ReferenceRequired(uri="s3://b"): StartOfYearMapper()}
+    config = {Asset("a"): StartOfDayMapper(), ReferenceRequired(uri="s3://b"): StartOfYearMapper()}
     timetable = on(AllRequired((A, B, C)), StartOfHourMapper(), config)
     key = "2026-01-05T10:20:00"
 
@@ -156,14 +157,14 @@ def test_the_date_of_a_run_is_read_from_its_key_or_carried_by_its_events() -> No
     day = datetime(2026, 1, 5, tzinfo=UTC)
     assert partition_of_run(on(A, StartOfDayMapper()), "2026-01-05", [IDS["a"]], NOON) == Partition("2026-01-05", day)
     assert partition_of_run(on(A), "us", [IDS["a"]], NOON) == Partition("us", NOON)
-    zones = {A: StartOfDayMapper(), B: StartOfDayMapper(timezone="Europe/Amsterdam")}
+    zones = {Asset("a"): StartOfDayMapper(), Asset("b"): StartOfDayMapper(timezone="Europe/Amsterdam")}
     both = on(AllRequired((A, B)), config=zones)
     assert partition_of_run(both, "2026-01-05", IDS.values(), NOON) == Partition("2026-01-05", None)
     assert (carried_date(on(A), IDS["a"], NOON), carried_date(both, IDS["a"], NOON)) == (NOON, None)
 
 
 def test_the_digest_tells_schedules_apart_and_survives_storing() -> None:
-    timetables = [on(A), on(B), on(A, StartOfDayMapper()), on(A, config={A: StartOfDayMapper()}), on(A, WEEK)]
+    timetables = [on(A), on(B), on(A, StartOfDayMapper()), on(A, config={Asset("a"): StartOfDayMapper()}), on(A, WEEK)]
     assert len({mapping_digest(one) for one in timetables}) == len(timetables)
     for one in timetables:
         spec = DagSpec(dag_id="d", timetable=one, tasks=(TaskSpec(task_id="t", operator="X"),))

@@ -97,7 +97,9 @@ class OutletEvent:
             try:
                 self.partition_keys[check_key(key)] = None
             except (ValueError, AttributeError, TypeError) as error:
-                raise AioschedError(f"{key!r:.80} is not a partition key: give printable text of 1 to 250 characters.") from error
+                raise AioschedError(
+                    f"{key!r:.80} is not a partition key: give printable text of 1 to 250 characters."
+                ) from error
 
     def events(self) -> Iterator[tuple[Outlet, dict[str, Any]]]:
         """The events to create when the task succeeds: outlets and extras."""
