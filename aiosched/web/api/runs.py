@@ -45,8 +45,8 @@ class RunResource(Resource):
     note: str | None
     conf: dict[str, Any]
     version: int
-    partition_key: str | None = None
-    partition_date: Instant | None = None
+    partition_key: str | None
+    partition_date: Instant | None
 
 
 class RunDetails(RunResource):
