@@ -20,6 +20,7 @@ import msgspec
 from aiosched.core.assets.conditions import AssetId, is_met, leaves
 from aiosched.core.timetables.assets import PartitionedAssetTimetable
 from aiosched.core.timetables.base import Partition
+from aiosched.core.timetables.custom import CustomTimetable
 from aiosched.core.timetables.key_formats import check_key
 from aiosched.core.timetables.key_mappers import (
     AnyMapper,
@@ -163,6 +164,8 @@ def _dates(mappers: Iterable[AnyMapper], key: str) -> set[datetime]:
 
 def is_partitioned(timetable: AnyTimetable) -> bool:
     """Whether runs of the schedule are about partitions."""
+    if isinstance(timetable, CustomTimetable):
+        return timetable.partitioned_at_runtime
     return isinstance(timetable, (CronPartitionTimetable, PartitionedAtRuntime, PartitionedAssetTimetable))
 
 
@@ -171,8 +174,7 @@ def manual_partition(dag_id: str, timetable: AnyTimetable, key: str) -> Partitio
 
     Source: the semantics reference, section 37.4.
     """
-    custom = getattr(timetable, "partitioned_at_runtime", False)
-    if not is_partitioned(timetable) and not custom:
+    if not is_partitioned(timetable):
         raise Refused(
             f"DAG {dag_id!r} has no partitions, so a run of it takes no partition key; leave it out, or give the DAG "
             "a schedule such as PartitionedAtRuntime()."

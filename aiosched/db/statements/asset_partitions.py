@@ -68,6 +68,19 @@ async def are_to_map(conn: DatabaseConnection, mappings: Mapping[str, str]) -> b
     return bool(await conn.fetchval(ARE_TO_MAP, list(mappings), list(mappings.values())))
 
 
+# Indexes: ix_asset_key_event_waiting and ix_asset_partition_due (partial).
+DAGS_WITH_WORK: Final = """
+    SELECT dag_id FROM asset_key_event WHERE partition = ANY($1::smallint[]) AND refused IS NULL
+     UNION
+    SELECT dag_id FROM asset_partition WHERE partition = ANY($1::smallint[]) AND due_at IS NOT NULL
+"""
+
+
+async def dags_with_work(conn: DatabaseConnection, partitions: Iterable[int]) -> set[str]:
+    """The DAGs of these partitions with events to be mapped or keys that are due, also while they are paused."""
+    return {row["dag_id"] for row in await conn.fetch(DAGS_WITH_WORK, sorted(partitions))}
+
+
 # Index: ix_asset_key_event_waiting (partial), in its order.
 KEY_EVENTS: Final = """
     SELECT k.dag_id, k.event_id, a.name, a.uri, e.partition_key, e.partition_date, e.timestamp
