@@ -22,6 +22,7 @@ from aiosched.core.timetables.key_mappers import (
     StartOfWeekMapper,
 )
 from aiosched.core.timetables.key_windows import SegmentWindow, WeekWindow
+from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.messages import AssetTouch, Outcome
 from tests.scheduler.harness import Running, dag, running, task
 
@@ -115,6 +116,43 @@ async def test_a_roll_up_and_a_fan_out(dsn: str, clock: FakeClock) -> None:
             await it.settled()
         found = [key for key, _ in await runs(it, "daily")]
         assert found == [f"2026-01-{day:02}" for day in range(5, 12)]
+
+
+async def test_why_says_what_pending_keys_wait_for(dsn: str, clock: FakeClock) -> None:
+    regions = RollupMapper(upstream_mapper=FixedKeyMapper("all"), window=SegmentWindow(["us", "eu"]))
+    async with running(dsn, clock, producer("a"), consumer(A, mapper=regions)) as it:
+
+        async def told() -> str:
+            return next(gate.detail for gate in (await it.scheduler.why("consumer")).gates if gate.name == "partitions")
+
+        assert await told() == "no event with a partition key of a has arrived"
+        await emit(it, "a", "us")
+        assert await told() == "all waits for a: 1 of 2 keys of a (missing: eu)"
+        await it.register(consumer(A, mapper=AllowedKeyMapper(["eu"])))
+        await it.settled()
+        assert (await told()).endswith(
+            "1 event led to no run, the newest because AllowedKeyMapper cannot map the key 'us' of asset a: it is not "
+            "one of the allowed keys eu"
+        )
+
+
+async def test_the_owner_makes_the_runs_of_events_that_another_scheduler_stores(dsn: str, clock: FakeClock) -> None:
+    consumers = [consumer(A, f"c{number}") for number in range(6)]
+    async with running(dsn, clock, producer("a"), *consumers) as one, running(dsn, clock) as two:
+
+        def have_shared() -> bool:
+            return all(len(it.session.cache.partitions) == PARTITIONS // 2 for it in (one, two))
+
+        await one.until(have_shared, "half of the partitions each")
+        await one.scheduler.emit("a", partition_key="us")
+
+        def all_run() -> bool:
+            dags = {a.run.dag_id for it in (one, two) for a in it.executor.running.values()}
+            return dags == {spec.dag_id for spec in consumers}
+
+        await one.until(all_run, "a run of every consumer")
+        found = await one.fetch("SELECT dag_id, count(*) AS number FROM dag_run GROUP BY dag_id ORDER BY dag_id")
+        assert [tuple(row) for row in found] == [(spec.dag_id, 1) for spec in consumers]
 
 
 async def test_a_refused_key_is_noted_and_mapped_again_by_another_mapper(dsn: str, clock: FakeClock) -> None:
