@@ -10,23 +10,27 @@ ValueError for a key that a mapper does not take. Source: the semantics referenc
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from datetime import datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, Any, ClassVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from aiosched.core.timetables.interval import zone_field
-from aiosched.core.timetables.key_formats import (
-    DEFAULT_FORMAT,
-    QUARTER,
-    check_format,
-    exists,
-    format_key,
-    read_instant,
-    read_period,
+from aiosched.core.timetables.key_formats import exists
+from aiosched.core.timetables.key_periods import (
+    AllowedKeyMapper,
+    FixedKeyMapper,
+    IdentityMapper,
+    PartitionMapper,
+    PeriodMapper,
+    StartOfDayMapper,
+    StartOfHourMapper,
+    StartOfMonthMapper,
+    StartOfQuarterMapper,
+    StartOfWeekMapper,
+    StartOfYearMapper,
+    StoredMapper,
 )
 from aiosched.core.timetables.key_windows import (
     AnyWindow,
@@ -39,219 +43,32 @@ from aiosched.core.timetables.key_windows import (
     Window,
     YearWindow,
 )
-from aiosched.core.timetables.zones import zone
 from aiosched.errors import TimetableError
 
-
-class PartitionMapper(ABC):
-    """The base of all mappers. Those of aiosched are registered; one of your own can be defined, but not used.
-
-    `expected_decoded_type` is what a key stands for: an instant, or only a text.
-    """
-
-    is_rollup: ClassVar[bool] = False
-    expected_decoded_type: ClassVar[type] = str
-
-    def __init__(self, *, max_downstream_keys: int | None = None) -> None:
-        self.max_downstream_keys = max_downstream_keys
-
-    @abstractmethod
-    def to_downstream(self, key: str) -> str | Iterable[str]:
-        """The key, or the keys, of the consumer's runs for the key of an event."""
-
-
-@PartitionMapper.register
-class _Mapper(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """`max_downstream_keys`: more runs than that for one event are refused; None: the setting counts."""
-
-    max_downstream_keys: int | None = None
-
-    is_rollup: ClassVar[bool] = False
-    expected_decoded_type: ClassVar[type] = str
-
-    def __post_init__(self) -> None:
-        most = self.max_downstream_keys
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-            raise TimetableError(f"max_downstream_keys={most!r} is wrong: give a number from 1 on, or None.")
-
-    def to_downstream(self, key: str) -> str | Iterable[str]:
-        """The key, or the keys, of the consumer's runs for the key of an event. Raises ValueError."""
-        raise NotImplementedError
-
-    def decode_downstream(self, downstream_key: str) -> Any:
-        """What a key of the consumer stands for: the beginning of its period (naive), or the key itself."""
-        return downstream_key
-
-    def encode_upstream(self, decoded: Any) -> str:
-        """The key of an event for a member of a window."""
-        return str(decoded)
-
-    def to_partition_date(self, downstream_key: str) -> datetime | None:
-        """The beginning of the period that the consumer's key names; None for a key without a date."""
-        return None
-
-
-class IdentityMapper(_Mapper, frozen=True, tag="identity"):
-    """The key itself. The run also takes over the partition date of the event."""
-
-    def to_downstream(self, key: str) -> str:
-        return key
-
-
-class AllowedKeyMapper(_Mapper, frozen=True, tag="allowed"):
-    """The key itself, if it is one of those listed: `AllowedKeyMapper(["us", "eu"])`."""
-
-    allowed_keys: tuple[str, ...]
-
-    if TYPE_CHECKING:
-
-        def __init__(self, allowed_keys: Iterable[str], *, max_downstream_keys: int | None = ...) -> None: ...
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        keys = (self.allowed_keys,) if isinstance(self.allowed_keys, str) else tuple(self.allowed_keys)
-        if not keys or any(not isinstance(key, str) for key in keys):
-            raise TimetableError(f"AllowedKeyMapper({self.allowed_keys!r}) needs a list of texts: the allowed keys.")
-        force_setattr(self, "allowed_keys", keys)
-
-    def to_downstream(self, key: str) -> str:
-        if key not in self.allowed_keys:
-            raise ValueError(f"it is not one of the allowed keys {', '.join(self.allowed_keys)}")
-        return key
-
-
-class FixedKeyMapper(_Mapper, frozen=True, tag="fixed"):
-    """One and the same key for all: `FixedKeyMapper("all_regions")`."""
-
-    downstream_key: str
-
-    if TYPE_CHECKING:
-
-        def __init__(self, downstream_key: str, *, max_downstream_keys: int | None = ...) -> None: ...
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.downstream_key, str) or not self.downstream_key:
-            raise TimetableError(f"FixedKeyMapper({self.downstream_key!r}) needs a text that is not empty.")
-
-    def to_downstream(self, key: str) -> str:
-        return self.downstream_key
-
-
-class _PeriodMapper(_Mapper, frozen=True, kw_only=True):
-    """From the instant in a key to the period that contains it, on the wall clock of `timezone`.
-
-    `input_format` is the format of the keys of events, `output_format` that of the consumer's keys.
-    """
-
-    timezone: str = "UTC"
-    input_format: str = DEFAULT_FORMAT
-    output_format: str | None = None  # None: that of the class
-
-    default_output_format: ClassVar[str]
-    expected_decoded_type: ClassVar[type] = datetime
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            *,
-            timezone: str | tzinfo = ...,
-            input_format: str = ...,
-            output_format: str | None = ...,
-            max_downstream_keys: int | None = ...,
-        ) -> None: ...
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        force_setattr(self, "timezone", zone_field(self.timezone))
-        zone(self.timezone)
-        try:
-            check_format(self.output)
-        except ValueError as error:
-            raise TimetableError(f"{type(self).__name__}: {error}") from None
-
-    @property
-    def output(self) -> str:
-        """The format of the consumer's keys."""
-        return self.output_format or self.default_output_format
-
-    def to_downstream(self, key: str) -> str:
-        return self.format(self.normalize(read_instant(key, self.input_format, self.timezone)))
-
-    def normalize(self, dt: datetime) -> datetime:
-        """The beginning of the period that contains the time."""
-        raise NotImplementedError
-
-    def format(self, dt: datetime) -> str:
-        """The consumer's key for the period that begins at this time."""
-        return format_key(dt, self.output)
-
-    def decode_downstream(self, downstream_key: str) -> datetime:
-        return self.normalize(read_period(downstream_key, self.output))
-
-    def encode_upstream(self, decoded: datetime) -> str:
-        return format_key(decoded.replace(tzinfo=zone(self.timezone)), self.input_format)
-
-    def to_partition_date(self, downstream_key: str) -> datetime:
-        return self.decode_downstream(downstream_key).replace(tzinfo=zone(self.timezone))
-
-
-class StartOfHourMapper(_PeriodMapper, frozen=True, tag="hour"):
-    """The hour: `2024-03-13T10`."""
-
-    default_output_format: ClassVar[str] = "%Y-%m-%dT%H"
-
-    def normalize(self, dt: datetime) -> datetime:
-        return dt.replace(minute=0, second=0, microsecond=0)
-
-
-class StartOfDayMapper(_PeriodMapper, frozen=True, tag="day"):
-    """The day: `2024-03-13`."""
-
-    default_output_format: ClassVar[str] = "%Y-%m-%d"
-
-    def normalize(self, dt: datetime) -> datetime:
-        return _midnight(dt)
-
-
-class StartOfWeekMapper(_PeriodMapper, frozen=True, tag="week"):
-    """The Monday of the week, with its ISO number: `2024-03-11 (W11)`."""
-
-    default_output_format: ClassVar[str] = "%Y-%m-%d (W%V)"
-
-    def normalize(self, dt: datetime) -> datetime:
-        return _midnight(dt - timedelta(days=dt.weekday()))
-
-
-class StartOfMonthMapper(_PeriodMapper, frozen=True, tag="month"):
-    """The month: `2024-03`."""
-
-    default_output_format: ClassVar[str] = "%Y-%m"
-
-    def normalize(self, dt: datetime) -> datetime:
-        return _midnight(dt).replace(day=1)
-
-
-class StartOfQuarterMapper(_PeriodMapper, frozen=True, tag="quarter"):
-    """The quarter: `2024-Q1`."""
-
-    default_output_format: ClassVar[str] = f"%Y-Q{QUARTER}"
-
-    def normalize(self, dt: datetime) -> datetime:
-        return _midnight(dt).replace(month=(dt.month - 1) // 3 * 3 + 1, day=1)
-
-
-class StartOfYearMapper(_PeriodMapper, frozen=True, tag="year"):
-    """The year: `2024`."""
-
-    default_output_format: ClassVar[str] = "%Y"
-
-    def normalize(self, dt: datetime) -> datetime:
-        return _midnight(dt).replace(month=1, day=1)
-
-
-class RollupMapper(_Mapper, frozen=True, kw_only=True, tag="rollup"):
+__all__ = [
+    "AllowedKeyMapper",
+    "AnyMapper",
+    "ChainMapper",
+    "FanOutMapper",
+    "FixedKeyMapper",
+    "IdentityMapper",
+    "PartitionMapper",
+    "ProductMapper",
+    "RollupMapper",
+    "StartOfDayMapper",
+    "StartOfHourMapper",
+    "StartOfMonthMapper",
+    "StartOfQuarterMapper",
+    "StartOfWeekMapper",
+    "StartOfYearMapper",
+    "check_mapper",
+    "keys_of",
+]
+
+MOST_IN_A_CHAIN: Final = 10_000  # keys that a ChainMapper has at a time
+
+
+class RollupMapper(StoredMapper, frozen=True, kw_only=True, tag="rollup"):
     """Many keys of events lead to one run, which waits for those of the window.
 
     `upstream_mapper` gives the run's key, `window` the keys that belong to it, and `wait_policy` how many of them the
@@ -290,7 +107,7 @@ class RollupMapper(_Mapper, frozen=True, kw_only=True, tag="rollup"):
         """The keys of events that belong to a run. Wall-clock times that clocks skip are left out."""
         mapper = self.upstream_mapper
         members: Iterable[Any] = self.window.to_upstream(mapper.decode_downstream(downstream_key))
-        if isinstance(mapper, _PeriodMapper):
+        if isinstance(mapper, PeriodMapper):
             members = [member for member in members if exists(member, mapper.timezone)]
         return frozenset(mapper.encode_upstream(member) for member in members)
 
@@ -298,7 +115,7 @@ class RollupMapper(_Mapper, frozen=True, kw_only=True, tag="rollup"):
         return self.upstream_mapper.to_partition_date(downstream_key)
 
 
-class FanOutMapper(_Mapper, frozen=True, kw_only=True, tag="fan_out"):
+class FanOutMapper(StoredMapper, frozen=True, kw_only=True, tag="fan_out"):
     """One key of an event leads to a run for each member of the window.
 
     `upstream_mapper` reads the key of the event; `downstream_mapper` gives the runs' keys, by default with the usual
@@ -336,7 +153,7 @@ class FanOutMapper(_Mapper, frozen=True, kw_only=True, tag="fan_out"):
         if not isinstance(period, str):
             raise ValueError("the upstream_mapper of a FanOutMapper gives more than one key")
         members: Iterable[Any] = self.window.to_upstream(self.upstream_mapper.decode_downstream(period))
-        if not isinstance(parts, _PeriodMapper):
+        if not isinstance(parts, PeriodMapper):
             return [one.isoformat() if isinstance(one, datetime) else str(one) for one in members]
         return [parts.format(one) for one in members if exists(one, parts.timezone)]
 
@@ -353,7 +170,7 @@ class _TakesMappers(msgspec.StructMeta):
         return super().__call__(**{"mappers": mappers, **options})
 
 
-class _SeveralMappers(_Mapper, frozen=True, kw_only=True, metaclass=_TakesMappers):
+class _SeveralMappers(StoredMapper, frozen=True, kw_only=True, metaclass=_TakesMappers):
     """Made of several mappers, at least two."""
 
     mappers: tuple[AnyMapper, ...]
@@ -407,7 +224,9 @@ class ChainMapper(_SeveralMappers, frozen=True, kw_only=True, tag="chain"):
     def to_downstream(self, key: str) -> str | list[str]:
         keys = [key]
         for mapper in self.mappers:
-            keys = [found for one in keys for found in keys_of(mapper, one)]
+            keys = list(dict.fromkeys(found for one in keys for found in keys_of(mapper, one)))
+            if len(keys) > MOST_IN_A_CHAIN:
+                raise ValueError(f"the mappers of a ChainMapper give more than {MOST_IN_A_CHAIN} keys")
         return keys[0] if len(keys) == 1 else keys
 
     def to_partition_date(self, downstream_key: str) -> datetime | None:
@@ -431,7 +250,7 @@ AnyMapper = (
 )
 """Every mapper that a serialized DAG can have."""
 
-_USUAL_PARTS: dict[type[Any], type[_PeriodMapper]] = {
+_USUAL_PARTS: Final[dict[type[Any], type[PeriodMapper]]] = {
     DayWindow: StartOfHourMapper,
     WeekWindow: StartOfDayMapper,
     MonthWindow: StartOfDayMapper,
@@ -460,7 +279,7 @@ def check_mapper(mapper: object, where: str) -> None:
     raise TimetableError(f"{mapper!r} in {where} is not a partition mapper; use IdentityMapper(), say.")
 
 
-def _check_parts(owner: _Mapper, mappers: Iterable[object], window: object = None) -> None:
+def _check_parts(owner: StoredMapper, mappers: Iterable[object], window: object = None) -> None:
     name = type(owner).__name__
     for mapper in mappers:
         check_mapper(mapper, name)
@@ -481,7 +300,3 @@ def _check_parts(owner: _Mapper, mappers: Iterable[object], window: object = Non
             f"{first.expected_decoded_type.__name__}: for a window of time use a StartOf…Mapper, for a SegmentWindow "
             "a FixedKeyMapper."
         )
-
-
-def _midnight(at: datetime) -> datetime:
-    return at.replace(hour=0, minute=0, second=0, microsecond=0)
