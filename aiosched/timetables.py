@@ -16,6 +16,7 @@ from aiosched.core.timetables import (
     AssetTriggeredTimetable,
     ContinuousTimetable,
     CronDataIntervalTimetable,
+    CronPartitionTimetable,
     CronTriggerTimetable,
     DataInterval,
     DeltaDataIntervalTimetable,
@@ -24,6 +25,8 @@ from aiosched.core.timetables import (
     MultipleCronTriggerTimetable,
     NullTimetable,
     OnceTimetable,
+    PartitionedAssetTimetable,
+    PartitionedAtRuntime,
 )
 
 __all__ = [
@@ -31,6 +34,7 @@ __all__ = [
     "AssetTriggeredTimetable",
     "ContinuousTimetable",
     "CronDataIntervalTimetable",
+    "CronPartitionTimetable",
     "CronTriggerTimetable",
     "DagRunInfo",
     "DataInterval",
@@ -40,6 +44,8 @@ __all__ = [
     "MultipleCronTriggerTimetable",
     "NullTimetable",
     "OnceTimetable",
+    "PartitionedAssetTimetable",
+    "PartitionedAtRuntime",
     "TimeRestriction",
     "Timetable",
 ]

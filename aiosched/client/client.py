@@ -146,6 +146,7 @@ class Client:
         logical_date: datetime | None = None,
         run_id: str | None = None,
         run_after: datetime | None = None,
+        partition_key: str | None = None,
         unpause: bool = False,
         reason: str | None = None,
     ) -> RunResource:
@@ -155,6 +156,7 @@ class Client:
             "logical_date": _instant(logical_date),
             "run_id": run_id,
             "run_after": _instant(run_after),
+            "partition_key": partition_key,
             "unpause": unpause,
             "reason": reason,
         }
@@ -365,9 +367,16 @@ class Client:
         """The events of an asset, newest first."""
         return self._pages(AssetEventResource, _path("assets", asset, "events"), {})
 
-    async def emit(self, asset: str, extra: Mapping[str, Any] | None = None, *, reason: str | None = None) -> Emitted:
-        """Emit an event of an asset, which triggers the DAGs that wait for it."""
-        body = {"extra": dict(extra or {}), "reason": reason}
+    async def emit(
+        self,
+        asset: str,
+        extra: Mapping[str, Any] | None = None,
+        *,
+        partition_key: str | None = None,
+        reason: str | None = None,
+    ) -> Emitted:
+        """Emit an event of an asset (or of one of its partitions), which triggers the DAGs that wait for it."""
+        body = {"extra": dict(extra or {}), "partition_key": partition_key, "reason": reason}
         return await self._send(Emitted, "POST", _path("assets", asset, "events"), body)
 
     def pools(self) -> AsyncIterator[PoolResource]:

@@ -82,10 +82,13 @@ class Actions:
         logical_date: datetime | None = None,
         run_id: str | None = None,
         run_after: datetime | None = None,
+        partition_key: str | None = None,
         unpause: bool = False,
         reason: str | None = None,
     ) -> RunHandle:
         """Create a run; returns when it is stored. `unpause`: unpause the DAG first.
+
+        With a `partition_key` the run is about that partition of its assets.
 
         Raises Refused or NotFound with the reason.
         """
@@ -93,6 +96,7 @@ class Actions:
             conf=dict(conf or {}),
             logical_date=logical_date,
             run_id=run_id,
+            partition_key=partition_key,
             run_after=run_after,
             unpause=unpause,
             triggered_by="api",
@@ -101,13 +105,20 @@ class Actions:
         return RunHandle(self, dag_id, result["run_id"], result["id"])
 
     async def emit(
-        self: _Asking, asset: str, extra: Mapping[str, Any] | None = None, *, reason: str | None = None
+        self: _Asking,
+        asset: str,
+        extra: Mapping[str, Any] | None = None,
+        *,
+        partition_key: str | None = None,
+        reason: str | None = None,
     ) -> None:
         """Make an event of the asset with that name, as a task would: DAGs that wait for it run.
 
-        `extra` is a JSON object. Raises NotFound for an unknown asset, Refused for one that no DAG mentions.
+        `extra` is a JSON object; with a `partition_key` it is about that partition of the asset. Raises NotFound for an
+        unknown asset, Refused for one that no DAG mentions.
         """
-        await self.request(EmitAsset(name=asset, extra=dict(extra or {})), None, reason=reason)
+        request = EmitAsset(name=asset, extra=dict(extra or {}), partition_key=partition_key)
+        await self.request(request, None, reason=reason)
 
     async def why(
         self: _Asking, dag_id: str, run: str | None = None, task: str | None = None, map_index: int = -1

@@ -21,7 +21,7 @@ from aiosched.core.graph.spec import DagSpec
 from aiosched.core.requests.requests import BackfillCreate, Clear, MarkRun, MarkTasks, TaskChange, Trigger
 from aiosched.core.requests.stored import read_argument
 from aiosched.core.run.board import Run
-from aiosched.core.timetables.assets import condition_of
+from aiosched.core.timetables.assets import PartitionedAssetTimetable, condition_of
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.states import RunState, RunType, TaskState
@@ -92,6 +92,7 @@ class People(WorldView):
                 self.rows.assets.forget(spec.dag_id)
             else:
                 self.rows.assets.schedule(spec.dag_id, self.now)
+                self.rows.assets.keep(spec.dag_id, partitioned=isinstance(spec.timetable, PartitionedAssetTimetable))
             if last is not None:
                 self.rows.schedules.assume(spec.dag_id, last)
             if self.rows.quarantine.find(spec.dag_id) is not None:
@@ -149,12 +150,16 @@ class People(WorldView):
         with self._applying(dag_id):
             self._set_paused(self._dag(dag_id), False)
 
-    def emit(self, asset: str, *, extra: Mapping[str, Any] | None = None) -> None:
-        """Make an event of an asset, without a task. Raises NotFound for an asset that no DAG mentions."""
+    def emit(self, asset: str, *, extra: Mapping[str, Any] | None = None, partition_key: str | None = None) -> None:
+        """Make an event of an asset (or of one of its partitions), without a task.
+
+        Raises NotFound for an asset that no DAG mentions.
+        """
         uri, known = is_mentioned(asset, self.rows.living_specs())
         if uri is None:
             raise NotFound(f"No DAG of the world mentions an asset {asset!r}.{did_you_mean(asset, known)}")
         event = NewAssetEvent(asset, uri, msgspec.json.encode(dict(extra or {})).decode(), None, self.now)
+        event = event._replace(partition_key=partition_key)
         self.rows.assets.record([event], self.rows.dags.values(), self.rows.versions)
         for member in self._fleet.members:
             member.context.cache.work.assets.add(partition_of(asset))
@@ -170,6 +175,7 @@ class People(WorldView):
         logical_date: datetime | None = None,
         run_after: datetime | None = None,
         unpause: bool = False,
+        partition_key: str | None = None,
     ) -> str:
         """Create a manual run and return its id: `manual_1` and so on unless one is given.
 
@@ -177,7 +183,12 @@ class People(WorldView):
         """
         run_id = run_id or f"manual_{next(self._numbers)}"
         request = Trigger(
-            conf=dict(conf or {}), run_id=run_id, logical_date=logical_date, run_after=run_after, unpause=unpause
+            conf=dict(conf or {}),
+            run_id=run_id,
+            logical_date=logical_date,
+            run_after=run_after,
+            unpause=unpause,
+            partition_key=partition_key,
         )
         dag = self._dag(dag_id)
         with self._applying(dag_id):
@@ -192,6 +203,7 @@ class People(WorldView):
                 logical_date=request.logical_date,
                 run_after=request.run_after,
                 triggered_by="test",
+                partition_key=request.partition_key,
             )
             (run,) = self._create(dag_id, [creation])
         if run is None:

@@ -22,6 +22,7 @@ from aiosched.scheduler.runs.awaited import questions
 from aiosched.scheduler.runs.backfills import over_now
 from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
 from aiosched.scheduler.runs.new_runs import Creation, hold, new_run
+from aiosched.scheduler.runs.partitioned_runs import partitioned
 from aiosched.scheduler.runs.stored_runs import added_instances, moving, settle
 from aiosched.scheduler.session.isolation import concerning, failure_of, raise_failures
 from aiosched.scheduler.state.attempts import Attempts
@@ -121,6 +122,13 @@ class MemoryContext(DecisionContext):
                 created += (made := self.create([creation]))
                 with concerning(dag_id, "the creation of runs by assets"):
                     assets.consume(creation.dag, None if made[0] is None else made[0].key, creation.planned.run_after)
+        for owner in [found for dag in cache.dags.values() if (found := partitioned(dag)) is not None]:
+            with concerning(owner.dag_id, "runs of partitions"):
+                ready = assets.ready_partitions(owner, len(self.rows.runs) + 1)
+            for key, creation in ready:
+                created += (made := self.create([creation]))
+                if made[0] is not None:
+                    assets.consume_partition(owner.dag_id, key, made[0].key)
         return created
 
     def create(self, creations: Sequence[Creation]) -> list[Run | None]:

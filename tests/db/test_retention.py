@@ -164,6 +164,39 @@ async def test_asset_events_that_a_dag_still_has_to_hear_of_stay(db: Database) -
     assert await rows(db, "asset_event") == 3
 
 
+async def test_keys_that_wait_for_nothing_any_more_go_and_others_keep_their_events(db: Database) -> None:
+    async with db.acquire() as conn:
+        asset = await insert(conn, "asset", {"name": "a", "uri": "a"}, returning="id")
+        events = [
+            await insert(
+                conn,
+                "asset_event",
+                {"asset_id": asset, "timestamp": NOON - 3 * DAY, "partition_key": key},
+                returning="id",
+            )
+            for key in ("old", "due", "new", "queued", "refused")
+        ]
+        common = {"dag_id": "d", "partition": 1, "mapping": "m"}
+        for event, (key, newest, due) in zip(
+            events, (("old", NOON - 3 * DAY, None), ("due", NOON - 3 * DAY, NOON), ("new", NOON, None)), strict=False
+        ):
+            pending = common | {"partition_key": key, "newest_at": newest, "due_at": due}
+            number = await insert(conn, "asset_partition", pending, returning="id")
+            await insert(conn, "asset_partition_event", {"asset_partition_id": number, "event_id": event})
+        for event, refused in zip(events[3:], (None, "no"), strict=True):
+            await insert(
+                conn, "asset_key_event", {"dag_id": "d", "event_id": event, "partition": 1, "refused": refused}
+            )
+
+    removed = await clean(db, LIMIT)
+
+    assert (removed.asset_partitions, removed.asset_events) == (1, 2)
+    async with db.acquire() as conn:
+        left = await conn.fetch("SELECT partition_key FROM asset_event ORDER BY id")
+        assert [row["partition_key"] for row in left] == ["due", "new", "queued"]
+    assert [await rows(db, table) for table in ("asset_partition", "asset_key_event")] == [2, 1]
+
+
 async def test_old_missed_slas_go_but_the_newest_of_each_task_and_those_to_be_told_of(db: Database) -> None:
     async with db.acquire() as conn:
         version = await add_dag(db, "d")

@@ -15,6 +15,7 @@ from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import runs
+from aiosched.db.statements.dag_deletion import delete_dag
 from aiosched.errors import StaleRows
 from aiosched.parsing.store import register_specs
 
@@ -226,7 +227,7 @@ async def test_a_deleted_dag_leaves_no_row(db: Database) -> None:
             await runs.copy_instances(conn, [(key, 0, -1, 0) for key in keys.values()])
             await add_value(conn, keys[dag_id, "r"], 0, "1")
 
-        await runs.delete_dag(conn, "d")
+        await delete_dag(conn, "d")
 
         for table in ("dag", "dag_version", "dag_run", "task_instance", "xcom"):
             assert await conn.fetchval(f"SELECT count(*) FROM {table}") == 1

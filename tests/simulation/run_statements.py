@@ -22,7 +22,8 @@ NO_KEY_UPDATE, UPDATE = Strength.NO_KEY_UPDATE, Strength.UPDATE
 
 _DAG: Final = "dag_id partition file version_id is_paused is_stale has_import_errors"
 _RUN: Final = """id dag_id run_id version_id run_type state run_after logical_date data_interval_start data_interval_end
-    queued_at start_date end_date conf reason backfill_id backfill_order clear_number partition"""
+    queued_at start_date end_date conf reason backfill_id backfill_order clear_number partition
+    partition_key partition_date"""
 _INSTANCE: Final = """run_id task_index map_index state try_number max_tries losses queued_by scheduled_at queued_at
     start_date end_date next_at reason"""
 

@@ -3,6 +3,7 @@
     outlet_events[orders].extra = {"rows": 12}          one event with this extra
     outlet_events[orders].add(extra={"part": 1})        one event for each call
     outlet_events[alias].add(Asset("orders/2026"))      an event of an asset that the alias stands for
+    outlet_events[orders].add_partitions(["us", "eu"])  one event for each of these partitions
     yield Metadata(orders, {"rows": 12})                as the first form, from a generator function
 
     inlet_events[orders][-1].extra                      events of an inlet, oldest first
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetLink, Outlet, outlet_of
 from aiosched.authoring.runtime.services import acall, call
+from aiosched.core.timetables.key_formats import check_key
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class AssetEvent:
     source_task_id: str | None = None
     source_map_index: int | None = None
     alias: AssetAlias | None = None
+    partition_key: str | None = None
 
     @property
     def uri(self) -> str:
@@ -69,6 +72,7 @@ class OutletEvent:
     outlet: Outlet
     extra: dict[str, Any] = field(default_factory=dict)
     added: list[tuple[Outlet, dict[str, Any]]] = field(default_factory=list)
+    partition_keys: dict[str, None] = field(default_factory=dict)  # in order, each once
 
     def add(self, asset: Asset | str | None = None, extra: Mapping[str, Any] | None = None) -> None:
         """Add an event: of the outlet itself or, for an alias, of `asset`."""
@@ -81,6 +85,21 @@ class OutletEvent:
                 raise AioschedError(f"{asset!r} is not {self.outlet!r}: only an alias leads to other assets.")
             target = self.outlet
         self.added.append((target, dict(extra or {})))
+
+    def add_partitions(self, keys: str | Iterable[str]) -> None:
+        """The events are about these partitions, one event for each; without them, about the run's own partition.
+
+        A key is printable text of 1 to 250 characters. Raises AioschedError for any other, and for an alias.
+        """
+        if isinstance(self.outlet, AssetAlias):
+            raise AioschedError(f"{self.outlet!r} is an alias, which has no partitions: name them for an asset.")
+        for key in (keys,) if isinstance(keys, str) else tuple(keys):
+            try:
+                self.partition_keys[check_key(key)] = None
+            except (ValueError, AttributeError, TypeError) as error:
+                raise AioschedError(
+                    f"{key!r:.80} is not a partition key: give printable text of 1 to 250 characters."
+                ) from error
 
     def events(self) -> Iterator[tuple[Outlet, dict[str, Any]]]:
         """The events to create when the task succeeds: outlets and extras."""
@@ -237,6 +256,7 @@ def _events(answer: Iterable[Mapping[str, Any]]) -> list[AssetEvent]:
             source_task_id=one["task_id"],
             source_map_index=one["map_index"],
             alias=None if one["alias"] is None else AssetAlias(one["alias"]),
+            partition_key=one.get("partition_key"),
         )
         for one in answer
     ]

@@ -72,6 +72,7 @@ class Timetable:
     periodic: bool = True  # backfills are possible
     can_be_scheduled: bool = True
     active_runs_limit: int | None = None
+    partitioned_at_runtime: bool = False  # tasks, or whoever triggers a run, choose the keys of partitions
 
     @property
     def summary(self) -> str:
@@ -108,6 +109,7 @@ class Timetable:
                 periodic=bool(self.periodic),
                 can_be_scheduled=bool(self.can_be_scheduled),
                 active_runs_limit=limit,
+                partitioned_at_runtime=bool(self.partitioned_at_runtime),
             )
         except TimetableError:
             raise
@@ -138,6 +140,7 @@ def list_runs(author: Timetable, restriction: Restriction, now: datetime) -> Cus
         periodic=timetable.periodic,
         can_be_scheduled=timetable.can_be_scheduled,
         active_runs_limit=timetable.active_runs_limit,
+        partitioned_at_runtime=timetable.partitioned_at_runtime,
     )
 
 

@@ -115,6 +115,15 @@ class DagRun:
         return moment(self._run.start_date)
 
     @property
+    def partition_key(self) -> str | None:
+        """The key of the partition of assets that the run is about."""
+        return self._run.partition_key
+
+    @property
+    def partition_date(self) -> DateTime | None:
+        return moment(self._run.partition_date)
+
+    @property
     def is_backfill(self) -> bool:
         return self.run_type == "backfill"
 

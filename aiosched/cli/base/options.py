@@ -43,6 +43,13 @@ Conf = Annotated[
     str | None, typer.Option("--conf", "-c", metavar="JSON", help="The run's conf, a JSON object.", show_default=False)
 ]
 
+PartitionKey = Annotated[
+    str | None,
+    typer.Option(
+        "--partition-key", metavar="KEY", help="The partition of assets that it is about.", show_default=False
+    ),
+]
+
 Reason = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="The reason, kept in the audit log.", show_default=False)
 ]

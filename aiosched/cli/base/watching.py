@@ -103,6 +103,8 @@ def run_fields(run: RunRow, counts: Mapping[str, int]) -> dict[str, Any]:
         "data interval": f"{instant(run.data_interval_start)} to {instant(run.data_interval_end)}"
         if run.data_interval_start
         else None,
+        "partition": run.partition_key,
+        "partition date": run.partition_date,
         "run after": run.run_after,
         "started": run.start_date,
         "ended": run.end_date,

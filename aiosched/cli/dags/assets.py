@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.base.options import Dsn, Limit, Output, Reason
+from aiosched.cli.base.options import Dsn, Limit, Output, PartitionKey, Reason
 from aiosched.cli.base.output import Columns, show_list, show_one, talk
 from aiosched.cli.base.session import ask, say_it_waits, with_database
 from aiosched.core.requests.requests import EmitAsset
@@ -35,6 +35,7 @@ _EVENT_COLUMNS: Final[Columns[EventRow]] = {
     "DAG": lambda event: event.dag_id,
     "RUN": lambda event: event.run_id,
     "TASK": lambda event: event.task_id,
+    "PARTITION": lambda event: event.partition_key,
     "EXTRA": lambda event: json.dumps(event.extra),
 }
 
@@ -70,18 +71,21 @@ def emit(
         str | None,
         typer.Option("--extra", metavar="JSON", help="A JSON object, stored with the event.", show_default=False),
     ] = None,
+    partition_key: PartitionKey = None,
     reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Emit an event, which triggers the waiting DAGs as if a task had emitted it."""
-    request = EmitAsset(name=name, extra=_object(extra))
+    request = EmitAsset(name=name, extra=_object(extra), partition_key=partition_key)
     answer = with_database(dsn, lambda db: ask(db, request, None, reason=reason))
     if answer is None:
         say_it_waits(f"The event of {name}", output)
     else:
         talk(f"emitted an event of {name}")
         fields = {"asset": name, "at": answer["at"], "extra": json.dumps(request.extra)}
+        if partition_key is not None:
+            fields["partition_key"] = partition_key
         show_one(fields, output, data=answer | {"extra": request.extra})
 
 

@@ -20,6 +20,7 @@ from aiosched.cli.base.options import (
     Dsn,
     Output,
     Param,
+    PartitionKey,
     UsageProblem,
     read_conf,
     read_instant,
@@ -53,6 +54,7 @@ def run_once(
         list[str] | None,
         typer.Option("--mock", metavar="TASK=JSON", help="Do not run this task; use this return value."),
     ] = None,
+    partition_key: PartitionKey = None,
     dags: DagsFolder = None,
     output: Output = None,
 ) -> None:
@@ -67,7 +69,8 @@ def run_once(
     with contextlib.redirect_stdout(sys.stderr):  # what tasks print goes to stderr; stdout has only the result
         dag = find_dag(dag_id, loaded.settings)
         _known_tasks(dag, [*mocks, *([task] if task else [])])
-        result = asyncio.run(run_dag_test(dag, logical_date=logical_date, conf=document, mocks=mocks, only_task=task))
+        options: dict[str, Any] = {"logical_date": logical_date, "partition_key": partition_key}
+        result = asyncio.run(run_dag_test(dag, conf=document, mocks=mocks, only_task=task, **options))
     if chosen(output) in (Format.JSON, Format.YAML):
         tasks = [
             {"task_id": t.task_id, "map_index": t.map_index, "state": t.state, "try_number": t.try_number}

@@ -17,6 +17,7 @@ from aiosched.cli.base.options import (
     Limit,
     Output,
     Param,
+    PartitionKey,
     Reason,
     Yes,
     confirm,
@@ -200,6 +201,7 @@ def trigger(
     run_after: Annotated[
         str | None, typer.Option("--run-after", metavar="T", help="The earliest start of the run; UTC without a zone.")
     ] = None,
+    partition_key: PartitionKey = None,
     param: Param = None,
     conf: Conf = None,
     unpause: Annotated[bool, typer.Option("--unpause", help="Unpause the DAG first.")] = False,
@@ -225,6 +227,7 @@ def trigger(
         logical_date=date,
         run_id=run_id,
         run_after=None if run_after is None else read_instant(run_after, "--run-after"),
+        partition_key=partition_key,
         unpause=unpause,
     )
     finished = with_database(dsn, lambda db: _trigger(db, dag_id, request, reason, wait, timeout, output))

@@ -114,6 +114,8 @@ async def _attempt(db: Database, dag_id: str, run: str, task_id: str, map_index:
         start_date=found.start_date or found.run_after,
         conf=found.conf,
         version=found.version,
+        partition_key=found.partition_key,
+        partition_date=found.partition_date,
     )
     key = AttemptKey(found.key, task.task_index, task.map_index, max(task.try_number, 1))
     return Attempt(key=key, run=info, task_id=task_id, is_async=False, max_tries=task.max_tries)

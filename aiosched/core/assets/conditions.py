@@ -205,6 +205,7 @@ class AssetReference:
     task_id: str = ""  # empty for the schedule
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
     watchers: tuple[WatcherSpec, ...] = ()
+    partitioned: bool = False  # by a schedule whose runs are of partitions
 
 
 def reference_of(leaf: Leaf) -> AssetReference:

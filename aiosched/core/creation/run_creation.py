@@ -17,10 +17,12 @@ from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from aiosched.core.creation.awaited import NONE_AWAITED, Awaited
+from aiosched.core.creation.partitions import manual_partition
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables import (
     DataInterval,
     NextRun,
+    Partition,
     Restriction,
     is_trigger,
     scheduled_between,
@@ -142,25 +144,29 @@ def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
 
 
 class PlannedRun(NamedTuple):
-    """A run to create, in state queued. Instants are UTC; `interval` is None without a logical date."""
+    """A run to create, in state queued. Instants are UTC; `interval` is None without a logical date.
+
+    `partition` is the partition of assets that it is about, if any.
+    """
 
     run_id: str
     run_type: RunType
     run_after: datetime
     logical_date: datetime | None
     interval: DataInterval | None
+    partition: Partition | None = None
 
 
 def automated_run(run: NextRun, run_type: RunType = RunType.SCHEDULED) -> PlannedRun:
     """The scheduled (or backfill) run that the timetable requires."""
     run_id = make_run_id(run_type, logical_date=run.logical_date, run_after=run.run_after)
-    return PlannedRun(run_id, run_type, run.run_after, run.logical_date, run.interval)
+    return PlannedRun(run_id, run_type, run.run_after, run.logical_date, run.interval, run.partition)
 
 
-def asset_run(at: datetime) -> PlannedRun:
+def asset_run(at: datetime, partition: Partition | None = None) -> PlannedRun:
     """The run that asset events trigger at this instant: without logical date and interval (decision 4)."""
     run_id = make_run_id(RunType.ASSET_TRIGGERED, logical_date=None, run_after=at)
-    return PlannedRun(run_id, RunType.ASSET_TRIGGERED, at.astimezone(UTC), None, None)
+    return PlannedRun(run_id, RunType.ASSET_TRIGGERED, at.astimezone(UTC), None, None, partition)
 
 
 def manual_run(
@@ -171,11 +177,12 @@ def manual_run(
     logical_date: datetime | None = None,
     run_after: datetime | None = None,
     allowed_run_id: re.Pattern[str] = ALLOWED_RUN_ID,
+    partition_key: str | None = None,
 ) -> PlannedRun:
     """The run that a user requests; it can start from `run_after` on, by default from `now`.
 
     The logical date is truncated to whole seconds; without one the run has no data interval (decision 8). Raises
-    Refused for an invalid run id or date.
+    Refused for an invalid run id, date or partition key.
 
     Source: the semantics reference, section 13.4.
     """
@@ -192,7 +199,8 @@ def manual_run(
         run_id = make_run_id(RunType.MANUAL, logical_date=logical_date, run_after=at)
     else:
         check_run_id(run_id, allowed_run_id)
-    return PlannedRun(run_id, RunType.MANUAL, at, logical_date, interval)
+    partition = None if partition_key is None else manual_partition(spec.dag_id, spec.timetable, partition_key)
+    return PlannedRun(run_id, RunType.MANUAL, at, logical_date, interval, partition)
 
 
 def check_manual_run(dag_id: str, *, is_stale: bool, has_import_errors: bool, import_error: str | None = None) -> None:

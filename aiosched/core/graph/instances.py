@@ -68,6 +68,8 @@ class Run:
     is_incomplete: bool = False  # some of its task instances are not stored yet: it must not start
     is_as_created: bool = False  # nothing has changed its task instances since they were stored: no need to read them
     stored_state: RunState = RunState.QUEUED
+    partition_key: str | None = None  # of the partition of assets that it is about
+    partition_date: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

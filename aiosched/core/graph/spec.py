@@ -8,13 +8,14 @@ JSON.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from aiosched.core.assets.conditions import AssetReference, leaves, reference_of
-from aiosched.core.timetables import AnyTimetable, NullTimetable, condition_of
+from aiosched.core.timetables import AnyTimetable, NullTimetable, PartitionedAssetTimetable, condition_of
 from aiosched.core.values.messages import Deferral
 
 DEFAULT_POOL: Final = "default_pool"
@@ -206,6 +207,8 @@ def asset_references(spec: DagSpec) -> tuple[AssetReference, ...]:
     """Every mention of an asset in the DAG's schedule and in its tasks' inlets and outlets, each once."""
     condition = condition_of(spec.timetable)
     found = [] if condition is None else [reference_of(leaf) for leaf in leaves(condition)]
+    if isinstance(spec.timetable, PartitionedAssetTimetable):
+        found = [replace(mention, partitioned=True) for mention in found]
     for task in spec.tasks:
         for role, refs in (("inlet", task.inlets), ("outlet", task.outlets)):
             found += [_mention(role, ref, task.task_id) for ref in refs]

@@ -27,6 +27,7 @@ class Trigger(Request, frozen=True, kw_only=True, tag="trigger"):
     logical_date: datetime | None = None
     run_id: str | None = None
     run_after: datetime | None = None
+    partition_key: str | None = None
     unpause: bool = False
     triggered_by: str = "cli"
 
@@ -58,6 +59,7 @@ class EmitAsset(Request, frozen=True, kw_only=True, tag="emit_asset"):
 
     name: str
     extra: dict[str, Any] = {}
+    partition_key: str | None = None
 
 
 class TaskChange(Request, frozen=True, kw_only=True):

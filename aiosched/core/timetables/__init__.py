@@ -6,15 +6,22 @@ trigger.py    runs at the tick                    delta.py      exact and calend
 cron.py       expressions on the wall clock       wallclock.py  ticks in a zone, clock changes
 custom.py     runs listed by code of an author    zones.py      time zones by name
 upcoming.py   the next runs, backfills            assets.py     runs by asset events, or by both
+partitions.py runs that produce partitions        key_*.py      partition keys: mappers, windows, formats
 """
 
-from aiosched.core.timetables.assets import AssetOrTimeSchedule, AssetTriggeredTimetable, condition_of
-from aiosched.core.timetables.base import CompiledTimetable, DataInterval, NextRun, Restriction
+from aiosched.core.timetables.assets import (
+    AssetOrTimeSchedule,
+    AssetTriggeredTimetable,
+    PartitionedAssetTimetable,
+    condition_of,
+)
+from aiosched.core.timetables.base import CompiledTimetable, DataInterval, NextRun, Partition, Restriction
 from aiosched.core.timetables.cron import PRESETS
 from aiosched.core.timetables.custom import CustomTimetable
 from aiosched.core.timetables.delta import Delta
 from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 from aiosched.core.timetables.parse import AnyTimetable, ScheduleArg, parse_schedule
+from aiosched.core.timetables.partitions import CronPartitionTimetable, PartitionedAtRuntime
 from aiosched.core.timetables.simple import ContinuousTimetable, EventsTimetable, NullTimetable, OnceTimetable
 from aiosched.core.timetables.trigger import (
     CronTriggerTimetable,
@@ -32,6 +39,7 @@ __all__ = [
     "CompiledTimetable",
     "ContinuousTimetable",
     "CronDataIntervalTimetable",
+    "CronPartitionTimetable",
     "CronTriggerTimetable",
     "CustomTimetable",
     "DataInterval",
@@ -43,6 +51,9 @@ __all__ = [
     "NextRun",
     "NullTimetable",
     "OnceTimetable",
+    "Partition",
+    "PartitionedAssetTimetable",
+    "PartitionedAtRuntime",
     "Restriction",
     "ScheduleArg",
     "UpcomingRun",

@@ -1,21 +1,32 @@
-"""Timetables by assets: runs by asset events, and runs by both time and asset events.
+"""Timetables by assets: runs by asset events, by those of one partition, and by both time and asset events.
 
 `next_run` does not consider asset runs: they are created when the condition is met (core/assets/conditions.py).
-Source: the semantics reference, sections 11.1 and 11.5.
+Source: the semantics reference, sections 11.1, 11.5 and 37.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from aiosched.core.assets.conditions import AllRequired, AnyRequired, AssetExpression, leaves
+from aiosched.core.assets.conditions import (
+    AliasRequired,
+    AllRequired,
+    AnyRequired,
+    AssetExpression,
+    AssetId,
+    Leaf,
+    leaves,
+)
 from aiosched.core.timetables.base import DataInterval, NextRun, Restriction
 from aiosched.core.timetables.custom import CustomTimetable
 from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
+from aiosched.core.timetables.key_mappers import AnyMapper, IdentityMapper, check_mapper
+from aiosched.core.timetables.partitions import CronPartitionTimetable, PartitionedAtRuntime
 from aiosched.core.timetables.simple import ContinuousTimetable, EventsTimetable, NullTimetable, OnceTimetable
 from aiosched.core.timetables.trigger import (
     CronTriggerTimetable,
@@ -35,6 +46,8 @@ TimedTimetable = (
     | DeltaTriggerTimetable
     | EventsTimetable
     | CustomTimetable
+    | CronPartitionTimetable
+    | PartitionedAtRuntime
 )
 """Every timetable that follows the clock."""
 
@@ -71,6 +84,82 @@ class AssetTriggeredTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag
         return DataInterval(at, at)
 
 
+class MappedAsset(msgspec.Struct, frozen=True):
+    """The mapper for the keys of one asset of a condition."""
+
+    asset: Leaf
+    mapper: AnyMapper
+
+
+class PartitionedAssetTimetable(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="partitioned_assets"
+):
+    """A run for each partition whose events meet the condition.
+
+        PartitionedAssetTimetable(assets=orders & customers, default_partition_mapper=StartOfDayMapper())
+
+    `assets` is an asset, a list (all of them) or an expression; `partition_mapper_config` has the mappers of single
+    assets, by asset, `default_partition_mapper` that of all others. Only events with a partition key count.
+    """
+
+    assets: AssetExpression
+    partition_mapper_config: tuple[MappedAsset, ...] = ()
+    default_partition_mapper: AnyMapper = IdentityMapper()
+
+    periodic: ClassVar[bool] = False
+    can_be_scheduled: ClassVar[bool] = True
+    active_runs_limit: ClassVar[int | None] = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            assets: Any,
+            partition_mapper_config: Mapping[Any, AnyMapper] | None = ...,
+            default_partition_mapper: AnyMapper = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        where = "PartitionedAssetTimetable"
+        if not isinstance(self.assets, AssetExpression):
+            force_setattr(self, "assets", _condition_for(where, self.assets))
+        config = self.partition_mapper_config or ()
+        if isinstance(config, Mapping):
+            given = [(_condition_for(where, asset), mapper) for asset, mapper in config.items()]
+            for _, mapper in given:
+                check_mapper(mapper, where)
+            config = tuple(MappedAsset(leaf, mapper) for condition, mapper in given for leaf in leaves(condition))
+        force_setattr(self, "partition_mapper_config", config)
+        check_mapper(self.default_partition_mapper, where)
+
+    @property
+    def summary(self) -> str:
+        return f"partitions of {self.assets}"
+
+    def validate(self) -> None:
+        """Raise TimetableError for a condition without assets, and for a mapper of an alias."""
+        _check(self.assets)
+        for one in self.partition_mapper_config:
+            if isinstance(one.asset, AliasRequired):
+                raise TimetableError(f"The {one.asset} has a partition mapper: give it to the assets it stands for.")
+
+    def mapper_of(self, asset: AssetId) -> AnyMapper:
+        """The mapper for the keys of an asset: by its name, then by its URI, else the default."""
+        for kind in ("name", "uri"):
+            wanted = getattr(asset, kind)
+            for one in self.partition_mapper_config:
+                if wanted and getattr(one.asset, kind, "") == wanted:
+                    return one.mapper
+        return self.default_partition_mapper
+
+    def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
+        return None
+
+    def manual_interval(self, run_after: datetime) -> DataInterval:
+        return DataInterval.exact(run_after.astimezone(UTC))
+
+
 class AssetOrTimeSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="asset_or_time"):
     """Runs by `timetable`, and asset runs in addition: `AssetOrTimeSchedule(timetable="@daily", assets=orders)`.
 
@@ -87,13 +176,7 @@ class AssetOrTimeSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="as
 
     def __post_init__(self) -> None:
         if not isinstance(self.assets, AssetExpression):
-            condition = asset_condition(self.assets)
-            if condition is None:
-                raise TimetableError(
-                    f"AssetOrTimeSchedule(assets={self.assets!r}) names no assets; give an Asset, a list of them, "
-                    "or an expression such as a | b."
-                )
-            force_setattr(self, "assets", condition)
+            force_setattr(self, "assets", _condition_for("AssetOrTimeSchedule", self.assets))
 
     @property
     def periodic(self) -> bool:
@@ -127,7 +210,7 @@ def condition_of(timetable: object) -> AssetExpression | None:
     """The condition on assets under which a timetable creates runs; None if it follows only the clock."""
     if isinstance(timetable, AssetTriggeredTimetable):
         return timetable.condition
-    return timetable.assets if isinstance(timetable, AssetOrTimeSchedule) else None
+    return timetable.assets if isinstance(timetable, (AssetOrTimeSchedule, PartitionedAssetTimetable)) else None
 
 
 def asset_condition(schedule: object) -> AssetExpression | None:
@@ -150,6 +233,16 @@ def asset_condition(schedule: object) -> AssetExpression | None:
             known.sort(key=str)
         return known[0] if len(known) == 1 else AllRequired(tuple(known))
     return None
+
+
+def _condition_for(where: str, assets: object) -> AssetExpression:
+    condition = asset_condition(assets)
+    if condition is None:
+        raise TimetableError(
+            f"{where}(assets={assets!r}) names no assets; give an Asset, a list of them, or an expression such as "
+            "a | b."
+        )
+    return condition
 
 
 def _check(condition: AssetExpression) -> None:

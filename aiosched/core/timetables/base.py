@@ -28,15 +28,24 @@ class Restriction(NamedTuple):
     catchup: bool
 
 
+class Partition(NamedTuple):
+    """The part of an asset that a run is about: its key, and the instant that the key stands for, if any (UTC)."""
+
+    key: str
+    date: datetime | None = None
+
+
 class NextRun(NamedTuple):
     """A run that should exist: its interval and the earliest instant at which it may start (UTC).
 
-    `date` is its logical date, None where that is the start of the interval.
+    `date` is its logical date, None where that is the start of the interval; `partition` the partition that it is
+    about, None for a schedule without partitions.
     """
 
     run_after: datetime
     interval: DataInterval
     date: datetime | None = None
+    partition: Partition | None = None
 
     @property
     def logical_date(self) -> datetime:

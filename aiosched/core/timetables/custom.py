@@ -49,6 +49,7 @@ class CustomTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field
     periodic: bool = True
     can_be_scheduled: bool = True
     active_runs_limit: int | None = None
+    partitioned_at_runtime: bool = False  # tasks, or whoever triggers a run, choose the keys of partitions
 
     @property
     def summary(self) -> str:

@@ -11,6 +11,7 @@ from aiosched.core.assets.conditions import AssetExpression
 from aiosched.core.timetables.assets import (
     AssetOrTimeSchedule,
     AssetTriggeredTimetable,
+    PartitionedAssetTimetable,
     StandsForAssets,
     TimedTimetable,
     asset_condition,
@@ -23,7 +24,7 @@ from aiosched.core.timetables.simple import ContinuousTimetable, NullTimetable, 
 from aiosched.core.timetables.zones import schedule_timezone
 from aiosched.errors import TimetableError
 
-AnyTimetable = TimedTimetable | AssetTriggeredTimetable | AssetOrTimeSchedule
+AnyTimetable = TimedTimetable | AssetTriggeredTimetable | AssetOrTimeSchedule | PartitionedAssetTimetable
 """Every timetable that a serialized DAG can have; `kind` distinguishes them in the JSON."""
 
 ScheduleArg = (

@@ -44,6 +44,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     code_version: int | None = None  # number of the DAG version with that code; None: that of the run
     bundle: str | None = None  # that has the file; None: the DAGs folder
     bundle_version: str | None = None  # of the code that is to run; None: what the bundle's folder has now
+    partition_key: str | None = None  # of the partition of assets that it is about
+    partition_date: datetime | None = None
 
     @property
     def code(self) -> tuple[str | None, str | None]:
@@ -94,6 +96,8 @@ class AssetTouch(msgspec.Struct, frozen=True, kw_only=True):
     uri: str
     extra: str = "{}"
     alias: str | None = None  # the alias outlet through which the task added it
+    partition_key: str | None = None  # of the partition that it is about; None: of the whole asset
+    partition_date: datetime | None = None
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

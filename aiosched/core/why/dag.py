@@ -29,6 +29,7 @@ from aiosched.core.why.explanation import (
     seconds_since,
     staged,
 )
+from aiosched.core.why.partitions import PartitionFacts, partition_gate
 from aiosched.core.why.quarantine import QuarantineFacts, quarantine_gates
 
 _NONE: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
@@ -52,6 +53,7 @@ class DagFacts:
     condition: AssetExpression | None = None
     queue: tuple[QueuedAsset, ...] = ()
     aliases: Mapping[str, Collection[str]] = field(default_factory=lambda: _NONE)
+    partitions: PartitionFacts | None = None  # of a DAG whose runs are of partitions
     running: int = 0
     queued: int = 0
     active: tuple[Holder, ...] = ()
@@ -115,6 +117,8 @@ def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
     if facts.condition is not None and not allows(status, RunType.ASSET_TRIGGERED):
         left_out = f"its allowed_run_types leave out {str(RunType.ASSET_TRIGGERED)!r}"
         found.append(Gate(name="assets", verdict=Verdict.NEVER, detail=left_out))
+    elif facts.condition is not None and facts.partitions is not None:
+        found.append(partition_gate(facts.condition, facts.partitions))
     elif facts.condition is not None:
         waits = why_not_triggered(AssetStatus(facts.condition, 0, 1), facts.queue, facts.aliases)
         names = ", ".join(sorted(row.asset.name for row in facts.queue))

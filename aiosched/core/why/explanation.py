@@ -8,6 +8,7 @@ of missing resources. Pure: the facts are arguments (scheduler/why/why.py reads 
     dag.py    a DAG              run.py    a run
     task.py   a task instance    ends.py   how task instances ended, and the roots of failures
     quarantine.py                the gate of a DAG in quarantine
+    partitions.py                the gate of a DAG whose runs are of partitions of assets
 
 Source: docs/why.md.
 """

@@ -40,6 +40,7 @@ class EventRow:
     run_id: str | None
     task_id: str | None
     map_index: int | None
+    partition_key: str | None
 
 
 # Consumers by name, URI or alias, as in QUEUE_EVENTS.
@@ -92,7 +93,8 @@ async def get_asset(db: Database, name: str) -> AssetRow:
 
 _EVENT: Final = """
     SELECT e.id, a.name, a.uri, e.timestamp, e.extra, e.alias, e.source_dag_id AS dag_id, r.run_id,
-           v.spec -> 'tasks' -> e.source_task_index ->> 'task_id' AS task_id, e.source_map_index AS map_index
+           v.spec -> 'tasks' -> e.source_task_index ->> 'task_id' AS task_id, e.source_map_index AS map_index,
+           e.partition_key
       FROM asset_event AS e
       JOIN asset AS a ON a.id = e.asset_id
       LEFT JOIN dag_run AS r ON r.id = e.source_run_id

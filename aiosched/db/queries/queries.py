@@ -264,6 +264,8 @@ class RunRow:
     conf: dict[str, Any]
     version_key: int
     version: int
+    partition_key: str | None
+    partition_date: datetime | None
 
     @property
     def finished(self) -> bool:
@@ -294,6 +296,8 @@ RUN_COLUMNS: Final = select(
     dag_run.c.conf,
     dag_run.c.version_id.label("version_key"),
     dag_version.c.number.label("version"),
+    dag_run.c.partition_key,
+    dag_run.c.partition_date,
 ).join(dag_version, dag_version.c.id == dag_run.c.version_id)
 
 

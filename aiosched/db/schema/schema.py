@@ -32,12 +32,21 @@ from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB
 
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import RunState, RunType, TaskState
-from aiosched.db.schema import bundle_schema, engine_schema, input_schema, quarantine_schema, remote_schema, web_schema
+from aiosched.db.schema import (
+    asset_schema,
+    bundle_schema,
+    engine_schema,
+    input_schema,
+    quarantine_schema,
+    remote_schema,
+    web_schema,
+)
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of, partition, task_key
 
 # beside the tables below
 __all__ = [
-    "bundle_schema", "engine_schema", "input_schema", "metadata", "quarantine_schema", "remote_schema", "web_schema",
+    "asset_schema", "bundle_schema", "engine_schema", "input_schema", "metadata", "quarantine_schema",
+    "remote_schema", "web_schema",
 ]  # fmt: skip
 
 dag = Table(
@@ -65,6 +74,7 @@ dag = Table(
     instant("next_dagrun_create_after"),
     instant("asset_scheduled_at"),  # by parsing: when it was first scheduled on assets; NULL: never
     instant("last_asset_run_after"),  # run_after of its newest asset-triggered run
+    Column("is_partitioned", Boolean, nullable=False, server_default=text("false")),  # its runs are of partitions
     created_at(),
     CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
     Index(None, "partition"),
@@ -127,6 +137,8 @@ dag_run = Table(
     instant("start_date"),
     instant("end_date"),
     Column("conf", JSON, nullable=False, server_default=text("'{}'")),
+    Column("partition_key", Text),  # of the partition of assets that it is about
+    instant("partition_date"),
     Column("reason", Text),  # why it failed: task_failure, all_tasks_deadlocked, timed_out, cancelled …
     Column("note", Text),
     Column("clear_number", Integer, nullable=False, server_default=text("0")),
@@ -237,84 +249,6 @@ backfill = Table(
     created_at(),
     CheckConstraint(one_of("rerun", ("missing", "failed", "all")), name="rerun"),
     Index("uq_backfill_unfinished", "dag_id", unique=True, postgresql_where=text("completed_at IS NULL")),
-)
-
-asset = Table(
-    "asset",
-    metadata,
-    identity(),
-    Column("name", Text, nullable=False, unique=True),  # identifies the asset
-    Column("uri", Text, nullable=False),
-    Column("is_active", Boolean, nullable=False, server_default=text("true")),  # referenced by a DAG
-    Column("extra", JSON, nullable=False, server_default=text("'{}'")),
-    created_at(),
-    Index(None, "uri"),
-)
-
-# The assets that an alias has resolved to so far.
-asset_alias = Table(
-    "asset_alias",
-    metadata,
-    Column("alias", Text, primary_key=True),
-    Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True),
-    created_at(),
-    Index(None, "asset_id"),
-)
-
-# The references from DAGs to assets, and their kinds. Written by parsing; none for stale DAGs.
-asset_reference = Table(
-    "asset_reference",
-    metadata,
-    Column("dag_id", Text, primary_key=True),
-    Column("role", Text, primary_key=True),
-    Column("kind", Text, primary_key=True),  # asset and alias are definitions, name and uri are references
-    Column("name", Text, primary_key=True),  # of the asset or alias; the URI for kind uri
-    Column("task_id", Text, primary_key=True),  # empty for the schedule
-    Column("uri", Text, nullable=False, server_default=text("''")),
-    Column("watchers", JSON),  # of the asset, as the schedule defines it; NULL: none
-    CheckConstraint(one_of("role", ("schedule", "inlet", "outlet")), name="role"),
-    CheckConstraint(one_of("kind", ("asset", "alias", "name", "uri")), name="kind"),
-    Index(None, "name", "role"),
-)
-
-asset_event = Table(
-    "asset_event",
-    metadata,
-    identity(),
-    Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), nullable=False),
-    instant("timestamp", nullable=False),
-    Column("source_dag_id", Text),  # the source is NULL for events created by users
-    Column("source_run_id", BigInteger),  # dag_run.id
-    Column("source_task_index", Integer),
-    Column("source_map_index", Integer),
-    Column("alias", Text),  # the alias through which a task added it
-    Column("extra", JSON, nullable=False, server_default=text("'{}'")),
-    created_at(),
-    Index(None, "asset_id", "timestamp"),
-)
-
-# Assets with events that no run of the DAG has consumed yet: one row for any number of events.
-asset_queue = Table(
-    "asset_queue",
-    metadata,
-    Column("dag_id", Text, primary_key=True),
-    Column("asset_id", BigInteger, ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True),
-    partition(),
-    instant("first_at", nullable=False),  # of the oldest and the newest of these events
-    instant("newest_at", nullable=False),
-    created_at(),
-    Index(None, "partition"),
-)
-
-# The events that triggered an asset-triggered run: each counts once for a DAG.
-asset_consumption = Table(
-    "asset_consumption",
-    metadata,
-    Column("dag_id", Text, primary_key=True),
-    Column("event_id", BigInteger, ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True),
-    Column("run_id", BigInteger, nullable=False),  # dag_run.id
-    Index(None, "run_id"),
-    Index(None, "event_id"),
 )
 
 deferred_trigger = Table(

@@ -42,6 +42,17 @@ DROP_REFERENCES: Final = """
       FROM given
      WHERE d.dag_id = given.dag_id AND (d.asset_scheduled_at IS NOT NULL) <> given.scheduled
 """
+# Whether the runs of DAGs are of partitions; returns those for which this has changed.
+NOTE_PARTITIONED: Final = """
+    UPDATE dag AS d SET is_partitioned = n.partitioned FROM unnest($1::text[], $2::bool[]) AS n (dag_id, partitioned)
+     WHERE d.dag_id = n.dag_id AND d.is_partitioned <> n.partitioned
+    RETURNING d.dag_id
+"""
+FORGET_KEYS: Final = (
+    "DELETE FROM asset_key_event WHERE dag_id = ANY($1::text[])",
+    "DELETE FROM asset_partition WHERE dag_id = ANY($1::text[])",
+    "DELETE FROM asset_queue WHERE dag_id = ANY($1::text[])",
+)
 PUT_REFERENCES: Final = """
     INSERT INTO asset_reference (dag_id, role, kind, name, uri, task_id, watchers)
     SELECT dag_id, role, kind, name, uri, task_id, watchers::json
@@ -60,6 +71,10 @@ async def store_references(
     dag_ids = sorted(references)
     scheduled = [any(r.role == "schedule" for r in references[dag_id]) for dag_id in dag_ids]
     await conn.execute(DROP_REFERENCES, dag_ids, scheduled, now)
+    partitioned = [any(r.partitioned for r in references[dag_id]) for dag_id in dag_ids]
+    if changed := [row["dag_id"] for row in await conn.fetch(NOTE_PARTITIONED, dag_ids, partitioned)]:
+        for statement in FORGET_KEYS:  # and what is queued by the rules of before
+            await conn.execute(statement, changed)
     assets: dict[str, tuple[str, str]] = {}
     for mention in (r for dag_id in dag_ids for r in references[dag_id] if r.kind == "asset"):
         uri, extra = assets.get(mention.name, (mention.name, "{}"))
@@ -156,6 +171,8 @@ class NewAssetEvent(NamedTuple):
     run_id: int | None = None
     task_index: int | None = None
     map_index: int | None = None
+    partition_key: str | None = None
+    partition_date: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,21 +198,21 @@ ADD_ALIASED: Final = """
 
 ADD_EVENTS: Final = """
     INSERT INTO asset_event (asset_id, timestamp, source_dag_id, source_run_id, source_task_index, source_map_index,
-                             alias, extra)
-    SELECT a.id, n.timestamp, n.dag_id, n.run_id, n.task_index, n.map_index, n.alias, n.extra::json
-      FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::bigint[], $5::int[], $6::int[], $7::text[], $8::text[])
-           WITH ORDINALITY AS n (name, timestamp, dag_id, run_id, task_index, map_index, alias, extra, position)
+                             alias, extra, partition_key, partition_date)
+    SELECT a.id, n.timestamp, n.dag_id, n.run_id, n.task_index, n.map_index, n.alias, n.extra::json, n.partition_key,
+           n.partition_date
+      FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::bigint[], $5::int[], $6::int[], $7::text[],
+                  $8::text[], $9::text[], $10::timestamptz[])
+           WITH ORDINALITY AS n (name, timestamp, dag_id, run_id, task_index, map_index, alias, extra, partition_key,
+                                 partition_date, position)
       JOIN asset AS a ON a.name = n.name AND a.is_active
      ORDER BY n.position
-    RETURNING asset_id, timestamp
+    RETURNING id, asset_id, timestamp, partition_key
 """
 
-# One row for each DAG and asset, however many events. Paused and stale DAGs get none. Index:
+# The DAGs that are scheduled on the asset of an event `e`. Paused and stale DAGs are left out. Index:
 # ix_asset_reference_name_role.
-QUEUE_EVENTS: Final = """
-    INSERT INTO asset_queue AS q (dag_id, asset_id, partition, first_at, newest_at)
-    SELECT d.dag_id, e.asset_id, d.partition, min(e.timestamp), max(e.timestamp)
-      FROM unnest($1::bigint[], $2::timestamptz[]) AS e (asset_id, timestamp)
+_CONSUMERS: Final = """
       JOIN asset AS a ON a.id = e.asset_id
      CROSS JOIN LATERAL (
         SELECT dag_id FROM asset_reference
@@ -207,10 +224,26 @@ QUEUE_EVENTS: Final = """
          WHERE l.asset_id = a.id AND r.role = 'schedule' AND r.kind = 'alias'
      ) AS consumer
       JOIN dag AS d ON d.dag_id = consumer.dag_id AND NOT d.is_paused AND NOT d.is_stale
+"""
+
+# One row for each DAG and asset, however many events. An event with a partition key makes only runs of partitions.
+QUEUE_EVENTS: Final = f"""
+    INSERT INTO asset_queue AS q (dag_id, asset_id, partition, first_at, newest_at)
+    SELECT d.dag_id, e.asset_id, d.partition, min(e.timestamp), max(e.timestamp)
+      FROM unnest($1::bigint[], $2::timestamptz[]) AS e (asset_id, timestamp) {_CONSUMERS} AND NOT d.is_partitioned
      GROUP BY d.dag_id, e.asset_id, d.partition
      ORDER BY d.dag_id, e.asset_id
     ON CONFLICT (dag_id, asset_id) DO UPDATE
        SET first_at = least(q.first_at, excluded.first_at), newest_at = greatest(q.newest_at, excluded.newest_at)
+    RETURNING partition
+"""
+
+# Events with a partition key, for the DAGs whose runs are of partitions; their owners map them (asset_partitions.py).
+QUEUE_KEYS: Final = f"""
+    INSERT INTO asset_key_event (dag_id, event_id, partition)
+    SELECT d.dag_id, e.event_id, d.partition
+      FROM unnest($1::bigint[], $2::bigint[]) AS e (event_id, asset_id) {_CONSUMERS} AND d.is_partitioned
+     ORDER BY d.dag_id, e.event_id
     RETURNING partition
 """
 
@@ -230,11 +263,16 @@ async def record_events(conn: DatabaseConnection, events: Sequence[NewAssetEvent
     if aliased:
         await conn.execute(ADD_ALIASED, *([getattr(e, name) for e in aliased] for name in ("name", "uri", "alias")))
     refused = await inactive_assets(conn, {event.name for event in events})
-    columns = ("name", "timestamp", "dag_id", "run_id", "task_index", "map_index", "alias", "extra")
+    columns = (
+        "name", "timestamp", "dag_id", "run_id", "task_index", "map_index", "alias", "extra", "partition_key",
+        "partition_date",
+    )  # fmt: skip
     stored = await conn.fetch(ADD_EVENTS, *([getattr(e, name) for e in events] for name in columns))
-    if not stored:
-        return Recorded(frozenset(), tuple(refused))
-    queued = await conn.fetch(QUEUE_EVENTS, [row["asset_id"] for row in stored], [row["timestamp"] for row in stored])
+    queued = []
+    if whole := [row for row in stored if row["partition_key"] is None]:
+        queued += await conn.fetch(QUEUE_EVENTS, *([row[name] for row in whole] for name in ("asset_id", "timestamp")))
+    if keyed := [row for row in stored if row["partition_key"] is not None]:
+        queued += await conn.fetch(QUEUE_KEYS, *([row[name] for row in keyed] for name in ("id", "asset_id")))
     return Recorded(frozenset(row["partition"] for row in queued), tuple(refused))
 
 
@@ -335,7 +373,7 @@ CONSUME: Final = """
         SELECT asset_id FROM asset_queue AS q WHERE q.dag_id = n.dag_id
      ) AS mine
       LEFT JOIN asset_queue AS q ON q.dag_id = n.dag_id AND q.asset_id = mine.id
-      JOIN asset_event AS e ON e.asset_id = mine.id AND e.timestamp <= n.until
+      JOIN asset_event AS e ON e.asset_id = mine.id AND e.timestamp <= n.until AND e.partition_key IS NULL
        AND e.timestamp >= least(coalesce(n.after + interval '1 microsecond', '-infinity'), q.first_at)
      WHERE NOT EXISTS (SELECT FROM asset_consumption AS c WHERE c.dag_id = n.dag_id AND c.event_id = e.id)
 """

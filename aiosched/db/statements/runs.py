@@ -88,6 +88,8 @@ class NewRunRow(NamedTuple):
     created_by: int
     backfill_id: int | None = None
     backfill_order: int | None = None
+    partition_key: str | None = None
+    partition_date: datetime | None = None
 
 
 DAG_COLUMNS: Final = "dag_id, partition, file, version_id, is_paused, is_stale, has_import_errors"
@@ -135,7 +137,7 @@ async def load_versions(
 
 _RUN_COLUMNS: Final = """id, dag_id, run_id, version_id, run_type, state, run_after, logical_date,
     data_interval_start, data_interval_end, queued_at, start_date, end_date, conf, reason, backfill_id,
-    backfill_order, clear_number, partition"""
+    backfill_order, clear_number, partition, partition_key, partition_date"""
 
 
 def in_rows(partitions: Iterable[int]) -> list[int]:
@@ -250,6 +252,8 @@ def _run(row: Any) -> Run:
         backfill_order=row["backfill_order"],
         clear_number=row["clear_number"],
         is_incomplete=row["partition"] < 0,
+        partition_key=row["partition_key"],
+        partition_date=row["partition_date"],
         stored_state=state,
     )
 
@@ -294,17 +298,20 @@ async def load_readable_instances(
 INSERT_RUNS: Final = """
     INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date,
                          data_interval_start, data_interval_end, run_after, queued_at, start_date, conf, created_by,
-                         backfill_id, backfill_order)
+                         backfill_id, backfill_order, partition_key, partition_date)
     SELECT dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
-           interval_end, run_after, queued_at, start_date, conf::json, created_by, backfill_id, backfill_order
+           interval_end, run_after, queued_at, start_date, conf::json, created_by, backfill_id, backfill_order,
+           partition_key, partition_date
       FROM unnest(
         $1::text::text[], $2::text::text[], $3::text::smallint[], $4::text::bigint[], $5::text::text[],
         $6::text::text[], $7::text::text[], $8::text::timestamptz[], $9::text::timestamptz[],
         $10::text::timestamptz[], $11::text::timestamptz[], $12::text::timestamptz[], $13::text::timestamptz[],
-        $14::text::text[], $15::text::bigint[], $16::text::bigint[], $17::text::int[]
+        $14::text::text[], $15::text::bigint[], $16::text::bigint[], $17::text::int[], $18::text::text[],
+        $19::text::timestamptz[]
       )
         AS n (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
-              interval_end, run_after, queued_at, start_date, conf, created_by, backfill_id, backfill_order)
+              interval_end, run_after, queued_at, start_date, conf, created_by, backfill_id, backfill_order,
+              partition_key, partition_date)
     ON CONFLICT DO NOTHING
     RETURNING id, dag_id, run_id
 """
@@ -397,34 +404,6 @@ FAIL_QUEUED_RUN: Final = """
 async def fail_queued_run(conn: DatabaseConnection, run: int, now: datetime, reason: str) -> None:
     """End a run that never started: it fails, its task instances are skipped."""
     await conn.execute(FAIL_QUEUED_RUN, run, now, reason)
-
-
-DELETE_DAG: Final = (
-    """DELETE FROM callback_outbox WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
-    """DELETE FROM deadline WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
-    """DELETE FROM deferred_trigger WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
-    """DELETE FROM deferral WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
-    """DELETE FROM xcom WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
-    """DELETE FROM try_source WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
-    """DELETE FROM task_try WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
-    """DELETE FROM task_note WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
-    """DELETE FROM human_input WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
-    """DELETE FROM task_instance WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
-    """DELETE FROM dag_run WHERE dag_id = $1""",
-    """DELETE FROM asset_reference WHERE dag_id = $1""",
-    """DELETE FROM asset_queue WHERE dag_id = $1""",
-    """DELETE FROM asset_consumption WHERE dag_id = $1""",
-    """DELETE FROM backfill WHERE dag_id = $1""",
-    """DELETE FROM sla_miss WHERE dag_id = $1""",
-    """DELETE FROM dag WHERE dag_id = $1""",
-    """DELETE FROM dag_version WHERE dag_id = $1""",
-)
-
-
-async def delete_dag(conn: DatabaseConnection, dag_id: str) -> None:
-    """Delete every row of a DAG; the caller has made sure that none of its tasks run."""
-    for statement in DELETE_DAG:
-        await conn.execute(statement, dag_id)
 
 
 VERSION_OF_RUN: Final = "SELECT version_id FROM dag_run WHERE id = $1"

@@ -61,6 +61,7 @@ class Removed:
     xcoms: int = 0
     commands: int = 0
     backfills: int = 0
+    asset_partitions: int = 0
     asset_events: int = 0
     sla_misses: int = 0
     schedulers: int = 0
@@ -121,12 +122,19 @@ _REST: Final = {
         "state <> 'waiting' AND created_at < $1 AND ($2::smallint[] IS NULL OR coalesce(partition, 0) = ANY($2))",
     ),
     "backfills": ("backfill", "id", "completed_at < $1 AND ($2::smallint[] IS NULL OR partition = ANY($2))"),
+    "asset_partitions": (  # whose condition is not met: what they wait for did not come
+        "asset_partition",
+        "id",
+        "newest_at < $1 AND due_at IS NULL AND ($2::smallint[] IS NULL OR partition = ANY($2))",
+    ),
     "asset_events": (
         "asset_event",
         "id",
         """timestamp < $1 AND ($2::smallint[] IS NULL OR 0 = ANY($2))
            AND NOT EXISTS (SELECT 1 FROM asset_queue AS q
-                            WHERE q.asset_id = asset_event.asset_id AND q.first_at <= asset_event.timestamp)""",
+                            WHERE q.asset_id = asset_event.asset_id AND q.first_at <= asset_event.timestamp)
+           AND NOT EXISTS (SELECT 1 FROM asset_key_event AS k WHERE k.event_id = asset_event.id AND k.refused IS NULL)
+           AND NOT EXISTS (SELECT 1 FROM asset_partition_event AS p WHERE p.event_id = asset_event.id)""",
     ),
     "sla_misses": (  # the newest of each task is kept: earlier dates are not checked again
         "sla_miss",

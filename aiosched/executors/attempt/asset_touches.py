@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetLink, Outlet, outlet_of
-from aiosched.core.values.messages import AssetTouch, TaskServices
+from aiosched.core.values.messages import AssetTouch, RunInfo, TaskServices
 from aiosched.executors.attempt.results import encode_xcom
 
 if TYPE_CHECKING:
@@ -38,19 +38,24 @@ async def check_assets(task: BaseOperator, services: TaskServices, run: int) -> 
     return found
 
 
-def touches(events: OutletEvents, names: UriNames, *, limit: int) -> tuple[AssetTouch, ...]:
+def touches(events: OutletEvents, names: UriNames, run: RunInfo, *, limit: int) -> tuple[AssetTouch, ...]:
     """The asset events of a success: one for each outlet, or those that the task added.
+
+    They are about the partition of the run, unless the task has named others (37.1).
 
     Raises UnusableResult for an extra that is not JSON or exceeds `limit` bytes.
     """
     return tuple(
-        _touch(outlet, extra, names, event.outlet, limit)
+        _touch(outlet, extra, names, event.outlet, run, key, limit)
         for event in events.values()
         for outlet, extra in event.events()
+        for key in (event.partition_keys or [run.partition_key])
     )
 
 
-def _touch(outlet: Outlet, extra: dict[str, Any], names: UriNames, declared: Outlet, limit: int) -> AssetTouch:
+def _touch(
+    outlet: Outlet, extra: dict[str, Any], names: UriNames, declared: Outlet, run: RunInfo, key: str | None, limit: int
+) -> AssetTouch:
     uri = "" if isinstance(outlet, AssetAlias) else outlet.uri
     name = outlet.name or names.get(uri, uri)
     return AssetTouch(
@@ -58,4 +63,6 @@ def _touch(outlet: Outlet, extra: dict[str, Any], names: UriNames, declared: Out
         uri=uri or name,
         extra=encode_xcom(f"extra of asset {name}", extra, limit) if extra else "{}",
         alias=declared.name if isinstance(declared, AssetAlias) else None,
+        partition_key=key,
+        partition_date=run.partition_date if key == run.partition_key else None,
     )

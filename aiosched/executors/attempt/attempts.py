@@ -166,7 +166,7 @@ class TriggerExecution(Execution):
         if task is None or not task.outlets:
             return ()
         names = await check_assets(task, self._services, self.attempt.key.run)
-        return touches(OutletEvents(task.outlets), names, limit=self._surroundings.max_xcom_bytes)
+        return touches(OutletEvents(task.outlets), names, run, limit=self._surroundings.max_xcom_bytes)
 
     async def _load(self, deferral: Deferral, dags: DagSource) -> BaseTrigger:
         run, module_name = self.attempt.run, deferral.classpath.rpartition(".")[0]

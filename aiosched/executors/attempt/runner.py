@@ -240,7 +240,8 @@ class Execution:
             self._label(operator, context)
         assets: tuple[AssetTouch, ...] = ()
         if task.outlets:
-            assets = touches(context["outlet_events"], asset_names, limit=self._surroundings.max_xcom_bytes)
+            limit = self._surroundings.max_xcom_bytes
+            assets = touches(context["outlet_events"], asset_names, attempt.run, limit=limit)
         return self._report(Outcome.SUCCESS, skip=ti.skip_decision, map_length=length, assets=assets, **xcoms)
 
     def _label(self, operator: BaseOperator | None, context: Context | None) -> None:

@@ -87,6 +87,7 @@ async def run_dag_test(
     dag: DAG,
     *,
     logical_date: datetime | None = None,
+    partition_key: str | None = None,
     conf: Mapping[str, Any] | None = None,
     mocks: Mapping[str, Any] | None = None,
     only_task: str | None = None,
@@ -95,10 +96,11 @@ async def run_dag_test(
 ) -> TestRun:
     """Run `dag` once and return the outcome of every task; failing tasks do not raise.
 
-    `logical_date` (aware) defaults to now. `conf` also sets values of params. A task in `mocks` does not run: it
-    succeeds and returns that value (a branch follows it). `only_task` runs one task as if it had no upstream tasks.
+    `logical_date` (aware) defaults to now; the run can be about a partition. `conf` also sets values of params. A task
+    in `mocks` does not run: it succeeds and returns that value (a branch follows it). `only_task` runs one task as if
+    it had no upstream tasks.
     `pause` is the wait in seconds before a rescheduled task is called again. Raises DagError for a DAG that cannot run,
-    ParamError for params that break their schema, NotFound for an unknown task id.
+    ParamError for params that break their schema, NotFound for an unknown task id, Refused for a wrong partition key.
     """
     spec = dag.to_spec()
     graph = Graph(spec)
@@ -109,8 +111,8 @@ async def run_dag_test(
     resolve_params(spec.params, conf)
     clock = clock or SystemClock()
     now = clock.now()
-    planned = manual_run(spec, now=now, logical_date=logical_date or now)
-    interval = planned.interval
+    planned = manual_run(spec, now=now, logical_date=logical_date or now, partition_key=partition_key)
+    interval, partition = planned.interval, planned.partition
     info = RunInfo(
         key=_RUN,
         dag_id=dag.dag_id,
@@ -122,6 +124,8 @@ async def run_dag_test(
         interval_end=interval.end if interval else None,
         start_date=now,
         conf=dict(conf or {}),
+        partition_key=partition.key if partition else None,
+        partition_date=partition.date if partition else None,
     )
     run = Run(
         key=_RUN,

@@ -21,8 +21,9 @@ def events_of(report: Report, dag_id: str, now: datetime) -> Iterable[NewAssetEv
     key = report.key
     for touch in report.assets:
         yield NewAssetEvent(
-            touch.name, touch.uri, touch.extra, touch.alias, now, dag_id, key.run, key.task_index, key.map_index
-        )
+            touch.name, touch.uri, touch.extra, touch.alias, now, dag_id, key.run, key.task_index, key.map_index,
+            touch.partition_key, touch.partition_date,
+        )  # fmt: skip
 
 
 async def store_events(conn: DatabaseConnection, events: Sequence[NewAssetEvent]) -> frozenset[int]:

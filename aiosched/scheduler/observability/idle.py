@@ -20,15 +20,16 @@ from typing import Final
 
 from aiosched.core.assets.conditions import AssetStatus, alias_names, why_not_triggered
 from aiosched.core.creation.next_run import next_scheduled_run
-from aiosched.core.creation.run_creation import active_runs_limit
+from aiosched.core.creation.run_creation import active_runs_limit, allows
 from aiosched.core.timetables.assets import condition_of
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.instants import stamp
+from aiosched.core.values.states import RunType
 from aiosched.db.queries import idle
 from aiosched.db.queries.quarantine_queries import QuarantineRow, quarantined
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.statements import assets, ownership
+from aiosched.db.statements import asset_partitions, assets, ownership
 from aiosched.db.statements.ownership import FleetView
 from aiosched.db.statements.runs import DagRow, StoredVersion, load_dags, load_versions
 from aiosched.db.statements.schedules import schedule_positions
@@ -143,7 +144,9 @@ async def _due_elsewhere(
     """A run that a peer has to create now, by the schedule of its DAG or by asset events."""
     dags = await idle.perhaps_due(conn, partitions, now, noticed_within=noticed_within)
     queue = await assets.read_queue(conn, partitions)
-    queued = [row for row in await load_dags(conn, partitions) if row.dag_id in queue] if queue else []
+    keyed = await asset_partitions.dags_with_work(conn, partitions)
+    with_events = queue.keys() | keyed
+    queued = [row for row in await load_dags(conn, partitions) if row.dag_id in with_events] if with_events else []
     queued = [row for row in queued if row.dag_id not in left_alone]
     if not dags and not queued:
         return None
@@ -160,7 +163,11 @@ async def _due_elsewhere(
             return f"a run of {spec.dag_id} is due"
     for row in queued:
         version = versions.get(row.version_id)
-        if version is not None and await _is_triggered(conn, row, version, queue):
+        if version is None:
+            continue
+        if row.dag_id in keyed and not row.is_paused and allows(version.spec, RunType.ASSET_TRIGGERED):
+            return f"partitions of {row.dag_id} are to make runs"
+        if row.dag_id in queue and await _is_triggered(conn, row, version, queue):
             return f"asset events are to make a run of {row.dag_id}"
     return None
 

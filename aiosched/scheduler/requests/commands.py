@@ -34,6 +34,7 @@ from aiosched.core.requests.stored import decode
 from aiosched.core.values.states import RUN_FINISHED, RunType
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import inbox, runs
+from aiosched.db.statements.dag_deletion import delete_dag
 from aiosched.db.statements.dags import import_error
 from aiosched.db.statements.inbox import Command, CommandResult
 from aiosched.db.statements.schedules import schedule_positions
@@ -177,6 +178,7 @@ async def _trigger(session: Session, dag: OwnedDag, request: Trigger, number: in
         triggered_by=request.triggered_by,
         allowed_run_id=re.compile(session.env.settings.scheduler.allowed_run_id_pattern),
         may_start=not session.membership.draining,
+        partition_key=request.partition_key,
     )
     planned = creation.planned
     (run,) = await create(session, in_parts([creation]), now, answering=number)
@@ -255,7 +257,7 @@ async def _delete_dag(session: Session, dag: OwnedDag, _: DeleteDag, number: int
             f"(`aiosched runs cancel {dag.row.dag_id} …`)."
         )
     async with session.env.command_journal.transaction() as transaction:
-        await runs.delete_dag(transaction.conn, dag.row.dag_id)
+        await delete_dag(transaction.conn, dag.row.dag_id)
         await transaction.answer(number, {})
     session.cache.drop_dag(dag.row.dag_id)
 

@@ -24,6 +24,8 @@ from aiosched.core.assets.conditions import (
 from aiosched.core.creation.run_creation import active_runs_limit, allows, asset_run, tasks_of_run
 from aiosched.core.graph.params import resolve_params
 from aiosched.core.requests.requests import EmitAsset
+from aiosched.core.timetables.base import Partition
+from aiosched.core.timetables.key_formats import check_key
 from aiosched.core.values.states import RunType
 from aiosched.db.statements import assets
 from aiosched.db.statements.inbox import CommandResult
@@ -39,12 +41,12 @@ from aiosched.scheduler.state.cache import OwnedDag
 logger = logging.getLogger(__name__)
 
 
-async def create_asset_runs(session: Session, now: datetime) -> None:
-    """Create the runs whose conditions are met in the partitions with new events. Call with `locks.ownership` held."""
+async def create_asset_runs(session: Session, partitions: Collection[int], now: datetime) -> None:
+    """Create the runs whose conditions are met in these partitions, with new events. Call with `locks.ownership` held.
+
+    Runs of partitions are created in partitioned_runs.py.
+    """
     cache = session.cache
-    partitions, cache.work.assets = cache.work.assets & cache.partitions, set()
-    if not partitions:
-        return
     async with session.env.db.acquire() as conn:
         queue = await assets.read_queue(conn, partitions)
         aliases = await assets.alias_targets(conn, _aliases(session, queue))
@@ -111,8 +113,8 @@ def status_of(dag: OwnedDag) -> AssetStatus:
     )
 
 
-def run_by_assets(dag: OwnedDag, at: datetime) -> Creation | None:
-    """The run that asset events trigger, `at` their triggering instant.
+def run_by_assets(dag: OwnedDag, at: datetime, partition: Partition | None = None) -> Creation | None:
+    """The run that asset events trigger, `at` their triggering instant, about this partition (if any).
 
     None for a DAG that allows no such runs, or whose params have no valid defaults.
     """
@@ -124,7 +126,7 @@ def run_by_assets(dag: OwnedDag, at: datetime) -> Creation | None:
     except DagError as error:
         logger.error("no run by asset events: %s", error, extra={"dag_id": dag.row.dag_id})
         return None
-    planned = asset_run(at)
+    planned = asset_run(at, partition)
     return Creation(dag, planned, tasks_of_run(spec, planned), "asset", {}, starts=True)
 
 
@@ -160,8 +162,13 @@ async def check_assets(session: Session, cleanup: Period) -> None:
 async def emit_event(session: Session, request: EmitAsset, number: int) -> CommandResult | None:
     """Apply a request to emit an asset event; None if it is applied and answered."""
     name = request.name
+    try:
+        if request.partition_key is not None:
+            check_key(request.partition_key)
+    except ValueError as error:
+        return _refused(str(error))
     extra = msgspec.json.encode(request.extra).decode()
-    event = assets.NewAssetEvent(name, "", extra, None, session.env.clock.now())
+    event = assets.NewAssetEvent(name, "", extra, None, session.env.clock.now(), partition_key=request.partition_key)
     async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         known = await assets.asset_states(conn)

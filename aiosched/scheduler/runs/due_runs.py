@@ -50,17 +50,24 @@ def requested_run(
     triggered_by: str,
     allowed_run_id: re.Pattern[str] = ALLOWED_RUN_ID,
     may_start: bool = True,
+    partition_key: str | None = None,
 ) -> Creation:
     """A manually requested run (13.4); it starts at once if the DAG has room.
 
-    Raises Refused for an impossible DAG, run id or date, ParamError for a conf that violates a schema.
+    Raises Refused for an impossible DAG, run id, date or partition key, ParamError for a conf that violates a schema.
     """
     spec = dag.version.spec
     check_manual_run(dag.row.dag_id, is_stale=dag.row.is_stale, has_import_errors=dag.row.has_import_errors)
     check_run_type(spec, RunType.MANUAL)
     resolve_params(spec.params, conf)
     planned = manual_run(
-        spec, now=now, run_id=run_id, logical_date=logical_date, run_after=run_after, allowed_run_id=allowed_run_id
+        spec,
+        now=now,
+        run_id=run_id,
+        logical_date=logical_date,
+        run_after=run_after,
+        allowed_run_id=allowed_run_id,
+        partition_key=partition_key,
     )
     free = dag.runs.active() < active_runs_limit(spec)
     starts = free and may_start and planned.run_after <= now and not dag.row.is_paused

@@ -18,7 +18,7 @@ from aiosched.core.creation.run_creation import PlannedRun, tasks_of_run
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import Instance, Run
 from aiosched.core.graph.new_instances import new_places
-from aiosched.core.timetables.base import DataInterval
+from aiosched.core.timetables.base import DataInterval, Partition
 from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.runs import complete_runs, copy_instances, load_instances
@@ -145,4 +145,5 @@ def as_planned(run: Run) -> PlannedRun:
     interval = None
     if run.interval_start is not None and run.interval_end is not None:
         interval = DataInterval(run.interval_start, run.interval_end)
-    return PlannedRun(run.run_id, RunType(run.run_type), run.run_after, run.logical_date, interval)
+    partition = None if run.partition_key is None else Partition(run.partition_key, run.partition_date)
+    return PlannedRun(run.run_id, RunType(run.run_type), run.run_after, run.logical_date, interval, partition)

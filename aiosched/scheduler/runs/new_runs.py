@@ -150,6 +150,8 @@ def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewR
         created_by=context.incarnation,
         backfill_id=None if creation.backfill is None else creation.backfill[0],
         backfill_order=None if creation.backfill is None else creation.backfill[1],
+        partition_key=None if planned.partition is None else planned.partition.key,
+        partition_date=None if planned.partition is None else planned.partition.date,
     )
 
 
@@ -174,6 +176,8 @@ def _hold(context: DecisionContext, creation: Creation, key: int, now: datetime)
         backfill_order=None if creation.backfill is None else creation.backfill[1],
         is_incomplete=creation.in_parts,
         stored_state=state,
+        partition_key=None if planned.partition is None else planned.partition.key,
+        partition_date=None if planned.partition is None else planned.partition.date,
     )
     if (
         dag.graph.lookback is not None

@@ -1,8 +1,8 @@
 """The coroutine that creates due runs and starts queued ones.
 
 It sleeps until the earliest next run of the owned DAGs, or until woken. Runs are created in
-batches (new_runs.py), both by time and by asset events (asset_runs.py). due_runs.py decides which runs are
-due and which may start, by the rules of core/creation/run_creation.py. Source: the semantics
+batches (new_runs.py), by time and by asset events (asset_runs.py, partitioned_runs.py). due_runs.py decides which
+runs are due and which may start, by the rules of core/creation/run_creation.py. Source: the semantics
 reference, sections 13 and 14.
 """
 
@@ -33,6 +33,7 @@ from aiosched.scheduler.runs.due_runs import (
 )
 from aiosched.scheduler.runs.incomplete import instances_as_created, store_next_part
 from aiosched.scheduler.runs.new_runs import chunks, create, in_parts
+from aiosched.scheduler.runs.partitioned_runs import create_partitioned_runs
 from aiosched.scheduler.session.isolation import concerning, for_each_dag
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.session.slices import Slices
@@ -51,7 +52,7 @@ async def create_runs(session: Session) -> float | None:
         due = session.cache.work.due_runs.due(now)
         await _start_queued(session, due, now)
         more = await _create_due(session, due, now)
-        await create_asset_runs(session, now)
+        await _create_by_assets(session, now)
         await find_previous_runs(session)
         await complete_backfills(session, now)
         more |= await store_next_part(session)
@@ -59,6 +60,14 @@ async def create_runs(session: Session) -> float | None:
         return 0.0
     earliest = session.cache.work.due_runs.earliest
     return None if earliest is None else max((earliest - session.env.clock.now()).total_seconds(), 0.001)
+
+
+async def _create_by_assets(session: Session, now: datetime) -> None:
+    work = session.cache.work
+    partitions, work.assets = work.assets & session.cache.partitions, set()
+    if partitions:
+        await create_asset_runs(session, partitions, now)
+        await create_partitioned_runs(session, partitions, now)
 
 
 # -- queued runs ------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
     asset_events              {asset | uri | alias, limit} -> [event], oldest first
     triggering_asset_events   {}                           -> [event], oldest first
 
-An event is {name, uri, timestamp, extra, alias, dag_id, run_id, task_id, map_index}.
+An event is {name, uri, timestamp, extra, alias, dag_id, run_id, task_id, map_index, partition_key}.
 Source: the semantics reference, sections 15.1 and 15.4.
 """
 

@@ -93,6 +93,8 @@ def run_info(run: Run, version: StoredVersion | UnreadableVersion, newest: Store
         code_version=None if code.number == version.number else code.number,
         bundle=code.bundle,
         bundle_version=code.bundle_version,
+        partition_key=run.partition_key,
+        partition_date=run.partition_date,
     )
 
 

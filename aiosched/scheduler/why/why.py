@@ -18,7 +18,7 @@ from aiosched.core.assets.conditions import QueuedAsset, alias_names
 from aiosched.core.creation.next_run import next_scheduled_run
 from aiosched.core.creation.run_creation import DagStatus, active_runs_limit
 from aiosched.core.run.board import Board, Instance, Run
-from aiosched.core.timetables import AssetOrTimeSchedule
+from aiosched.core.timetables import AssetOrTimeSchedule, PartitionedAssetTimetable
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, FAILURES, FINISHED, HOLDING_SLOT, RunState, TaskState
 from aiosched.core.why.dag import DagFacts, explain_dag
@@ -45,6 +45,7 @@ from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awai
 from aiosched.scheduler.runs.incomplete import missing_instances
 from aiosched.scheduler.state.cache import OwnedDag, StateCache, candidate_of, make_board
 from aiosched.scheduler.state.version_reading import ensure_versions, readable_versions
+from aiosched.scheduler.why.partitions import partition_facts
 from aiosched.scheduler.why.slots import TypicalDurations, competition, room_for
 
 _MOST_LOOKBACK_RUNS: Final = 200  # running runs for which it is read whether they wait for a previous run
@@ -231,6 +232,9 @@ class _Reader:
         if condition is not None:
             queue = (await assets.read_queue(self.conn, [row.partition])).get(self.dag_id, [])
             aliases = await assets.alias_targets(self.conn, alias_names(condition))
+        partitions = None
+        if isinstance(spec.timetable, PartitionedAssetTimetable):
+            partitions = await partition_facts(self.conn, self.dag_id, spec.timetable, aliases)
         running = sum(run.state is RunState.RUNNING for run in self.unfinished)
         return DagFacts(
             now=self.now,
@@ -242,6 +246,7 @@ class _Reader:
             condition=condition,
             queue=tuple(queue),
             aliases=aliases,
+            partitions=partitions,
             running=running,
             queued=len(self.unfinished) - running,
             active=await self._holders(counted),

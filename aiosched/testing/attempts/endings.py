@@ -30,8 +30,9 @@ class Ending:
     """How an attempt ends, `takes` after its start (None: the world's default).
 
     `outcome` None: it never ends by itself, and never begins if `begins` is False. `pushes` are values that it
-    pushes, by key, `events` its events of outlets. `call_again` is for rescheduling: the time from its end to the next
-    call. `branch` are the task ids that a branch follows, `skips_downstream` those that it skips.
+    pushes, by key, `events` its events of outlets, `partitions` the partition keys of these. `call_again` is for
+    rescheduling: the time from its end to the next call. `branch` are the task ids that a branch follows,
+    `skips_downstream` those that it skips.
 
     For a deferral: its trigger takes `waits_for`, and then fires with `event`, fails with the reason `breaks`, or
     `ends` the task itself. `holds_at` is for sensors: when their condition becomes true. If it `acts`, the
@@ -50,6 +51,7 @@ class Ending:
     timeout: timedelta | None = None  # of the deferral
     pushes: Mapping[str, Any] = field(default_factory=lambda: NOTHING_PUSHED)
     events: Sequence[Metadata] = ()
+    partitions: Sequence[str] = ()
     event: Any = None
     breaks: str | None = None
     ends: Ending | None = None
@@ -98,16 +100,17 @@ def succeeds(
     skips_downstream: Sequence[str] | None = None,
     pushes: Mapping[str, Any] = NOTHING_PUSHED,
     events: Sequence[Metadata] = (),
+    partitions: Sequence[str] = (),
 ) -> Ending:
     """It succeeds. `returns` and `pushes` become XComs; `branch` names the task (or tasks) that a branch follows.
 
     `events` are what a task would yield for its outlets: `Metadata(asset, extra)`, with `alias=` to resolve an
-    alias to an asset.
+    alias to an asset. `partitions` are the keys of the partitions that the events are about.
     """
     followed = (branch,) if isinstance(branch, str) else branch
     return Ending(
         takes=takes, returns=returns, branch=followed, skips_downstream=skips_downstream, pushes=pushes,
-        events=tuple(events),
+        events=tuple(events), partitions=tuple(partitions),
     )  # fmt: skip
 
 
@@ -201,6 +204,7 @@ class Scripted:
     takes     how long an attempt takes
     returns   what a success returns; pushes: what it pushes, by key
     events    a success's events of outlets, as a list of `Metadata(asset, extra, alias=…)`
+    partitions  the keys of the partitions that these events are about
     branch    the task (or tasks) that a branch follows
     skips     it skips itself
     waits     it is not done before this time has passed since its first call. A sensor then waits according to its
@@ -218,6 +222,7 @@ class Scripted:
     defers: timedelta | None = None
     pushes: Mapping[str, Any] = field(default_factory=lambda: NOTHING_PUSHED)
     events: Sequence[Metadata] = ()
+    partitions: Sequence[str] = ()
 
     sets_result: bool = True  # False: only duration and number of failures are set; acting operators do the rest
 
@@ -238,5 +243,5 @@ class Scripted:
             return skips(takes=self.takes)
         return Ending(
             takes=self.takes, returns=self.returns, branch=self.branch, pushes=self.pushes, events=tuple(self.events),
-            holds_at=until,
+            holds_at=until, partitions=tuple(self.partitions),
         )  # fmt: skip

@@ -212,9 +212,9 @@ class ScriptedExecutor:
         facts, names = self._book.facts_of(attempt), self._book.asset_names
         by_trigger = is_trigger(key)
         if by_trigger:
-            fields = trigger_report_fields(ending, facts, names)
+            fields = trigger_report_fields(ending, facts, attempt, names)
         else:
-            fields = report_fields(ending, facts, key.map_index, names)
+            fields = report_fields(ending, facts, attempt, names)
         now = self._clock.now()
         if fields["outcome"] is Outcome.RESCHEDULED:
             fields["reschedule_at"] = now + ending.call_again

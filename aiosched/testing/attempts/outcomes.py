@@ -16,7 +16,7 @@ from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.tasks.nesting import map_length
 from aiosched.authoring.triggers.encoding import dump
 from aiosched.core.graph.spec import AssetRef, TaskSpec
-from aiosched.core.values.messages import Outcome
+from aiosched.core.values.messages import Attempt, Outcome, RunInfo
 from aiosched.executors.attempt.asset_touches import touches
 from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.results import collect_xcoms
@@ -50,12 +50,12 @@ class ScriptedTask:
         return cls(spec.task_id, spec, is_mapped_over, task.do_xcom_push, task.multiple_outputs, outlets)
 
 
-def report_fields(ending: Ending, facts: ScriptedTask, map_index: int, names: Names) -> dict[str, Any]:
+def report_fields(ending: Ending, facts: ScriptedTask, attempt: Attempt, names: Names) -> dict[str, Any]:
     """The fields of the report of a try; `names` returns the names of assets by URI."""
     outcome = ending.outcome
     try:
         if outcome is Outcome.SUCCESS:
-            return {"outcome": outcome, "skip": ending.skip, **_success(ending, facts, map_index, names)}
+            return {"outcome": outcome, "skip": ending.skip, **_success(ending, facts, attempt, names)}
         xcoms = _pushed(ending) if ending.pushes else ()
         return {
             "outcome": outcome,
@@ -68,7 +68,7 @@ def report_fields(ending: Ending, facts: ScriptedTask, map_index: int, names: Na
         return _failure(error)
 
 
-def trigger_report_fields(ending: Ending, facts: ScriptedTask, names: Names) -> dict[str, Any]:
+def trigger_report_fields(ending: Ending, facts: ScriptedTask, attempt: Attempt, names: Names) -> dict[str, Any]:
     """The fields of the report of a trigger."""
     if ending.ends is None:
         event = dump(ending.event, "the event's payload") if ending.outcome is Outcome.TRIGGERED else None
@@ -76,16 +76,16 @@ def trigger_report_fields(ending: Ending, facts: ScriptedTask, names: Names) -> 
     try:
         fields: dict[str, Any] = {"outcome": ending.ends.outcome, "xcoms": _pushed(ending.ends), "ends": True}
         if ending.ends.outcome is Outcome.SUCCESS:
-            return fields | {"assets": _touched(ending.ends, facts, names)}
+            return fields | {"assets": _touched(ending.ends, facts, attempt.run, names)}
         return fields | {"reason": ending.ends.reason or "its trigger ended it"}
     except Exception as error:
         return _failure(error)
 
 
-def _success(ending: Ending, facts: ScriptedTask, map_index: int, names: Names) -> dict[str, Any]:
+def _success(ending: Ending, facts: ScriptedTask, attempt: Attempt, names: Names) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if facts.is_mapped_over:
-        found["map_length"] = map_length(ending.returns, facts, map_index, defaults().max_map_length)
+        found["map_length"] = map_length(ending.returns, facts, attempt.key.map_index, defaults().max_map_length)
     if ending.returns is not None or ending.pushes:
         found["xcoms"] = collect_xcoms(
             ending.returns,
@@ -95,7 +95,7 @@ def _success(ending: Ending, facts: ScriptedTask, map_index: int, names: Names) 
             limit=_MAX_XCOM_BYTES,
         )
     if facts.outlets or ending.events:
-        found["assets"] = _touched(ending, facts, names)
+        found["assets"] = _touched(ending, facts, attempt.run, names)
     return found
 
 
@@ -104,12 +104,15 @@ def _pushed(ending: Ending) -> Any:
     return collect_xcoms(None, pushed, push_result=False, multiple_outputs=False, limit=_MAX_XCOM_BYTES)
 
 
-def _touched(ending: Ending, facts: ScriptedTask, names: Names) -> Any:
+def _touched(ending: Ending, facts: ScriptedTask, run: RunInfo, names: Names) -> Any:
     events = OutletEvents(facts.outlets)
     for event in ending.events:
         events.note(event)
+    if ending.partitions:
+        for outlet in events.values():
+            outlet.add_partitions(ending.partitions)
     by_uri = any(isinstance(outlet, AssetLink) for outlet in facts.outlets)
-    return touches(events, names() if by_uri else {}, limit=_MAX_XCOM_BYTES)
+    return touches(events, names() if by_uri else {}, run, limit=_MAX_XCOM_BYTES)
 
 
 def _failure(error: Exception) -> dict[str, Any]:

@@ -19,12 +19,14 @@ from aiosched.core.assets.conditions import (
     why_not_triggered,
 )
 from aiosched.core.graph.spec import DagSpec, asset_references
-from aiosched.core.timetables.assets import condition_of
+from aiosched.core.timetables.assets import PartitionedAssetTimetable, condition_of
 from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.scheduler.runs.asset_runs import run_by_assets, status_of
 from aiosched.scheduler.runs.new_runs import Creation
+from aiosched.scheduler.runs.partitioned_runs import Partitioned
 from aiosched.scheduler.state.cache import OwnedDag
+from aiosched.testing.rows.partitions import PartitionRows
 
 
 @dataclass(slots=True)
@@ -35,6 +37,7 @@ class AssetQueues:
     waiting: dict[str, dict[str, QueuedAsset]] = field(default_factory=dict)  # by DAG id, then by the asset's name
     aliases: dict[str, set[str]] = field(default_factory=dict)
     consumed: dict[int, list[NewAssetEvent]] = field(default_factory=dict)  # by the key of the run
+    partitions: PartitionRows = field(default_factory=PartitionRows)
     _of_asset: dict[str, tuple[list[datetime], list[int]]] = field(default_factory=dict)  # instants and positions
     _at_uri: dict[str, set[str]] = field(default_factory=dict)  # names of assets with events
     _first: dict[tuple[str, str], datetime] = field(default_factory=dict)  # first queued event by (DAG id, asset)
@@ -47,25 +50,38 @@ class AssetQueues:
     ) -> None:
         """Queue events for the DAGs whose conditions they match; an asset that is queued already becomes newer.
 
-        For paused or stale DAGs nothing is queued (15.2), but their next run still consumes the events.
+        For paused or stale DAGs nothing is queued (15.2), but their next run still consumes the events. An event with
+        a partition key concerns only DAGs with partitions, and the other way round (37.1).
         """
         awake = [row for row in dags if not (row.is_paused or row.is_stale)]
-        conditions = {row.dag_id: condition_of(versions[row.version_id].spec.timetable) for row in awake}
+        timetables = {row.dag_id: versions[row.version_id].spec.timetable for row in awake}
+        conditions = {
+            dag_id: None if isinstance(timetable, PartitionedAssetTimetable) else condition_of(timetable)
+            for dag_id, timetable in timetables.items()
+        }
         for event in events:
+            if event.partition_key is not None:
+                self.events.append(event)
+                self._note_alias(event)
+                self.partitions.record(len(self.events) - 1, event, awake, versions, self.aliases)
+                continue
             times, positions = self._of_asset.setdefault(event.name, ([], []))
             times.append(event.timestamp)
             positions.append(len(self.events))
             self.events.append(event)
             self._at_uri.setdefault(event.uri, set()).add(event.name)
             asset = AssetId(event.name, event.uri)
-            if event.alias is not None:
-                self.aliases.setdefault(event.alias, set()).add(event.name)
+            self._note_alias(event)
             for dag_id, condition in conditions.items():
                 if condition is None or not any(is_met(leaf, [asset], self.aliases) for leaf in leaves(condition)):
                     continue
                 queued = QueuedAsset(len(self.events), asset, event.timestamp)
                 self.waiting.setdefault(dag_id, {})[asset.name] = queued
                 self._first.setdefault((dag_id, asset.name), event.timestamp)
+
+    def _note_alias(self, event: NewAssetEvent) -> None:
+        if event.alias is not None:
+            self.aliases.setdefault(event.alias, set()).add(event.name)
 
     def ready(self, dag: OwnedDag, number: int) -> Creation | None:
         """The run that the queued events of `dag` trigger now, if any. Its run id has `number` as its suffix."""
@@ -78,6 +94,18 @@ class AssetQueues:
             return None
         run_id = f"{creation.planned.run_type}__{at.isoformat()}_{number:08x}"
         return creation._replace(planned=creation.planned._replace(run_id=run_id))
+
+    def ready_partitions(self, owner: Partitioned, number: int) -> list[tuple[str, Creation]]:
+        """The runs of partitions of a DAG that are due, with their keys; `number` is that of the next run."""
+        found = self.partitions.ready(owner, self.aliases)
+        return [
+            (key, run._replace(planned=run.planned._replace(run_id=f"{run.planned.run_id[:-8]}{number + place:08x}")))
+            for place, (key, run) in enumerate(found)
+        ]
+
+    def consume_partition(self, dag_id: str, key: str, run: int) -> None:
+        """The run consumes the events of its partition."""
+        self.consumed[run] = [self.events[position] for position in self.partitions.consume(dag_id, key)]
 
     def consume(self, dag: OwnedDag, run: int | None, until: datetime) -> None:
         """A run (None: it could not be created) consumes the DAG's queue and the events of its window (15.4).
@@ -122,14 +150,25 @@ class AssetQueues:
         """The DAG is scheduled on assets: from now on, unless it was already."""
         self._scheduled_at.setdefault(dag_id, (now, len(self.events)))
 
+    def keep(self, dag_id: str, *, partitioned: bool) -> None:
+        """Forget what was queued while the schedule of the DAG was of the other kind."""
+        if partitioned:
+            self._drop_queue(dag_id)
+        else:
+            self.partitions.forget(dag_id)
+
+    def _drop_queue(self, dag_id: str) -> None:
+        for name in self.waiting.pop(dag_id, {}):
+            self._first.pop((dag_id, name))
+
     def unschedule(self, dag_id: str) -> None:
         """The DAG was removed: it is no longer scheduled on assets."""
         self._scheduled_at.pop(dag_id, None)
 
     def forget(self, dag_id: str) -> None:
         """The DAG is not scheduled on assets (any more): drop its queue (15.3)."""
-        for name in self.waiting.pop(dag_id, {}):
-            self._first.pop((dag_id, name))
+        self.partitions.forget(dag_id)
+        self._drop_queue(dag_id)
         self.unschedule(dag_id)
 
 

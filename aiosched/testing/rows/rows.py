@@ -113,6 +113,8 @@ class Rows:
             conf=msgspec.json.decode(new.conf),
             backfill_id=new.backfill_id,
             backfill_order=new.backfill_order,
+            partition_key=new.partition_key,
+            partition_date=new.partition_date,
         )
         self.instances[key] = {(task, index): _new_row(key, task, index, tries) for task, index, tries in places}
         self._unfinished[key] = None

@@ -58,12 +58,16 @@ class DagChange(BaseModel):
 
 
 class NewRun(BaseModel):
-    """A run to create. Without a logical date it has no data interval."""
+    """A run to create.
+
+    Without a logical date it has no data interval; with a `partition_key` it is about that partition of its assets.
+    """
 
     logical_date: AwareDatetime | None = None
     run_id: Annotated[Text | None, Field(max_length=250)] = None
     conf: JsonObject = {}
     run_after: AwareDatetime | None = None
+    partition_key: Text | None = None
     unpause: bool = False
     reason: Reason = None
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from aiosched.core.requests.requests import EmitAsset
 from aiosched.db.queries import asset_queries
-from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource
+from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, Text
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
@@ -44,12 +44,14 @@ class AssetEventResource(Resource):
     run_id: str | None
     task_id: str | None
     map_index: int | None
+    partition_key: str | None
 
 
 class NewEvent(BaseModel):
-    """An event to emit, as a task would."""
+    """An event to emit, as a task would; with a `partition_key` about that partition of the asset."""
 
     extra: JsonObject = {}
+    partition_key: Text | None = None
     reason: Reason = None
 
 
@@ -130,6 +132,6 @@ async def emit(
     request: Request, request_client: TheRequestClient, person: Person, name: Name, event: NewEvent
 ) -> Response:
     """Emit an event, which triggers the DAGs that wait for the asset."""
-    emit_asset = EmitAsset(name=name, extra=event.extra)
+    emit_asset = EmitAsset(name=name, extra=event.extra, partition_key=event.partition_key)
     answer = await request_client.ask(emit_asset, None, by=person, reason=event.reason)
     return answered(request, answer, Emitted.model_validate, status=201)

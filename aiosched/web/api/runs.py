@@ -22,7 +22,10 @@ MOST_SEGMENTS: Final = 20_000
 
 
 class RunResource(Resource):
-    """A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration."""
+    """A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration.
+
+    `partition_key` is that of the partition of assets that it is about, `partition_date` the instant of that key.
+    """
 
     key: int
     dag_id: str
@@ -42,6 +45,8 @@ class RunResource(Resource):
     note: str | None
     conf: dict[str, Any]
     version: int
+    partition_key: str | None
+    partition_date: Instant | None
 
 
 class RunDetails(RunResource):

@@ -22,6 +22,7 @@ export interface components {
       id: number;
       map_index: number | null;
       name: string;
+      partition_key: string | null;
       run_id: string | null;
       task_id: string | null;
       timestamp: string;
@@ -552,22 +553,28 @@ export interface components {
       port?: number | null;
       schema?: string | null;
     };
-    /** @description An event to emit, as a task would. */
+    /** @description An event to emit, as a task would; with a `partition_key` about that partition of the asset. */
     NewEvent: {
       /** @default {} */
       extra: {
         [key: string]: unknown;
       };
+      partition_key?: string | null;
       /** @description the reason, for the audit log */
       reason?: string | null;
     };
-    /** @description A run to create. Without a logical date it has no data interval. */
+    /**
+     * @description A run to create.
+     *
+     *     Without a logical date it has no data interval; with a `partition_key` it is about that partition of its assets.
+     */
     NewRun: {
       /** @default {} */
       conf: {
         [key: string]: unknown;
       };
       logical_date?: string | null;
+      partition_key?: string | null;
       /** @description the reason, for the audit log */
       reason?: string | null;
       run_after?: string | null;
@@ -793,6 +800,8 @@ export interface components {
       key: number;
       logical_date: string | null;
       note: string | null;
+      partition_date: string | null;
+      partition_key: string | null;
       queued_at: string | null;
       reason: string | null;
       run_after: string;
@@ -816,7 +825,11 @@ export interface components {
       /** @enum {string} */
       state: "success" | "failed" | "queued";
     };
-    /** @description A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration. */
+    /**
+     * @description A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration.
+     *
+     *     `partition_key` is that of the partition of assets that it is about, `partition_date` the instant of that key.
+     */
     RunResource: {
       conf: {
         [key: string]: unknown;
@@ -828,6 +841,8 @@ export interface components {
       key: number;
       logical_date: string | null;
       note: string | null;
+      partition_date: string | null;
+      partition_key: string | null;
       queued_at: string | null;
       reason: string | null;
       run_after: string;

@@ -116,6 +116,7 @@ function Lead({ run }) {
         due <${When} at=${run.run_after} ago />
       `}
     </span>
+    ${run.partition_key && html`<span class="soft">partition ${run.partition_key}</span>`}
     <${StateBar} tasks=${run.tasks} />
   `;
 }
