@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Final
 
-from aiosched.airflow import hints
+from aiosched.airflow import dialect, hints
 from aiosched.airflow.finder import ROOT
 from aiosched.airflow.tables import MODULES
 
@@ -32,8 +32,6 @@ class _Tables:
         space["__dir__"] = lambda: sorted({*space, *_listed(names), *_below(module.__name__)})
         space["__all__"] = _listed(names)
         if module.__name__ == ROOT:
-            from aiosched.airflow import dialect
-
             dialect.use()
 
 
