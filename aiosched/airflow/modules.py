@@ -93,7 +93,14 @@ def _at(home: str, name: str) -> Any:
         if place.startswith(PROVIDERS) and (error.name or ROOT).startswith(ROOT):
             raise ModuleNotFoundError(hints.provider(place)) from None
         raise
-    return getattr(value, attribute or name) if colon else value
+    if not colon:
+        return value
+    try:
+        return getattr(value, attribute or name)
+    except AttributeError:
+        if place.startswith(PROVIDERS):
+            raise ModuleNotFoundError(f"{place} has no {attribute or name!r}. {hints.elsewhere(place, name)}") from None
+        raise
 
 
 @cache
