@@ -87,12 +87,7 @@ def _listed(names: dict[str, str]) -> list[str]:
 def _at(home: str, name: str) -> Any:
     """The object at `module:attribute` or, with the same name, at `module:`; or the module itself."""
     place, colon, attribute = home.partition(":")
-    try:
-        value: Any = import_module(place)
-    except ModuleNotFoundError as error:
-        if place.startswith(PROVIDERS) and (error.name or ROOT).startswith(ROOT):
-            raise ModuleNotFoundError(hints.provider(place)) from None
-        raise
+    value: Any = import_module(place)
     if not colon:
         return value
     try:
