@@ -15,9 +15,9 @@ def unknown(fullname: str) -> str:
     module, _, name = fullname.rpartition(".")
     if fullname.startswith("airflow.providers.") and module not in MODULES:
         return provider(fullname)
-    if module in MODULES and module != "airflow":
+    near = difflib.get_close_matches(fullname, MODULES, n=1, cutoff=0.9)
+    if module in MODULES and module != "airflow" and not near:
         return f"cannot import name {name!r} from {module!r}. {elsewhere(module, name)}"
-    near = difflib.get_close_matches(fullname, MODULES, n=1, cutoff=0.8)
     remedy = f"Did you mean {near[0]!r}?" if near else elsewhere(module, name)
     return f"No module named {fullname!r}: aiosched answers `airflow`, and has none of that name. {remedy}"
 

@@ -40,7 +40,7 @@ def find(fullname: str) -> ModuleSpec | None:
 
     None leaves it to the other finders. Raises ModuleNotFoundError that says what to do.
     """
-    in_tables = fullname in MODULES or bool(_below(fullname)) or fullname == PROVIDERS
+    in_tables = fullname in MODULES or bool(_below(fullname))
     installed = _installed(fullname) if _may_be_installed(fullname) else None
     if installed is not None and (not in_tables or installed.origin is not None):
         return installed
@@ -102,7 +102,7 @@ def _at(home: str, name: str) -> Any:
 def _children() -> dict[str, frozenset[str]]:
     """The names of the modules directly below each package."""
     found: dict[str, set[str]] = {}
-    for module in (*MODULES, PROVIDERS):
+    for module in (*MODULES, *(f"{PROVIDERS}.{folder}.*" for folder in hints.NESTED)):
         while "." in module:
             package, _, child = module.rpartition(".")
             found.setdefault(package, set()).add(child)
