@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from airflow_builders import clean_imports
 
 from aiosched.airflow.finder import install
-from airflow_builders import clean_imports
 
 
 @pytest.fixture(autouse=True)

@@ -101,7 +101,8 @@ def test_an_error_inside_a_provider_package_is_shown_as_it_is(site: Path) -> Non
 def test_a_file_without_airflow_imports_nothing_of_it(tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("from aiosched import DAG\nwith DAG('d'): ...\n")
     code = (
-        f"from pathlib import Path; from aiosched.authoring.dag.loader import load_file; root = Path({str(tmp_path)!r})\n"
+        f"from pathlib import Path; root = Path({str(tmp_path)!r})\n"
+        "from aiosched.authoring.dag.loader import load_file\n"
         "load_file(root / 'plain.py', root=root)\n"
         "print(sorted(name for name in sys.modules if name.startswith('aiosched.airflow')))"
     )

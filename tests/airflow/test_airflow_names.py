@@ -8,6 +8,7 @@ from importlib import import_module
 from types import ModuleType
 
 import pytest
+from packaging.version import Version
 
 import aiosched
 from aiosched.airflow.hints import provider_package
@@ -18,18 +19,18 @@ LOCAL = [(module, name) for module, names in MODULES.items() for name, home in n
 ELSEWHERE = [home for names in MODULES.values() for home in names.values() if home.startswith(_PROVIDERS)]
 
 
-@pytest.mark.parametrize("module", sorted({module for module, _ in LOCAL}))
-def test_each_name_of_the_tables_can_be_imported(module: str) -> None:
-    found = import_module(module)
+def test_each_name_of_the_tables_can_be_imported() -> None:
+    def is_there(module: str, name: str) -> bool:
+        return hasattr(import_module(module), name) or (name == "*" and bool(dir(import_module(module))))
 
-    for name in [name for where, name in LOCAL if where == module and name != "*"]:
-        assert getattr(found, name) is not None or name == "NONE", f"{module}.{name}"
+    assert [f"{module}.{name}" for module, name in LOCAL if not is_there(module, name)] == []
 
 
-@pytest.mark.parametrize("home", sorted(set(ELSEWHERE)))
-def test_each_home_in_a_provider_package_is_a_name_in_a_module(home: str) -> None:
-    assert re.fullmatch(r"airflow\.providers(\.\w+)+(:\w*)?", home)
-    assert provider_package(home.partition(":")[0]).startswith("apache-airflow-providers-")
+def test_each_home_in_a_provider_package_is_a_name_in_a_module() -> None:
+    assert [home for home in ELSEWHERE if not re.fullmatch(r"airflow\.providers(\.\w+)+(:\w*)?", home)] == []
+    packages = {provider_package(home.partition(":")[0]) for home in ELSEWHERE}
+    assert {"apache-airflow-providers-google", "apache-airflow-providers-apache-hive"} <= packages
+    assert "apache-airflow-providers-apache" not in packages
 
 
 @pytest.mark.parametrize(
@@ -52,11 +53,10 @@ def test_a_class_is_the_same_object_under_each_path(path: str, name: str) -> Non
 
 
 def test_modules_can_be_imported_as_names_and_reached_as_attributes() -> None:
-    from airflow import models
-    from airflow.utils import dates
-
     import airflow
     import airflow.operators.bash_operator
+    from airflow import models
+    from airflow.utils import dates
 
     assert models is airflow.models
     assert airflow.utils.dates is dates
@@ -112,4 +112,4 @@ def test_an_unknown_name_says_where_it_is_or_what_to_install(statement: str, mes
 def test_the_version_makes_provider_packages_take_the_sdk() -> None:
     from airflow import __version__
 
-    assert tuple(map(int, __version__.split("."))) >= (3, 0, 0)
+    assert Version(__version__) >= Version("3.0")
