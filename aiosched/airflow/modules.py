@@ -82,14 +82,17 @@ def _listed(names: dict[str, str]) -> list[str]:
 def _at(home: str, name: str) -> Any:
     """The object at `module:attribute` or, with the same name, at `module:`; or the module itself."""
     place, colon, attribute = home.partition(":")
-    value: Any = import_module(place)
+    try:
+        value: Any = import_module(place)
+    except AttributeError as error:  # which would make the name look missing
+        raise ImportError(f"{place} cannot be imported: {error}") from error
     if not colon:
         return value
     try:
         return getattr(value, attribute or name)
     except AttributeError:
         if place.startswith(PROVIDERS):
-            raise ModuleNotFoundError(f"{place} has no {attribute or name!r}. {hints.elsewhere(place, name)}") from None
+            raise ModuleNotFoundError(hints.not_in_version(place, attribute or name)) from None
         raise
 
 
