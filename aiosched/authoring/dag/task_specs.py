@@ -37,6 +37,7 @@ def task_spec(task: BaseOperator) -> TaskSpec:
         has_success_callback=bool(task.on_success_callback),
         has_skipped_callback=bool(task.on_skipped_callback),
         starts_deferred=_starts_deferred(task),
+        marks=task.external_mark(),
         retries=task.retries,
         retry_delay=task.retry_delay.total_seconds(),
         retry_exponential_backoff=task.retry_exponential_backoff,
@@ -110,7 +111,7 @@ def _is_empty(task: BaseOperator) -> bool:
     kind = type(task)
     return (
         isinstance(task, EmptyOperator)
-        and kind.execute is EmptyOperator.execute
+        and task.is_trivial
         and kind.pre_execute is EmptyOperator.pre_execute
         and kind.post_execute is EmptyOperator.post_execute
         and task._pre_execute is None

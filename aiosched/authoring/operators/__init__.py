@@ -5,6 +5,7 @@ bash.py       shell commands                           trigger_dagrun.py  runs o
 empty.py      tasks that do nothing                    branching.py       branches by date and time, latest only
 sensor.py     the base class of sensors                sql.py             SQL on any database
 http.py       requests                                 email.py           mails
+stub.py       tasks that something else does
 
 They use subprocesses.py (commands), venvs.py (virtual environments), weekdays.py and sql_text.py.
 Names are imported when they are first used.
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
     from aiosched.authoring.operators.empty import EmptyOperator
     from aiosched.authoring.operators.http import HttpOperator
     from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
-    from aiosched.authoring.operators.python_env import ExternalPythonOperator, PythonVirtualenvOperator
+    from aiosched.authoring.operators.python_env import (
+        BranchExternalPythonOperator,
+        BranchPythonVirtualenvOperator,
+        ExternalPythonOperator,
+        PythonVirtualenvOperator,
+    )
     from aiosched.authoring.operators.sensor import BaseSensorOperator, PokeReturnValue, PythonSensor
     from aiosched.authoring.operators.sql import SQLExecuteQueryOperator
     from aiosched.authoring.operators.trigger_dagrun import TriggerDagRunOperator
@@ -40,7 +46,9 @@ _HOMES = {
     "BashOperator": "bash",
     "BranchDateTimeOperator": "branching",
     "BranchDayOfWeekOperator": "branching",
+    "BranchExternalPythonOperator": "python_env",
     "BranchPythonOperator": "python",
+    "BranchPythonVirtualenvOperator": "python_env",
     "EmailOperator": "email",
     "EmptyOperator": "empty",
     "ExternalPythonOperator": "python_env",
@@ -64,7 +72,9 @@ __all__ = [
     "BashOperator",
     "BranchDateTimeOperator",
     "BranchDayOfWeekOperator",
+    "BranchExternalPythonOperator",
     "BranchPythonOperator",
+    "BranchPythonVirtualenvOperator",
     "EmailOperator",
     "EmptyOperator",
     "ExternalPythonOperator",

@@ -324,7 +324,7 @@ class Execution:
         fail_now = isinstance(error, FailTask)
         retries, delay = not fail_now and may_retry(self.attempt.key.try_number, self.attempt.max_tries), None
         if retries:
-            retries, delay = self._retry_policy(error)
+            retries, delay = self._retry_policy(error)[:2]
             fail_now = not retries
         report = self._report(
             Outcome.FAILED, reason=reason, details=details, fail_now=fail_now, retry_delay=delay, **pushed
@@ -338,10 +338,13 @@ class Execution:
             return Again()
         try:
             with current_context(self.context):
-                return ask(self.task.retry_policy, error, self.context)
+                decided = ask(self.task.retry_policy, error, self.context, self.attempt)
         except Exception as broken:  # then the task's options apply: 22.4
             self._log("ERROR", f"retry_policy raised {reason_of(broken)}\n{details_of(broken)}")
             return Again()
+        if decided.reason is not None:
+            self._log("INFO", f"retry_policy decided to {decided.reason}")
+        return decided
 
     async def _pushed(self) -> dict[str, Any]:
         """The XComs that an unsuccessful attempt pushed before it ended, as fields of its report."""
