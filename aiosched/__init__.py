@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         RetryRule,
     )
     from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
+    from aiosched.authoring.tasks.weight_strategies import PriorityWeightStrategy
     from aiosched.authoring.tasks.xcom_arg import XComArg
     from aiosched.authoring.triggers import (
         BaseTrigger,
@@ -141,6 +142,7 @@ _HOMES = {
     "Metadata": "authoring.assets.asset_events",
     "Param": "authoring.base.params",
     "PokeReturnValue": "authoring.operators",
+    "PriorityWeightStrategy": "authoring.tasks.weight_strategies",
     "PythonOperator": "authoring.operators",
     "PythonSensor": "authoring.operators",
     "PythonVirtualenvOperator": "authoring.operators",
@@ -237,6 +239,7 @@ __all__ = [
     "Metadata",
     "Param",
     "PokeReturnValue",
+    "PriorityWeightStrategy",
     "PythonOperator",
     "PythonSensor",
     "PythonVirtualenvOperator",

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     )
     from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
     from aiosched.authoring.tasks.task_context import build_context
+    from aiosched.authoring.tasks.weight_strategies import PriorityWeightStrategy
     from aiosched.authoring.tasks.xcom_arg import XComArg
     from aiosched.authoring.triggers import (
         BaseTrigger,
@@ -143,6 +144,7 @@ _HOMES = {
     "Param": "base.params",
     "ParamsDict": "base.params",
     "PokeReturnValue": "operators",
+    "PriorityWeightStrategy": "tasks.weight_strategies",
     "PythonOperator": "operators",
     "PythonSensor": "operators",
     "PythonVirtualenvOperator": "operators",
@@ -236,6 +238,7 @@ __all__ = [
     "Param",
     "ParamsDict",
     "PokeReturnValue",
+    "PriorityWeightStrategy",
     "PythonOperator",
     "PythonSensor",
     "PythonVirtualenvOperator",

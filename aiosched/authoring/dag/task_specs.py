@@ -11,6 +11,7 @@ from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.operators.empty import EmptyOperator
 from aiosched.authoring.tasks.rendering import needs_rendering
 from aiosched.authoring.tasks.shown_values import as_json
+from aiosched.authoring.tasks.weight_strategies import weights_of
 from aiosched.core.graph.spec import AssetRef, TaskSpec
 from aiosched.core.values.messages import Deferral
 from aiosched.core.values.retries import MAX_TASK_RETRY_DELAY
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 def task_spec(task: BaseOperator) -> TaskSpec:
     """The serialized form of one task."""
+    weights = weights_of(task)
     return TaskSpec(
         task_id=task.task_id,
         operator=task.task_type,
@@ -47,7 +49,8 @@ def task_spec(task: BaseOperator) -> TaskSpec:
         pool=task.pool,
         pool_slots=task.pool_slots,
         priority_weight=task.priority_weight,
-        weight_rule=task.weight_rule,
+        weight_rule="absolute" if weights else str(task.weight_rule),
+        weights=weights,
         queue=task.queue,
         executor=task.executor,
         executor_config=task.executor_config,

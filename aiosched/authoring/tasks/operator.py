@@ -23,11 +23,11 @@ from aiosched.authoring.tasks.rendering import CONTAINERS, render_task, template
 from aiosched.authoring.tasks.retry_policies import RetryPolicy
 from aiosched.authoring.tasks.setup_scopes import close_scope, join_scope, open_scope
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, declared
+from aiosched.authoring.tasks.weight_strategies import PriorityWeightStrategy, weight_rule_of
 from aiosched.authoring.tasks.xcom_arg import XComArg, iter_outputs, length_sources
 from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.graph.trigger_rules import TriggerRule
-from aiosched.core.graph.weights import WeightRule
 from aiosched.core.values.messages import Resume, XComRef
 from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDeferralTimeout, TaskDeferred, TaskTimeout
 
@@ -103,7 +103,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         pool: str | None = None,
         pool_slots: int = 1,
         priority_weight: int = 1,
-        weight_rule: str | None = None,
+        weight_rule: str | PriorityWeightStrategy | None = None,
         queue: str = "default",
         executor: str | None = None,
         executor_config: Mapping[str, Any] | None = None,
@@ -159,7 +159,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         self.wait_for_past_depends_before_skipping = wait_for_past_depends_before_skipping
 
         self.trigger_rule = _named(TriggerRule.parse, trigger_rule, where).value
-        self.weight_rule = _named(WeightRule.parse, weight_rule or defaults().weight_rule, where).value
+        self.weight_rule = weight_rule_of(weight_rule or defaults().weight_rule, where)
         self.pool = pool or DEFAULT_POOL
         self.pool_slots = checks.whole_number("pool_slots", pool_slots, least=1, where=where)
         self.priority_weight = checks.whole_number("priority_weight", priority_weight, where=where)

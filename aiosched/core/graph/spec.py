@@ -118,6 +118,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pool_slots: int = 1
     priority_weight: int = 1
     weight_rule: str = "downstream"
+    weights: tuple[int, ...] = ()  # of a weight strategy: by try, from the first on; the last is that of all later ones
     queue: str = "default"
     executor: str | None = None
     executor_config: dict[str, Any] = {}  # JSON, for its executor
