@@ -12,7 +12,8 @@ from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
     from aiosched.authoring.assets.asset_events import Metadata
-    from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
+    from aiosched.authoring.assets.assets import Asset, AssetAccessControl, AssetAlias, AssetAll, AssetAny, AssetWatcher
+    from aiosched.authoring.assets.state_stores import NEVER_EXPIRE
     from aiosched.authoring.base.dependencies import Label, chain, cross_downstream
     from aiosched.authoring.base.params import Param
     from aiosched.authoring.dag.dag import DAG
@@ -76,7 +77,9 @@ if TYPE_CHECKING:
         BaseTrigger,
         DagStateTrigger,
         DateTimeTrigger,
+        DirectoryFileDeleteTrigger,
         ExternalTaskTrigger,
+        FileDeleteTrigger,
         FileTrigger,
         HttpTrigger,
         TaskFailedEvent,
@@ -95,6 +98,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AioschedError": "errors",
     "Asset": "authoring.assets.assets",
+    "AssetAccessControl": "authoring.assets.assets",
     "AssetAlias": "authoring.assets.assets",
     "AssetAll": "authoring.assets.assets",
     "AssetAny": "authoring.assets.assets",
@@ -124,6 +128,7 @@ _HOMES = {
     "DeadlineAlert": "authoring.dag.deadlines",
     "DeadlineReference": "authoring.dag.deadlines",
     "DeltaTriggerTimetable": "core.timetables",
+    "DirectoryFileDeleteTrigger": "authoring.triggers",
     "EmailOperator": "authoring.operators",
     "EmptyOperator": "authoring.operators",
     "ExceptionRetryPolicy": "authoring.tasks.retry_policies",
@@ -132,6 +137,7 @@ _HOMES = {
     "ExternalTaskSensor": "authoring.sensors",
     "ExternalTaskTrigger": "authoring.triggers",
     "FailTask": "errors",
+    "FileDeleteTrigger": "authoring.triggers",
     "FileSensor": "authoring.sensors",
     "FileTrigger": "authoring.triggers",
     "HttpOperator": "authoring.operators",
@@ -140,6 +146,7 @@ _HOMES = {
     "Label": "authoring.base.dependencies",
     "LatestOnlyOperator": "authoring.operators",
     "Metadata": "authoring.assets.asset_events",
+    "NEVER_EXPIRE": "authoring.assets.state_stores",
     "Param": "authoring.base.params",
     "PokeReturnValue": "authoring.operators",
     "PriorityWeightStrategy": "authoring.tasks.weight_strategies",
@@ -191,8 +198,10 @@ __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
 
 __all__ = [
     "DAG",
+    "NEVER_EXPIRE",
     "AioschedError",
     "Asset",
+    "AssetAccessControl",
     "AssetAlias",
     "AssetAll",
     "AssetAny",
@@ -221,6 +230,7 @@ __all__ = [
     "DeadlineAlert",
     "DeadlineReference",
     "DeltaTriggerTimetable",
+    "DirectoryFileDeleteTrigger",
     "EmailOperator",
     "EmptyOperator",
     "ExceptionRetryPolicy",
@@ -229,6 +239,7 @@ __all__ = [
     "ExternalTaskSensor",
     "ExternalTaskTrigger",
     "FailTask",
+    "FileDeleteTrigger",
     "FileSensor",
     "FileTrigger",
     "HttpOperator",

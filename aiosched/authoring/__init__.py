@@ -18,7 +18,8 @@ from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
     from aiosched.authoring.assets.asset_events import Metadata
-    from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
+    from aiosched.authoring.assets.assets import Asset, AssetAccessControl, AssetAlias, AssetAll, AssetAny, AssetWatcher
+    from aiosched.authoring.assets.state_stores import NEVER_EXPIRE
     from aiosched.authoring.base.dependencies import Label, chain, cross_downstream
     from aiosched.authoring.base.params import DagParam, Param, ParamsDict
     from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
@@ -85,7 +86,9 @@ if TYPE_CHECKING:
         BaseTrigger,
         DagStateTrigger,
         DateTimeTrigger,
+        DirectoryFileDeleteTrigger,
         ExternalTaskTrigger,
+        FileDeleteTrigger,
         FileTrigger,
         HttpTrigger,
         TaskFailedEvent,
@@ -97,6 +100,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Asset": "assets.assets",
+    "AssetAccessControl": "assets.assets",
     "AssetAlias": "assets.assets",
     "AssetAll": "assets.assets",
     "AssetAny": "assets.assets",
@@ -125,6 +129,7 @@ _HOMES = {
     "DayOfWeekSensor": "sensors",
     "DeadlineAlert": "dag.deadlines",
     "DeadlineReference": "dag.deadlines",
+    "DirectoryFileDeleteTrigger": "triggers",
     "EmailOperator": "operators",
     "EmptyOperator": "operators",
     "ExceptionRetryPolicy": "tasks.retry_policies",
@@ -132,6 +137,7 @@ _HOMES = {
     "ExternalTaskMarker": "sensors",
     "ExternalTaskSensor": "sensors",
     "ExternalTaskTrigger": "triggers",
+    "FileDeleteTrigger": "triggers",
     "FileSensor": "sensors",
     "FileTrigger": "triggers",
     "HttpOperator": "operators",
@@ -141,6 +147,7 @@ _HOMES = {
     "LatestOnlyOperator": "operators",
     "LoadedFile": "dag.loader",
     "Metadata": "assets.asset_events",
+    "NEVER_EXPIRE": "assets.state_stores",
     "Param": "base.params",
     "ParamsDict": "base.params",
     "PokeReturnValue": "operators",
@@ -191,7 +198,9 @@ __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
 
 __all__ = [
     "DAG",
+    "NEVER_EXPIRE",
     "Asset",
+    "AssetAccessControl",
     "AssetAlias",
     "AssetAll",
     "AssetAny",
@@ -219,6 +228,7 @@ __all__ = [
     "DayOfWeekSensor",
     "DeadlineAlert",
     "DeadlineReference",
+    "DirectoryFileDeleteTrigger",
     "EmailOperator",
     "EmptyOperator",
     "ExceptionRetryPolicy",
@@ -226,6 +236,7 @@ __all__ = [
     "ExternalTaskMarker",
     "ExternalTaskSensor",
     "ExternalTaskTrigger",
+    "FileDeleteTrigger",
     "FileSensor",
     "FileTrigger",
     "HttpOperator",

@@ -180,6 +180,9 @@ class SchedulerSettings(_Section):
     retention_days: float = Field(
         default=0.0, ge=0, description="days after which finished runs are removed, as by `db clean`; 0: never"
     )
+    state_retention_days: float = Field(
+        default=30.0, ge=0, description="days after which a value of a task's state store expires; 0: with its run"
+    )
 
 
 class ExecutorSettings(_Section):

@@ -145,7 +145,7 @@ def _ref(task: BaseOperator, role: str, value: object) -> AssetRef:
     if isinstance(found, AssetLink):
         return AssetRef(name=found.name or found.uri, kind="name" if found.name else "uri")
     if isinstance(found, Asset):
-        return AssetRef(name=found.name, uri="" if found.uri == found.name else found.uri, extra=found.extra)
+        return AssetRef(name=found.name, uri="" if found.uri == found.name else found.uri, extra=found.shown_extra)
     raise task.fail(f"Task {task.task_id!r}: {value!r} among its {role}s is not an asset. Write Asset('…').")
 
 
