@@ -47,6 +47,8 @@ if TYPE_CHECKING:
         TriggerDagRunOperator,
         WeekDay,
     )
+    from aiosched.authoring.plugins.base import Plugin
+    from aiosched.authoring.plugins.listeners import hookimpl
     from aiosched.authoring.runtime.connections import BaseHook, Connection
     from aiosched.authoring.runtime.context import Context, get_current_context
     from aiosched.authoring.runtime.variables import Variable
@@ -148,6 +150,7 @@ _HOMES = {
     "Metadata": "authoring.assets.asset_events",
     "NEVER_EXPIRE": "authoring.assets.state_stores",
     "Param": "authoring.base.params",
+    "Plugin": "authoring.plugins.base",
     "PokeReturnValue": "authoring.operators",
     "PriorityWeightStrategy": "authoring.tasks.weight_strategies",
     "PythonOperator": "authoring.operators",
@@ -185,6 +188,7 @@ _HOMES = {
     "cross_downstream": "authoring.base.dependencies",
     "dag": "authoring.decorators.dags",
     "get_current_context": "authoring.runtime.context",
+    "hookimpl": "authoring.plugins.listeners",
     "literal": "authoring.tasks.rendering",
     "send_email": "authoring.notifiers",
     "send_webhook": "authoring.notifiers",
@@ -249,6 +253,7 @@ __all__ = [
     "LatestOnlyOperator",
     "Metadata",
     "Param",
+    "Plugin",
     "PokeReturnValue",
     "PriorityWeightStrategy",
     "PythonOperator",
@@ -287,6 +292,7 @@ __all__ = [
     "cross_downstream",
     "dag",
     "get_current_context",
+    "hookimpl",
     "literal",
     "send_email",
     "send_webhook",

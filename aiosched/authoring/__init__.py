@@ -5,7 +5,7 @@
     operators/   what tasks do: Python, bash, SQL, HTTP, …    mapping/     mapped tasks
     tasks/       BaseOperator, its arguments and outputs      assets/      assets and their events
     triggers/    what deferred tasks wait for                 runtime/     what a running task can use
-    base/        checks, dates, dependencies, params
+    base/        checks, dates, dependencies, params      plugins/     macros and listeners of all DAGs
 
 Names are imported when they are first used. DAG files import them from `aiosched`.
 """
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
         TriggerDagRunOperator,
         WeekDay,
     )
+    from aiosched.authoring.plugins.base import Plugin
+    from aiosched.authoring.plugins.listeners import hookimpl
     from aiosched.authoring.runtime.connections import BaseHook, Connection
     from aiosched.authoring.runtime.context import Context, current_context, get_current_context
     from aiosched.authoring.runtime.task_instance import TaskInstance
@@ -150,6 +152,7 @@ _HOMES = {
     "NEVER_EXPIRE": "assets.state_stores",
     "Param": "base.params",
     "ParamsDict": "base.params",
+    "Plugin": "plugins.base",
     "PokeReturnValue": "operators",
     "PriorityWeightStrategy": "tasks.weight_strategies",
     "PythonOperator": "operators",
@@ -183,6 +186,7 @@ _HOMES = {
     "cross_downstream": "base.dependencies",
     "current_context": "runtime.context",
     "get_current_context": "runtime.context",
+    "hookimpl": "plugins.listeners",
     "literal": "tasks.rendering",
     "load_file": "dag.loader",
     "may_define_dags": "dag.loader",
@@ -248,6 +252,7 @@ __all__ = [
     "Metadata",
     "Param",
     "ParamsDict",
+    "Plugin",
     "PokeReturnValue",
     "PriorityWeightStrategy",
     "PythonOperator",
@@ -281,6 +286,7 @@ __all__ = [
     "cross_downstream",
     "current_context",
     "get_current_context",
+    "hookimpl",
     "literal",
     "load_file",
     "may_define_dags",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from authoring_builders import LOGICAL_DATE
 
-from aiosched import DAG, EmptyOperator, PriorityWeightStrategy
+from aiosched import DAG, BashOperator, EmptyOperator, PriorityWeightStrategy
 from aiosched.authoring.dag.serialize import to_spec
 from aiosched.core.graph.graph import Graph
 from aiosched.errors import DagError
@@ -64,7 +64,7 @@ def test_weights_are_stored_for_all_retries_that_can_be_foreseen() -> None:
 
 def test_mapped_tasks_may_have_a_strategy() -> None:
     with DAG("d") as dag:
-        EmptyOperator.partial(task_id="t", weight_rule=Decreasing()).expand(doc=["a"])
+        BashOperator.partial(task_id="t", weight_rule=Decreasing()).expand(bash_command=["a"])
 
     assert to_spec(dag, now=LOGICAL_DATE).tasks[0].weights == (3, 2, 1)
 
@@ -76,7 +76,7 @@ def test_mapped_tasks_may_have_a_strategy() -> None:
         (Facts("pool"), "returned 'default_pool'. Return a whole number"),
         ("nowhere.Strategy", "weight_rule='nowhere.Strategy' cannot be imported"),
         (f"{__name__}.Any", "is wrong: give the name of a rule, or a PriorityWeightStrategy"),
-        ("downstrem", "Did you mean 'downstream'"),
+        ("downstrem", "did you mean downstream"),
         (7, "weight_rule=7 is wrong"),
     ],
 )

@@ -43,6 +43,7 @@ from aiosched.core.values.messages import (
     XComValue,
 )
 from aiosched.core.values.retries import may_retry
+from aiosched.core.values.states import TaskState
 from aiosched.errors import (
     AioschedError,
     AttemptStopped,
@@ -58,6 +59,7 @@ from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.blocking import WouldBlock
 from aiosched.executors.attempt.driven import in_thread, run_alone
 from aiosched.executors.attempt.failures import details_of, presentable, reason_of, timeout_reason
+from aiosched.executors.attempt.listening import listeners_of
 from aiosched.executors.attempt.logs import current_log
 from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
 from aiosched.executors.attempt.retry_policies import Again, ask
@@ -161,6 +163,7 @@ class Execution:
                 return await self.conclude(error)
             if self._plan is not None and self._plan.on_success:
                 await self._after(self._plan.on_success)
+            await self._tell_listeners(TaskState.SUCCESS)
             return report
         except BaseException as error:  # not the task's fault, but every attempt gets a report
             if self._is_closed(error):
@@ -218,6 +221,7 @@ class Execution:
             asset_names = await check_assets(task, self._services, attempt.key.run) if plan.has_assets else {}
             if plan.on_execute:
                 await self._call_all(plan.on_execute)
+            await self._tell_listeners(TaskState.RUNNING)
             operator.pre_execute(context)
             if attempt.resume is None:
                 is_async = plan.is_async if task.expand_input is None else operator.is_async
@@ -316,6 +320,7 @@ class Execution:
             report = self._report(Outcome.SKIPPED, reason=reason, **pushed)
             if self._plan is not None:
                 await self._after(self._plan.on_skipped, error, reason)
+            await self._tell_listeners(TaskState.SKIPPED)
             return report
         if isinstance(error, TaskTimeout):
             reason = secrets.redact(str(error)) or reason
@@ -331,6 +336,7 @@ class Execution:
         )
         if (plan := self._plan) is not None:
             await self._after(plan.on_retry if retries else plan.on_failure, error, reason)
+        await self._tell_listeners(TaskState.FAILED, error)
         return report
 
     def _retry_policy(self, error: BaseException) -> Again:
@@ -395,6 +401,14 @@ class Execution:
     async def _call_all(self, callbacks: Sequence[Callable[..., Any]]) -> None:
         for callback in callbacks:
             await self._guarded(f"callback {getattr(callback, '__name__', callback)!s}", callback, self.context)
+
+    async def _tell_listeners(self, state: TaskState, error: BaseException | None = None) -> None:
+        """Call the listeners of plugins. For an attempt that shares its loop they run in a thread: they may block."""
+        if self.context is None or not (listeners := listeners_of(state, self._ti, error)):
+            return
+        with current_context(self.context):
+            for name, listener in listeners:
+                await self._guarded(name, *((in_thread, listener) if self.attempt.is_async else (listener,)))
 
     async def _guarded(self, name: str, call: Callable[..., Any], *arguments: Any) -> None:
         try:

@@ -1,0 +1,22 @@
+"""`python -m aiosched.authoring.plugins.report [FOLDER]` loads the plugins and prints, as JSON, what is wrong with them.
+
+`doctor` runs it in a process of its own, because it imports code of authors.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+from aiosched.authoring.plugins.loading import load_plugins
+
+
+def main() -> None:
+    """Print {plugins: [name], problems: [{where, text, is_error}]} as the last line."""
+    loaded = load_plugins(sys.argv[1] if len(sys.argv) > 1 else None)
+    print(json.dumps({"plugins": sorted(loaded.plugins), "problems": [asdict(one) for one in loaded.problems]}))
+
+
+if __name__ == "__main__":
+    main()
