@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.plugins.listeners import hookimpl
     from aiosched.authoring.runtime.connections import BaseHook, Connection
     from aiosched.authoring.runtime.context import Context, get_current_context
+    from aiosched.authoring.runtime.object_storage import ObjectStoragePath
     from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
         BashSensor,
@@ -149,6 +150,7 @@ _HOMES = {
     "LatestOnlyOperator": "authoring.operators",
     "Metadata": "authoring.assets.asset_events",
     "NEVER_EXPIRE": "authoring.assets.state_stores",
+    "ObjectStoragePath": "authoring.runtime.object_storage",
     "Param": "authoring.base.params",
     "Plugin": "authoring.plugins.base",
     "PokeReturnValue": "authoring.operators",
@@ -252,6 +254,7 @@ __all__ = [
     "Label",
     "LatestOnlyOperator",
     "Metadata",
+    "ObjectStoragePath",
     "Param",
     "Plugin",
     "PokeReturnValue",

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.plugins.listeners import hookimpl
     from aiosched.authoring.runtime.connections import BaseHook, Connection
     from aiosched.authoring.runtime.context import Context, current_context, get_current_context
+    from aiosched.authoring.runtime.object_storage import ObjectStoragePath
     from aiosched.authoring.runtime.task_instance import TaskInstance
     from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
@@ -150,6 +151,7 @@ _HOMES = {
     "LoadedFile": "dag.loader",
     "Metadata": "assets.asset_events",
     "NEVER_EXPIRE": "assets.state_stores",
+    "ObjectStoragePath": "runtime.object_storage",
     "Param": "base.params",
     "ParamsDict": "base.params",
     "Plugin": "plugins.base",
@@ -250,6 +252,7 @@ __all__ = [
     "LatestOnlyOperator",
     "LoadedFile",
     "Metadata",
+    "ObjectStoragePath",
     "Param",
     "ParamsDict",
     "Plugin",

@@ -1,4 +1,4 @@
-"""`python -m aiosched.authoring.plugins.report [FOLDER]` loads the plugins and prints, as JSON, what is wrong with them.
+"""`python -m aiosched.authoring.plugins.report [FOLDER]` loads the plugins and prints what is wrong with them as JSON.
 
 `doctor` runs it in a process of its own, because it imports code of authors.
 """

@@ -111,7 +111,7 @@ async def _stores(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _plugins(settings: Settings) -> AsyncIterator[Finding]:
-    """Whether the plugins can be loaded, and what of them has no effect; in another process, since it runs their code."""
+    """Whether the plugins can be loaded, and what of them has no effect; another process runs their code."""
     from aiosched.authoring.plugins.loading import plugin_entry_points
 
     folder = settings.core.plugins_folder.absolute()

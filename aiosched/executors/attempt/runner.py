@@ -17,14 +17,12 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import msgspec
-
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime.context import current_context
 from aiosched.authoring.runtime.task_instance import TaskInstance
-from aiosched.authoring.tasks.nesting import is_mapped_over, map_length, mapped_groups
+from aiosched.authoring.tasks.nesting import map_length
 from aiosched.authoring.tasks.operator import BaseOperator
-from aiosched.authoring.tasks.previous_run import load_previous_run, task_names_previous_run
+from aiosched.authoring.tasks.previous_run import load_previous_run
 from aiosched.authoring.tasks.rendering import render_label
 from aiosched.authoring.tasks.task_context import build_context
 from aiosched.authoring.triggers.encoding import deferral_of
@@ -39,7 +37,6 @@ from aiosched.core.values.messages import (
     RunInfo,
     TaskServices,
     XComPlace,
-    XComRef,
     XComValue,
 )
 from aiosched.core.values.retries import may_retry
@@ -61,6 +58,7 @@ from aiosched.executors.attempt.driven import in_thread, run_alone
 from aiosched.executors.attempt.failures import details_of, presentable, reason_of, timeout_reason
 from aiosched.executors.attempt.listening import listeners_of
 from aiosched.executors.attempt.logs import current_log
+from aiosched.executors.attempt.plans import AttemptPlan, plan_of
 from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
 from aiosched.executors.attempt.retry_policies import Again, ask
 from aiosched.executors.attempt.surroundings import Surroundings
@@ -442,44 +440,6 @@ class Execution:
             source=self.source,
             **facts,
         )
-
-
-class AttemptPlan(msgspec.Struct, frozen=True):
-    """The runner's steps that a task needs: computed once per task, not per attempt."""
-
-    references: Sequence[XComRef]
-    reads_own_index: bool  # in a mapped group: which values it reads depends on the map index
-    is_mapped_over: bool
-    names_previous_run: bool  # in its code; for a coroutine those dates are fetched beforehand
-    is_async: bool
-    has_assets: bool
-    has_on_kill: bool
-    on_execute: Sequence[Callable[..., Any]]
-    on_success: Sequence[Callable[..., Any]]
-    on_failure: Sequence[Callable[..., Any]]
-    on_retry: Sequence[Callable[..., Any]]
-    on_skipped: Sequence[Callable[..., Any]]
-
-
-def plan_of(task: BaseOperator, dag: DAG) -> AttemptPlan:
-    """The plan of a task of `dag`."""
-    plan: AttemptPlan | None = dag._attempt_plans.get(task)
-    if plan is None:
-        plan = dag._attempt_plans[task] = AttemptPlan(
-            references=tuple(task.xcom_references()),
-            reads_own_index=bool(mapped_groups(task)),
-            is_mapped_over=is_mapped_over(task),
-            names_previous_run=task_names_previous_run(task),
-            is_async=task.is_async,
-            has_assets=bool(task.inlets or task.outlets),
-            has_on_kill=type(task).on_kill is not BaseOperator.on_kill,
-            on_execute=task.on_execute_callback,
-            on_success=task.on_success_callback,
-            on_failure=task.on_failure_callback,
-            on_retry=task.on_retry_callback,
-            on_skipped=task.on_skipped_callback,
-        )
-    return plan
 
 
 def _current_task() -> asyncio.Task[Any] | None:
