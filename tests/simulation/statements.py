@@ -424,7 +424,7 @@ async def _planner(t: Transaction) -> Answer:
 _ABSENT: Final = re.compile(r"(?:SELECT .*? FROM|DELETE FROM|UPDATE|INTO) (\w+)")
 _EMPTY_TABLES: Final = {
     "deadline", "asset", "asset_alias", "asset_reference", "asset_event", "asset_queue",
-    "asset_consumption", "sla_miss", "engine_attempt", "unreferenced_xcom",
+    "asset_consumption", "sla_miss", "engine_attempt", "unreferenced_xcom", "task_state", "asset_state",
 }  # fmt: skip
 
 
