@@ -45,7 +45,7 @@ _WITH_SERVER: Final = frozenset(
 )  # whose host is that of the connection
 
 
-class ObjectStoragePath(ProxyUPath):  # type: ignore[misc] # universal_pathlib has no types for it
+class ObjectStoragePath(ProxyUPath):
     """A path in an object store, or in any file system that fsspec knows.
 
     The connection is named in the URL (`s3://conn_id@bucket/key`) or by `conn_id`. Its login, password and extras
@@ -77,7 +77,7 @@ class ObjectStoragePath(ProxyUPath):  # type: ignore[misc] # universal_pathlib h
         made._log_in(path)
         return made
 
-    def _from_upath(self, upath: UPath) -> Self:
+    def _from_upath(self, upath: UPath) -> Self:  # type: ignore[override] # called on paths, never on the class
         """A path that was derived from this one."""
         return upath if isinstance(upath, ObjectStoragePath) else self._made(upath, self._conn_id)
 
@@ -140,7 +140,9 @@ class ObjectStoragePath(ProxyUPath):  # type: ignore[misc] # universal_pathlib h
         """A URL that gives access for `expiration` seconds. Raises NotImplementedError if the store has none."""
         return str(self.fs.sign(self.path, expiration=expiration, **options))
 
-    def copy(self, dst: str | ObjectStoragePath, recursive: bool = False, **options: Any) -> None:
+    def copy(  # type: ignore[override] # as in Airflow: folders only when asked
+        self, dst: str | ObjectStoragePath, recursive: bool = False, **options: Any
+    ) -> None:
         """Copy the file, or with `recursive` the folder, to `dst`, also into another store.
 
         A file that is copied to an existing folder, or to a path that ends with a slash, keeps its name.
@@ -155,12 +157,16 @@ class ObjectStoragePath(ProxyUPath):  # type: ignore[misc] # universal_pathlib h
             target = target / self.name
         self._copy_file(target, **options)
 
-    def copy_into(self, target_dir: str | ObjectStoragePath, recursive: bool = False, **options: Any) -> None:
+    def copy_into(  # type: ignore[override] # as `copy`
+        self, target_dir: str | ObjectStoragePath, recursive: bool = False, **options: Any
+    ) -> None:
         """Copy the file or folder into a folder, under its own name."""
         folder = ObjectStoragePath(target_dir) if isinstance(target_dir, str) else target_dir
         self.copy(folder / self.name, recursive=recursive, **options)
 
-    def move(self, path: str | ObjectStoragePath, recursive: bool = False, **options: Any) -> None:
+    def move(  # type: ignore[override] # as `copy`
+        self, path: str | ObjectStoragePath, recursive: bool = False, **options: Any
+    ) -> None:
         """Copy to `path`, then remove the file or folder here."""
         self.copy(path, recursive=recursive, **options)
         self.fs.rm(self.path, recursive=recursive)
