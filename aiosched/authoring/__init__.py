@@ -5,7 +5,7 @@
     operators/   what tasks do: Python, bash, SQL, HTTP, …    mapping/     mapped tasks
     tasks/       BaseOperator, its arguments and outputs      assets/      assets and their events
     triggers/    what deferred tasks wait for                 runtime/     what a running task can use
-    base/        checks, dates, dependencies, params
+    base/        checks, dates, dependencies, params      plugins/     macros and listeners of all DAGs
 
 Names are imported when they are first used. DAG files import them from `aiosched`.
 """
@@ -18,7 +18,8 @@ from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
     from aiosched.authoring.assets.asset_events import Metadata
-    from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher
+    from aiosched.authoring.assets.assets import Asset, AssetAccessControl, AssetAlias, AssetAll, AssetAny, AssetWatcher
+    from aiosched.authoring.assets.state_stores import NEVER_EXPIRE
     from aiosched.authoring.base.dependencies import Label, chain, cross_downstream
     from aiosched.authoring.base.params import DagParam, Param, ParamsDict
     from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
         BashOperator,
         BranchDateTimeOperator,
         BranchDayOfWeekOperator,
+        BranchExternalPythonOperator,
         BranchPythonOperator,
+        BranchPythonVirtualenvOperator,
         EmailOperator,
         EmptyOperator,
         ExternalPythonOperator,
@@ -51,14 +54,18 @@ if TYPE_CHECKING:
         TriggerDagRunOperator,
         WeekDay,
     )
+    from aiosched.authoring.plugins.base import Plugin
+    from aiosched.authoring.plugins.listeners import hookimpl
     from aiosched.authoring.runtime.connections import BaseHook, Connection
     from aiosched.authoring.runtime.context import Context, current_context, get_current_context
+    from aiosched.authoring.runtime.object_storage import ObjectStoragePath
     from aiosched.authoring.runtime.task_instance import TaskInstance
     from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
         BashSensor,
         DateTimeSensor,
         DayOfWeekSensor,
+        ExternalTaskMarker,
         ExternalTaskSensor,
         FileSensor,
         HttpSensor,
@@ -67,14 +74,24 @@ if TYPE_CHECKING:
     )
     from aiosched.authoring.tasks.operator import BaseOperator
     from aiosched.authoring.tasks.rendering import literal
+    from aiosched.authoring.tasks.retry_policies import (
+        ExceptionRetryPolicy,
+        RetryAction,
+        RetryDecision,
+        RetryPolicy,
+        RetryRule,
+    )
     from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
     from aiosched.authoring.tasks.task_context import build_context
+    from aiosched.authoring.tasks.weight_strategies import PriorityWeightStrategy
     from aiosched.authoring.tasks.xcom_arg import XComArg
     from aiosched.authoring.triggers import (
         BaseTrigger,
         DagStateTrigger,
         DateTimeTrigger,
+        DirectoryFileDeleteTrigger,
         ExternalTaskTrigger,
+        FileDeleteTrigger,
         FileTrigger,
         HttpTrigger,
         TaskFailedEvent,
@@ -86,6 +103,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Asset": "assets.assets",
+    "AssetAccessControl": "assets.assets",
     "AssetAlias": "assets.assets",
     "AssetAll": "assets.assets",
     "AssetAny": "assets.assets",
@@ -101,7 +119,9 @@ _HOMES = {
     "BashSensor": "sensors",
     "BranchDateTimeOperator": "operators",
     "BranchDayOfWeekOperator": "operators",
+    "BranchExternalPythonOperator": "operators",
     "BranchPythonOperator": "operators",
+    "BranchPythonVirtualenvOperator": "operators",
     "Connection": "runtime.connections",
     "Context": "runtime.context",
     "DAG": "dag.dag",
@@ -112,11 +132,15 @@ _HOMES = {
     "DayOfWeekSensor": "sensors",
     "DeadlineAlert": "dag.deadlines",
     "DeadlineReference": "dag.deadlines",
+    "DirectoryFileDeleteTrigger": "triggers",
     "EmailOperator": "operators",
     "EmptyOperator": "operators",
+    "ExceptionRetryPolicy": "tasks.retry_policies",
     "ExternalPythonOperator": "operators",
+    "ExternalTaskMarker": "sensors",
     "ExternalTaskSensor": "sensors",
     "ExternalTaskTrigger": "triggers",
+    "FileDeleteTrigger": "triggers",
     "FileSensor": "sensors",
     "FileTrigger": "triggers",
     "HttpOperator": "operators",
@@ -126,25 +150,33 @@ _HOMES = {
     "LatestOnlyOperator": "operators",
     "LoadedFile": "dag.loader",
     "Metadata": "assets.asset_events",
+    "NEVER_EXPIRE": "assets.state_stores",
+    "ObjectStoragePath": "runtime.object_storage",
     "Param": "base.params",
     "ParamsDict": "base.params",
+    "Plugin": "plugins.base",
     "PokeReturnValue": "operators",
+    "PriorityWeightStrategy": "tasks.weight_strategies",
     "PythonOperator": "operators",
     "PythonSensor": "operators",
     "PythonVirtualenvOperator": "operators",
+    "RetryAction": "tasks.retry_policies",
+    "RetryDecision": "tasks.retry_policies",
+    "RetryPolicy": "tasks.retry_policies",
+    "RetryRule": "tasks.retry_policies",
     "SQLExecuteQueryOperator": "operators",
     "ShortCircuitOperator": "operators",
     "SmtpNotifier": "notifiers",
+    "StartTriggerArgs": "tasks.start_trigger",
+    "TaskFailedEvent": "triggers",
     "TaskGroup": "dag.groups",
     "TaskInstance": "runtime.task_instance",
+    "TaskSkippedEvent": "triggers",
+    "TaskSuccessEvent": "triggers",
     "TimeDeltaSensor": "sensors",
     "TimeDeltaTrigger": "triggers",
     "TimeSensor": "sensors",
     "TriggerDagRunOperator": "operators",
-    "StartTriggerArgs": "tasks.start_trigger",
-    "TaskFailedEvent": "triggers",
-    "TaskSkippedEvent": "triggers",
-    "TaskSuccessEvent": "triggers",
     "TriggerEvent": "triggers",
     "Variable": "runtime.variables",
     "WebhookNotifier": "notifiers",
@@ -156,6 +188,7 @@ _HOMES = {
     "cross_downstream": "base.dependencies",
     "current_context": "runtime.context",
     "get_current_context": "runtime.context",
+    "hookimpl": "plugins.listeners",
     "literal": "tasks.rendering",
     "load_file": "dag.loader",
     "may_define_dags": "dag.loader",
@@ -171,7 +204,9 @@ __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
 
 __all__ = [
     "DAG",
+    "NEVER_EXPIRE",
     "Asset",
+    "AssetAccessControl",
     "AssetAlias",
     "AssetAll",
     "AssetAny",
@@ -187,7 +222,9 @@ __all__ = [
     "BashSensor",
     "BranchDateTimeOperator",
     "BranchDayOfWeekOperator",
+    "BranchExternalPythonOperator",
     "BranchPythonOperator",
+    "BranchPythonVirtualenvOperator",
     "Connection",
     "Context",
     "DagParam",
@@ -197,11 +234,15 @@ __all__ = [
     "DayOfWeekSensor",
     "DeadlineAlert",
     "DeadlineReference",
+    "DirectoryFileDeleteTrigger",
     "EmailOperator",
     "EmptyOperator",
+    "ExceptionRetryPolicy",
     "ExternalPythonOperator",
+    "ExternalTaskMarker",
     "ExternalTaskSensor",
     "ExternalTaskTrigger",
+    "FileDeleteTrigger",
     "FileSensor",
     "FileTrigger",
     "HttpOperator",
@@ -211,12 +252,19 @@ __all__ = [
     "LatestOnlyOperator",
     "LoadedFile",
     "Metadata",
+    "ObjectStoragePath",
     "Param",
     "ParamsDict",
+    "Plugin",
     "PokeReturnValue",
+    "PriorityWeightStrategy",
     "PythonOperator",
     "PythonSensor",
     "PythonVirtualenvOperator",
+    "RetryAction",
+    "RetryDecision",
+    "RetryPolicy",
+    "RetryRule",
     "SQLExecuteQueryOperator",
     "ShortCircuitOperator",
     "SmtpNotifier",
@@ -241,6 +289,7 @@ __all__ = [
     "cross_downstream",
     "current_context",
     "get_current_context",
+    "hookimpl",
     "literal",
     "load_file",
     "may_define_dags",

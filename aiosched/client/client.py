@@ -237,6 +237,7 @@ class Client:
         future: bool = False,
         prevent_running: bool = False,
         newest_version: bool = False,
+        dependents: bool = True,
         dry_run: bool = False,
         reason: str | None = None,
     ) -> ClearAnswer:
@@ -245,6 +246,7 @@ class Client:
         Returns what was affected. Without `run_ids`, the runs with a logical date in [first, final] are selected.
         `pattern` is a regular expression for task ids. `past` and `future` add the runs before and after those named,
         by logical date. `prevent_running` refuses the request if instances are running; otherwise those are stopped.
+        With `dependents`, what selected `ExternalTaskMarker`s mark in other DAGs is cleared, too.
         """
         body = {
             "run_ids": None if run_ids is None else list(run_ids),
@@ -261,6 +263,7 @@ class Client:
             "future": future,
             "prevent_running": prevent_running,
             "newest_version": newest_version,
+            "dependents": dependents,
             "dry_run": dry_run,
             "reason": reason,
         }

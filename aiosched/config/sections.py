@@ -97,6 +97,9 @@ class CoreSettings(_Section):
     """Meanings and defaults as in Airflow where the name is the same."""
 
     dags_folder: Path = Field(default=Path("dags"), description="folder of the DAG files")
+    plugins_folder: Path = Field(
+        default=Path("plugins"), description="folder of plugins, on the path of DAG files; it need not exist"
+    )
     home: Path = Field(default=Path(".aiosched"), description="folder of the embedded database and the logs")
     default_timezone: Annotated[str, AfterValidator(_known_timezone)] = Field(
         default="UTC", description="default time zone of schedules"
@@ -189,6 +192,9 @@ class SchedulerSettings(_Section):
     )
     retention_days: float = Field(
         default=0.0, ge=0, description="days after which finished runs are removed, as by `db clean`; 0: never"
+    )
+    state_retention_days: float = Field(
+        default=30.0, ge=0, description="days after which a value of a task's state store expires; 0: with its run"
     )
 
 

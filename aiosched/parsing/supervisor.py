@@ -50,6 +50,7 @@ class ParseRequest(NamedTuple):
 def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
     """Turn this process into a supervisor: called once in each worker of the pool."""
     from aiosched.authoring.base.settings import use_defaults
+    from aiosched.authoring.plugins.loading import plugin_entry_points
 
     global _limits
     for name in KEY_VARIABLES:
@@ -57,6 +58,7 @@ def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
     _import_authoring(with_airflow=defaults.airflow == "compat")
     _limits = limits
     use_defaults(defaults)
+    plugin_entry_points()  # read once for all children
     parent = multiprocessing.parent_process()  # not getppid(): the parent may have died during the imports
     become_supervisor(parent.pid if parent is not None and parent.pid is not None else os.getppid())
     os.nice(5)  # scheduling and running tasks has priority

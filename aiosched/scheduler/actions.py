@@ -172,6 +172,7 @@ class Actions:
         future: bool = False,
         prevent_running: bool = False,
         newest_version: bool = False,
+        dependents: bool = True,
         dry_run: bool = False,
         reason: str | None = None,
     ) -> list[dict[str, Any]]:
@@ -184,6 +185,7 @@ class Actions:
         Running instances are stopped and run again; with `prevent_running` Refused is raised instead, naming them.
         `newest_version` first moves the runs to the newest version of the DAG: task instances follow their task
         ids, tasks that no longer exist leave the run. Running runs are then refused.
+        With `dependents`, what selected `ExternalTaskMarker`s mark in other DAGs is cleared, too (28.6).
         Returns the touched instances as they were before: run_id, task_id, map_index, state, try_number;
         at most 1,000 of them.
         """
@@ -202,6 +204,7 @@ class Actions:
             future=future,
             prevent_running=prevent_running,
             newest_version=newest_version,
+            dependents=dependents,
             dry_run=dry_run,
         )
         answer = await self.request(request, dag_id, reason=reason)

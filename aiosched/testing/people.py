@@ -17,15 +17,17 @@ import msgspec
 from aiosched.config.sections import SchedulerSettings
 from aiosched.core.creation.backfills import Fate
 from aiosched.core.creation.run_creation import check_run_type, check_schedule
+from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.requests.requests import BackfillCreate, Clear, MarkRun, MarkTasks, TaskChange, Trigger
-from aiosched.core.requests.stored import read_argument
+from aiosched.core.requests.stored import decode, read_argument
 from aiosched.core.run.board import Run
 from aiosched.core.timetables.assets import PartitionedAssetTimetable, condition_of
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.statements.assets import NewAssetEvent
+from aiosched.db.statements.inbox import NewRequest
 from aiosched.db.statements.journal import PoolRow
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.errors import DagError, DagFailure, InternalError, NotFound, Refused, did_you_mean
@@ -35,6 +37,7 @@ from aiosched.scheduler.requests.selection import (
     Change,
     ChangeOf,
     Dates,
+    InstanceSelection,
     TouchedInstances,
     clearing,
     marking,
@@ -55,6 +58,7 @@ from aiosched.testing.attempts.acting import Authored
 from aiosched.testing.attempts.endings import Ending, Play
 from aiosched.testing.checks import check_starts
 from aiosched.testing.decisions import Scripts
+from aiosched.testing.markers import reached_by
 from aiosched.testing.rows.assets import is_mentioned
 from aiosched.testing.view import WorldView
 from aiosched.testing.world_memory import MemoryContext
@@ -246,6 +250,7 @@ class People(WorldView):
         future: bool = False,
         prevent_running: bool = False,
         newest_version: bool = False,
+        dependents: bool = True,
         dry_run: bool = False,
     ) -> list[dict[str, Any]]:
         """Let task instances run again: of all runs and all tasks unless some are named, as `Scheduler.clear` does.
@@ -268,6 +273,7 @@ class People(WorldView):
             future=future,
             prevent_running=prevent_running,
             newest_version=newest_version,
+            dependents=dependents,
             dry_run=dry_run,
         )
         return self._change(self._dag(dag_id), request, clearing(request))
@@ -454,6 +460,7 @@ class People(WorldView):
                 running_on(selection, [dag.runs.running[run.key] for run in runs if run.key in dag.runs.running])
             )
         if request.dry_run:
+            self._reached(dag.row.dag_id, runs, selection, request)  # or it is refused
             for run in runs:
                 instances = self.rows.load_instances(run.key)
                 touched.note(run.run_id, known[run.version_id][1], selection.of(run.version_id, instances))
@@ -461,8 +468,25 @@ class People(WorldView):
         for run in runs if moves else ():
             if run.key in dag.runs.running and run.version_id != dag.version.id:
                 refuse_moving(run.run_id)
+        reached = self._reached(dag.row.dag_id, runs, selection, request)
         self._carry_out(dag, [run.key for run in runs], noted(selection, touched, change), newest_version=moves)
+        for other in reached:
+            following = decode(other.verb, other.args)
+            assert isinstance(following, Clear)
+            self._change(self._dag(other.dag_id), following, clearing(following))
         return touched.instances
+
+    def _reached(
+        self, dag_id: str, runs: Sequence[Run], selection: InstanceSelection, request: TaskChange
+    ) -> list[NewRequest]:
+        """The requests to other DAGs that follow from a request to clear."""
+        if not isinstance(request, Clear) or not request.dependents or not selection.has_markers:
+            return []
+
+        def graphs_of(other: str) -> dict[int, Graph]:
+            return {key: graph for key, (_, graph) in self._context_of(other).cache.versions.items()}
+
+        return reached_by(self.rows, dag_id, runs, selection, request, graphs_of).requests(request, number=0)
 
     def _carry_out(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> None:
         owner = self._fleet.owner_of(dag.row.dag_id)

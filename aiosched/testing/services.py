@@ -18,6 +18,7 @@ from aiosched.core.values.messages import XComPairs, XComRef
 from aiosched.core.values.states import RunState
 from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.errors import NotFound, Refused
+from aiosched.executors.dag_test.states import StatesInMemory
 from aiosched.testing.rows.assets import mentioned_names, names_by_uri
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class WorldServices:
     def __init__(self, world: People) -> None:
         self.world = world
         self.variables: dict[str, str] = {}
+        self.stores = StatesInMemory()
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices."""
@@ -166,6 +168,12 @@ class WorldServices:
             raise NotFound(f"There is no variable {args['delete']!r} in the world.")
         return {"value": self.variables.get(args.get("get", ""))}
 
+    def task_state(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        return self.stores.of_task(run, args)
+
+    def asset_state(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        return self.stores.of_asset(args)
+
     def connection(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
         return {"value": None}
 
@@ -181,11 +189,13 @@ def _is_in(group: str | None, wanted: str) -> bool:
 _SERVICES: Final[Mapping[str, Callable[[WorldServices, int, Mapping[str, Any]], Any]]] = MappingProxyType(
     {
         "asset_events": WorldServices.asset_events,
+        "asset_state": WorldServices.asset_state,
         "check_assets": WorldServices.check_assets,
         "clear_run": WorldServices.clear_run,
         "connection": WorldServices.connection,
         "previous_success": WorldServices.previous_success,
         "run_state": WorldServices.run_state,
+        "task_state": WorldServices.task_state,
         "task_states": WorldServices.task_states,
         "trigger_dag": WorldServices.trigger_dag,
         "triggering_asset_events": WorldServices.triggering_asset_events,

@@ -58,6 +58,15 @@ async def execute(scheduler: Scheduler, **options: Any) -> Any:
     return context["ti"].pushed.get("trigger_run_id")
 
 
+async def test_a_run_may_get_a_note_and_a_later_start() -> None:
+    scheduler = Scheduler()
+
+    await execute(scheduler, note="for {{ ds }}", run_after="{{ ds }}T06:00:00+00:00")
+
+    ((_, asked),) = scheduler.asked
+    assert (asked["note"], asked["run_after"]) == ("for 2026-01-02", "2026-01-02T06:00:00+00:00")
+
+
 async def test_a_run_is_asked_for_with_its_conf_and_its_id_is_pushed() -> None:
     scheduler = Scheduler()
 

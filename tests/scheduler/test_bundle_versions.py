@@ -82,6 +82,8 @@ async def test_callbacks_have_the_code_of_their_run(dsn: str, clock: FakeClock) 
 BEFORE_BUNDLES = (  # what revision 0009 has added, and the one after it
     *(f"DROP TRIGGER xcom_{what} ON xcom" for what in ("deleted", "replaced", "stored")),
     *(f"DROP FUNCTION aiosched_xcom_{what}()" for what in ("released", "stored")),
+    "DROP TABLE task_state",
+    "DROP TABLE asset_state",
     "DROP TABLE unreferenced_xcom",
     "ALTER TABLE xcom DROP COLUMN stored",
     "ALTER TABLE dag_version DROP COLUMN bundle, DROP COLUMN bundle_version",

@@ -285,3 +285,11 @@ async def test_of_very_many_events_that_made_a_run_its_tasks_see_the_newest(
 
         assert [event["extra"] for event in seen] == [{"n": 3}, {"n": 4}, {"n": 5}]
         assert "only the newest 3 events" in caplog.text
+
+
+async def test_a_triggered_run_gets_its_note(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("other")) as it:
+        await ask(it, "trigger_dag", dag_id="other", run_id="r", note="by hand")
+
+        (note,) = await it.fetch("SELECT note FROM dag_run WHERE run_id = 'r'")
+        assert note["note"] == "by hand"

@@ -13,7 +13,8 @@ Source: the semantics reference, sections 15.1 to 15.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.authoring.base.checks import fail
@@ -77,15 +78,32 @@ class AssetWatcher:
             raise fail(f"AssetWatcher {self.name!r}: {error}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class AssetAccessControl:
+    """Which teams may produce and consume an asset; it is kept and shown.
+
+    An installation of aiosched has one team, whose DAGs see all its assets, so it forbids nothing.
+    """
+
+    producer_teams: Sequence[str] = ()
+    consumer_teams: Sequence[str] | None = None  # None: all
+    allow_global: bool = True  # also those without a team
+
+    def __post_init__(self) -> None:
+        for teams in (self.producer_teams, self.consumer_teams or ()):
+            if isinstance(teams, str) or not all(isinstance(team, str) and team.strip() for team in teams):
+                raise fail(f"AssetAccessControl: {teams!r} is wrong: give a list of names of teams.")
+
+
 class Asset(Condition):
     """Something that tasks produce and others wait for: a table, a file, a model.
 
     `name` identifies the asset in the whole installation; `uri` is its location. Each is the default of the other.
-    `extra` is a JSON object about the asset itself. `watchers` create events for what happens outside. Assets with
-    the same name are equal.
+    `extra` is a JSON object about the asset itself. `watchers` create events for what happens outside. `access_control`
+    is shown with the asset. Assets with the same name are equal.
     """
 
-    __slots__ = ("extra", "group", "name", "uri", "watchers")
+    __slots__ = ("access_control", "extra", "group", "name", "uri", "watchers")
 
     def __init__(
         self,
@@ -95,7 +113,9 @@ class Asset(Condition):
         group: str = "asset",
         extra: Mapping[str, Any] | None = None,
         watchers: Iterable[AssetWatcher] = (),
+        access_control: AssetAccessControl | None = None,
     ) -> None:
+        self.access_control = access_control
         self.watchers = tuple(watchers)
         self.name = _named("Asset", name if name is not None else uri)
         self.uri = _named("Asset", uri if uri is not None else name, "uri")
@@ -112,7 +132,13 @@ class Asset(Condition):
 
     def to_expression(self) -> AssetRequired:
         watchers = tuple(watcher.to_spec() for watcher in self.watchers)
-        return AssetRequired(self.name, "" if self.uri == self.name else self.uri, self.extra, watchers)
+        return AssetRequired(self.name, "" if self.uri == self.name else self.uri, self.shown_extra, watchers)
+
+    @property
+    def shown_extra(self) -> dict[str, Any]:
+        """`extra` as it is stored and shown: with `access_control`, if there is one."""
+        access = self.access_control
+        return self.extra if access is None else {**self.extra, "access_control": strict_json(asdict(access))}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Asset) and other.name == self.name

@@ -33,6 +33,7 @@ class AuthoringDefaults:
     airflow: str = "compat"  # who answers `import airflow`: compat, installed, off
     airflow_defaults: str = "by file"  # those of files that import it: by file, 2, 3
     conf_overrides_params: bool = True
+    plugins_folder: str | None = None  # absolute; None: only plugins of installed packages
     max_map_length: int = 1024  # items of a value that tasks are mapped over
     max_tested_xcom_bytes: int = 1_048_576  # of one value in dag.test(), which keeps all in memory
 
@@ -55,6 +56,7 @@ class AuthoringDefaults:
             airflow=core.airflow,
             airflow_defaults=core.airflow_defaults,
             conf_overrides_params=core.dag_run_conf_overrides_params,
+            plugins_folder=str(core.plugins_folder.absolute()),
             max_map_length=core.max_map_length,
             max_tested_xcom_bytes=max(core.max_xcom_bytes, xcom.max_remote_bytes if xcom.remote else 0),
         )

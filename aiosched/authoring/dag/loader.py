@@ -29,6 +29,7 @@ from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.serialize import advise
 from aiosched.authoring.dag.sources import digest_of, finder, read_whole
+from aiosched.authoring.plugins.loading import load_plugins
 from aiosched.errors import DagError, DuplicateTaskError
 
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
@@ -66,6 +67,7 @@ def load_file(
     """
     install(defaults().airflow)
     _make_importable(root)
+    load_plugins(defaults().plugins_folder)
     finder.watch(root)
     finder.refresh()
     finder.begin()

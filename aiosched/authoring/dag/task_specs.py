@@ -11,6 +11,7 @@ from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.operators.empty import EmptyOperator
 from aiosched.authoring.tasks.rendering import needs_rendering
 from aiosched.authoring.tasks.shown_values import as_json
+from aiosched.authoring.tasks.weight_strategies import weights_of
 from aiosched.core.graph.spec import AssetRef, TaskSpec
 from aiosched.core.values.messages import Deferral
 from aiosched.core.values.retries import MAX_TASK_RETRY_DELAY
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 def task_spec(task: BaseOperator) -> TaskSpec:
     """The serialized form of one task."""
+    weights = weights_of(task)
     return TaskSpec(
         task_id=task.task_id,
         operator=task.task_type,
@@ -37,6 +39,7 @@ def task_spec(task: BaseOperator) -> TaskSpec:
         has_success_callback=bool(task.on_success_callback),
         has_skipped_callback=bool(task.on_skipped_callback),
         starts_deferred=_starts_deferred(task),
+        marks=task.external_mark(),
         retries=task.retries,
         retry_delay=task.retry_delay.total_seconds(),
         retry_exponential_backoff=task.retry_exponential_backoff,
@@ -46,7 +49,8 @@ def task_spec(task: BaseOperator) -> TaskSpec:
         pool=task.pool,
         pool_slots=task.pool_slots,
         priority_weight=task.priority_weight,
-        weight_rule=task.weight_rule,
+        weight_rule="absolute" if weights else str(task.weight_rule),
+        weights=weights,
         queue=task.queue,
         executor=task.executor,
         executor_config=task.executor_config,
@@ -110,7 +114,7 @@ def _is_empty(task: BaseOperator) -> bool:
     kind = type(task)
     return (
         isinstance(task, EmptyOperator)
-        and kind.execute is EmptyOperator.execute
+        and task.is_trivial
         and kind.pre_execute is EmptyOperator.pre_execute
         and kind.post_execute is EmptyOperator.post_execute
         and task._pre_execute is None
@@ -141,7 +145,7 @@ def _ref(task: BaseOperator, role: str, value: object) -> AssetRef:
     if isinstance(found, AssetLink):
         return AssetRef(name=found.name or found.uri, kind="name" if found.name else "uri")
     if isinstance(found, Asset):
-        return AssetRef(name=found.name, uri="" if found.uri == found.name else found.uri, extra=found.extra)
+        return AssetRef(name=found.name, uri="" if found.uri == found.name else found.uri, extra=found.shown_extra)
     raise task.fail(f"Task {task.task_id!r}: {value!r} among its {role}s is not an asset. Write Asset('…').")
 
 

@@ -12,11 +12,18 @@ from aiosched.authoring.base import building
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.dialects import author_dialect
 from aiosched.authoring.base.location import author_location
+from aiosched.authoring.decorators.conditions import run_if, skip_if
 from aiosched.authoring.mapping.function_mapping import PartialFunction
 from aiosched.authoring.operators.bash import DecoratedBashOperator
 from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
-from aiosched.authoring.operators.python_env import ExternalPythonOperator, PythonVirtualenvOperator
+from aiosched.authoring.operators.python_env import (
+    BranchExternalPythonOperator,
+    BranchPythonVirtualenvOperator,
+    ExternalPythonOperator,
+    PythonVirtualenvOperator,
+)
 from aiosched.authoring.operators.sensor import PythonSensor
+from aiosched.authoring.operators.stub import StubOperator
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
 from aiosched.authoring.tasks.xcom_arg import XComArg
@@ -204,7 +211,9 @@ class TaskDecorator(_Decorator):
     """The decorator `task` with its kinds.
 
     `@task`, `@task.branch`, `@task.short_circuit`, `@task.sensor`, `@task.bash` (the function returns a command),
-    `@task.virtualenv` and `@task.external_python` (the function runs elsewhere).
+    `@task.virtualenv` and `@task.external_python` (the function runs elsewhere), `@task.branch_virtualenv` and
+    `@task.branch_external_python`, `@task.stub` (something else does the work). `@task.run_if(condition)` and
+    `@task.skip_if(condition)` above one of them make the task conditional.
     """
 
     def __init__(self) -> None:
@@ -216,6 +225,10 @@ class TaskDecorator(_Decorator):
         self.bash = _Decorator("task.bash", DecoratedBashOperator)
         self.virtualenv = _Decorator("task.virtualenv", PythonVirtualenvOperator)
         self.external_python = _Decorator("task.external_python", ExternalPythonOperator)
+        self.branch_virtualenv = _Decorator("task.branch_virtualenv", BranchPythonVirtualenvOperator)
+        self.branch_external_python = _Decorator("task.branch_external_python", BranchExternalPythonOperator)
+        self.stub = _Decorator("task.stub", StubOperator)
+        self.run_if, self.skip_if = run_if, skip_if
 
 
 task = TaskDecorator()

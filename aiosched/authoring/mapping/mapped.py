@@ -27,6 +27,7 @@ from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
+    from aiosched.core.graph.spec import ExternalMark
 
 OPTIONS = parameters_of(BaseOperator)  # options of the task, the same for all instances
 UNMAPPABLE = OPTIONS - {"params"}
@@ -93,6 +94,10 @@ class MappedOperator(BaseOperator):
         if not shared.get("start_from_trigger", kind.start_from_trigger):
             return None
         return shared_by_instances(self, kind.start_trigger_args, shared, self.expand_input.shown())
+
+    def external_mark(self) -> ExternalMark | None:
+        mark = getattr(self.operator_class, "mark_of_instances", None)
+        return None if mark is None else mark(self.partial_kwargs)
 
     def resumes_async(self, resume: Resume) -> bool:
         return resume.error is None and inspect.iscoroutinefunction(

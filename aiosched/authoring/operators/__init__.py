@@ -6,6 +6,7 @@ empty.py      tasks that do nothing                    branching.py       branch
 sensor.py     the base class of sensors                sql.py             SQL on any database
 http.py       requests                                 email.py           mails
 human_input.py  answers of people
+stub.py       tasks that something else does
 
 They use subprocesses.py (commands), venvs.py (virtual environments), weekdays.py and sql_text.py.
 Names are imported when they are first used.
@@ -35,7 +36,12 @@ if TYPE_CHECKING:
         HITLOperator,
     )
     from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
-    from aiosched.authoring.operators.python_env import ExternalPythonOperator, PythonVirtualenvOperator
+    from aiosched.authoring.operators.python_env import (
+        BranchExternalPythonOperator,
+        BranchPythonVirtualenvOperator,
+        ExternalPythonOperator,
+        PythonVirtualenvOperator,
+    )
     from aiosched.authoring.operators.sensor import BaseSensorOperator, PokeReturnValue, PythonSensor
     from aiosched.authoring.operators.sql import SQLExecuteQueryOperator
     from aiosched.authoring.operators.trigger_dagrun import TriggerDagRunOperator
@@ -48,7 +54,9 @@ _HOMES = {
     "BashOperator": "bash",
     "BranchDateTimeOperator": "branching",
     "BranchDayOfWeekOperator": "branching",
+    "BranchExternalPythonOperator": "python_env",
     "BranchPythonOperator": "python",
+    "BranchPythonVirtualenvOperator": "python_env",
     "EmailOperator": "email",
     "EmptyOperator": "empty",
     "ExternalPythonOperator": "python_env",
@@ -76,7 +84,9 @@ __all__ = [
     "BashOperator",
     "BranchDateTimeOperator",
     "BranchDayOfWeekOperator",
+    "BranchExternalPythonOperator",
     "BranchPythonOperator",
+    "BranchPythonVirtualenvOperator",
     "EmailOperator",
     "EmptyOperator",
     "ExternalPythonOperator",

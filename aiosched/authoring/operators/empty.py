@@ -16,5 +16,10 @@ class EmptyOperator(BaseOperator):
     ui_color = "#e8f7e4"
     keeps_state: ClassVar[bool] = False
 
+    @property
+    def is_trivial(self) -> bool:
+        """Whether there is nothing to execute: then no worker is needed."""
+        return type(self).execute is EmptyOperator.execute
+
     def execute(self, context: Context) -> None:
         """Do nothing."""

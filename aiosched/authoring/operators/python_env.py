@@ -1,25 +1,28 @@
 """Tasks whose function runs with another Python interpreter.
 
 Only the source of the function is copied, so it must import what it needs in its body. Arguments and result are
-JSON with instants and durations (see triggers/encoding.py), or pickles.
+JSON with instants and durations (see triggers/encoding.py), or pickles, also those of dill and cloudpickle.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import json
-import pickle
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import quote, urlsplit
 
 from aiosched.authoring.base import checks
-from aiosched.authoring.operators.python import PythonOperator, call_arguments
+from aiosched.authoring.operators.python import PythonOperator, call_arguments, decide_branch
 from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, command_folder, describe_code
 from aiosched.authoring.operators.venvs import Environment, cache_folder, ensure
+from aiosched.authoring.runtime.connections import Connection
 from aiosched.authoring.triggers import encoding
 from aiosched.errors import AioschedError, CommandFailed, SkipTask
 
@@ -32,10 +35,20 @@ from __future__ import annotations
 {source}
 
 def __main():
-    import asyncio, datetime, inspect, json, pickle, sys
+    import asyncio, datetime, inspect, json, sys
+
+    def instant(text):
+        moment = datetime.datetime.fromisoformat(text)
+        if {with_pendulum}:
+            try:
+                import pendulum
+            except ImportError:
+                return moment
+            return pendulum.instance(moment)
+        return moment
 
     readers = {{
-        "__datetime__": datetime.datetime.fromisoformat,
+        "__datetime__": instant,
         "__date__": datetime.date.fromisoformat,
         "__time__": datetime.time.fromisoformat,
         "__timedelta__": lambda seconds: datetime.timedelta(seconds=seconds),
@@ -56,13 +69,13 @@ def __main():
         raise TypeError(f"the function returned a {{type(value).__name__}}, which JSON cannot hold")
 
     with open(sys.argv[1], "rb") as file:
-        given = pickle.load(file) if {pickled} else json.load(file, object_hook=revived)
+        given = {load}
     result = {name}(*given["args"], **given["kwargs"])
     if inspect.isawaitable(result):
         async def finish():
             return await result
         result = asyncio.run(finish())
-    text = pickle.dumps(result) if {pickled} else json.dumps(result, default=plain, allow_nan=False).encode()
+    text = {dump}
     with open(sys.argv[2], "wb") as file:
         file.write(text)
 
@@ -70,6 +83,11 @@ def __main():
 if __name__ == "__main__":
     __main()
 """
+
+
+_JSON: Final = ("json.load(file, object_hook=revived)", "json.dumps(result, default=plain, allow_nan=False).encode()")
+_PICKLE: Final = ("__import__({name!r}).load(file)", "__import__({name!r}).dumps(result)")
+SERIALIZERS: Final = ("json", "pickle", "dill", "cloudpickle")
 
 
 class IsolatedPythonOperator(PythonOperator):
@@ -86,10 +104,14 @@ class IsolatedPythonOperator(PythonOperator):
         env_vars: Mapping[str, str] | None = None,
         inherit_env: bool = True,
         skip_on_exit_code: int | Container[int] | None = None,
+        expect_airflow: bool = True,
+        expect_pendulum: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(python_callable=python_callable, **kwargs)
-        self.serializer = checks.one_of("serializer", serializer, ("json", "pickle"), self._origin)
+        self.serializer = checks.one_of("serializer", serializer, SERIALIZERS, self._origin)
+        self.expect_airflow = expect_airflow
+        self.expect_pendulum = expect_pendulum
         self.string_args = list(string_args or ())
         self.env_vars = dict(env_vars or {})
         self.inherit_env = inherit_env
@@ -113,12 +135,16 @@ class IsolatedPythonOperator(PythonOperator):
         given = self._function_arguments(context)
         env = command_environment(context, self.env_vars, inherit=self.inherit_env)
         python = await self.interpreter(env)
-        pickled = self.serializer == "pickle"
+        library = None if self.serializer == "json" else self._library()
+        load, dump = _JSON if library is None else (part.format(name=self.serializer) for part in _PICKLE)
         with command_folder() as folder:
             script, taken, result = (Path(folder, name) for name in ("script.py", "arguments", "result"))
             name = self.python_callable.__name__
-            script.write_text(_SCRIPT.format(source=self._sources(), name=name, pickled=pickled), encoding="utf-8")
-            taken.write_bytes(pickle.dumps(given) if pickled else encoding.dump(given, "arguments").encode())
+            text = _SCRIPT.format(
+                source=self._sources(), name=name, load=load, dump=dump, with_pendulum=self.expect_pendulum
+            )
+            script.write_text(text, encoding="utf-8")
+            taken.write_bytes(library.dumps(given) if library else encoding.dump(given, "arguments").encode())
             arguments = [python, str(script), str(taken), str(result)]
             self._command = ProcessCommand(arguments=arguments, env=env, log=self.log, cwd=folder)
             code, last = await self._command.run()
@@ -127,7 +153,17 @@ class IsolatedPythonOperator(PythonOperator):
             if code != 0 or not result.exists():
                 raise CommandFailed(f"The function of task {self.task_id!r} {describe_code(code)}. Last line: {last!r}")
             data = result.read_bytes()
-        return self.conclude(pickle.loads(data) if pickled else encoding.load(data.decode()), context)
+        return self.conclude(library.loads(data) if library else encoding.load(data.decode()), context)
+
+    def _library(self) -> Any:
+        """The module that pickles; raises AioschedError if the worker does not have it."""
+        try:
+            return importlib.import_module(self.serializer)
+        except ImportError:
+            raise AioschedError(
+                f"Task {self.task_id!r}: serializer={self.serializer!r} needs the package {self.serializer} in the "
+                f"worker, too: `pip install {self.serializer}`."
+            ) from None
 
     def on_kill(self) -> None:
         """Stop the function and everything it started."""
@@ -170,6 +206,7 @@ class IsolatedPythonOperator(PythonOperator):
 class PythonVirtualenvOperator(IsolatedPythonOperator):
     """Calls a function in a virtual environment with `requirements` (a list, or the name or text of a file).
 
+    `index_urls_from_connection_ids` name connections whose host is the URL of a package index, with login and password.
     The environment is created on first use and kept in `venv_cache_path` (`~/.cache/aiosched/venvs`), one
     for each set of requirements, `python_version` and options. The function must import what it needs in its body.
     """
@@ -177,6 +214,7 @@ class PythonVirtualenvOperator(IsolatedPythonOperator):
     template_fields: ClassVar[Sequence[str]] = (
         "requirements",
         "index_urls",
+        "index_urls_from_connection_ids",
         "venv_cache_path",
         *PythonOperator.template_fields,
     )
@@ -190,6 +228,7 @@ class PythonVirtualenvOperator(IsolatedPythonOperator):
         system_site_packages: bool = True,
         pip_install_options: Sequence[str] | None = None,
         index_urls: Collection[str] | str | None = None,
+        index_urls_from_connection_ids: Collection[str] | str | None = None,
         venv_cache_path: str | Path | None = None,
         **kwargs: Any,
     ) -> None:
@@ -199,16 +238,21 @@ class PythonVirtualenvOperator(IsolatedPythonOperator):
         self.system_site_packages = system_site_packages
         self.pip_install_options = list(pip_install_options or ())
         self.index_urls = index_urls or []
+        self.index_urls_from_connection_ids = index_urls_from_connection_ids or []
         self.venv_cache_path = venv_cache_path
 
     async def interpreter(self, env: Mapping[str, str]) -> str:
         """The interpreter of the environment, which is created if needed."""
+        requirements = _lines(self.requirements)
+        if self.serializer in ("dill", "cloudpickle") and not any(_is_of(self.serializer, one) for one in requirements):
+            requirements = (*requirements, self.serializer)
+        connections = [await Connection.aget(conn_id) for conn_id in _lines(self.index_urls_from_connection_ids)]
         wanted = Environment(
-            requirements=_lines(self.requirements),
+            requirements=requirements,
             python=self.python_version,
             system_site_packages=self.system_site_packages,
             pip_install_options=tuple(self.pip_install_options),
-            index_urls=_lines(self.index_urls),
+            index_urls=(*_lines(self.index_urls), *map(_index_url, connections)),
         )
         cache = Path(self.venv_cache_path) if self.venv_cache_path else cache_folder()
         return str(await ensure(wanted, cache, log=self.log, env=env))
@@ -228,6 +272,44 @@ class ExternalPythonOperator(IsolatedPythonOperator):
         if shutil.which(self.python) is None:
             raise AioschedError(f"Task {self.task_id!r}: there is no interpreter {self.python!r} on this machine.")
         return self.python
+
+
+class BranchPythonVirtualenvOperator(PythonVirtualenvOperator):
+    """Follows the tasks whose ids the function returns, as BranchPythonOperator; runs as PythonVirtualenvOperator."""
+
+    can_skip_downstream: ClassVar[bool] = True
+
+    def conclude(self, result: Any, context: Context) -> Any:
+        """Set `ti.skip_decision`; raises BranchError for an id that is not in the DAG."""
+        return decide_branch(self, result, context)
+
+
+class BranchExternalPythonOperator(ExternalPythonOperator):
+    """Follows the tasks whose ids the function returns, as BranchPythonOperator; it runs as ExternalPythonOperator."""
+
+    can_skip_downstream: ClassVar[bool] = True
+
+    def conclude(self, result: Any, context: Context) -> Any:
+        """Set `ti.skip_decision`; raises BranchError for an id that is not in the DAG."""
+        return decide_branch(self, result, context)
+
+
+def _is_of(name: str, requirement: str) -> bool:
+    """Whether a requirement is one of the package `name`."""
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return found is not None and re.sub(r"[-_.]+", "-", found[0]).lower() == name
+
+
+def _index_url(connection: Connection) -> str:
+    """The URL of a package index, with the login of its connection. Raises AioschedError without one."""
+    if not connection.host:
+        raise AioschedError(f"The connection {connection.conn_id!r} has no host: it is the URL of a package index.")
+    if not connection.login:
+        return connection.host
+    url = urlsplit(connection.host)
+    password = f":{quote(connection.password, safe='')}" if connection.password else ""
+    server = url.netloc.rpartition("@")[2]
+    return url._replace(netloc=f"{quote(connection.login, safe='')}{password}@{server}").geturl()
 
 
 def _lines(value: Collection[str] | str) -> tuple[str, ...]:

@@ -31,7 +31,8 @@ class TriggerDagRunOperator(BaseOperator):
     `skip_when_already_exists` skips the task; otherwise the task fails. With `wait_for_completion` the task polls every
     `poke_interval` seconds until the run is in one of `allowed_states` (success), and fails if it is in one of
     `failed_states` (failed); with `deferrable` it waits without a worker. A run of a paused DAG waits;
-    `fail_when_dag_is_paused` fails the task instead.
+    `fail_when_dag_is_paused` fails the task instead. The run starts at `run_after` (by default at once) and gets the
+    `note`.
     """
 
     template_fields: ClassVar[Sequence[str]] = (
@@ -41,6 +42,8 @@ class TriggerDagRunOperator(BaseOperator):
         "conf",
         "wait_for_completion",
         "skip_when_already_exists",
+        "run_after",
+        "note",
     )
     template_fields_renderers: ClassVar[Mapping[str, str]] = {"conf": "py"}
     ui_color = "#ffefeb"
@@ -60,6 +63,8 @@ class TriggerDagRunOperator(BaseOperator):
         skip_when_already_exists: bool = False,
         fail_when_dag_is_paused: bool = False,
         deferrable: bool = False,
+        run_after: str | datetime | Any | None = None,
+        note: str | Any | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -75,6 +80,8 @@ class TriggerDagRunOperator(BaseOperator):
         self.skip_when_already_exists = skip_when_already_exists
         self.fail_when_dag_is_paused = fail_when_dag_is_paused
         self.deferrable = deferrable
+        self.run_after = run_after
+        self.note = note
 
     async def execute(self, context: Context) -> None:
         """Trigger the run, and wait for it with `wait_for_completion`."""
@@ -98,6 +105,9 @@ class TriggerDagRunOperator(BaseOperator):
 
     async def _trigger(self) -> str:
         date = None if self.logical_date is None else aware("logical_date", self.logical_date).isoformat()
+        more = {"note": str(self.note)} if self.note else {}
+        if self.run_after is not None:
+            more["run_after"] = aware("run_after", self.run_after).isoformat()
         try:
             answer = await acall(
                 "trigger_dag",
@@ -106,6 +116,7 @@ class TriggerDagRunOperator(BaseOperator):
                 logical_date=date,
                 conf=strict_json(self.conf or {}),
                 fail_when_paused=self.fail_when_dag_is_paused,
+                **more,
             )
         except Refused:
             existing = await self._existing(date)

@@ -61,9 +61,10 @@ async def ensure(environment: Environment, cache: Path, *, log: Logger, env: Map
         await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)  # released when the file is closed
         if not (folder / _READY).exists():
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            known = {**env, **_indexes(environment)}
             for arguments in _commands(environment, folder):
                 log.info("creating a virtual environment: %s", " ".join(arguments))
-                code, last = await ProcessCommand(arguments=arguments, env=env, log=log).run()
+                code, last = await ProcessCommand(arguments=arguments, env=known, log=log).run()
                 if code != 0:
                     raise CommandFailed(f"A virtual environment cannot be created: it {describe_code(code)}: {last!r}")
             (folder / _READY).touch()
@@ -86,8 +87,13 @@ def _commands(environment: Environment, folder: Path) -> Iterator[Sequence[str]]
         options.append("--without-pip")
     yield [environment.interpreter(), "-m", "venv", *options, str(folder)]
     if environment.requirements:
-        sources = [part for url in environment.index_urls[1:] for part in ("--extra-index-url", url)]
-        if environment.index_urls:
-            sources = ["--index-url", environment.index_urls[0], *sources]
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", *sources]
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
         yield [*pip, *environment.pip_install_options, *environment.requirements]
+
+
+def _indexes(environment: Environment) -> dict[str, str]:
+    """The package indexes for pip: not in its command line, because they may hold passwords."""
+    if not environment.index_urls:
+        return {}
+    first, *others = environment.index_urls
+    return {"PIP_INDEX_URL": first, "PIP_EXTRA_INDEX_URL": " ".join(others)}

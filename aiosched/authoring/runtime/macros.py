@@ -7,10 +7,13 @@ import time
 import uuid
 from datetime import datetime, timedelta
 from random import random
+from typing import Any
 
 import dateutil.parser
 import dateutil.relativedelta
 import pendulum
+
+from aiosched.authoring.plugins.loading import macros_of_plugins
 
 __all__ = [
     "datetime",
@@ -25,6 +28,13 @@ __all__ = [
     "timedelta",
     "uuid",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The macros of the plugin with this name: `macros.<plugin>.<function>`."""
+    if (found := macros_of_plugins().get(name)) is None:
+        raise AttributeError(f"there is no macro and no plugin {name!r}")
+    return found
 
 
 def ds_add(ds: str, days: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,6 +22,7 @@ class FileSensor(BaseSensorOperator):
     With `recursive` the pattern `**` and the files of a folder may be at any depth. A relative path is below the
     `path` in the extras of the connection `fs_conn_id`; without a connection, below the worker's folder.
     With `start_from_trigger` the task starts without a worker; `filepath` is not rendered and `fs_conn_id` not used.
+    `trigger_kwargs` are arguments of the trigger that it starts in.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("filepath",)
@@ -35,6 +36,7 @@ class FileSensor(BaseSensorOperator):
         recursive: bool = False,
         deferrable: bool = False,
         start_from_trigger: bool = False,
+        trigger_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -44,6 +46,7 @@ class FileSensor(BaseSensorOperator):
                 f"connection {fs_conn_id!r} before. Use deferrable=True."
             )
         self.start_from_trigger = start_from_trigger
+        self.trigger_kwargs = dict(trigger_kwargs or {})
         self.filepath = filepath
         self.fs_conn_id = fs_conn_id
         self.recursive = recursive
@@ -64,7 +67,7 @@ class FileSensor(BaseSensorOperator):
         if not self.start_from_trigger:
             return None
         kwargs = {"filepath": self.filepath, "recursive": self.recursive, "poke_interval": self.poke_interval}
-        return StartTriggerArgs(FileTrigger, "execute_complete", kwargs, timeout=self.timeout)
+        return StartTriggerArgs(FileTrigger, "execute_complete", kwargs | self.trigger_kwargs, timeout=self.timeout)
 
     def deferred_on(self, context: Context) -> FileTrigger:
         """A trigger with the same pattern."""

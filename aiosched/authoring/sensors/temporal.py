@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 
 class MomentSensor(BaseSensorOperator):
-    """Waits until the clock has reached `moment(context)`, an aware instant."""
+    """Waits until the clock has reached `moment(context)`, an aware instant.
 
-    def __init__(self, *, deferrable: bool = False, **kwargs: Any) -> None:
+    With `end_from_trigger` a deferred sensor is a success when its trigger fires, without another worker.
+    """
+
+    def __init__(self, *, deferrable: bool = False, end_from_trigger: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.deferrable = deferrable
+        self.end_from_trigger = end_from_trigger
 
     @abstractmethod
     def moment(self, context: Context) -> datetime:
@@ -36,20 +40,29 @@ class MomentSensor(BaseSensorOperator):
 
     def deferred_on(self, context: Context) -> DateTimeTrigger:
         """A trigger for the same moment."""
-        return DateTimeTrigger(self.moment(context))
+        return DateTimeTrigger(self.moment(context), self.end_from_trigger)
 
 
 class DateTimeSensor(MomentSensor):
     """Waits until `target_time`: an aware datetime, or a text in ISO 8601, which may be a template.
 
-    With `start_from_trigger` no worker runs before that time, and it cannot be a template.
+    With `start_from_trigger` no worker runs before that time, and it cannot be a template; `trigger_kwargs` are
+    arguments of that trigger.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("target_time",)
 
-    def __init__(self, *, target_time: datetime | str | Any, start_from_trigger: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        target_time: datetime | str | Any,
+        start_from_trigger: bool = False,
+        trigger_kwargs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.start_from_trigger = start_from_trigger
+        self.trigger_kwargs = dict(trigger_kwargs or {})
         if isinstance(target_time, datetime) and target_time.tzinfo is None:
             raise self.fail(f"Sensor {self.task_id!r}: target_time={target_time!r} has no time zone. Give it one.")
         self.target_time = target_time
@@ -66,7 +79,8 @@ class DateTimeSensor(MomentSensor):
         moment = self.target_time
         if isinstance(moment, str) and not needs_rendering(moment, self):
             moment = self._read(moment)
-        return StartTriggerArgs(DateTimeTrigger, "execute_complete", {"moment": moment}, timeout=self.timeout)
+        kwargs = {"moment": moment, "end_from_trigger": self.end_from_trigger, **self.trigger_kwargs}
+        return StartTriggerArgs(DateTimeTrigger, "execute_complete", kwargs, timeout=self.timeout)
 
     def _read(self, text: str) -> datetime:
         found = datetime.fromisoformat(text)
@@ -87,10 +101,14 @@ class TimeDeltaSensor(MomentSensor):
 
 
 class TimeSensor(MomentSensor):
-    """Waits until `target_time`, in the DAG's time zone, of the day on which the try started."""
+    """Waits until `target_time`, in the DAG's time zone, of the day on which the try started.
 
-    def __init__(self, *, target_time: time, **kwargs: Any) -> None:
+    Only a started try has such a day, so with `start_from_trigger` a worker starts it and it is deferred at once.
+    """
+
+    def __init__(self, *, target_time: time, start_from_trigger: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.deferrable = self.deferrable or start_from_trigger
         if not isinstance(target_time, time):
             raise self.fail(f"Sensor {self.task_id!r}: target_time={target_time!r} is not a datetime.time. Give one.")
         self.target_time = target_time

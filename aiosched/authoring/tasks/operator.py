@@ -20,13 +20,14 @@ from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.tasks.defaults_by_name import OperatorMeta
 from aiosched.authoring.tasks.rendering import CONTAINERS, render_task, template_references
+from aiosched.authoring.tasks.retry_policies import RetryPolicy
 from aiosched.authoring.tasks.setup_scopes import close_scope, join_scope, open_scope
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, declared
+from aiosched.authoring.tasks.weight_strategies import PriorityWeightStrategy, weight_rule_of
 from aiosched.authoring.tasks.xcom_arg import XComArg, iter_outputs, length_sources
 from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.graph.trigger_rules import TriggerRule
-from aiosched.core.graph.weights import WeightRule
 from aiosched.core.values.messages import Resume, XComRef
 from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDeferralTimeout, TaskDeferred, TaskTimeout
 
@@ -37,13 +38,14 @@ if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
     from aiosched.authoring.tasks.setup_scopes import Scope
     from aiosched.authoring.triggers.base import BaseTrigger
+    from aiosched.core.graph.spec import ExternalMark
 
 MAX_RETRIES: Final = 30_000  # the column of the try number is a smallint
 
 Callback: TypeAlias = Callable[["Context"], Any]
 Callbacks: TypeAlias = Callback | Sequence[Callback] | None
 Seconds: TypeAlias = timedelta | float
-RetryPolicy: TypeAlias = Callable[[BaseException, "Context"], Seconds | bool | None]
+RetryFunction: TypeAlias = Callable[[BaseException, "Context"], Seconds | bool | None]
 """Called when a try has failed and has a retry left. False: no retry. A duration: the delay of the retry. None, or an
 exception: the options of the task apply. Source: the semantics reference, section 22.4."""
 
@@ -89,7 +91,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         retry_delay: Seconds | None = None,
         retry_exponential_backoff: bool | float = False,
         max_retry_delay: Seconds | None = None,
-        retry_policy: RetryPolicy | None = None,
+        retry_policy: RetryPolicy | RetryFunction | None = None,
         execution_timeout: Seconds | None = None,
         sla: Seconds | None = None,
         email: str | Collection[str] | None = None,
@@ -105,7 +107,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         pool: str | None = None,
         pool_slots: int = 1,
         priority_weight: int = 1,
-        weight_rule: str | None = None,
+        weight_rule: str | PriorityWeightStrategy | None = None,
         queue: str = "default",
         executor: str | None = None,
         executor_config: Mapping[str, Any] | None = None,
@@ -147,7 +149,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         self.retry_delay = checks.duration("retry_delay", retry_delay, where)
         self.retry_exponential_backoff = _backoff(retry_exponential_backoff, where)
         self.max_retry_delay = checks.optional_duration("max_retry_delay", max_retry_delay, where)
-        self.retry_policy = checks.optional_callable("retry_policy", retry_policy, where)
+        self.retry_policy = _policy(retry_policy, where)
         execution_timeout = defaults().execution_timeout if execution_timeout is None else execution_timeout
         self.execution_timeout = checks.optional_duration("execution_timeout", execution_timeout, where)
         self.sla = checks.optional_duration("sla", sla, where)
@@ -164,7 +166,7 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
         self.wait_for_past_depends_before_skipping = wait_for_past_depends_before_skipping
 
         self.trigger_rule = _named(TriggerRule.parse, trigger_rule, where).value
-        self.weight_rule = _named(WeightRule.parse, weight_rule or defaults().weight_rule, where).value
+        self.weight_rule = weight_rule_of(weight_rule or defaults().weight_rule, where)
         self.pool = pool or DEFAULT_POOL
         self.pool_slots = checks.whole_number("pool_slots", pool_slots, least=1, where=where)
         self.priority_weight = checks.whole_number("priority_weight", priority_weight, where=where)
@@ -267,6 +269,10 @@ class BaseOperator(Dependable, metaclass=OperatorMeta):
     def initial_trigger(self) -> StartTriggerArgs | None:
         """The trigger in which the task starts; None if it starts in a worker. Raises DagError."""
         return declared(self, self.start_trigger_args) if self.start_from_trigger else None
+
+    def external_mark(self) -> ExternalMark | None:
+        """The task of another DAG that is cleared with this one; None for all but an `ExternalTaskMarker`."""
+        return None
 
     def resumes_async(self, resume: Resume) -> bool:
         """Whether `resume_execution` returns a coroutine."""
@@ -448,6 +454,12 @@ def _named(parse: Callable[[str], Any], name: str, where: Location | None) -> An
         return parse(name)
     except DagError as error:
         raise checks.fail(str(error), where) from None
+
+
+def _policy(value: object, where: Location | None) -> RetryPolicy | RetryFunction | None:
+    if value is None or isinstance(value, RetryPolicy) or (callable(value) and not isinstance(value, type)):
+        return value
+    raise checks.fail(f"retry_policy={value!r} is wrong: give a function, or a RetryPolicy.", where)
 
 
 def _backoff(value: object, where: Location | None) -> float:

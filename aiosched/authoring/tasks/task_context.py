@@ -101,6 +101,18 @@ def _outlet_events(context: Context) -> Any:
     return OutletEvents(context.get("outlets") or ())
 
 
+def _task_state_store(context: Context) -> Any:
+    from aiosched.authoring.assets.state_stores import TaskStateStore
+
+    return TaskStateStore(context["ti"].task_id, context["ti"].map_index)
+
+
+def _asset_state_store(context: Context) -> Any:
+    from aiosched.authoring.assets.state_stores import AssetStateStores
+
+    return AssetStateStores(context.get("inlets") or (), context.get("outlets") or ())
+
+
 def _triggering_asset_events(context: Context) -> Any:
     from aiosched.authoring.assets.asset_events import TriggeringAssetEvents
 
@@ -117,12 +129,14 @@ def _key(context: Context) -> str:
 
 
 _UNDATED: Final[Mapping[str, Callable[[Context], Any]]] = {
+    "asset_state_store": _asset_state_store,
     "conn": _conn,
     "dag_run": lambda context: DagRun(context.run),
     "inlet_events": _inlet_events,
     "macros": _macros,
     "outlet_events": _outlet_events,
     "params": _params,
+    "task_state_store": _task_state_store,
     "triggering_asset_events": _triggering_asset_events,
     "var": _var,
 }

@@ -10,7 +10,7 @@ encoding.py  triggers and events as JSON
 from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
 from aiosched.authoring.triggers.endings import TaskFailedEvent, TaskSkippedEvent, TaskSuccessEvent
 from aiosched.authoring.triggers.external import DagStateTrigger, ExternalTaskTrigger
-from aiosched.authoring.triggers.file import FileTrigger
+from aiosched.authoring.triggers.file import DirectoryFileDeleteTrigger, FileDeleteTrigger, FileTrigger
 from aiosched.authoring.triggers.http import HttpTrigger
 from aiosched.authoring.triggers.temporal import DateTimeTrigger, TimeDeltaTrigger
 
@@ -18,7 +18,9 @@ __all__ = [
     "BaseTrigger",
     "DagStateTrigger",
     "DateTimeTrigger",
+    "DirectoryFileDeleteTrigger",
     "ExternalTaskTrigger",
+    "FileDeleteTrigger",
     "FileTrigger",
     "HttpTrigger",
     "TaskFailedEvent",

@@ -1,4 +1,4 @@
-"""A trigger that waits for a file."""
+"""Triggers that wait for files."""
 
 from __future__ import annotations
 
@@ -26,6 +26,52 @@ class FileTrigger(BaseTrigger):
                 yield TriggerEvent(found)
                 return
             await asyncio.sleep(self.poke_interval)
+
+
+class FileDeleteTrigger(BaseTrigger):
+    """Fires when the file `filepath` exists, and deletes it; the event is True. For an `AssetWatcher`.
+
+    `poke_interval` in seconds. Of several triggers for one file, one fires.
+    """
+
+    def __init__(self, filepath: str, poke_interval: float = 5.0) -> None:
+        self.filepath, self.poke_interval = filepath, poke_interval
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Try to delete the file in a thread, every `poke_interval` seconds. Raises OSError if that is not allowed."""
+        while True:
+            if await asyncio.to_thread(_deleted, Path(self.filepath)):
+                self.log.info("the file %s was found and deleted", self.filepath)
+                yield TriggerEvent(True)
+                return
+            await asyncio.sleep(self.poke_interval)
+
+
+class DirectoryFileDeleteTrigger(BaseTrigger):
+    """As FileDeleteTrigger, for the file `filename` in the folder `directory`, which may not exist yet.
+
+    The event is {"filepath": the path of the file}.
+    """
+
+    def __init__(self, *, directory: str, filename: str, poke_interval: float = 5.0) -> None:
+        self.directory, self.filename, self.poke_interval = directory, filename, poke_interval
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Try to delete the file in a thread, every `poke_interval` seconds. Raises OSError if that is not allowed."""
+        path = Path(self.directory, self.filename)
+        async for _ in FileDeleteTrigger(str(path), self.poke_interval).run():
+            yield TriggerEvent({"filepath": str(path)})
+
+
+def _deleted(path: Path) -> bool:
+    """Whether there was such a file, which is deleted now; a folder does not count."""
+    if path.is_dir():
+        return False
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def matching_files(pattern: str, *, recursive: bool = False) -> list[str]:

@@ -55,6 +55,10 @@ Newest = Annotated[
         "--newest-version", help="Run them with the newest version of the DAG; not for runs that are running."
     ),
 ]
+Dependents = Annotated[
+    bool,
+    typer.Option("--dependents/--no-dependents", help="Also what ExternalTaskMarkers mark in other DAGs."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 From = Annotated[str | None, typer.Option("--from", metavar="T", help="Runs from this logical date, inclusive.")]
 To = Annotated[str | None, typer.Option("--to", metavar="T", help="Runs up to this logical date, inclusive.")]
@@ -85,6 +89,7 @@ def clear_tasks(
     future: Future = False,
     prevent_running: PreventRunning = False,
     newest_version: Newest = False,
+    dependents: Dependents = True,
     dry_run: DryRun = False,
     yes: Yes = False,
     reason: Reason = None,
@@ -106,6 +111,7 @@ def clear_tasks(
         future=future,
         prevent_running=prevent_running,
         newest_version=newest_version,
+        dependents=dependents,
         dry_run=dry_run,
     )
     _change(dag_id, request, run, reason, yes=yes, dsn=dsn, output=output)
@@ -117,6 +123,7 @@ def clear_runs(
     only_failed: OnlyFailed = False,
     prevent_running: PreventRunning = False,
     newest_version: Newest = False,
+    dependents: Dependents = True,
     dry_run: DryRun = False,
     yes: Yes = False,
     reason: Reason = None,
@@ -125,7 +132,11 @@ def clear_runs(
 ) -> None:
     """Clear a whole run so that it runs again."""
     request = Clear(
-        only_failed=only_failed, prevent_running=prevent_running, newest_version=newest_version, dry_run=dry_run
+        only_failed=only_failed,
+        prevent_running=prevent_running,
+        newest_version=newest_version,
+        dependents=dependents,
+        dry_run=dry_run,
     )
     _change(dag_id, request, [run], reason, yes=yes, dsn=dsn, output=output)
 
@@ -236,4 +247,8 @@ def _show(answer: Mapping[str, Any], output: Format | None) -> None:
 
 def _summary(answer: Mapping[str, Any]) -> str:
     shown = ", ".join(f"{number} {state}" for state, number in answer["states"].items())
-    return f"{counted(answer['count'], 'task instance')} in {counted(len(answer['runs']), 'run')} ({shown})"
+    found = f"{counted(answer['count'], 'task instance')} in {counted(len(answer['runs']), 'run')} ({shown})"
+    if not (others := answer.get("dependents")):
+        return found
+    dags = ", ".join(sorted({one["dag_id"] for one in others}))
+    return f"{found}, and {counted(len(others), 'task instance')} behind markers, of {dags}"

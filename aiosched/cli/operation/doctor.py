@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -75,6 +77,8 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding("disk", "error", low, "free some, or lower logs.retention_days")
     async for finding in _stores(settings):
         yield finding
+    async for finding in _plugins(settings):
+        yield finding
     try:
         async with open_database(settings, check=False) as db:
             async for finding in _examine_database(db):
@@ -119,6 +123,37 @@ async def _stores(settings: Settings) -> AsyncIterator[Finding]:
                 yield Finding(name, "ok", folder.url)
         except (ConfigError, RemoteStorageError) as error:
             yield Finding(name, "error", str(error), f"correct {name}, or see why the store does not answer")
+
+
+async def _plugins(settings: Settings) -> AsyncIterator[Finding]:
+    """Whether the plugins can be loaded, and what of them has no effect; another process runs their code."""
+    from aiosched.authoring.plugins.loading import plugin_entry_points
+
+    folder = settings.core.plugins_folder.absolute()
+    if not folder.is_dir() and not plugin_entry_points():
+        return
+    command = [sys.executable, "-m", "aiosched.authoring.plugins.report", str(folder)]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(settings.core.dagbag_import_timeout):
+            out, err = await process.communicate()
+        report = json.loads(out.decode().splitlines()[-1])
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        limit = settings.core.dagbag_import_timeout
+        yield Finding("plugins", "error", f"they take longer than {limit:g} s to import", "let them do less")
+        return
+    except (IndexError, ValueError):
+        last = (err.decode(errors="replace").splitlines() or ["no output"])[-1]
+        yield Finding("plugins", "error", f"they cannot be loaded: {last}", f"correct {shown_path(folder)}")
+        return
+    yield Finding("plugins", "ok", ", ".join(report["plugins"]) or "none")
+    for one in report["problems"]:
+        fix = "correct it, or remove it" if one["is_error"] else None
+        yield Finding("plugins", "error" if one["is_error"] else "ok", f"{one['where']}: {one['text']}", fix)
 
 
 async def _bundles(settings: Settings, db: Database) -> AsyncIterator[Finding]:

@@ -61,6 +61,9 @@ class Graph:
             downstream=self.downstream,
             order=self.order,
         )
+        if any(task.weights for task in spec.tasks):
+            pairs = zip(spec.tasks, self.weights, strict=True)
+            self.weights = tuple(task.weights[0] if task.weights else weight for task, weight in pairs)
         self.roots = tuple(index for index, upstreams in enumerate(self.upstream) if not upstreams)
         self.leaves = _effective_leaves(spec.tasks, self.downstream)
         self.is_setup = tuple(task.is_setup for task in spec.tasks)
@@ -82,6 +85,11 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph of {self.spec.dag_id}: {len(self)} tasks>"
+
+    def weight(self, index: int, try_number: int) -> int:
+        """The priority weight of a try (1 for the first) of a task; `weights` has those of first tries."""
+        by_try = self.tasks[index].weights
+        return by_try[min(max(try_number, 1), len(by_try)) - 1] if by_try else self.weights[index]
 
     def descendants(self, index: int) -> frozenset[int]:
         """All direct and indirect downstreams of `index`, without itself. Cached after the first call."""

@@ -19,6 +19,7 @@ from aiosched.core.timetables import AnyTimetable, NullTimetable, PartitionedAss
 from aiosched.core.values.messages import Deferral
 
 DEFAULT_POOL: Final = "default_pool"
+MARKED: Final = "marked_external_task"  # the XCom of a marker with templates: {dag_id, task_id, logical_date}
 
 
 class LiteralLength(msgspec.Struct, frozen=True, tag_field="kind", tag="literal"):
@@ -68,6 +69,16 @@ class AssetRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     extra: dict[str, Any] = {}  # of the asset itself
 
 
+class ExternalMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an `ExternalTaskMarker` marks: a task of another DAG, cleared with the marker. Source: section 28.6."""
+
+    dag_id: str = ""
+    task_id: str = ""
+    logical_date: datetime | None = None  # of the run that is meant; None: that of the marker's own run
+    is_noted: bool = False  # templates: the marker stores what it marks when it runs, see `MARKED`
+    recursion_depth: int = 10
+
+
 class DeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A deadline: reference + interval (seconds). Source: section 23.4."""
 
@@ -95,6 +106,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     has_success_callback: bool = False
     has_skipped_callback: bool = False
     starts_deferred: Deferral | None = None  # it starts in this trigger, without a worker
+    marks: ExternalMark | None = None  # a task of another DAG, which clearing follows
 
     retries: int = 0
     retry_delay: float = 300.0
@@ -107,6 +119,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pool_slots: int = 1
     priority_weight: int = 1
     weight_rule: str = "downstream"
+    weights: tuple[int, ...] = ()  # of a weight strategy: by try, from the first on; the last is that of all later ones
     queue: str = "default"
     executor: str | None = None
     executor_config: dict[str, Any] = {}  # JSON, for its executor

@@ -88,7 +88,9 @@ class TaskChange(Request, frozen=True, kw_only=True):
 
 
 class Clear(TaskChange, frozen=True, kw_only=True, tag="clear"):
-    """Clear task instances, so that they run again."""
+    """Clear task instances, so that they run again; with `dependents` also what their markers mark in other DAGs."""
+
+    dependents: bool = True
 
 
 class MarkTasks(TaskChange, frozen=True, kw_only=True, tag="mark_tasks"):

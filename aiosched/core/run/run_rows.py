@@ -88,7 +88,7 @@ class RunRows:
             task_id=task.task_id,
             is_async=task.is_async,
             max_tries=instance.max_tries,
-            priority_weight=self.graph.weights[instance.task],
+            priority_weight=self.graph.weight(instance.task, instance.try_number),
             execution_timeout=task.execution_timeout,
             first_started=instance.start_date,
             executor=task.executor,

@@ -39,6 +39,7 @@ from aiosched.db.schema import (
     input_schema,
     quarantine_schema,
     remote_schema,
+    state_schema,
     web_schema,
 )
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of, partition, task_key
@@ -46,7 +47,7 @@ from aiosched.db.schema.columns import created_at, identity, instant, metadata, 
 # beside the tables below
 __all__ = [
     "asset_schema", "bundle_schema", "engine_schema", "input_schema", "metadata", "quarantine_schema",
-    "remote_schema", "web_schema",
+    "remote_schema", "state_schema", "web_schema",
 ]  # fmt: skip
 
 dag = Table(

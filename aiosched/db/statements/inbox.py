@@ -51,6 +51,16 @@ class Command:
     attempts: int
 
 
+class NewRequest(NamedTuple):
+    """A request that an owner makes while it applies another one."""
+
+    dag_id: str
+    verb: str
+    args: Mapping[str, Any]
+    requested_by: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class CommandResult:
     """The result of a request: `applied` with the verb's result, or `refused` with {"error": …}."""
@@ -134,6 +144,19 @@ async def add_command(
     command_id: int = await conn.fetchval(ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason, request)
     await notify(conn, "commands", () if partition is None else (partition,))
     return command_id
+
+
+async def add_requests(conn: DatabaseConnection, requests: Iterable[NewRequest]) -> None:
+    """Send requests in the transaction that stores what led to them; their owners are woken by its commit."""
+    for new in requests:
+        await add_command(
+            conn,
+            verb=new.verb,
+            dag_id=new.dag_id,
+            args=new.args,
+            requested_by=new.requested_by,
+            reason=new.reason,
+        )
 
 
 # Index: ix_command_request_id.

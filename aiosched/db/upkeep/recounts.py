@@ -119,7 +119,8 @@ async def add_leases(conn: DatabaseConnection, partitions: Sequence[int]) -> Non
 # Tables with rows of a run; each has an index that begins with run_id. `task_report` and `deferred_trigger` are not
 # here: their rows are deleted when they are read.
 OF_RUNS: Final = (
-    "xcom", "callback_outbox", "deadline", "deferral", "try_source", "task_try", "task_note", "human_input",
+    "xcom", "callback_outbox", "deadline", "deferral", "try_source", "task_try", "task_note", "task_state",
+    "human_input",
     "task_instance",
 )  # fmt: skip
 MOST_RUNS: Final = 500  # looked at in one step

@@ -64,6 +64,8 @@ class Removed:
     asset_partitions: int = 0
     asset_events: int = 0
     sla_misses: int = 0
+    task_states: int = 0
+    asset_states: int = 0
     schedulers: int = 0
     versions: int = 0
     log_files: int = 0
@@ -111,8 +113,11 @@ TAKE_RUN: Final = f"""
 """
 _OF_RUNS: Final = (
     "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "task_try", "task_note",
-    "human_input", "task_instance",
+    "task_state", "human_input", "task_instance",
 )  # fmt: skip
+
+# What has expired, whatever $1 is. Indexes: ix_task_state_expires_at, ix_asset_state_expires_at.
+_EXPIRED: Final = "expires_at <= now() AND $1::timestamptz IS NOT NULL AND ($2::smallint[] IS NULL OR 0 = ANY($2))"
 
 # Everything else by kind: the table, the column that identifies a row, and the condition for old rows.
 _REST: Final = {
@@ -145,6 +150,8 @@ _REST: Final = {
                           AND newer.logical_date > sla_miss.logical_date)
            AND NOT EXISTS (SELECT 1 FROM callback_outbox AS c WHERE c.id = sla_miss.callback_id)""",
     ),
+    "task_states": ("task_state", "id", _EXPIRED),
+    "asset_states": ("asset_state", "id", _EXPIRED),
     "schedulers": (
         "scheduler",
         "incarnation",

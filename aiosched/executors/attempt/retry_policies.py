@@ -9,9 +9,12 @@ import math
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from aiosched.authoring.tasks.retry_policies import RetryAction, RetryDecision, RetryPolicy
+
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
-    from aiosched.authoring.tasks.operator import RetryPolicy
+    from aiosched.authoring.tasks.operator import RetryFunction
+    from aiosched.core.values.messages import Attempt
 
 
 class Again(NamedTuple):
@@ -19,10 +22,13 @@ class Again(NamedTuple):
 
     allowed: bool = True
     seconds: float | None = None
+    reason: str | None = None  # to log
 
 
-def ask(policy: RetryPolicy, error: BaseException, context: Context) -> Again:
+def ask(policy: RetryPolicy | RetryFunction, error: BaseException, context: Context, attempt: Attempt) -> Again:
     """The decision of a policy; raises its errors, and TypeError for an invalid decision."""
+    if isinstance(policy, RetryPolicy):
+        return _decided(policy.evaluate(error, attempt.key.try_number, attempt.max_tries, context))
     answer = policy(error, context)
     if answer is None or isinstance(answer, bool):
         return Again(answer is not False)
@@ -33,3 +39,14 @@ def ask(policy: RetryPolicy, error: BaseException, context: Context) -> Again:
             "after it), or None (as the task's options say)."
         )
     return Again(seconds=float(seconds))
+
+
+def _decided(decision: object) -> Again:
+    if not isinstance(decision, RetryDecision):
+        raise TypeError(f"The retry_policy returned {decision!r}: return a RetryDecision.")
+    delay = decision.retry_delay if decision.action is RetryAction.RETRY else None
+    if delay is not None and delay < timedelta(0):
+        raise TypeError(f"The retry_policy returned retry_delay={delay!r}: give a timedelta not below zero.")
+    seconds = None if delay is None else delay.total_seconds()
+    allowed = decision.action is not RetryAction.FAIL
+    return Again(allowed, seconds, f"{decision.action.value}: {decision.reason}" if decision.reason else None)

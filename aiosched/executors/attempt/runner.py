@@ -17,14 +17,12 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import msgspec
-
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime.context import current_context
 from aiosched.authoring.runtime.task_instance import TaskInstance
-from aiosched.authoring.tasks.nesting import is_mapped_over, map_length, mapped_groups
+from aiosched.authoring.tasks.nesting import map_length
 from aiosched.authoring.tasks.operator import BaseOperator
-from aiosched.authoring.tasks.previous_run import load_previous_run, task_names_previous_run
+from aiosched.authoring.tasks.previous_run import load_previous_run
 from aiosched.authoring.tasks.rendering import render_label
 from aiosched.authoring.tasks.task_context import build_context
 from aiosched.authoring.triggers.encoding import deferral_of
@@ -39,10 +37,10 @@ from aiosched.core.values.messages import (
     RunInfo,
     TaskServices,
     XComPlace,
-    XComRef,
     XComValue,
 )
 from aiosched.core.values.retries import may_retry
+from aiosched.core.values.states import TaskState
 from aiosched.errors import (
     AioschedError,
     AttemptStopped,
@@ -58,7 +56,9 @@ from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.blocking import WouldBlock
 from aiosched.executors.attempt.driven import in_thread, run_alone
 from aiosched.executors.attempt.failures import details_of, presentable, reason_of, timeout_reason
+from aiosched.executors.attempt.listening import listeners_of
 from aiosched.executors.attempt.logs import current_log
+from aiosched.executors.attempt.plans import AttemptPlan, plan_of
 from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
 from aiosched.executors.attempt.retry_policies import Again, ask
 from aiosched.executors.attempt.surroundings import Surroundings
@@ -161,6 +161,7 @@ class Execution:
                 return await self.conclude(error)
             if self._plan is not None and self._plan.on_success:
                 await self._after(self._plan.on_success)
+            await self._tell_listeners(TaskState.SUCCESS)
             return report
         except BaseException as error:  # not the task's fault, but every attempt gets a report
             if self._is_closed(error):
@@ -218,6 +219,7 @@ class Execution:
             asset_names = await check_assets(task, self._services, attempt.key.run) if plan.has_assets else {}
             if plan.on_execute:
                 await self._call_all(plan.on_execute)
+            await self._tell_listeners(TaskState.RUNNING)
             operator.pre_execute(context)
             if attempt.resume is None:
                 is_async = plan.is_async if task.expand_input is None else operator.is_async
@@ -317,6 +319,7 @@ class Execution:
             report = self._report(Outcome.SKIPPED, reason=reason, **pushed)
             if self._plan is not None:
                 await self._after(self._plan.on_skipped, error, reason)
+            await self._tell_listeners(TaskState.SKIPPED)
             return report
         if isinstance(error, TaskTimeout):
             reason = secrets.redact(str(error)) or reason
@@ -325,13 +328,14 @@ class Execution:
         fail_now = isinstance(error, FailTask)
         retries, delay = not fail_now and may_retry(self.attempt.key.try_number, self.attempt.max_tries), None
         if retries:
-            retries, delay = self._retry_policy(error)
+            retries, delay = self._retry_policy(error)[:2]
             fail_now = not retries
         report = self._report(
             Outcome.FAILED, reason=reason, details=details, fail_now=fail_now, retry_delay=delay, **pushed
         )
         if (plan := self._plan) is not None:
             await self._after(plan.on_retry if retries else plan.on_failure, error, reason)
+        await self._tell_listeners(TaskState.FAILED, error)
         return report
 
     def _retry_policy(self, error: BaseException) -> Again:
@@ -339,10 +343,13 @@ class Execution:
             return Again()
         try:
             with current_context(self.context):
-                return ask(self.task.retry_policy, error, self.context)
+                decided = ask(self.task.retry_policy, error, self.context, self.attempt)
         except Exception as broken:  # then the task's options apply: 22.4
             self._log("ERROR", f"retry_policy raised {reason_of(broken)}\n{details_of(broken)}")
             return Again()
+        if decided.reason is not None:
+            self._log("INFO", f"retry_policy decided to {decided.reason}")
+        return decided
 
     async def _pushed(self) -> dict[str, Any]:
         """The XComs that an unsuccessful attempt pushed before it ended, as fields of its report."""
@@ -394,6 +401,14 @@ class Execution:
         for callback in callbacks:
             await self._guarded(f"callback {getattr(callback, '__name__', callback)!s}", callback, self.context)
 
+    async def _tell_listeners(self, state: TaskState, error: BaseException | None = None) -> None:
+        """Call the listeners of plugins. For an attempt that shares its loop they run in a thread: they may block."""
+        if self.context is None or not (listeners := listeners_of(state, self._ti, error)):
+            return
+        with current_context(self.context):
+            for name, listener in listeners:
+                await self._guarded(name, *((in_thread, listener) if self.attempt.is_async else (listener,)))
+
     async def _guarded(self, name: str, call: Callable[..., Any], *arguments: Any) -> None:
         try:
             await self._finish_call(call, *arguments)
@@ -426,44 +441,6 @@ class Execution:
             source=self.source,
             **facts,
         )
-
-
-class AttemptPlan(msgspec.Struct, frozen=True):
-    """The runner's steps that a task needs: computed once per task, not per attempt."""
-
-    references: Sequence[XComRef]
-    reads_own_index: bool  # in a mapped group: which values it reads depends on the map index
-    is_mapped_over: bool
-    names_previous_run: bool  # in its code; for a coroutine those dates are fetched beforehand
-    is_async: bool
-    has_assets: bool
-    has_on_kill: bool
-    on_execute: Sequence[Callable[..., Any]]
-    on_success: Sequence[Callable[..., Any]]
-    on_failure: Sequence[Callable[..., Any]]
-    on_retry: Sequence[Callable[..., Any]]
-    on_skipped: Sequence[Callable[..., Any]]
-
-
-def plan_of(task: BaseOperator, dag: DAG) -> AttemptPlan:
-    """The plan of a task of `dag`."""
-    plan: AttemptPlan | None = dag._attempt_plans.get(task)
-    if plan is None:
-        plan = dag._attempt_plans[task] = AttemptPlan(
-            references=tuple(task.xcom_references()),
-            reads_own_index=bool(mapped_groups(task)),
-            is_mapped_over=is_mapped_over(task),
-            names_previous_run=task_names_previous_run(task),
-            is_async=task.is_async,
-            has_assets=bool(task.inlets or task.outlets),
-            has_on_kill=type(task).on_kill is not BaseOperator.on_kill,
-            on_execute=task.on_execute_callback,
-            on_success=task.on_success_callback,
-            on_failure=task.on_failure_callback,
-            on_retry=task.on_retry_callback,
-            on_skipped=task.on_skipped_callback,
-        )
-    return plan
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from aiosched.core.values.messages import XComPairs, XComRef
 from aiosched.errors import NotFound
+from aiosched.executors.dag_test.states import StatesInMemory
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ class Memory:
     ) -> None:
         self.values: dict[tuple[str, str], dict[int, str]] = {}  # (task id, key) -> map index -> JSON text
         self._variables: dict[str, str] = {}
+        self._stores = StatesInMemory()
         self._states, self._dag_id, self._run_id = states, dag_id, run_id
 
     def forget(self, task_id: str, map_index: int) -> None:
@@ -110,6 +112,14 @@ class Memory:
         """There are no events."""
         return []
 
+    async def task_state(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """State stores are in memory."""
+        return self._stores.of_task(0, args)
+
+    async def asset_state(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """State stores are in memory."""
+        return self._stores.of_asset(args)
+
     async def previous_success(self, args: Mapping[str, Any]) -> None:
         """There is no earlier run."""
 
@@ -123,12 +133,14 @@ class Memory:
 MEMORY_SERVICES: Mapping[str, MemoryService] = {
     "ask_input": Memory.ask_input,
     "asset_events": Memory.asset_events,
+    "asset_state": Memory.asset_state,
     "check_assets": Memory.check_assets,
     "clear_run": Memory.clear_run,
     "close_input": Memory.close_input,
     "connection": Memory.connection,
     "previous_success": Memory.previous_success,
     "run_state": Memory.run_state,
+    "task_state": Memory.task_state,
     "task_states": Memory.task_states,
     "trigger_dag": Memory.trigger_dag,
     "triggering_asset_events": Memory.asset_events,

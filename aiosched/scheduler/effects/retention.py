@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from aiosched.db.statements.state_stores import delete_expired
 from aiosched.db.upkeep.retention import NotRemoved, RunName, clean, unfinished_runs
 from aiosched.errors import RemoteStorageError
 from aiosched.executors.attempt.log_files import old_run_folders, remove_run_folders, run_folder
@@ -27,6 +28,7 @@ from aiosched.scheduler.session.session import Session
 logger = logging.getLogger(__name__)
 
 _BATCHES_PER_PASS: Final = 10
+_STATES_PER_PASS: Final = 5_000
 _MOST_NAMED: Final = 5  # in one line of the log
 _FOLDERS_PER_STEP: Final = 1_000
 _PAUSE: Final = 5.0  # seconds until the next pass while there is more to remove
@@ -35,10 +37,14 @@ _REST: Final = 3600.0  # seconds until the next pass otherwise
 
 
 async def retain(session: Session) -> float | None:
-    """One pass; returns how long to rest: None when neither history nor logs are ever removed."""
+    """One pass; returns how long to rest: None when there is no other pass."""
     settings = session.env.settings
-    if session.membership.draining or not (settings.scheduler.retention_days or settings.logs.retention_days):
+    if session.membership.draining:
         return None
+    if 0 in session.cache.partitions and await _remove_expired(session):
+        return _PAUSE
+    if not (settings.scheduler.retention_days or settings.logs.retention_days):
+        return _REST
     if settings.scheduler.retention_days and await _remove_history(session, settings.scheduler.retention_days):
         return _PAUSE
     if settings.logs.retention_days and settings.logs_folder.is_dir():
@@ -46,6 +52,12 @@ async def retain(session: Session) -> float | None:
     if settings.logs.retention_days and settings.logs.remote is not None and 0 in session.cache.partitions:
         await _remove_old_remote_logs(session, settings.logs.retention_days)
     return _REST
+
+
+async def _remove_expired(session: Session) -> bool:
+    """Remove some expired values of state stores; returns whether there may be more."""
+    async with session.env.db.acquire() as conn:
+        return await delete_expired(conn, limit=_STATES_PER_PASS) >= _STATES_PER_PASS
 
 
 async def _remove_history(session: Session, days: float) -> bool:

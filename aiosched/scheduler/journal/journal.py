@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Any
 
 from aiosched.db.crypto.keyring import Keyring
@@ -20,7 +20,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_connection_failure
 from aiosched.db.statements import journal
 from aiosched.db.statements.deadlines import pause_failing, prune, store_deadlines
-from aiosched.db.statements.inbox import CommandResult, answer_commands
+from aiosched.db.statements.inbox import CommandResult, NewRequest, add_requests, answer_commands
 from aiosched.db.statements.journal import Backend, PoolRow
 from aiosched.db.statements.outbox import WaitingCallback, insert_callbacks
 from aiosched.db.statements.pool_demands import store_demands
@@ -120,12 +120,15 @@ class Transaction:
             await store_demands(self.conn, self._incarnation, batch.pools.demands)
         if messages.read_reports:
             await delete_reports(self.conn, messages.read_reports)
+        if messages.requests:
+            await add_requests(self.conn, messages.requests)
         if messages.answers:
             await answer_commands(self.conn, messages.answers, incarnation=self._incarnation)
         return Committed(batch, outbox, paused, consumers)
 
-    async def answer(self, command: int, result: dict[str, Any]) -> None:
-        """Answer a request as applied, in the transaction that stores its effects."""
+    async def answer(self, command: int, result: dict[str, Any], requests: Iterable[NewRequest] = ()) -> None:
+        """Answer a request as applied, in the transaction that stores its effects; `requests` follow from it."""
+        await add_requests(self.conn, requests)
         await self.store_answer(command, CommandResult("applied", result))
 
     async def store_answer(self, command: int, result: CommandResult) -> None:

@@ -1,8 +1,8 @@
 """Clearing and marking: requests about task instances and runs that exist.
 
     clear       {run_ids, past, future, from, to, task_ids, pattern, upstream, downstream, only_failed, only_running,
-                 map_index, prevent_running, newest_version, dry_run} -> {count, runs, states, instances: [{run_id,
-                 task_id, map_index, state, try_number}, …]}
+                 map_index, dependents, prevent_running, newest_version, dry_run} -> {count, runs, states,
+                 instances: [{run_id, task_id, map_index, state, try_number}, …], dependents: those in other runs}
     mark_tasks  the same selection and {state: success|failed|skipped} -> the same
     mark_run    {run_id, state: success|failed|queued} -> {run_id, state}
 
@@ -23,12 +23,15 @@ from typing import Any
 
 from aiosched.core.requests.requests import Clear, MarkRun, MarkTasks, TaskChange
 from aiosched.db.statements.clearing import RunOfRequest
-from aiosched.db.statements.inbox import CommandResult
+from aiosched.db.statements.inbox import CommandResult, NewRequest
+from aiosched.db.statements.runs import load_instances
+from aiosched.scheduler.requests.dependents import Dependents, SelectedRun, find_dependents
 from aiosched.scheduler.requests.preview import touched_by
 from aiosched.scheduler.requests.runs_meant import chunks, runs_meant, runs_named
 from aiosched.scheduler.requests.selection import (
     Change,
     ChangeOf,
+    InstanceSelection,
     TouchedInstances,
     clearing,
     marking,
@@ -88,9 +91,42 @@ async def _change(
     for run in runs if newest_version else ():
         if run.key in dag.runs.running and run.version_id != dag.version.id:
             refuse_moving(run.run_id)
+    reached = await _dependents(session, dag, runs, selection, request)
     on_board = noted(selection, touched, change)
-    await _apply(session, dag, number, runs, on_board, touched.answer, newest_version=newest_version, refuse=refuse)
+
+    def answer() -> dict[str, Any]:
+        return touched.answer() | ({"dependents": reached.shown()} if reached.instances else {})
+
+    following = reached.requests(request, number) if isinstance(request, Clear) else []
+    await _apply(
+        session,
+        dag,
+        number,
+        runs,
+        on_board,
+        answer,
+        newest_version=newest_version,
+        refuse=refuse,
+        following=following,
+    )
     return None
+
+
+async def _dependents(
+    session: Session, dag: OwnedDag, runs: Sequence[RunOfRequest], selection: InstanceSelection, request: TaskChange
+) -> Dependents:
+    """What a request to clear reaches in other DAGs (28.6)."""
+    if not isinstance(request, Clear) or not request.dependents or not selection.has_markers:
+        return Dependents()
+    held = dag.runs.running
+    async with session.env.db.acquire() as conn:
+        rows = await load_instances(conn, [run.key for run in runs if run.key not in held])
+        selected = []
+        for run in runs:
+            found = held[run.key] if run.key in held else rows[run.key]
+            graph, chosen = selection.graphs[run.version_id], selection.of(run.version_id, found)
+            selected.append(SelectedRun(dag.row.dag_id, run, graph, chosen))
+        return await find_dependents(conn, session.cache, selected, request)
 
 
 # -- changing it ------------------------------------------------------------------------------
@@ -106,11 +142,13 @@ async def _apply(
     *,
     newest_version: bool = False,
     refuse: Callable[[], None] | None = None,
+    following: Sequence[NewRequest] = (),
 ) -> None:
     """Change the runs, those that are not held first; the transaction of the last change stores the answer.
 
     No run starts meanwhile (the caller holds `locks.ownership`), but running ones may end.
-    `refuse` is called right before the first change, and may raise Refused.
+    `refuse` is called right before the first change, and may raise Refused. The requests `following` are stored with
+    the answer.
     """
     now = session.env.clock.now()
     async with session.env.db.acquire() as conn:
@@ -129,7 +167,7 @@ async def _apply(
                 change(board, now)
             await store_boards(session, transaction, boards)
             if is_last:
-                await transaction.answer(number, answer())
+                await transaction.answer(number, answer(), following)
         settle(session.context, dag, boards)
         if is_last:
             return
@@ -140,5 +178,5 @@ async def _apply(
         change(board, now)
         session.context.apply_effects(board)
         session.cache.work.to_evaluate[board] = None
-    session.context.answer(number, CommandResult("applied", answer()))
+    session.context.answer(number, CommandResult("applied", answer()), following)
     session.wakeups.evaluation.wake()

@@ -9,12 +9,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, TypeGuard
 
-from aiosched.core.requests.requests import BackfillCreate, Request, TaskChange
+from aiosched.core.requests.requests import BackfillCreate, Clear, Request, TaskChange
 from aiosched.db.queries.why import get_dag_row
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.runs import load_instances, load_runs
 from aiosched.errors import DagError, NotFound, Refused
+from aiosched.scheduler.requests.dependents import SelectedRun, find_dependents
 from aiosched.scheduler.requests.runs_meant import chunks, runs_meant
 from aiosched.scheduler.requests.selection import TouchedInstances, refuse_running, running_of, select
 from aiosched.scheduler.runs.backfills import plan_dates, shown
@@ -63,6 +64,7 @@ async def touched_by(
     selection = select({v: cache.versions[v][1] for v in versions}, newest, request)
     touched = TouchedInstances()
     running: list[str] = []
+    selected: list[SelectedRun] = []
     for chunk in chunks(cache.versions, runs):
         instances = await load_instances(conn, [run.key for run in chunk])
         for incomplete in await load_runs(conn, [run.key for run in chunk if run.is_incomplete]):
@@ -72,7 +74,11 @@ async def touched_by(
             chosen = selection.of(run.version_id, instances[run.key])
             graph = cache.versions[run.version_id][1]
             touched.note(run.run_id, graph, chosen)
+            selected.append(SelectedRun(dag_id, run, graph, chosen))
             running += running_of(run.run_id, graph, chosen)
     if request.prevent_running:
         refuse_running(running)
-    return touched.answer()
+    if not isinstance(request, Clear) or not request.dependents or not selection.has_markers:
+        return touched.answer()
+    reached = await find_dependents(conn, cache, selected, request)
+    return touched.answer() | ({"dependents": reached.shown()} if reached.instances else {})

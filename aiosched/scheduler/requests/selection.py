@@ -19,7 +19,7 @@ from aiosched.core.run.clearing import choose, select_tasks
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import Refused
 
-_SHOWN: Final = 1000  # most instances that an answer lists
+SHOWN: Final = 1000  # most instances that an answer lists
 _NAMED: Final = 10  # most running instances that a refusal names
 _MARKS: Final = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED})
 
@@ -51,6 +51,11 @@ class InstanceSelection:
     only_running: bool
     map_index: int | None
     with_scopes: bool  # also select setups and teardowns: when clearing, not when marking
+
+    @property
+    def has_markers(self) -> bool:
+        """Whether a selected task marks one of another DAG."""
+        return any(self.graphs[version].tasks[task].marks for version, tasks in self.tasks.items() for task in tasks)
 
     def of(self, version_id: int, instances: Iterable[Instance]) -> list[Instance]:
         return choose(
@@ -85,7 +90,7 @@ class TouchedInstances:
                 "state": instance.state.stored,
                 "try_number": instance.try_number,
             }
-            for instance in instances[: _SHOWN - len(self.instances)]
+            for instance in instances[: SHOWN - len(self.instances)]
         )
 
     def answer(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.server.engine import Database
 from aiosched.scheduler.services.questions import Trusted
 from aiosched.scheduler.services.secret_services import secret_services
+from aiosched.scheduler.services.state_services import state_services
 from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices, Service
 
 _NO_SERVICES: Final[Mapping[str, Service]] = MappingProxyType({})
@@ -24,4 +25,5 @@ def services_of(
     more: Mapping[str, Service] = _NO_SERVICES,
 ) -> DatabaseServices:
     """The services of this database, and `more`. With a `lease`, questions are repeated while the database fails."""
-    return DatabaseServices(db, {**SERVICES, **secret_services(Keyring.of(settings)), **more}, lease=lease)
+    states = state_services(retention_days=settings.scheduler.state_retention_days)
+    return DatabaseServices(db, {**SERVICES, **secret_services(Keyring.of(settings)), **states, **more}, lease=lease)

@@ -1,6 +1,6 @@
 """Services for running tasks, answered from the database.
 
-    trigger_dag   {dag_id, run_id, logical_date, run_after, conf, fail_when_paused} -> {run_id, is_paused}
+    trigger_dag   {dag_id, run_id, logical_date, run_after, conf, note, fail_when_paused} -> {run_id, is_paused}
     clear_run     {dag_id, run_id}                               -> {run_id}
     run_state     {dag_id, run_id | logical_date | newest}       -> {dag_exists, run: {run_id, state} or null}
     task_states   {dag_id, run_id | logical_date, task_ids, group_id}
@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import UUID, uuid4, uuid5
 
 import msgspec
 
@@ -174,6 +174,9 @@ async def _trigger_dag(db: Database, question: Question) -> dict[str, Any]:
     names = ("run_id", "logical_date", "run_after", "conf")
     wanted = {name: args[name] for name in names if args.get(name) is not None}
     answer = await _ask_owner(db, question, "trigger", dag_id, {**wanted, "triggered_by": "operator"})
+    if args.get("note"):
+        noting = question._replace(id=uuid5(question.id, "note"))
+        await _ask_owner(db, noting, "set_note", dag_id, {"run_id": answer["run_id"], "note": args["note"]})
     return {"run_id": answer["run_id"], "is_paused": is_paused}
 
 

@@ -29,7 +29,8 @@ class TriggerQueue:
     def add(self, waiting: Iterable[tuple[Board, Instance]]) -> None:
         """Queue triggers."""
         for board, instance in waiting:
-            entry = (-board.graph.weights[instance.task], next(self._numbers), board, instance)
+            weight = board.graph.weight(instance.task, instance.try_number)
+            entry = (-weight, next(self._numbers), board, instance)
             heapq.heappush(self._heap, entry)
 
     def take(self, attempts: Attempts, capacity: int, holds: Callable[[Board], bool]) -> list[Attempt]:
@@ -71,7 +72,7 @@ def _attempt_of(board: Board, instance: Instance) -> Attempt | None:
         task_id=task.task_id,
         is_async=True,
         max_tries=instance.max_tries,
-        priority_weight=board.graph.weights[instance.task],
+        priority_weight=board.graph.weight(instance.task, instance.try_number),
         executor=task.executor,
         trigger=waited.deferral,
     )

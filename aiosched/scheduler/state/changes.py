@@ -17,7 +17,7 @@ from aiosched.core.run.board import Board, FinishedTry, Instance
 from aiosched.core.values.messages import AttemptKey, Report
 from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.db.statements.deadlines import DeadlineRow
-from aiosched.db.statements.inbox import CommandResult
+from aiosched.db.statements.inbox import CommandResult, NewRequest
 from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
 from aiosched.db.statements.outbox import NewCallback, WaitingCallback
 from aiosched.db.statements.triggers import DeferralRow
@@ -70,12 +70,13 @@ class MessageChanges(msgspec.Struct, eq=False):
     callbacks: list[NewCallback] = []
     asset_events: list[NewAssetEvent] = []
     answers: list[tuple[int, CommandResult]] = []  # to requests, by their id
+    requests: list[NewRequest] = []  # that follow from those that are answered
     read_reports: list[int] = []  # rows of reports of other schedulers that are applied or dropped
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to store."""
-        return not (self.callbacks or self.asset_events or self.answers or self.read_reports)
+        return not (self.callbacks or self.asset_events or self.answers or self.requests or self.read_reports)
 
 
 class SideEffects(msgspec.Struct, eq=False):

@@ -6,12 +6,12 @@ session has one, and so has each scheduler of `aiosched.testing`, whose rows are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from aiosched.clock import Clock
 from aiosched.core.run.board import Board, Instance, Run
-from aiosched.db.statements.inbox import CommandResult
+from aiosched.db.statements.inbox import CommandResult, NewRequest
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.metrics import Metrics
@@ -46,7 +46,12 @@ class DecisionContext:
         if cache.work.to_evaluate:
             wakeups.evaluation.wake()
 
-    def answer(self, command: int, result: CommandResult) -> None:
-        """Answer a request in the transaction that stores its effects; until then it is not applied again."""
-        self.cache.unstored.pending.messages.answers.append((command, result))
+    def answer(self, command: int, result: CommandResult, requests: Iterable[NewRequest] = ()) -> None:
+        """Answer a request in the transaction that stores its effects; until then it is not applied again.
+
+        `requests` to other DAGs follow from it, and are stored with the answer.
+        """
+        messages = self.cache.unstored.pending.messages
+        messages.answers.append((command, result))
+        messages.requests.extend(requests)
         self.wakeups.enqueueing.wake()

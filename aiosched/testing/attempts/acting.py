@@ -21,6 +21,7 @@ from aiosched.authoring.operators.python import BranchPythonOperator, ShortCircu
 from aiosched.authoring.operators.sensor import BaseSensorOperator, PokeReturnValue
 from aiosched.authoring.operators.trigger_dagrun import TriggerDagRunOperator
 from aiosched.authoring.sensors.external import ExternalTaskSensor
+from aiosched.authoring.sensors.external_marker import ExternalTaskMarker
 from aiosched.authoring.sensors.temporal import DayOfWeekSensor, MomentSensor
 from aiosched.authoring.triggers.temporal import DateTimeTrigger
 from aiosched.clock import Clock
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from aiosched.authoring.triggers.base import BaseTrigger
 
 ACTING: Final = (
-    BaseBranchOperator, BranchPythonOperator, DayOfWeekSensor, ExternalTaskSensor, LatestOnlyOperator, MomentSensor,
-    ShortCircuitOperator, TriggerDagRunOperator,
+    BaseBranchOperator, BranchPythonOperator, DayOfWeekSensor, ExternalTaskMarker, ExternalTaskSensor,
+    LatestOnlyOperator, MomentSensor, ShortCircuitOperator, TriggerDagRunOperator,
 )  # fmt: skip
 _TRIGGERS: Final = ("aiosched.authoring.triggers.temporal.", "aiosched.authoring.triggers.external.")
 _SURROUNDINGS: Final = Surroundings(hostname="world", pid=0)

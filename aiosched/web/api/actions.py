@@ -97,11 +97,13 @@ class Clearing(Selection):
     """Task instances that are to run again.
 
     `newest_version` first moves their runs to the newest version. `prevent_running` refuses the request if some of them
-    are running; otherwise those are stopped.
+    are running; otherwise those are stopped. With `dependents`, what selected `ExternalTaskMarker`s mark in other DAGs
+    is cleared, too.
     """
 
     prevent_running: bool = False
     newest_version: bool = False
+    dependents: bool = True
     dry_run: bool = False
     reason: Reason = None
 
@@ -116,14 +118,21 @@ class Touched(BaseModel):
     try_number: int
 
 
+class Dependent(Touched):
+    """A task instance of another DAG (or run) that a marker led to."""
+
+    dag_id: str
+
+
 class ClearAnswer(BaseModel):
     """What is (or was) affected: the number of instances, their runs, the number in each state, and the first 1,000
-    instances."""
+    instances; `dependents` are the first 1,000 that markers led to, and not counted."""
 
     count: int
     runs: list[str]
     states: dict[str, int]
     instances: list[Touched]
+    dependents: list[Dependent] = []
 
 
 class Mark(BaseModel):

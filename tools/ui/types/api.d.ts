@@ -90,10 +90,12 @@ export interface components {
     };
     /**
      * @description What is (or was) affected: the number of instances, their runs, the number in each state, and the first 1,000
-     *     instances.
+     *     instances; `dependents` are the first 1,000 that markers led to, and not counted.
      */
     ClearAnswer: {
       count: number;
+      /** @default [] */
+      dependents: components["schemas"]["Dependent"][];
       instances: components["schemas"]["Touched"][];
       runs: string[];
       states: {
@@ -104,9 +106,12 @@ export interface components {
      * @description Task instances that are to run again.
      *
      *     `newest_version` first moves their runs to the newest version. `prevent_running` refuses the request if some of them
-     *     are running; otherwise those are stopped.
+     *     are running; otherwise those are stopped. With `dependents`, what selected `ExternalTaskMarker`s mark in other DAGs
+     *     is cleared, too.
      */
     Clearing: {
+      /** @default true */
+      dependents: boolean;
       /** @default false */
       downstream: boolean;
       /** @default false */
@@ -276,6 +281,15 @@ export interface components {
       };
       /** Format: date */
       date: string;
+    };
+    /** @description A task instance of another DAG (or run) that a marker led to. */
+    Dependent: {
+      dag_id: string;
+      map_index: number;
+      run_id: string;
+      state: string | null;
+      task_id: string;
+      try_number: number;
     };
     /** @description The differences between two versions as unified diffs; empty without differences. */
     Difference: {

@@ -81,6 +81,15 @@ export const Counts = ({ states }) => html`
 `;
 
 /**
+ * What markers lead to in other DAGs, as one sentence.
+ * @param {Api["Dependent"][]} dependents
+ */
+function behindMarkers(dependents) {
+  const dags = [...new Set(dependents.map((one) => one.dag_id))].sort().join(", ");
+  return `Markers lead to ${dependents.length} more ${dependents.length === 1 ? "instance" : "instances"}, of ${dags}.`;
+}
+
+/**
  * The instances an action would affect: `none` is shown if there are none, `effect` says what happens to them,
  * `label` describes the list.
  * @param {DryRun & { none: string, effect: string, label: string }} props
@@ -126,6 +135,7 @@ export function Preview({ preview, error, none, effect, label }) {
         </table>
       </div>
       ${preview.count > shown.length && html`<span class="faint">and ${preview.count - shown.length} more</span>`}
+      ${preview.dependents.length > 0 && html`<span>${behindMarkers(preview.dependents)}</span>`}
     </div>
   `;
 }
