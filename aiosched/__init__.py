@@ -44,8 +44,9 @@ if TYPE_CHECKING:
         TriggerDagRunOperator,
         WeekDay,
     )
-    from aiosched.authoring.runtime.connections import BaseHook, Connection
+    from aiosched.authoring.runtime.connections import Connection
     from aiosched.authoring.runtime.context import Context, get_current_context
+    from aiosched.authoring.runtime.hooks import BaseHook
     from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
         BashSensor,
@@ -89,7 +90,7 @@ _HOMES = {
     "AssetAny": "authoring.assets.assets",
     "AssetWatcher": "authoring.assets.assets",
     "BaseBranchOperator": "authoring.operators",
-    "BaseHook": "authoring.runtime.connections",
+    "BaseHook": "authoring.runtime.hooks",
     "BaseNotifier": "authoring.notifiers",
     "BaseOperator": "authoring.tasks.operator",
     "BaseSensorOperator": "authoring.operators",

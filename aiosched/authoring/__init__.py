@@ -51,8 +51,9 @@ if TYPE_CHECKING:
         TriggerDagRunOperator,
         WeekDay,
     )
-    from aiosched.authoring.runtime.connections import BaseHook, Connection
+    from aiosched.authoring.runtime.connections import Connection
     from aiosched.authoring.runtime.context import Context, current_context, get_current_context
+    from aiosched.authoring.runtime.hooks import BaseHook
     from aiosched.authoring.runtime.task_instance import TaskInstance
     from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
@@ -92,7 +93,7 @@ _HOMES = {
     "AssetWatcher": "assets.assets",
     "AuthoringDefaults": "base.settings",
     "BaseBranchOperator": "operators",
-    "BaseHook": "runtime.connections",
+    "BaseHook": "runtime.hooks",
     "BaseNotifier": "notifiers",
     "BaseOperator": "tasks.operator",
     "BaseSensorOperator": "operators",
