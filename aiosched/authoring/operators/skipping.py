@@ -7,7 +7,7 @@ Source: the semantics reference, sections 7.2 and 7.3.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aiosched.authoring.operators.python import decide_branch
 from aiosched.core.values.messages import SkipDecision
@@ -16,6 +16,10 @@ from aiosched.errors import AioschedError
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
     from aiosched.authoring.runtime.task_instance import TaskInstance
+
+XCOM_SKIPMIXIN_KEY: Final = "skipmixin_key"  # Airflow's names for where it keeps the decision; nothing is pushed here
+XCOM_SKIPMIXIN_SKIPPED: Final = "skipped"
+XCOM_SKIPMIXIN_FOLLOWED: Final = "followed"
 
 
 class SkipMixin:
