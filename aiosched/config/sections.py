@@ -126,6 +126,16 @@ class CoreSettings(_Section):
         default=30.0, gt=0, description="timeout of the import of a DAG file, in seconds"
     )
     dag_discovery_safe_mode: bool = Field(default=True, description="skip files that do not mention aiosched and dag")
+    airflow: Literal["compat", "installed", "off"] = Field(
+        default="compat",
+        description="who answers `import airflow` in DAG files: compat: aiosched; installed: an Airflow that is "
+        "installed, else aiosched; off: never aiosched",
+    )
+    airflow_defaults: Literal["by file", "2", "3"] = Field(
+        default="by file",
+        description="whose defaults of catchup and schedule DAG files get that import `airflow`: by file: those of the "
+        "version that their names belong to",
+    )
     killed_task_cleanup_time: float = Field(default=60.0, ge=0, description="seconds between TERM and KILL of a task")
     check_slas: bool = Field(default=True, description="whether missed SLAs of tasks are recorded and reported")
     dag_run_conf_overrides_params: bool = Field(

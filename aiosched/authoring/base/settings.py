@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aiosched.airflow.finder import install
 from aiosched.core.values.retries import MAX_TASK_RETRY_DELAY
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class AuthoringDefaults:
     execution_timeout: float | None = None
     weight_rule: str = "downstream"
     catchup: bool = False
+    airflow: str = "compat"  # who answers `import airflow`: compat, installed, off
+    airflow_defaults: str = "by file"  # those of files that import it: by file, 2, 3
     conf_overrides_params: bool = True
     max_map_length: int = 1024  # items of a value that tasks are mapped over
     max_tested_xcom_bytes: int = 1_048_576  # of one value in dag.test(), which keeps all in memory
@@ -47,6 +50,8 @@ class AuthoringDefaults:
             execution_timeout=core.default_task_execution_timeout,
             weight_rule=core.default_task_weight_rule,
             catchup=settings.scheduler.catchup_by_default,
+            airflow=core.airflow,
+            airflow_defaults=core.airflow_defaults,
             conf_overrides_params=core.dag_run_conf_overrides_params,
             max_map_length=core.max_map_length,
             max_tested_xcom_bytes=max(core.max_xcom_bytes, xcom.max_remote_bytes if xcom.remote else 0),
@@ -62,6 +67,7 @@ def defaults() -> AuthoringDefaults:
 
 
 def use_defaults(new: AuthoringDefaults) -> None:
-    """Replace the defaults of this process, for DAGs that are built later."""
+    """Replace the defaults of this process, for DAGs that are built later, and who answers `import airflow` in it."""
     global _current
     _current = new
+    install(new.airflow)

@@ -23,7 +23,9 @@ from pathlib import Path, PurePosixPath
 from types import CodeType, ModuleType
 from typing import Final, Protocol
 
+from aiosched.airflow.finder import install
 from aiosched.authoring.base import building
+from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.serialize import advise
 from aiosched.authoring.dag.sources import digest_of, finder, read_whole
@@ -62,6 +64,7 @@ def load_file(
     caught; raises DagError when two of its DAGs have the same id. `on_digest` is called with the content hash
     before the import. Warnings are collected only in the main thread, because that affects the whole process.
     """
+    install(defaults().airflow)
     _make_importable(root)
     finder.watch(root)
     finder.refresh()

@@ -1,0 +1,49 @@
+"""What to do about a name of Airflow that does not exist here: where it is, or which provider package to install."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from aiosched.airflow.tables import MODULES
+
+NESTED: Final = frozenset(
+    {"apache", "cncf", "common", "dbt", "microsoft", "openai", "atlassian", "alibaba"} - {"openai", "alibaba"}
+)
+
+
+def unknown(fullname: str) -> str:
+    """The message for a module, or a name in a module, that nothing answers."""
+    if fullname.startswith("airflow.providers."):
+        return provider(fullname)
+    module, _, name = fullname.rpartition(".")
+    if module in MODULES:
+        return f"cannot import name {name!r} from {module!r}. {elsewhere(module, name)}"
+    near = difflib.get_close_matches(fullname, MODULES, n=1, cutoff=0.8)
+    remedy = f"Did you mean {near[0]!r}?" if near else elsewhere(module, name)
+    return f"No module named {fullname!r}: aiosched answers `airflow`, and has none of that name. {remedy}"
+
+
+def provider(fullname: str) -> str:
+    """The message for a module of a provider package that is not installed."""
+    package = provider_package(fullname)
+    return (
+        f"No module named {fullname!r}. It belongs to the provider package {package}. If that is not installed: "
+        f"`aiosched providers install {package}`. If it is, its version has no such module."
+    )
+
+
+def provider_package(fullname: str) -> str:
+    """The distribution that has a module below `airflow.providers`."""
+    parts = fullname.split(".")[2:]
+    return "apache-airflow-providers-" + "-".join(parts[: 2 if parts[0] in NESTED else 1]).replace("_", "-")
+
+
+def elsewhere(module: str, name: str) -> str:
+    """A sentence that says where `name` is, if anywhere."""
+    homes = [other for other, names in MODULES.items() if name in names and other != module]
+    if homes:
+        best = min(homes, key=lambda home: (home != "airflow.sdk", len(home), home))
+        return f"It is in {best}: `from {best} import {name}`."
+    near = difflib.get_close_matches(name, MODULES.get(module, ()), n=1, cutoff=0.7)
+    return f"Did you mean {near[0]!r}?" if near else "See docs/airflow.md for what is answered."

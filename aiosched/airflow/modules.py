@@ -1,0 +1,135 @@
+"""The modules with which aiosched answers `import airflow`: made of the tables, each name resolved when it is used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any, Final
+
+from aiosched.airflow import hints
+from aiosched.airflow.finder import ROOT
+from aiosched.airflow.tables import MODULES
+
+PROVIDERS: Final = f"{ROOT}.providers"
+EVERYTHING: Final = "*"  # a name of the tables: all public names of its home
+
+
+class _Tables:
+    """Loads a module of the tables."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return ModuleType(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        names = MODULES.get(module.__name__, {})
+        space = module.__dict__
+        space["__getattr__"] = lambda name: _resolve(module, names, name)
+        space["__dir__"] = lambda: sorted({*space, *_listed(names), *_below(module.__name__)})
+        space["__all__"] = _listed(names)
+        if module.__name__ == ROOT:
+            from aiosched.airflow import dialect
+
+            dialect.use()
+
+
+def find(fullname: str) -> ModuleSpec | None:
+    """The spec of an Airflow module: of the tables, or of an installed provider package.
+
+    None leaves it to the other finders. Raises ModuleNotFoundError that says what to do.
+    """
+    in_tables = fullname in MODULES or bool(_below(fullname)) or fullname == PROVIDERS
+    installed = _installed(fullname) if _may_be_installed(fullname) else None
+    if installed is not None and (not in_tables or installed.origin is not None):
+        return installed
+    if not in_tables:
+        # Without a name, so that `from package import name` shows this message and not a shorter one.
+        raise ModuleNotFoundError(hints.unknown(fullname))
+    spec = ModuleSpec(fullname, _LOADER, is_package=True)  # type: ignore[arg-type] # has the methods that are needed
+    spec.submodule_search_locations = _folders(fullname)
+    return spec
+
+
+def installed_airflow() -> str | None:
+    """The file of an Airflow that is installed here, if there is one. Provider packages alone are none."""
+    spec = PathFinder.find_spec(ROOT, None)
+    if spec is None or spec.origin is None or spec.submodule_search_locations is None:
+        return None
+    has_models = any(os.path.exists(os.path.join(folder, "models")) for folder in spec.submodule_search_locations)  # noqa: PTH110, PTH118
+    return spec.origin if has_models else None
+
+
+def _resolve(module: ModuleType, names: dict[str, str], name: str) -> Any:
+    home = names.get(name)
+    if home is not None:
+        module.__dict__[name] = value = _at(home, name)
+        return value
+    if EVERYTHING in names and hasattr(whole := import_module(names[EVERYTHING]), name):
+        return getattr(whole, name)
+    if name in _below(module.__name__):
+        return import_module(f"{module.__name__}.{name}")
+    raise AttributeError(
+        f"module {module.__name__!r} has no attribute {name!r}. {hints.elsewhere(module.__name__, name)}"
+    )
+
+
+def _listed(names: dict[str, str]) -> list[str]:
+    """The names that `from module import *` gives."""
+    listed = {name for name in names if not name.startswith("_") and name != EVERYTHING}
+    if EVERYTHING in names:
+        whole = import_module(names[EVERYTHING])
+        listed.update(getattr(whole, "__all__", [name for name in vars(whole) if not name.startswith("_")]))
+    return sorted(listed)
+
+
+def _at(home: str, name: str) -> Any:
+    """The object at `module:attribute` or, with the same name, at `module:`; or the module itself."""
+    place, colon, attribute = home.partition(":")
+    try:
+        value: Any = import_module(place)
+    except ModuleNotFoundError as error:
+        if place.startswith(PROVIDERS) and (error.name or ROOT).startswith(ROOT):
+            raise ModuleNotFoundError(hints.provider(place)) from None
+        raise
+    return getattr(value, attribute or name) if colon else value
+
+
+@cache
+def _children() -> dict[str, frozenset[str]]:
+    """The names of the modules directly below each package."""
+    found: dict[str, set[str]] = {}
+    for module in (*MODULES, PROVIDERS):
+        while "." in module:
+            package, _, child = module.rpartition(".")
+            found.setdefault(package, set()).add(child)
+            module = package
+    return {package: frozenset(children) for package, children in found.items()}
+
+
+def _below(package: str) -> frozenset[str]:
+    return _children().get(package, frozenset())
+
+
+def _may_be_installed(fullname: str) -> bool:
+    """Whether an installed package may answer: providers, and what other packages add to `airflow`."""
+    return fullname.startswith(f"{PROVIDERS}.") or (fullname not in MODULES and installed_airflow() is None)
+
+
+def _installed(fullname: str) -> ModuleSpec | None:
+    package = sys.modules.get(fullname.rpartition(".")[0])
+    path: Sequence[str] | None = getattr(package, "__path__", None)
+    return PathFinder.find_spec(fullname, path) if path else None
+
+
+def _folders(fullname: str) -> list[str]:
+    """The folders of that package on `sys.path`, in which installed modules of it lie."""
+    inner = fullname.replace(".", os.sep)
+    candidates = [os.path.join(entry, inner) for entry in sys.path if entry]  # noqa: PTH118 - many entries
+    return [folder for folder in candidates if os.path.isdir(folder)]  # noqa: PTH112
+
+
+_LOADER: Final = _Tables()
