@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,6 +14,8 @@ from aiosched.cli.base.options import Output
 from aiosched.cli.base.output import Columns, report, show_list, talk
 
 if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
     from aiosched.cli.operation.provider_plan import ProviderPlan
     from aiosched.providers import Provider
 
@@ -54,7 +58,7 @@ def install(
     plan = make_plan(wanted, installer.fetch)
     for warning in plan.warnings:
         talk(f"warning: {warning}")
-    missing = plan if target is not None else _missing(plan)
+    missing = _missing(plan, target)
     if not dry_run:
         installer.install([*missing.requirements], alone=False)
         installer.install([one.pin for one in missing.packages.values()], alone=True)
@@ -82,26 +86,34 @@ def list_(output: Output = None) -> None:
     show_list([*installed_providers().values()], _COLUMNS, output, empty="no provider packages are installed")
 
 
-def _missing(plan: ProviderPlan) -> ProviderPlan:
-    """The part of the plan that this environment does not have."""
+def _missing(plan: ProviderPlan, target: Path | None) -> ProviderPlan:
+    """The part of the plan that this environment, or the folder `target` together with it, does not have."""
     from aiosched.cli.operation.provider_plan import ProviderPlan
 
+    there = _versions([*([] if target is None else [str(target)]), *sys.path])
+    own = there if target is None else _versions([str(target)])
     return ProviderPlan(
-        packages={name: one for name, one in plan.packages.items() if _version(name) != one.version},
-        requirements={text: one for text, one in plan.requirements.items() if not _is_met(one)},
+        packages={name: one for name, one in plan.packages.items() if own.get(name) != one.version},
+        requirements={text: one for text, one in plan.requirements.items() if not _is_met(one, there)},
         left_out=plan.left_out,
         warnings=plan.warnings,
     )
 
 
-def _is_met(requirement: Any) -> bool:
+def _is_met(requirement: Requirement, there: Mapping[str, str]) -> bool:
     """Whether it is installed in a fitting version. One with extras is left to the installer, which knows them."""
-    version = _version(requirement.name)
+    version = there.get(_normal(requirement.name))
     return version is not None and not requirement.extras and requirement.specifier.contains(version, prereleases=True)
 
 
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+def _versions(path: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for distribution in metadata.distributions(path=path):
+        found.setdefault(_normal(distribution.metadata["Name"]), distribution.version)
+    return found
+
+
+def _normal(name: str) -> str:
+    from packaging.utils import canonicalize_name
+
+    return canonicalize_name(name)
