@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class FunctionOperator(BaseOperator):
     """Base of operators that are made by a decorator, mixed in before another operator's class.
 
-    It keeps `python_callable`, `op_args` and `op_kwargs`; everything else goes to the other class. `execute` calls the
-    function; most classes override it.
+    It keeps `python_callable`, `op_args` and `op_kwargs`; everything else goes to the other class, whose `execute` does
+    the work. Most subclasses override `execute` to call the function first.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("op_args", "op_kwargs")
@@ -51,12 +51,21 @@ class FunctionOperator(BaseOperator):
     @property
     def is_async(self) -> bool:
         """Whether `execute` is a coroutine function, or calls one."""
-        if type(self).execute is FunctionOperator.execute:
+        if type(self).execute is FunctionOperator.execute and self._calls_the_function:
             return is_coroutine_function(self.python_callable)
         return super().is_async
 
+    @property
+    def _calls_the_function(self) -> bool:
+        """Whether no other class that this is mixed into has an `execute`."""
+        kinds = type(self).__mro__
+        after = kinds[kinds.index(FunctionOperator) + 1 :]
+        return next(kind for kind in after if "execute" in vars(kind)) is BaseOperator
+
     def execute(self, context: Context) -> Any:
-        """Call the function, with values of the context for its parameters."""
+        """`execute` of the other class; without one, call the function with values of the context."""
+        if not self._calls_the_function:
+            return super().execute(context)
         kwargs = call_arguments(self.python_callable, self.op_args, self.op_kwargs, context)
         return self.python_callable(*self.op_args, **kwargs)
 
