@@ -19,6 +19,12 @@ class Relatives:
     upstream_task_ids: set[str]
     downstream_task_ids: set[str]
 
+    def dry_run(self) -> None:
+        """Log the template fields; nothing is done."""
+        task: Any = self
+        for name in task.template_fields:
+            task.log.info("%s: %s", name, getattr(task, name, None))
+
     def has_dag(self) -> bool:
         """Whether the task belongs to a DAG."""
         return self.dag is not None

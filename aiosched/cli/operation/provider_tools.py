@@ -57,9 +57,15 @@ class Installer:
 
     def install(self, requirements: Sequence[str], *, alone: bool) -> None:
         """Install; with `alone` without what they require."""
-        if requirements:
-            target = [] if self.target is None else ["--target", str(self.target)]
-            self._run(*(["--no-deps"] if alone else []), *target, *requirements)
+        if not requirements:
+            return
+        options = ["--no-deps"] if alone else []
+        if self.target is None:
+            self._run(*options, *requirements)
+            return
+        with tempfile.TemporaryDirectory(prefix="aiosched-providers-") as folder:  # pip does not merge into `airflow/`
+            self._run(*options, "--target", folder, *requirements)
+            shutil.copytree(folder, self.target, dirs_exist_ok=True)
 
     def _run(self, *arguments: str) -> None:
         done = subprocess.run([*self.command, *arguments], capture_output=True, text=True, check=False)
