@@ -945,6 +945,7 @@ export interface components {
       dag_id: string;
       definition: components["schemas"]["TaskDefinition"];
       end_date: string | null;
+      links: components["schemas"]["OperatorLink"][];
       logs: number[];
       map_index: number;
       max_tries: number;
