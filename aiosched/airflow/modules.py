@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Final
 
-from aiosched.airflow import hints
+from aiosched.airflow import dialect, hints
 from aiosched.airflow.finder import ROOT
 from aiosched.airflow.tables import MODULES
 
@@ -32,8 +32,6 @@ class _Tables:
         space["__dir__"] = lambda: sorted({*space, *_listed(names), *_below(module.__name__)})
         space["__all__"] = _listed(names)
         if module.__name__ == ROOT:
-            from aiosched.airflow import dialect
-
             dialect.use()
 
 
@@ -42,7 +40,7 @@ def find(fullname: str) -> ModuleSpec | None:
 
     None leaves it to the other finders. Raises ModuleNotFoundError that says what to do.
     """
-    in_tables = fullname in MODULES or bool(_below(fullname)) or fullname == PROVIDERS
+    in_tables = fullname in MODULES or bool(_below(fullname))
     installed = _installed(fullname) if _may_be_installed(fullname) else None
     if installed is not None and (not in_tables or installed.origin is not None):
         return installed
@@ -89,20 +87,22 @@ def _listed(names: dict[str, str]) -> list[str]:
 def _at(home: str, name: str) -> Any:
     """The object at `module:attribute` or, with the same name, at `module:`; or the module itself."""
     place, colon, attribute = home.partition(":")
+    value: Any = import_module(place)
+    if not colon:
+        return value
     try:
-        value: Any = import_module(place)
-    except ModuleNotFoundError as error:
-        if place.startswith(PROVIDERS) and (error.name or ROOT).startswith(ROOT):
-            raise ModuleNotFoundError(hints.provider(place)) from None
+        return getattr(value, attribute or name)
+    except AttributeError:
+        if place.startswith(PROVIDERS):
+            raise ModuleNotFoundError(f"{place} has no {attribute or name!r}. {hints.elsewhere(place, name)}") from None
         raise
-    return getattr(value, attribute or name) if colon else value
 
 
 @cache
 def _children() -> dict[str, frozenset[str]]:
     """The names of the modules directly below each package."""
     found: dict[str, set[str]] = {}
-    for module in (*MODULES, PROVIDERS):
+    for module in (*MODULES, *(f"{PROVIDERS}.{folder}.*" for folder in hints.NESTED)):
         while "." in module:
             package, _, child = module.rpartition(".")
             found.setdefault(package, set()).add(child)

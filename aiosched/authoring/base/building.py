@@ -20,6 +20,7 @@ class Collector:
 
     module: str
     dags: list[Dag] = field(default_factory=list)
+    said: set[tuple[str, str]] = field(default_factory=set)  # warnings that are not repeated, by file
 
 
 _open_dags: ContextVar[tuple[Dag, ...]] = ContextVar("aiosched_open_dags", default=())

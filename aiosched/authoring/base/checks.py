@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from aiosched.authoring.base import building, dialects
 from aiosched.authoring.base.location import Location, author_location
 from aiosched.authoring.base.signatures import init_parameters
 from aiosched.core.values.ids import ALLOWED_KEY
@@ -55,10 +56,22 @@ def warn(message: str, where: Location | None = None) -> None:
     warnings.warn_explicit(message, AuthoringWarning, where.file, where.line)
 
 
+def warn_once(message: str, where: Location | None = None) -> None:
+    """As `warn`, but only the first time for this message and file, while a DAG file is imported."""
+    where = where or author_location() or Location("<unknown>", 1)
+    collector = building.collector.get()
+    if collector is not None:
+        if (where.file, message) in collector.said:
+            return
+        collector.said.add((where.file, message))
+    warn(message, where)
+
+
 class NamesItsParameters(type):
     """Metaclass of classes that authors call: reports unknown and missing parameters at the author's line."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        kwargs = dialects.translated(cls, kwargs)
         first, *_ = parameters = _parameters_of(cls)
         called = f"{cls.__name__}({(args[0] if args else kwargs.get(first))!r})"
         known_names_only(called, kwargs, parameters)
@@ -83,6 +96,16 @@ def known_names_only(owner: str, given: dict[str, Any], known: Collection[str], 
                 warn(f"{owner}: {name!r} has no effect, {IGNORED[name]}. Remove it.", where)
             continue
         raise fail(f"{owner} has no parameter {name!r}. {suggestion(name, known)}", where)
+
+
+def without_effect(task: Any, options: Iterable[str], where: Location | None = None) -> None:
+    """Warn of those attributes of `task` that are set and do nothing; see IGNORED."""
+    for name in options:
+        if getattr(task, name):
+            warn(
+                f"{type(task).__name__}(task_id={task.label!r}): {name!r} has no effect, {IGNORED[name]}. Remove it.",
+                where,
+            )
 
 
 def missing(owner: str, name: str, given: Iterable[str], where: Location | None = None) -> DagError:

@@ -29,6 +29,7 @@ class AuthoringDefaults:
     execution_timeout: float | None = None
     weight_rule: str = "downstream"
     catchup: bool = False
+    catchup_is_set: bool = False  # by a setting: then it is also that of files that import airflow
     airflow: str = "compat"  # who answers `import airflow`: compat, installed, off
     airflow_defaults: str = "by file"  # those of files that import it: by file, 2, 3
     conf_overrides_params: bool = True
@@ -50,6 +51,7 @@ class AuthoringDefaults:
             execution_timeout=core.default_task_execution_timeout,
             weight_rule=core.default_task_weight_rule,
             catchup=settings.scheduler.catchup_by_default,
+            catchup_is_set="catchup_by_default" in settings.scheduler.model_fields_set,
             airflow=core.airflow,
             airflow_defaults=core.airflow_defaults,
             conf_overrides_params=core.dag_run_conf_overrides_params,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from aiosched.authoring.base import building, checks
 from aiosched.authoring.base.dates import optional_aware, zone_name
+from aiosched.authoring.base.dialects import author_dialect
 from aiosched.authoring.base.location import Location, author_location
 from aiosched.authoring.base.params import DagParam, ParamsDict
 from aiosched.authoring.base.settings import defaults
@@ -69,6 +70,7 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         auto_register: bool = True,
     ) -> None:
         where = self._origin = author_location()
+        self.dialect = dialect = author_dialect()
         self.number = next(_numbers)  # in the order of definition
         self.dag_id = checks.valid_key("dag_id", dag_id, where)
         self.fileloc = where.file if where else ""
@@ -80,6 +82,8 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         self.timezone = zone_name(self.start_date, where) if self.start_date else defaults().timezone
         self.schedule = schedule
         self.timetable = self._timetable(where)
+        if catchup is None:
+            catchup = dialect.catchup if dialect is not None else None
         self.catchup = defaults().catchup if catchup is None else catchup
         self.tags = _tags(tags, where)
         self.doc_md = doc_md
@@ -113,6 +117,7 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         self.owner_links = dict(owner_links or {})
         self.dag_display_name = dag_display_name or dag_id
         self.auto_register = auto_register
+        self.is_part = False  # its tasks have become those of another DAG
 
         self.task_dict: dict[str, BaseOperator] = {}
         self.task_groups: dict[str, TaskGroup] = {}
@@ -124,7 +129,12 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
 
     def _timetable(self, where: Location | None) -> AnyTimetable:
         try:
-            return parse_schedule(self.schedule, timezone=self.timezone, start_date=self.start_date)
+            return parse_schedule(
+                self.schedule,
+                timezone=self.timezone,
+                start_date=self.start_date,
+                at_tick=self.dialect is not None and self.dialect.runs_at_tick,
+            )
         except TimetableError as error:
             raise checks.fail(f"DAG {self.dag_id!r}: {error}", where, kind=TimetableError) from None
 

@@ -200,6 +200,8 @@ def _collect(modules: Iterable[_Module]) -> list[DAG]:
     for loaded in modules:
         globals_ = [value for value in list(vars(loaded.module).values()) if isinstance(value, DAG)]
         for dag in sorted([*globals_, *loaded.opened], key=lambda dag: dag.number):
+            if dag.is_part:
+                continue
             known = found.setdefault(dag.dag_id, dag)
             if known is not dag:
                 raise _duplicate(known, dag)

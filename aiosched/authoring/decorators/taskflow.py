@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
 
 from aiosched.authoring.base import building
 from aiosched.authoring.base.checks import fail
+from aiosched.authoring.base.dialects import author_dialect
 from aiosched.authoring.base.location import author_location
 from aiosched.authoring.decorators.custom import FunctionOperator, registered_decorator
 from aiosched.authoring.mapping.function_mapping import PartialFunction
@@ -59,6 +60,7 @@ class TaskFunction(Generic[P, R]):
         self.function = function
         self.operator = operator
         self.options = dict(options)
+        self._dialect = author_dialect()
         self.mark: Callable[[BaseOperator], Any] | None = None  # applied to each new task
         self._overridden: TaskFunction[P, R] | None = None  # the original of a copy
         self._fitting: set[tuple[Any, ...]] = set()  # valid calls: number of positional arguments, other names
@@ -130,8 +132,9 @@ class TaskFunction(Generic[P, R]):
             return self._overridden.call_signature
         signature = inspect.signature(self.function)
         optional, parameters = False, []
+        known = CONTEXT_KEYS if self._dialect is None else CONTEXT_KEYS | self._dialect.context.keys()
         for parameter in signature.parameters.values():
-            fills = parameter.name in CONTEXT_KEYS and parameter.kind is not parameter.VAR_KEYWORD
+            fills = parameter.name in known and parameter.kind is not parameter.VAR_KEYWORD
             if fills and parameter.default not in (None, parameter.empty):
                 raise fail(
                     f"The parameter {parameter.name!r} of {self.function.__name__} is filled from the context, "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiosched.authoring.base import building, checks
 from aiosched.authoring.base.dependencies import connect
+from aiosched.authoring.base.dialects import translated
 from aiosched.authoring.base.location import author_location
 from aiosched.authoring.mapping.expansion import ExpandInput, mapped_arguments, mapped_kwargs
 from aiosched.authoring.tasks.defaults_by_name import parameters_of, required_of
@@ -146,10 +147,12 @@ class MappedOperator(BaseOperator):
         else:
             kwargs[self.into] = {**kwargs.get(self.into, {}), **mapped}
         operator = self.operator_class.__new__(self.operator_class)
-        operator._origin, operator._defaults = self._origin, self._defaults
+        operator._origin, operator._defaults, operator._dialect = self._origin, self._defaults, self._dialect
         kwargs["task_id"] = self.label
         with building.no_open_dag():
             operator.__init__(**kwargs)  # type: ignore[misc] # without joining a DAG
+        if self._dialect is not None:
+            self._dialect.finish(operator)
         operator.dag, operator.task_group, operator.task_id = self.dag, self.task_group, self.task_id
         operator.upstream_task_ids, operator.downstream_task_ids = self.upstream_task_ids, self.downstream_task_ids
         operator.is_setup, operator.is_teardown = self.is_setup, self.is_teardown
@@ -172,7 +175,7 @@ class OperatorPartial:
         self.where = where = author_location()
         self.expanded = False
         self._class = operator_class
-        self._kwargs = dict(kwargs)
+        self._kwargs = translated(operator_class, kwargs, where)
         self.name = f"{operator_class.__name__}(task_id={self._kwargs.get('task_id')!r})"
         if "task_id" not in self._kwargs:
             raise checks.missing(f"{operator_class.__name__}.partial()", "task_id", self._kwargs, where)
@@ -189,6 +192,7 @@ class OperatorPartial:
         (retries, pool, trigger_rule, …) go into `partial()`. Raises DagError for values that cannot be mapped over.
         """
         where = author_location()
+        mapped = translated(self._class, mapped, where)
         checks.known_names_only(f"{self.name}.expand()", mapped, parameters_of(self._class), where)
         if (problem := wrong_arguments(mapped, self._kwargs, UNMAPPABLE)) is not None:
             raise checks.fail(f"{self.name}.expand(): {problem}", where)

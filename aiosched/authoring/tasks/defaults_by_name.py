@@ -15,6 +15,7 @@ from typing import Any
 
 from aiosched.authoring.base.building import current_dag, current_group
 from aiosched.authoring.base.checks import fail, known_names_only, missing
+from aiosched.authoring.base.dialects import author_dialect
 from aiosched.authoring.base.location import Location, author_location
 from aiosched.authoring.base.signatures import init_parameters, named, takes_any_name
 
@@ -24,7 +25,8 @@ class OperatorMeta(ABCMeta):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> OperatorMeta:
         if "__init__" in namespace:
-            namespace["__init__"] = _with_defaults(namespace["__init__"])
+            kind = name if namespace.get("__module__", "").startswith("aiosched.") else None
+            namespace["__init__"] = _with_defaults(namespace["__init__"], kind)
         namespace.setdefault("keeps_state", True)  # not inherited
         return super().__new__(mcs, name, bases, namespace, **kwargs)
 
@@ -36,7 +38,12 @@ class OperatorMeta(ABCMeta):
         operator = kind.__new__(kind, **kwargs)
         operator._origin = where
         operator._defaults = _effective_defaults(kwargs)
+        operator._dialect = dialect = author_dialect()
+        if dialect is not None:
+            operator._defaults = dialect.default_args(operator._defaults)
         operator.__init__(**kwargs)
+        if dialect is not None:
+            dialect.finish(operator)
         operator.wire_arguments()
         return operator
 
@@ -56,7 +63,8 @@ def _effective_defaults(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**outer, **own} if own else outer
 
 
-def _with_defaults(init: Callable[..., None]) -> Callable[..., None]:
+def _with_defaults(init: Callable[..., None], kind: str | None) -> Callable[..., None]:
+    """`init` of the class `kind` (None: not one of ours), with default arguments and translated parameters."""
     parameters = list(inspect.signature(init).parameters.values())[1:]
     by_name = named(parameters)
     positions = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
@@ -66,6 +74,8 @@ def _with_defaults(init: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(init)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
+        if kind is not None and self._dialect is not None:
+            kwargs = self._dialect.translated(kind, kwargs, self._origin)
         by_position = positions[: len(args)]
         for name, value in self._defaults.items():
             if name in names and name not in kwargs and name not in by_position:

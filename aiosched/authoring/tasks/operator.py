@@ -34,6 +34,7 @@ from aiosched.core.values.messages import Resume, XComRef
 from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDeferralTimeout, TaskDeferred, TaskTimeout
 
 if TYPE_CHECKING:
+    from aiosched.authoring.base.dialects import Dialect
     from aiosched.authoring.base.params import ParamsDict
     from aiosched.authoring.base.protocols import Dag, Group, MapInputs
     from aiosched.authoring.runtime.context import Context
@@ -80,6 +81,7 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
     expand_input: MapInputs | None = None  # what a mapped task is mapped over
     _origin: Location | None
     _defaults: Mapping[str, Any]
+    _dialect: Dialect | None = None  # of the file that has built it
 
     def __init__(
         self,
@@ -94,6 +96,8 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
         execution_timeout: Seconds | None = None,
         sla: Seconds | None = None,
         email: str | Collection[str] | None = None,
+        email_on_failure: bool | None = None,
+        email_on_retry: bool | None = None,
         start_date: datetime | str | None = None,
         end_date: datetime | str | None = None,
         depends_on_past: bool = False,
@@ -151,6 +155,9 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
         self.execution_timeout = checks.optional_duration("execution_timeout", execution_timeout, where)
         self.sla = checks.optional_duration("sla", sla, where)
         self.email = checks.mail_addresses("email", email, where)
+        self.email_on_failure, self.email_on_retry = email_on_failure, email_on_retry
+        if self._dialect is None:
+            checks.without_effect(self, ("email_on_failure", "email_on_retry"), where)
 
         self.start_date = optional_aware("start_date", start_date, where)
         self.end_date = optional_aware("end_date", end_date, where)

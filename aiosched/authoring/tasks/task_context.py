@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 def build_context(task: BaseOperator, ti: TaskInstance, attempt: Attempt, dag: Dag | None) -> Context:
     """The context of one attempt. `exception` and `reason` are None until the runner sets them."""
     run = attempt.run
+    lazy = _UNDATED if run.logical_date is None else _DATED
+    if task._dialect is not None:
+        lazy = {**lazy, **task._dialect.context}
     return Context(
         {
             "conf": run.conf,
@@ -35,7 +38,7 @@ def build_context(task: BaseOperator, ti: TaskInstance, attempt: Attempt, dag: D
             "ti": ti,
             "try_number": attempt.key.try_number,
         },
-        _UNDATED if run.logical_date is None else _DATED,
+        lazy,
         run,
         _UNLISTED,
     )
@@ -45,9 +48,12 @@ def build_run_context(dag: Dag, run: RunInfo) -> Context:
     """The context of a DAG's callback without a task instance: `ti` and `task` are None."""
     values = dict.fromkeys(("exception", "reason", "task", "task_instance", "ti"))
     params = _with_conf(dag.params, run)
+    lazy = _UNDATED if run.logical_date is None else _DATED
+    if dag.dialect is not None:
+        lazy = {**lazy, **dag.dialect.context}
     return Context(
         {**values, "conf": run.conf, "dag": dag, "params": params, "run_id": run.run_id, "test_mode": False},
-        _UNDATED if run.logical_date is None else _DATED,
+        lazy,
         run,
         _UNLISTED,
     )

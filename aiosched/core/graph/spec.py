@@ -184,6 +184,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner_links: dict[str, str] = {}  # owner -> URL
     deadlines: tuple[DeadlineSpec, ...] = ()
     edge_labels: dict[str, str] = {}  # "up>down" -> label
+    defaults_of: str = ""  # whose defaults of catchup and schedule it has, such as Airflow 2; empty: ours
 
 
 def encode_spec(spec: DagSpec) -> bytes:

@@ -1,0 +1,138 @@
+"""Parameters of Airflow 1.10 to 3 that have another name here, have no effect, or cannot be taken.
+
+The tables have a row for each of aiosched's classes. In a file of Airflow's dialect a renamed parameter is taken, one
+that changes nothing is dropped (with a warning, once a file, if its author should know), and one that would change
+results is refused with a remedy. Parameters that are in no table are refused as everywhere.
+Source: the semantics reference, section 38.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from aiosched.authoring.base.checks import fail, warn_once
+from aiosched.authoring.base.location import Location
+
+AIRFLOW_2_SCHEDULE: Final = timedelta(days=1)  # of a DAG that gives none
+
+RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
+    "DagContents": {
+        "schedule_interval": "schedule",
+        "timetable": "schedule",
+        "concurrency": "max_active_tasks",
+        "fail_stop": "fail_fast",
+    },
+    "BaseOperator": {
+        "task_concurrency": "max_active_tis_per_dag",
+        "max_active_tis": "max_active_tis_per_dag",
+        "xcom_push": "do_xcom_push",
+    },
+    "BashOperator": {"skip_exit_code": "skip_on_exit_code"},
+    "BranchDateTimeOperator": {"use_task_execution_date": "use_task_logical_date"},
+    "BranchDayOfWeekOperator": {"use_task_execution_day": "use_task_logical_date"},
+    "DayOfWeekSensor": {"use_task_execution_day": "use_task_logical_date"},
+    "TriggerDagRunOperator": {"execution_date": "logical_date"},
+}
+"""aiosched's class -> old name -> new name. A value that is given under both names is an error."""
+
+DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
+    "DagContents": {
+        "default_view": "",
+        "orientation": "",
+        "full_filepath": "",
+        "access_control": "there are no roles per DAG",
+        "disable_bundle_versioning": "a run stays with the version with which it was created",
+        "rerun_with_latest_version": "attempts run the newest code of their version's source",
+    },
+    "TaskGroup": {"ui_color": "", "ui_fgcolor": ""},
+    "BaseOperator": {
+        "provide_context": "",
+        "adhoc": "",
+        "allow_nested_operators": "",
+        "ui_color": "",
+        "ui_fgcolor": "",
+        "schedule_interval": "the schedule is that of the DAG",
+        "resources": "use executor_config",
+        "run_as_user": "tasks run as the user of their worker",
+    },
+    "HttpOperator": dict.fromkeys(
+        (
+            "tcp_keep_alive",
+            "tcp_keep_alive_idle",
+            "tcp_keep_alive_count",
+            "tcp_keep_alive_interval",
+            "warn_on_non_idempotent",
+        ),
+        "",
+    ),
+    "HttpSensor": dict.fromkeys(
+        ("tcp_keep_alive", "tcp_keep_alive_idle", "tcp_keep_alive_count", "tcp_keep_alive_interval"), ""
+    ),
+    "SQLExecuteQueryOperator": {"show_return_value_in_logs": ""},
+    "TriggerDagRunOperator": {"openlineage_inject_parent_info": ""},
+    "PythonOperator": {"provide_context": ""},
+}
+"""aiosched's class -> name -> why it has no effect; without a reason nobody has to know."""
+
+_HTTP: Final = "Install the real operator: `aiosched providers install apache-airflow-providers-http`."
+_SQL: Final = "Install the real operator: `aiosched providers install apache-airflow-providers-common-sql`."
+
+REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
+    "BaseOperator": {
+        "render_template_as_native_obj": "It is an option of the DAG here: DAG(render_template_as_native_obj=True).",
+        "subdag": "Use SubDagOperator, or a TaskGroup.",
+    },
+    "HttpOperator": dict.fromkeys(("auth_type", "pagination_function", "request_kwargs", "retry_args"), _HTTP),
+    "HttpSensor": {"request_kwargs": _HTTP},
+    "SQLExecuteQueryOperator": dict.fromkeys(("output_processor", "requires_result_fetch"), _SQL),
+}
+"""aiosched's class -> name -> the remedy. Without it, what the task does would be different, so a value is refused."""
+
+
+def translated(kind: str, given: Mapping[str, Any], where: Location | None) -> dict[str, Any]:
+    """The arguments that aiosched's class `kind` takes. Raises DagError; see the module."""
+    arguments = dict(given)
+    for old, new in RENAMED.get(kind, {}).items():
+        if old in arguments:
+            value = arguments.pop(old)
+            if new in arguments and arguments[new] != value and value is not None:
+                raise fail(f"{old!r} and {new!r} are the same parameter, and both are given. Leave out {old!r}.", where)
+            if new not in arguments:
+                arguments[new] = value
+    for name, reason in DROPPED.get(kind, {}).items():
+        if name in arguments and arguments.pop(name) and reason:
+            warn_once(f"{name!r} has no effect: {reason}.", where)
+    for name, remedy in REFUSED.get(kind, {}).items():
+        if name in arguments and (value := arguments.pop(name)):
+            raise fail(f"{name}={value!r:.80} is not possible here. {remedy}", where)
+    if (change := SPECIAL.get(kind)) is not None:
+        change(arguments, where)
+    return arguments
+
+
+def default_args(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`given`, and the values with old names of all tasks under their new names."""
+    found = {new: given[old] for old, new in RENAMED["BaseOperator"].items() if old in given and new not in given}
+    return {**given, **found} if found else given
+
+
+def _serializer(arguments: dict[str, Any], where: Location | None) -> None:
+    if arguments.pop("use_dill", False):
+        arguments.setdefault("serializer", "dill")
+
+
+def _triggered(arguments: dict[str, Any], where: Location | None) -> None:
+    function = arguments.pop("python_callable", None)
+    if function is not None:
+        from aiosched.airflow.dag_run_order import before_triggering
+
+        arguments["pre_execute"] = before_triggering(function, arguments.get("pre_execute"))
+
+
+SPECIAL: Final[Mapping[str, Callable[[dict[str, Any], Location | None], None]]] = {
+    "IsolatedPythonOperator": _serializer,
+    "TriggerDagRunOperator": _triggered,
+}
+"""aiosched's class -> what changes its arguments, where a name is not enough."""
