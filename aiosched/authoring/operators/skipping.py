@@ -27,6 +27,11 @@ class SkipMixin:
 
     can_skip_downstream: ClassVar[bool] = True
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "can_skip_downstream" not in vars(cls):
+            cls.can_skip_downstream = True  # whichever base comes first
+
     def skip(self, ti: TaskInstance, tasks: Iterable[Any]) -> None:
         """Skip these tasks of the DAG; a later call replaces an earlier one.
 

@@ -102,17 +102,15 @@ function ConnectionDialog({ connection, onClose, onDone }) {
    * @param {Record<string, unknown>} [rest]
    */
   const field = (name, words, rest = {}) =>
-    type?.hidden.includes(name)
-      ? null
-      : html`
-        <${Input}
-          ...${form}
-          name=${name}
-          words=${type?.labels[name] ?? words}
-          placeholder=${type?.placeholders[name]}
-          ...${rest}
-        />
-      `;
+    type?.hidden.includes(name) ? null : html`
+      <${Input}
+        ...${form}
+        name=${name}
+        words=${type?.labels[name] ?? words}
+        placeholder=${type?.placeholders[name]}
+        ...${rest}
+      />
+    `;
   return html`
     <${Confirm}
       title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"}
