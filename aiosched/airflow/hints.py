@@ -31,6 +31,14 @@ def provider(fullname: str) -> str:
     )
 
 
+def not_in_version(module: str, name: str) -> str:
+    """The message for a name that the module of a provider package does not have."""
+    package = provider_package(module)
+    if module in MODULES:
+        return f"{module} has no {name!r} here. {elsewhere(module, name)}"
+    return f"{module} has no {name!r}: the installed version of {package} is too new or too old for it."
+
+
 def provider_package(fullname: str) -> str:
     """The distribution that has a module below `airflow.providers`."""
     parts = fullname.split(".")[2:]

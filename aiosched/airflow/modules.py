@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiosched.airflow import dialect, hints
 from aiosched.airflow.finder import ROOT
+from aiosched.airflow.installed import installed_airflow
 from aiosched.airflow.tables import MODULES
 
 PROVIDERS: Final = f"{ROOT}.providers"
@@ -40,6 +41,9 @@ def find(fullname: str) -> ModuleSpec | None:
 
     None leaves it to the other finders. Raises ModuleNotFoundError that says what to do.
     """
+    top = sys.modules.get(ROOT)
+    if top is not None and getattr(top.__spec__, "loader", None) is not _LOADER and fullname != ROOT:
+        return None  # somebody has imported another Airflow before
     in_tables = fullname in MODULES or bool(_below(fullname))
     installed = _installed(fullname) if _may_be_installed(fullname) else None
     if installed is not None and (not in_tables or installed.origin is not None):
@@ -50,15 +54,6 @@ def find(fullname: str) -> ModuleSpec | None:
     spec = ModuleSpec(fullname, _LOADER, is_package=True)  # type: ignore[arg-type] # has the methods that are needed
     spec.submodule_search_locations = _folders(fullname)
     return spec
-
-
-def installed_airflow() -> str | None:
-    """The file of an Airflow that is installed here, if there is one. Provider packages alone are none."""
-    spec = PathFinder.find_spec(ROOT, None)
-    if spec is None or spec.origin is None or spec.submodule_search_locations is None:
-        return None
-    has_models = any(os.path.exists(os.path.join(folder, "models")) for folder in spec.submodule_search_locations)  # noqa: PTH110, PTH118
-    return spec.origin if has_models else None
 
 
 def _resolve(module: ModuleType, names: dict[str, str], name: str) -> Any:
@@ -87,14 +82,17 @@ def _listed(names: dict[str, str]) -> list[str]:
 def _at(home: str, name: str) -> Any:
     """The object at `module:attribute` or, with the same name, at `module:`; or the module itself."""
     place, colon, attribute = home.partition(":")
-    value: Any = import_module(place)
+    try:
+        value: Any = import_module(place)
+    except AttributeError as error:  # which would make the name look missing
+        raise ImportError(f"{place} cannot be imported: {error}") from error
     if not colon:
         return value
     try:
         return getattr(value, attribute or name)
     except AttributeError:
         if place.startswith(PROVIDERS):
-            raise ModuleNotFoundError(f"{place} has no {attribute or name!r}. {hints.elsewhere(place, name)}") from None
+            raise ModuleNotFoundError(hints.not_in_version(place, attribute or name)) from None
         raise
 
 

@@ -60,21 +60,20 @@ def test_parameters_of_dags_are_translated(tmp_path: Path) -> None:
         "default_view='graph', orientation='LR', full_filepath='x')",
     )
 
-    assert (dag.timetable.summary, dag.max_active_tasks, dag.fail_fast) == ("0 * * * *", 7, True)
+    assert (dag.timetable.summary, dag.max_active_tasks, dag.fail_fast) == ("@hourly", 7, True)
 
 
 def test_parameters_of_tasks_are_translated_also_in_default_args(tmp_path: Path) -> None:
     dag = one_dag(
         tmp_path,
-        HEAD
-        + "with DAG('d', schedule_interval=None, default_args={'task_concurrency': 2, 'provide_context': True}) as dag:\n"
+        HEAD + "with DAG('d', schedule_interval=None, default_args={'task_concurrency': 2}) as dag:\n"
         "    a = BashOperator(task_id='a', bash_command='true', xcom_push=False)\n"
         "    b = BashOperator(task_id='b', bash_command='true', task_concurrency=3, skip_exit_code=7, dag=dag)\n",
     )
 
     assert [task.max_active_tis_per_dag for task in dag.tasks] == [2, 3]
     assert [task.do_xcom_push for task in dag.tasks] == [False, True]
-    assert vars(dag.task("b"))["skip_on_exit_code"] == [7]
+    assert vars(dag.task("b"))["skip_on_exit_code"] == (7,)
 
 
 def test_parameters_of_mapped_tasks_are_translated(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def parse_timezone(name: str | int) -> Any:
 
 def local_timezone() -> Any:
     """The time zone of this machine."""
-    return pendulum.local_timezone()
+    return pendulum.now().timezone
 
 
 def from_timestamp(timestamp: float, tz: Any = utc) -> pendulum.DateTime:
