@@ -53,6 +53,7 @@ class Provider:
     connection_types: tuple[ConnectionType, ...]
     decorators: Mapping[str, str]  # name of the decorator -> path of the function that makes it
     extra_links: tuple[str, ...]  # classes
+    setting_defaults: Mapping[tuple[str, str], str]  # (section, option) of Airflow's settings, in lower case
 
 
 @cache
@@ -84,9 +85,18 @@ def task_decorators() -> Mapping[str, str]:
     return MappingProxyType(found)
 
 
+@cache
+def setting_defaults() -> Mapping[tuple[str, str], str]:
+    """The defaults of Airflow settings that installed providers declare, by section and option."""
+    found: dict[tuple[str, str], str] = {}
+    for provider in installed_providers().values():
+        found.update(provider.setting_defaults)
+    return MappingProxyType(found)
+
+
 def forget_providers() -> None:
     """Read the entry points again on the next use, after a package was installed."""
-    for reader in (installed_providers, connection_types, task_decorators):
+    for reader in (installed_providers, connection_types, task_decorators, setting_defaults):
         reader.cache_clear()
 
 
@@ -121,12 +131,20 @@ def _provider(package: str, version: str, info: Mapping[str, Any]) -> Provider:
         connection_types=tuple(_connection_type(package, one) for one in info.get("connection-types") or ()),
         decorators={str(one["name"]): str(one["class-name"]) for one in info.get("task-decorators") or ()},
         extra_links=tuple(map(str, info.get("extra-links") or ())),
+        setting_defaults=dict(_setting_defaults(info.get("config") or {})),
     )
 
 
 def _modules(declared: Any) -> Iterator[str]:
     for one in declared or ():
         yield from map(str, one.get("python-modules") or ())
+
+
+def _setting_defaults(sections: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
+    for section, declared in sections.items():
+        for option, what in ((declared or {}).get("options") or {}).items():
+            if (default := (what or {}).get("default")) is not None:
+                yield (section.lower(), option.lower()), str(default)
 
 
 def _connection_type(package: str, declared: Mapping[str, Any]) -> ConnectionType:
