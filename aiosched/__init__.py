@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     )
     from aiosched.authoring.plugins.base import Plugin
     from aiosched.authoring.plugins.listeners import hookimpl
-    from aiosched.authoring.runtime.connections import BaseHook, Connection
+    from aiosched.authoring.runtime.connections import Connection
     from aiosched.authoring.runtime.context import Context, get_current_context
+    from aiosched.authoring.runtime.hooks import BaseHook
     from aiosched.authoring.runtime.object_storage import ObjectStoragePath
     from aiosched.authoring.runtime.variables import Variable
     from aiosched.authoring.sensors import (
@@ -146,7 +147,7 @@ _HOMES = {
     "AssetAny": "authoring.assets.assets",
     "AssetWatcher": "authoring.assets.assets",
     "BaseBranchOperator": "authoring.operators",
-    "BaseHook": "authoring.runtime.connections",
+    "BaseHook": "authoring.runtime.hooks",
     "BaseNotifier": "authoring.notifiers",
     "BaseOperator": "authoring.tasks.operator",
     "BaseSensorOperator": "authoring.operators",

@@ -32,6 +32,7 @@ GROUPS = (
     "dags",
     "db",
     "pools",
+    "providers",
     "requests",
     "runs",
     "schedulers",

@@ -1,6 +1,7 @@
 """`airflow.configuration.conf`: aiosched's settings under the names that Airflow has for them.
 
-An option that has no counterpart here is read from its variable `AIRFLOW__SECTION__KEY`; else the fallback applies.
+An option that has no counterpart here is read from its variable `AIRFLOW__SECTION__KEY`; else the default of an
+installed provider package applies, else the fallback.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from aiosched.airflow.objects.loading import import_string
 from aiosched.airflow.utils.strings import FALSE_LIKE_VALUES, TRUE_LIKE_VALUES
 from aiosched.config import Settings, load_settings
 from aiosched.errors import AioschedError
+from aiosched.providers import setting_defaults
 
 __all__ = [  # noqa: F822 - two of them are made on demand
     "AIRFLOW_HOME",
@@ -117,6 +120,16 @@ class Configuration:
         """As `get`, read as JSON."""
         return self._read(json.loads, "JSON", section, key, **kwargs)
 
+    def getimport(self, section: str, key: str, **kwargs: Any) -> Any:
+        """The object at the path that the option holds; None when it holds none. Raises AioschedError."""
+        path = self.get(section, key, **{"fallback": None, **kwargs})
+        if not path:
+            return None
+        try:
+            return import_string(path)
+        except ImportError as error:
+            raise AioschedError(f"The option {key!r} in section {section!r}: {error}") from error
+
     def get_mandatory_value(self, section: str, key: str, **kwargs: Any) -> str:
         """As `get`."""
         return str(self.get(section, key, **kwargs))
@@ -158,7 +171,7 @@ class Configuration:
             group, _, name = SETTINGS[place].partition(".")
             value = getattr(getattr(_settings(), group), name)
             return None if value is None else str(value)
-        return FIXED.get(place)
+        return FIXED.get(place) or setting_defaults().get(place)
 
     def _read(
         self, convert: Callable[[str], Any], what: str, section: str, key: str, fallback: Any = _MISSING, **_: Any

@@ -56,8 +56,9 @@ if TYPE_CHECKING:
     )
     from aiosched.authoring.plugins.base import Plugin
     from aiosched.authoring.plugins.listeners import hookimpl
-    from aiosched.authoring.runtime.connections import BaseHook, Connection
+    from aiosched.authoring.runtime.connections import Connection
     from aiosched.authoring.runtime.context import Context, current_context, get_current_context
+    from aiosched.authoring.runtime.hooks import BaseHook
     from aiosched.authoring.runtime.object_storage import ObjectStoragePath
     from aiosched.authoring.runtime.task_instance import TaskInstance
     from aiosched.authoring.runtime.variables import Variable
@@ -110,7 +111,7 @@ _HOMES = {
     "AssetWatcher": "assets.assets",
     "AuthoringDefaults": "base.settings",
     "BaseBranchOperator": "operators",
-    "BaseHook": "runtime.connections",
+    "BaseHook": "runtime.hooks",
     "BaseNotifier": "notifiers",
     "BaseOperator": "tasks.operator",
     "BaseSensorOperator": "operators",

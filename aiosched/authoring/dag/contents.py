@@ -18,6 +18,7 @@ from aiosched.authoring.base.params import DagParam, ParamsDict
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.custom_timetables import Timetable, list_runs
 from aiosched.authoring.dag.deadlines import DeadlineAlert, deadlines_of
+from aiosched.authoring.dag.traversal import Traversal
 from aiosched.authoring.tasks.operator import BaseOperator, Callbacks, Seconds
 from aiosched.core.timetables import AnyTimetable, AssetOrTimeSchedule, Restriction, parse_schedule
 from aiosched.errors import DuplicateTaskError, NotFound, TimetableError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.runtime.templates import TemplateEngine
 
 
-class DagContents(metaclass=checks.NamesItsParameters):
+class DagContents(Traversal, metaclass=checks.NamesItsParameters):
     """A DAG's parameters, tasks and groups."""
 
     def __init__(

@@ -28,6 +28,10 @@ class DAG(DagContents):
         """Raise DagCycleError naming the tasks of a cycle, if there is one."""
         serialize.check_cycle(self)
 
+    def validate(self) -> None:
+        """Raise DagError (or a subclass) for a DAG that cannot run."""
+        self.to_spec()
+
     def to_spec(self, *, now: datetime | None = None) -> DagSpec:
         """The DAG as the scheduler stores it. Raises DagError (or a subclass) for a DAG that cannot run.
 

@@ -35,6 +35,7 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
         tooltip: str = "",
         add_suffix_on_collision: bool = False,
         group_display_name: str = "",
+        doc_md: str | None = None,
     ) -> None:
         where = author_location()
         dag = dag or (parent_group.dag if parent_group is not None else building.current_dag())
@@ -47,7 +48,8 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
         self.parent_group: Group | None = parent_group or building.current_group(dag)
         self.prefix_group_id = prefix_group_id
         self.label = group_id
-        self.tooltip = tooltip
+        self.tooltip = tooltip or (doc_md or "").strip().partition("\n")[0]
+        self.doc_md = doc_md
         self.expand_input: ExpandInput | None = None  # what a mapped group is mapped over
         self.group_display_name = group_display_name or group_id
         outer = self.parent_group.effective_default_args if self.parent_group else dag.default_args
@@ -113,6 +115,54 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
     def leaves(self) -> list[BaseOperator]:
         """The tasks, except teardowns, without downstream tasks in the group."""
         return list(self.last_tasks)
+
+    def get_roots(self) -> Iterator[BaseOperator]:
+        """As `roots`, one after the other."""
+        return iter(self.first_tasks)
+
+    def get_leaves(self) -> Iterator[BaseOperator]:
+        """As `leaves`, one after the other."""
+        return iter(self.last_tasks)
+
+    def iter_tasks(self) -> Iterator[BaseOperator]:
+        """All tasks in the group and in groups inside it."""
+        return iter(self)
+
+    def get_child_by_label(self, label: str) -> BaseOperator | TaskGroup:
+        """The task or group `label` of this group. Raises KeyError."""
+        return self[label]
+
+    def add(self, task: BaseOperator) -> BaseOperator:
+        """Move a task that is in no group yet into this one; its id stays as it is."""
+        if task.task_group is not None and task.task_group is not self:
+            raise task.fail(f"Task {task.task_id!r} is in the group {task.task_group.group_id!r} already.")
+        if task.dag is None:
+            self.dag.add_task(task)
+        task.task_group = self
+        self.children[task.task_id] = task
+        return task
+
+    @property
+    def default_args(self) -> Mapping[str, Any]:
+        """The default arguments of the group, with those of what it is in."""
+        return self.effective_default_args
+
+    @property
+    def is_root(self) -> bool:
+        """False: the root is `dag.task_group`."""
+        return False
+
+    @property
+    def upstream_task_ids(self) -> set[str]:
+        """The ids of the tasks outside the group that tasks in it wait for."""
+        inside = {task.task_id for task in self}
+        return {task_id for task in self for task_id in task.upstream_task_ids} - inside
+
+    @property
+    def downstream_task_ids(self) -> set[str]:
+        """The ids of the tasks outside the group that wait for tasks in it."""
+        inside = {task.task_id for task in self}
+        return {task_id for task in self for task_id in task.downstream_task_ids} - inside
 
     def __getitem__(self, label: str) -> BaseOperator | TaskGroup:
         """The task or group `label` of this group."""

@@ -13,6 +13,7 @@ from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.dialects import author_dialect
 from aiosched.authoring.base.location import author_location
 from aiosched.authoring.decorators.conditions import run_if, skip_if
+from aiosched.authoring.decorators.custom import FunctionOperator, registered_decorator
 from aiosched.authoring.mapping.function_mapping import PartialFunction
 from aiosched.authoring.operators.bash import DecoratedBashOperator
 from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
@@ -85,7 +86,7 @@ class TaskFunction(Generic[P, R]):
         """The parameters of the operator for a call with these arguments; the task id is unique in the current DAG."""
         options = dict(self.options)
         task_id = options.pop("task_id", None) or self.function.__name__
-        if issubclass(self.operator, DecoratedOperator):
+        if issubclass(self.operator, DecoratedOperator | FunctionOperator):
             options.setdefault("multiple_outputs", self._returns_dict)
         if self.function.__doc__ and "doc_md" not in options:
             options["doc_md"] = inspect.cleandoc(self.function.__doc__)
@@ -181,6 +182,11 @@ def _free_id(task_id: str, options: Mapping[str, Any]) -> str:
     return task_id + str(dag.free_id(full)).removeprefix(full)
 
 
+def get_unique_task_id(task_id: str, dag: Any = None, task_group: Any = None) -> str:
+    """`task_id`, with a suffix `__1`, `__2`, … if the group or DAG already has such a task."""
+    return _free_id(task_id, {"dag": dag, "task_group": task_group})
+
+
 class _Decorator:
     """`@task` or `@task(retries=3)`, for one kind of operator."""
 
@@ -230,7 +236,32 @@ class TaskDecorator(_Decorator):
         self.stub = _Decorator("task.stub", StubOperator)
         self.run_if, self.skip_if = run_if, skip_if
 
+    def __getattr__(self, name: str) -> Any:
+        """The decorator of that name that an installed provider registers, such as `@task.docker`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return registered_decorator(name)
+
+
+def task_decorator_factory(
+    python_callable: Callable[..., Any] | None = None,
+    *,
+    multiple_outputs: bool | None = None,
+    decorated_operator_class: type[BaseOperator],
+    **options: Any,
+) -> Any:
+    """What a decorator returns that makes tasks of `decorated_operator_class`, a `FunctionOperator`.
+
+    With `python_callable` the task function, without it a decorator. Without `multiple_outputs` the return annotation
+    of the function decides.
+    """
+    if multiple_outputs is not None:
+        options["multiple_outputs"] = multiple_outputs
+    name = getattr(decorated_operator_class, "custom_operator_name", "").removeprefix("@")
+    decorator = _Decorator(name or f"task.{decorated_operator_class.__name__}", decorated_operator_class)
+    return decorator(python_callable, **options) if python_callable is not None else decorator(**options)
+
 
 task = TaskDecorator()
 
-__all__ = ["TaskDecorator", "TaskFunction", "task"]
+__all__ = ["TaskDecorator", "TaskFunction", "get_unique_task_id", "task", "task_decorator_factory"]

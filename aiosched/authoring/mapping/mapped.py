@@ -165,6 +165,10 @@ class MappedOperator(BaseOperator):
         operator.expand_input = self.expand_input
         return operator
 
+    def unmap(self, resolve: Mapping[str, Any] | None = None) -> BaseOperator:
+        """The operator of one instance, with the mapped arguments in `resolve`, or with none."""
+        return self.unmapped(resolve or {})
+
     def __repr__(self) -> str:
         return f"<Mapped({self.task_type}) {self.task_id}>"
 

@@ -6,43 +6,53 @@ import asyncio
 import copy
 import inspect
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from aiosched.authoring.tasks.rendering import MARKS
+from aiosched.authoring.tasks.templater import Templater
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
-    from aiosched.authoring.runtime.templates import TemplateEngine
 
 
-class BaseNotifier:
+class BaseNotifier(Templater):
     """A callback that is created in the DAG file and called with a context.
 
-    Subclasses implement `notify(context)`, a plain or coroutine function. The attributes in `template_fields` are
-    rendered before the call. In callbacks of a DAG `ti` and `task` may be None.
+    Subclasses implement `notify(context)`, a plain or coroutine function, or `async_notify(context)`, which is called
+    where there are both. The attributes in `template_fields` are rendered before the call. In callbacks of a DAG `ti`
+    and `task` may be None.
     """
 
     template_fields: ClassVar[Sequence[str]] = ()
+    template_ext: ClassVar[Sequence[str]] = ()
+    dag: Any = None  # of the callback, while its templates are rendered
+
+    def __init__(self, **kwargs: Any) -> None:
+        """Takes the arguments that subclasses pass on; a class without an `__init__` of its own takes none."""
+        if kwargs and type(self).__init__ is BaseNotifier.__init__:
+            raise TypeError(f"{type(self).__name__} takes no arguments, and was given {', '.join(kwargs)}.")
 
     def notify(self, context: Context) -> Any:
         """Send the notification. May be a coroutine function; a plain one is called in a thread."""
         raise NotImplementedError(f"{type(self).__name__} has no notify(self, context): implement it.")
 
+    async def async_notify(self, context: Context) -> Any:
+        """Send the notification on an event loop."""
+        if inspect.iscoroutinefunction(self.notify):
+            return await self.notify(context)
+        return await asyncio.to_thread(self.notify, context)
+
     async def __call__(self, context: Context) -> None:
-        """Render the templates, then call `notify`."""
+        """Render the templates, then notify."""
         notifier = await asyncio.to_thread(self.rendered, context)
-        if inspect.iscoroutinefunction(notifier.notify):
-            await notifier.notify(context)
-        else:
-            await asyncio.to_thread(notifier.notify, context)
+        await notifier.async_notify(context)
 
     def rendered(self, context: Context) -> Self:
         """A copy with rendered template fields. May block to fetch XComs, variables and connections."""
         twin = copy.copy(self)
-        engine: TemplateEngine = context["dag"].templates
-        for name in self.template_fields:
-            setattr(twin, name, _rendered(getattr(self, name), engine, context))
+        twin.dag = context["dag"]
+        twin.resolve_template_files()
+        twin.render_template_fields(context)
         return twin
 
     @property
@@ -52,13 +62,3 @@ class BaseNotifier:
 
     def __repr__(self) -> str:
         return type(self).__name__
-
-
-def _rendered(value: Any, engine: TemplateEngine, context: Context) -> Any:
-    if isinstance(value, str):
-        return engine.text(value, context) if any(mark in value for mark in MARKS) else value
-    if isinstance(value, Mapping):
-        return {key: _rendered(item, engine, context) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rendered(item, engine, context) for item in value]
-    return value

@@ -227,6 +227,22 @@ class BaseSensorOperator(BaseOperator):
         raise error
 
 
+def poke_mode_only(cls: type[Any]) -> type[Any]:
+    """A decorator of sensors that keep state between pokes: their `mode` can only be "poke"."""
+
+    def read(self: Any) -> str:
+        return "poke"
+
+    def refuse(self: Any, value: str) -> None:
+        if value != "poke":
+            raise self.fail(
+                f"{cls.__name__} keeps state between its pokes, so its mode cannot be {value!r}: use 'poke'."
+            )
+
+    cls.mode = property(read, refuse)
+    return cls
+
+
 class PythonSensor(BaseSensorOperator):
     """Waits until `python_callable(*op_args, **op_kwargs)` returns something true."""
 

@@ -10,14 +10,66 @@ precedence over the database. Once it is read, logs show `***` for its password 
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from aiosched.authoring.runtime.lookups import CONNECTION, Accessor, LookupAnswer, alook_up, look_up, not_found
+from aiosched.authoring.runtime.provider_hooks import hook_for
 from aiosched.core.values.connections import ConnectionValue
+
+_UNNAMED = "unnamed"
 
 
 class Connection(ConnectionValue):
-    """A connection: its fields, `extra_dejson` (a dict), `get_uri()`; `get` and `aget` look one up."""
+    """A connection: its fields, `extra_dejson` (a dict), `get_uri()`; `get` and `aget` look one up.
+
+    One can be made of fields or of a URI, `Connection(conn_id="sales", uri="postgres://…")`, and its fields can be
+    changed: that changes nothing that is stored. A `host` or `schema` that a URI leaves out is an empty text.
+    """
+
+    def __init__(
+        self,
+        conn_id: str | None = None,
+        conn_type: str | None = None,
+        description: str | None = None,
+        host: str | None = None,
+        login: str | None = None,
+        password: str | None = None,
+        schema: str | None = None,
+        port: int | None = None,
+        extra: str | Mapping[str, Any] | None = None,
+        uri: str | None = None,
+    ) -> None:
+        given = {
+            "conn_type": conn_type or "", "description": description, "host": host, "login": login,
+            "password": password, "schema": schema, "port": port, "extra": extra,
+        }  # fmt: skip
+        super().__init__(conn_id=conn_id or _UNNAMED, **given)  # type: ignore[arg-type] # checked there
+        if uri is not None:
+            self.parse_from_uri(uri)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _set(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
+    @classmethod
+    def from_uri(cls, conn_id: str, uri: str, *, description: str | None = None) -> Connection:
+        """The connection that a URI describes. Raises ConfigError, which never quotes the URI."""
+        return cls(conn_id=conn_id, description=description, uri=uri)
+
+    def parse_from_uri(self, uri: str) -> None:
+        """Replace the fields by those of `uri`, except the id and the description. Raises ConfigError."""
+        found = ConnectionValue.from_uri(self.conn_id, uri)
+        for field in fields(found):
+            if field.name not in {"conn_id", "description"}:
+                self._set(field.name, getattr(found, field.name))
+        self._set("host", self.host or "")
+        self._set("schema", self.schema or "")
 
     @classmethod
     def get(cls, conn_id: str) -> Connection:
@@ -34,19 +86,68 @@ class Connection(ConnectionValue):
         """Airflow's name of `get`."""
         return cls.get(conn_id)
 
+    async def aget_uri(self) -> str:
+        """As `get_uri`, for coroutines."""
+        return self.get_uri()
 
-class BaseHook:
-    """Airflow's base of hooks, for classes that talk to a service by its connection."""
+    def get_hook(self, *, hook_params: Mapping[str, Any] | None = None) -> Any:
+        """The hook that an installed provider names for this type; see provider_hooks.py."""
+        return hook_for(self.conn_type, self.conn_id, hook_params or {})
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Whether the provider's hook can connect, and what it says. Blocks; call it in a process of its own."""
+        hook = self.get_hook()
+        if not callable(test := getattr(hook, "test_connection", None)):
+            return False, f"{type(hook).__name__} cannot test connections of the type {self.conn_type!r}."
+        works, says = test()
+        return bool(works), str(says)
+
+    def get_extra_dejson(self, nested: bool = False) -> dict[str, Any]:
+        """The extras as a dict. With `nested`, texts inside that are JSON are read too."""
+        found = dict(self.extra_dejson)
+        if nested:
+            for key, value in found.items():
+                if isinstance(value, str):
+                    with contextlib.suppress(ValueError):
+                        found[key] = json.loads(value)
+        return found
+
+    def get_password(self) -> str | None:
+        """The password."""
+        return self.password
+
+    def set_password(self, value: str | None) -> None:
+        """Change the password of this object."""
+        self._set("password", value)
+
+    def get_extra(self) -> str | None:
+        """The extras as JSON text."""
+        return self.extra
+
+    def set_extra(self, value: str | None) -> None:
+        """Change the extras of this object; `value` is JSON text."""
+        self._set("extra", value)
+
+    def to_dict(self, *, prune_empty: bool = False, validate: bool = True) -> dict[str, Any]:
+        """All fields, secrets included; with `prune_empty` only those that are set."""
+        names = ("conn_id", "conn_type", "description", "host", "login", "password", "schema", "port")
+        found = {**{name: getattr(self, name) for name in names}, "extra": self.extra_dejson}
+        if prune_empty:
+            found = {name: value for name, value in found.items() if value not in (None, "", {})}
+        if validate and found.get("conn_type") is None:
+            found["conn_type"] = ""
+        return found
+
+    def as_json(self) -> str:
+        """The fields that are set, except the id, as JSON text; the input of `from_json`. Contains the password."""
+        found = self.to_dict(prune_empty=True)
+        found.pop("conn_id", None)
+        return json.dumps(found)
 
     @classmethod
-    def get_connection(cls, conn_id: str) -> Connection:
-        """`Connection.get(conn_id)`."""
-        return Connection.get(conn_id)
-
-    @classmethod
-    async def aget_connection(cls, conn_id: str) -> Connection:
-        """`await Connection.aget(conn_id)`."""
-        return await Connection.aget(conn_id)
+    def from_json(cls, value: str, conn_id: str | None = None) -> Connection:
+        """The connection of a JSON object of fields. Raises ConfigError."""
+        return cls.from_fields(conn_id or _UNNAMED, json.loads(value))
 
 
 def connection_access() -> Accessor:

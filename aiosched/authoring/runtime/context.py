@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from contextvars import ContextVar
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiosched.errors import AioschedError
 
@@ -82,6 +82,25 @@ class Context(dict[str, Any]):
         return Context(dict(super().items()), self._lazy, self._run, self._unlisted)
 
 
+class OtherInstance(NamedTuple):
+    """A task instance of a run, as `DagRun.get_task_instances` sees it; without a state it is None."""
+
+    dag_id: str
+    task_id: str
+    run_id: str
+    map_index: int
+    state: str | None
+
+
+class OtherRun(NamedTuple):
+    """A run, as `DagRun.find` sees it; the logical date is a text in ISO 8601."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    logical_date: str | None
+
+
 class DagRun:
     """The value of `dag_run`. Times are pendulum, in UTC."""
 
@@ -122,6 +141,51 @@ class DagRun:
     @property
     def partition_date(self) -> DateTime | None:
         return moment(self._run.partition_date)
+
+    @property
+    def data_interval(self) -> tuple[DateTime | None, DateTime | None]:
+        """Start and end of the data interval."""
+        return self.data_interval_start, self.data_interval_end
+
+    @property
+    def external_trigger(self) -> bool:
+        """Whether somebody triggered the run, rather than the schedule or an asset."""
+        return self.run_type == "manual"
+
+    def get_state(self) -> str:
+        """The state of the run."""
+        return self.state
+
+    def get_task_instances(self, state: Any = None) -> list[OtherInstance]:
+        """The instances of all tasks of the run, in one of the given states if any. For plain functions of a task."""
+        dag = get_current_context()["dag"]
+        return self._instances(list(dag.task_dict), state)
+
+    def get_task_instance(self, task_id: str, map_index: int = -1) -> OtherInstance | None:
+        """One task instance of the run, or None."""
+        return next((one for one in self._instances([task_id], None) if one.map_index == map_index), None)
+
+    def _instances(self, task_ids: list[str], state: Any) -> list[OtherInstance]:
+        services = get_current_context()["ti"].services
+        answer = services.call("task_states", dag_id=self.dag_id, run_id=self.run_id, task_ids=task_ids)
+        wanted = [state] if state is None or isinstance(state, str) else list(state)
+        found = [OtherInstance(self.dag_id, name, self.run_id, index, now) for name, index, now in answer["tasks"]]
+        return [one for one in found if state is None or one.state in wanted]
+
+    @classmethod
+    def find(
+        cls, dag_id: str | None = None, run_id: str | None = None, state: str | None = None, **_: Any
+    ) -> list[OtherRun]:
+        """The run of that id, as a list. Raises AioschedError without dag_id and run_id: runs cannot be listed."""
+        if dag_id is None or run_id is None:
+            raise AioschedError(
+                "DagRun.find() needs dag_id and run_id: a task cannot list runs. Ask the REST API for more: "
+                f"GET /api/v1/dags/{dag_id or '{dag_id}'}/runs"
+            )
+        found = get_current_context()["ti"].services.call("run_state", dag_id=dag_id, run_id=run_id)["run"]
+        if found is None or state not in {None, found["state"]}:
+            return []
+        return [OtherRun(dag_id, found["run_id"], found["state"], found.get("logical_date"))]
 
     @property
     def is_backfill(self) -> bool:

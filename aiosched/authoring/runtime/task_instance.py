@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aiosched.authoring.runtime.context import moment
+from aiosched.authoring.runtime.context import Context, DagRun, moment, running_context
+from aiosched.authoring.runtime.instance_keys import TaskInstanceKey
+from aiosched.authoring.runtime.other_runs import AsksAboutRuns
 from aiosched.authoring.runtime.services import Services
 from aiosched.clock import SystemClock
 from aiosched.core.graph.mapping import RETURN_VALUE
@@ -30,7 +34,7 @@ class _Pull(NamedTuple):
     single: bool
 
 
-class TaskInstance:
+class TaskInstance(AsksAboutRuns):
     """The running attempt.
 
     `pushed` holds the XComs that were pushed; the runner stores them with the result. A branch or short circuit
@@ -39,6 +43,8 @@ class TaskInstance:
     """
 
     state = "running"
+    end_date = None  # it still runs
+    duration = None
 
     def __init__(
         self,
@@ -59,6 +65,7 @@ class TaskInstance:
         self.try_number = attempt.key.try_number
         self.max_tries = attempt.max_tries
         self.start_date = start_date or SystemClock().now()
+        self.rendered_map_index: str | None = None  # what is shown instead of the map index, once it is known
         self.pushed: dict[str, Any] = {}
         self.skip_decision: SkipDecision | None = None
         self._services = services
@@ -67,9 +74,50 @@ class TaskInstance:
         self._fetched: dict[XComRef, XComPairs] = {}
 
     @property
-    def key(self) -> tuple[str, str, str, int, int]:
-        """dag_id, task_id, run_id, try_number, map_index."""
-        return (self.dag_id, self.task_id, self.run_id, self.try_number, self.map_index)
+    def key(self) -> TaskInstanceKey:
+        """What names this try."""
+        return TaskInstanceKey(self.dag_id, self.task_id, self.run_id, self.try_number, self.map_index)
+
+    @property
+    def dag_run(self) -> DagRun:
+        """The run."""
+        return DagRun(self.attempt.run)
+
+    def get_dagrun(self) -> DagRun:
+        """The run."""
+        return self.dag_run
+
+    def get_template_context(self) -> Context:
+        """The context of the running task; raises AioschedError for another task's `ti`."""
+        context = running_context()
+        if context is None or context.get("ti") is not self:
+            raise AioschedError(f"Task {self.task_id!r} does not run here, so it has no context.")
+        return context
+
+    @property
+    def operator(self) -> str:
+        """The name of the task's class."""
+        return str(getattr(self.task, "task_type", type(self.task).__name__))
+
+    @property
+    def hostname(self) -> str:
+        """The name of this machine."""
+        return socket.gethostname()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the worker."""
+        return os.getpid()
+
+    @property
+    def queue(self) -> str:
+        """The queue of the task."""
+        return self.attempt.queue or "default"
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether this is one of several instances of the task."""
+        return self.map_index >= 0
 
     @property
     def logical_date(self) -> DateTime | None:
@@ -94,6 +142,10 @@ class TaskInstance:
     def xcom_push(self, key: str, value: Any) -> None:
         """Push `value` (JSON) under `key` for other tasks; a later push of the key replaces it."""
         self.pushed[key] = value
+
+    async def axcom_push(self, key: str, value: Any) -> None:
+        """As `xcom_push`, for coroutines."""
+        self.xcom_push(key, value)
 
     async def prefetch(self, refs: Iterable[XComRef]) -> None:
         """Fetch these XComs in one call."""

@@ -19,10 +19,13 @@ from aiosched.authoring.base.executor_config import executor_config_as_json
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.tasks.defaults_by_name import OperatorMeta
+from aiosched.authoring.tasks.links import Linked
+from aiosched.authoring.tasks.relatives import Relatives
 from aiosched.authoring.tasks.rendering import CONTAINERS, render_task, template_references
 from aiosched.authoring.tasks.retry_policies import RetryPolicy
 from aiosched.authoring.tasks.setup_scopes import close_scope, join_scope, open_scope
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, declared
+from aiosched.authoring.tasks.templater import Templater
 from aiosched.authoring.tasks.weight_strategies import PriorityWeightStrategy, weight_rule_of
 from aiosched.authoring.tasks.xcom_arg import XComArg, iter_outputs, length_sources
 from aiosched.core.graph.mapping import RETURN_VALUE
@@ -57,7 +60,7 @@ class Partial(Protocol):
     def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> BaseOperator: ...
 
 
-class BaseOperator(Dependable, metaclass=OperatorMeta):
+class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorMeta):
     """A task of a DAG. Subclasses implement `execute`.
 
     All parameters are keywords and mean what they mean in Airflow; durations are timedeltas or seconds. `email` gets

@@ -41,8 +41,10 @@ def render_task(task: T, context: Context, *, verbatim: Iterable[Any] = (), in_p
     With `in_place` it is always `task` itself. The objects in `verbatim` are not rendered. Raises TemplateError
     with task, field, template and name.
     """
-    changed: dict[str, Any] = {}
     kept = {id(value) for value in verbatim if not isinstance(value, int | float | None)} if verbatim else ()
+    if task.renders_itself:
+        return _rendered_by_itself(task, context, kept, in_place=in_place)
+    changed: dict[str, Any] = {}
     for name in task.template_fields:
         value = getattr(task, name, None)
         if value is None or (type(value) in CONTAINERS and not value) or id(value) in kept:
@@ -53,6 +55,20 @@ def render_task(task: T, context: Context, *, verbatim: Iterable[Any] = (), in_p
         return task
     twin = task if in_place else copy.copy(task)
     twin.__dict__.update(changed)
+    return twin
+
+
+def _rendered_by_itself(task: T, context: Context, kept: Container[int], *, in_place: bool) -> T:
+    twin = task if in_place else copy.copy(task)
+    verbatim = {name: value for name in twin.template_fields if id(value := getattr(twin, name, None)) in kept}
+    try:
+        twin.resolve_template_files()
+        twin.render_template_fields(context)
+    except (TaskSignal, TaskTimeout):
+        raise
+    except Exception as error:
+        raise TemplateError(f"Task {task.task_id!r}: its templates cannot be rendered: {error}") from error
+    twin.__dict__.update(verbatim)
     return twin
 
 

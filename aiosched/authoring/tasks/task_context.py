@@ -153,8 +153,20 @@ _DATED: Final[Mapping[str, Callable[[Context], Any]]] = {
     "ts_nodash_with_tz": lambda context: f"{_ts_nodash(context)}+0000",
 }
 
+
+def _expanded_ti_count(context: Context) -> int | None:
+    """The number of instances of a mapped task in this run; None for a task that is not mapped."""
+    ti = context["ti"]
+    if ti is None or ti.map_index < 0:
+        return None
+    count: int = ti.get_ti_count(ti.dag_id, task_ids=[ti.task_id], run_ids=[ti.run_id])
+    return count
+
+
 _UNLISTED: Final[Mapping[str, Callable[[Context], Any]]] = {
-    name: partial(read_previous_run, name=name) for name in PREVIOUS_RUN
+    "expanded_ti_count": _expanded_ti_count,
+    "map_index_template": lambda context: getattr(context["task"], "map_index_template", None),
+    **{name: partial(read_previous_run, name=name) for name in PREVIOUS_RUN},
 }
 
 CONTEXT_KEYS: Final = frozenset(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -35,7 +36,18 @@ class BaseTrigger:
     run twice at the same time: it must keep no state. It shares an event loop with thousands of others, so it must
     never block. Only its first event counts. Define the class at the top level of a module. An event of endings.py
     ends the task itself.
+
+    While it waits, `task_instance` is the try that waits for it. `template_fields` name attributes that the task
+    renders before it defers.
     """
+
+    supports_triggerer_queue: bool = True
+    task_instance: Any = None
+
+    def __init__(self, **kwargs: Any) -> None:
+        """Takes any arguments from subclasses; a class without an `__init__` of its own takes none."""
+        if kwargs and type(self).__init__ is BaseTrigger.__init__:
+            raise TypeError(f"{type(self).__name__} takes no arguments, and was given {', '.join(kwargs)}.")
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, then yield the event."""
@@ -69,7 +81,17 @@ class BaseTrigger:
         return f"<{type(self).__name__}>"
 
 
+class BaseEventTrigger(BaseTrigger):
+    """Base of triggers that asset watchers may use: each of their events is told to the asset."""
+
+    @staticmethod
+    def hash(classpath: str, kwargs: Mapping[str, Any]) -> int:
+        """A number that is the same for equal triggers, in every process."""
+        text = repr((classpath, sorted(kwargs.items(), key=repr)))
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], signed=True)
+
+
 def _parameters(cls: type) -> list[str]:
-    if cls.__init__ is object.__init__:  # type: ignore[misc]
+    if cls.__init__ in {object.__init__, BaseTrigger.__init__}:  # type: ignore[misc]
         return []
     return [p.name for p in named(init_parameters(cls))]

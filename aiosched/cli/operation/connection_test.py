@@ -1,12 +1,15 @@
-"""Testing a connection, for `aiosched connections test`."""
+"""Testing a connection, for `aiosched connections test`: by the hook of its provider, by login, or up to its port."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import sys
 from typing import TYPE_CHECKING, Final
 
 from aiosched.errors import AioschedError, Refused
+from aiosched.providers import connection_types
 
 if TYPE_CHECKING:
     from aiosched.core.values.connections import ConnectionValue
@@ -17,11 +20,14 @@ _PORTS: Final = {
 }  # fmt: skip
 
 
-async def try_connection(connection: ConnectionValue, *, timeout: float) -> str:
+async def try_connection(connection: ConnectionValue, *, timeout: float, airflow: str = "compat") -> str:
     """Connect within `timeout` seconds and return what was verified.
 
-    Raises Refused for a connection without an address, AioschedError with the reason if it fails.
+    An installed provider's hook for the type tests it in a process of its own; `airflow` is the setting
+    `core.airflow`. Raises Refused for a connection without an address, AioschedError with the reason if it fails.
     """
+    if connection.conn_type in connection_types() and (shown := await _by_hook(connection, timeout, airflow)):
+        return shown
     if connection.conn_type == "postgres":
         return await _log_in(connection, timeout)
     protocol, _, host = (connection.host or "").rpartition("://")
@@ -40,6 +46,33 @@ async def try_connection(connection: ConnectionValue, *, timeout: float) -> str:
     return (
         f"{host}:{port} takes connections; the login was not tested, which is not supported for {connection.conn_type}"
     )
+
+
+async def _by_hook(connection: ConnectionValue, timeout: float, airflow: str) -> str | None:
+    """What the provider's hook says; None when it has no test."""
+    hook = connection_types()[connection.conn_type].hook
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "aiosched.cli.operation.connection_hook",
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    asked = {"conn_id": connection.conn_id, "fields": connection.as_fields(), "airflow": airflow}
+    try:
+        async with asyncio.timeout(timeout):
+            out, err = await process.communicate(json.dumps(asked).encode())
+    except TimeoutError as error:
+        process.kill()
+        await process.wait()
+        raise _failed(connection, hook, error) from None
+    lines = out.decode(errors="replace").splitlines()
+    if process.returncode or not lines:
+        said = err.decode(errors="replace").strip().splitlines()
+        raise _failed(connection, hook, AioschedError(said[-1] if said else f"exit code {process.returncode}"))
+    found = json.loads(lines[-1])
+    if found["works"] is None:
+        return None
+    if not found["works"]:
+        raise _failed(connection, hook, AioschedError(found["says"]))
+    return f"{found['says']} ({hook})"
 
 
 async def _log_in(connection: ConnectionValue, timeout: float) -> str:

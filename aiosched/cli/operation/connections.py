@@ -31,6 +31,7 @@ from aiosched.cli.operation.secret_files import (
 if TYPE_CHECKING:
     from aiosched.core.values.connections import ConnectionValue
     from aiosched.db.people.secrets import Change, ConnectionInfo, SecretStore
+    from aiosched.providers import ConnectionType
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -48,7 +49,15 @@ Uri = Annotated[
 JsonText = Annotated[
     str | None, typer.Option("--json", metavar="JSON", help="All fields as a JSON object.", show_default=False)
 ]
-Type = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Such as postgres.", show_default=False)]
+Type = Annotated[
+    str | None,
+    typer.Option(
+        "--type",
+        metavar="TYPE",
+        help="Such as postgres; `connections types` lists those of providers.",
+        show_default=False,
+    ),
+]
 Host = Annotated[str | None, typer.Option("--host", metavar="HOST", show_default=False)]
 Login = Annotated[str | None, typer.Option("--login", metavar="NAME", show_default=False)]
 Password = Annotated[
@@ -69,11 +78,25 @@ _COLUMNS: Final[Columns[ConnectionInfo]] = {
     "CREATED": lambda info: info.created_at,
 }
 
+_TYPES: Final[Columns[ConnectionType]] = {
+    "TYPE": lambda one: one.name,
+    "NAME": lambda one: one.title,
+    "PACKAGE": lambda one: one.package,
+}
+
 
 @app.command("list")
 def list_(dsn: Dsn = None, output: Output = None) -> None:
     """List connections, without encrypted values."""
     show_list(with_store(dsn, lambda store: store.list_connections()), _COLUMNS, output, empty="no connections")
+
+
+@app.command()
+def types(output: Output = None) -> None:
+    """List the types that installed provider packages have hooks for. Other types can be stored, too."""
+    from aiosched.providers import connection_types
+
+    show_list([*connection_types().values()], _TYPES, output, empty="no provider packages with hooks are installed")
 
 
 @app.command()
@@ -147,11 +170,13 @@ def try_out(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Connect to it from this machine: PostgreSQL with login, others only up to their port."""
+    """Connect to it from this machine: by the hook of an installed provider, else up to its port."""
+    from aiosched.cli.base.session import load
     from aiosched.cli.operation.connection_test import try_connection
 
     found = with_store(dsn, lambda store: store.get_connection(conn_id))
-    shown = asyncio.run(try_connection(found, timeout=timeout))
+    mode = load(database__dsn=dsn).settings.core.airflow
+    shown = asyncio.run(try_connection(found, timeout=timeout, airflow=mode))
     talk(f"ok: {shown}")
     report({"conn_id": conn_id, "ok": True, "shown": shown}, output)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from aiosched.core.values.links import LINK_PREFIX, TaskLink, link_of
 from aiosched.db.server.engine import Database
 
 
@@ -37,6 +38,23 @@ XCOMS: Final = """
        AND ($6::text IS NULL OR key > $6)
      ORDER BY key LIMIT $7
 """
+
+# The links of operators: small values whose keys begin with a prefix. Index: the primary key.
+LINKS: Final = """
+    SELECT key, value::text AS value
+      FROM xcom
+     WHERE run_id = $1 AND task_index = $2 AND map_index = $3 AND starts_with(key, $4)
+       AND octet_length(value::text) < 8192
+     ORDER BY key LIMIT 50
+"""
+
+
+async def list_links(db: Database, instance: tuple[int, int, int]) -> list[TaskLink]:
+    """The links of a task instance (run key, task index, map index), by name."""
+    async with db.acquire() as conn:
+        rows = await conn.fetch(LINKS, *instance, LINK_PREFIX)
+    found = (link_of(row["key"], row["value"]) for row in rows)
+    return sorted(link for link in found if link is not None)
 
 
 async def list_xcoms(

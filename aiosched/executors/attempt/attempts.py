@@ -89,6 +89,7 @@ class TriggerExecution(Execution):
         assert deferral is not None
         self._file = current_log.get()
         self.trigger = trigger = await self._load(deferral, dags)
+        trigger.task_instance = TaskInstance(self.attempt, None, self._services, self._blocking)  # type: ignore[arg-type] # its task is not loaded
         with offering(Services(self._services, self.attempt.key.run, self._blocking)):
             try:
                 event = await (self._every_event(trigger) if self.attempt.watches else _first_event(trigger))

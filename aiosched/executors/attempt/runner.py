@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime.context import current_context
 from aiosched.authoring.runtime.task_instance import TaskInstance
+from aiosched.authoring.tasks.links import push_links
 from aiosched.authoring.tasks.nesting import map_length
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.previous_run import load_previous_run
@@ -227,6 +228,7 @@ class Execution:
             else:
                 result = await self._resume(operator, context, attempt.resume)
             operator.post_execute(context, result)
+            push_links(operator, ti)
         length = None
         if plan.is_mapped_over:
             limit = self._surroundings.max_map_length or defaults().max_map_length
@@ -251,7 +253,7 @@ class Execution:
         if operator is None or context is None or operator.map_index_template is None or self.attempt.key.map_index < 0:
             return
         try:
-            self.map_label = secrets.redact(render_label(operator, context))
+            self.map_label = context["ti"].rendered_map_index = secrets.redact(render_label(operator, context))
         except Exception as error:
             self._log("DEBUG", f"no label for the map index yet: {reason_of(error)}")
 
@@ -299,6 +301,7 @@ class Execution:
         if isinstance(error, asyncio.CancelledError) and _cancelled_from_outside():
             await self.kill()
             return self._report(Outcome.LOST, reason="its asyncio task was cancelled by the program it runs in")
+        push_links(self.operator, self._ti)
         pushed = await self._pushed()
         self._label(self.operator, self.context)
         if isinstance(error, RescheduleTask):

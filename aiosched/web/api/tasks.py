@@ -33,8 +33,15 @@ _LONGEST_VALUE: Final = 100_000  # characters of an XCom in a list
 _PIECE: Final = 2**20  # bytes of a file that are read at once
 
 
+class OperatorLink(Resource):
+    """A link of an operator to where its work can be seen."""
+
+    name: str
+    url: str
+
+
 class TaskDetails(TaskInstanceResource):
-    """A task instance with the task's definition in its DAG version, and the tries that have logs."""
+    """A task instance with the task's definition in its DAG version, the tries that have logs, and its links."""
 
     dag_id: str
     run_id: str
@@ -42,6 +49,7 @@ class TaskDetails(TaskInstanceResource):
     definition: TaskDefinition
     template_fields: dict[str, Any]
     logs: list[int]
+    links: list[OperatorLink]
 
 
 class Try(Resource):
@@ -129,6 +137,7 @@ async def get_task(request_client: TheRequestClient, place: ThePlace) -> TaskDet
             "definition": definition.model_dump(),
             "template_fields": msgspec.to_builtins(spec.tasks[place.task.task_index].template_fields),
             "logs": await asyncio.to_thread(lambda: request_client.logs.tries(folder_of(place))),
+            "links": [one._asdict() for one in await xcom_queries.list_links(request_client.db, _instance(place))],
         }
     )
 

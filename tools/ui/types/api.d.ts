@@ -177,6 +177,27 @@ export interface components {
       created_at: string;
       description: string | null;
     };
+    /**
+     * @description A type of connections that an installed provider package has a hook for.
+     *
+     *     `labels` and `placeholders` are by the field of a connection; `hidden` fields mean nothing for the type. `fields`
+     *     are extras: their labels by name.
+     */
+    ConnectionTypeResource: {
+      fields: {
+        [key: string]: string;
+      };
+      hidden: string[];
+      labels: {
+        [key: string]: string;
+      };
+      name: string;
+      package: string;
+      placeholders: {
+        [key: string]: string;
+      };
+      title: string;
+    };
     /** @description Totals: task instances of all schedulers (as of their last heartbeats), runs, and what is late. */
     Counts: {
       deferred: number;
@@ -625,6 +646,11 @@ export interface components {
       run_id: string;
       task_id?: string | null;
     };
+    /** @description A link of an operator to where its work can be seen. */
+    OperatorLink: {
+      name: string;
+      url: string;
+    };
     Page_AssetEventResource_: {
       items: components["schemas"]["AssetEventResource"][];
       next_cursor?: string | null;
@@ -1038,11 +1064,12 @@ export interface components {
       trigger_rule: string;
       upstream: string[];
     };
-    /** @description A task instance with the task's definition in its DAG version, and the tries that have logs. */
+    /** @description A task instance with the task's definition in its DAG version, the tries that have logs, and its links. */
     TaskDetails: {
       dag_id: string;
       definition: components["schemas"]["TaskDefinition"];
       end_date: string | null;
+      links: components["schemas"]["OperatorLink"][];
       logs: number[];
       map_index: number;
       max_tries: number;

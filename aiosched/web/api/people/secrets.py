@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
@@ -11,6 +12,7 @@ from pydantic import BaseModel, Field
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import SecretStore, VariableValue
+from aiosched.providers import connection_types
 from aiosched.web.api.base.models import Instant, JsonObject, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Role, allow
@@ -45,6 +47,22 @@ class ConnectionResource(Resource):
     conn_type: str
     description: str | None
     created_at: Instant
+
+
+class ConnectionTypeResource(Resource):
+    """A type of connections that an installed provider package has a hook for.
+
+    `labels` and `placeholders` are by the field of a connection; `hidden` fields mean nothing for the type. `fields`
+    are extras: their labels by name.
+    """
+
+    name: str
+    title: str
+    package: str
+    hidden: list[str]
+    labels: dict[str, str]
+    placeholders: dict[str, str]
+    fields: dict[str, str]
 
 
 class NewConnection(BaseModel):
@@ -108,6 +126,14 @@ async def list_connections(
     after = decode_cursor(cursor, str)
     rows = await _store(request_client).list_connections(after=after or "", limit=limit + 1)
     return page_of(ConnectionResource, rows, limit, lambda row: row.conn_id)
+
+
+@router.get("/connection-types")
+@allow(Role.VIEWER)
+async def list_connection_types() -> list[ConnectionTypeResource]:
+    """The types that installed provider packages have hooks for, by name. Other types can be stored, too."""
+    known = await asyncio.to_thread(connection_types)
+    return [ConnectionTypeResource.model_validate(one) for one in known.values()]
 
 
 @router.put("/connections/{conn_id}")

@@ -160,6 +160,11 @@ function Lead({ task }) {
         try ${task.try_number} of ${task.max_tries + 1}
       </span>
     `}
+    ${task.links.map((link) => html`
+      <a key=${link.name} href=${link.url} target="_blank" rel="noreferrer noopener">
+        ${link.name}
+      </a>
+    `)}
     ${task.next_at && html`
       <span class="soft">
         next <${When} at=${task.next_at} ago />

@@ -1,7 +1,7 @@
 // Connections: the list, and saving one. Passwords are never shown.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
-import { useList } from "../../lib/resources.js";
+import { useList, useResource } from "../../lib/resources.js";
 import { Card, Empty, Notice, Tag, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Allowed, objectOf } from "../../parts/facts.js";
@@ -92,6 +92,25 @@ function ConnectionDialog({ connection, onClose, onDone }) {
   const set = (change) => setDraft({ ...draft, ...change });
   const { value: extra, wrong } = objectOf(draft.extra);
   const form = { draft, set };
+  /** @type {Resource<Api["ConnectionTypeResource"][]>} */
+  const types = useResource("connection-types");
+  const type = types.data.value?.find((one) => one.name === draft.conn_type);
+  /**
+   * A field as the provider of the type names it; none that means nothing for the type.
+   * @param {keyof Draft} name
+   * @param {string} words
+   * @param {Record<string, unknown>} [rest]
+   */
+  const field = (name, words, rest = {}) =>
+    type?.hidden.includes(name) ? null : html`
+      <${Input}
+        ...${form}
+        name=${name}
+        words=${type?.labels[name] ?? words}
+        placeholder=${type?.placeholders[name]}
+        ...${rest}
+      />
+    `;
   return html`
     <${Confirm}
       title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"}
@@ -110,12 +129,19 @@ function ConnectionDialog({ connection, onClose, onDone }) {
         ${!connection && html`
           <${Input} ...${form} name="conn_id" words="Id" required maxlength="250" autocomplete="off" />
         `}
-        <${Input} ...${form} name="conn_type" words="Type" required placeholder="postgres" />
-        <${Input} ...${form} name="host" words="Host" />
-        <${Input} ...${form} name="port" words="Port" type="number" min="1" max="65535" />
-        <${Input} ...${form} name="login" words="Login" autocomplete="off" />
-        <${Input} ...${form} name="password" words="Password" type="password" autocomplete="new-password" />
-        <${Input} ...${form} name="schema" words="Schema or database" />
+        <${Input} ...${form} name="conn_type" words="Type" required placeholder="postgres" list="s-types" />
+        <datalist id="s-types">
+          ${types.data.value?.map((one) => html`
+            <option key=${one.name} value=${one.name}>
+              ${one.title}
+            </option>
+          `)}
+        </datalist>
+        ${field("host", "Host")}
+        ${field("port", "Port", { type: "number", min: "1", max: "65535" })}
+        ${field("login", "Login", { autocomplete: "off" })}
+        ${field("password", "Password", { type: "password", autocomplete: "new-password" })}
+        ${field("schema", "Schema or database")}
       </div>
       <div class="field">
         <label for="s-extra">Extra</label>
@@ -123,7 +149,7 @@ function ConnectionDialog({ connection, onClose, onDone }) {
           class="input"
           id="s-extra"
           rows="2"
-          placeholder="{}"
+          placeholder=${type?.placeholders.extra ?? "{}"}
           value=${draft.extra}
           onInput=${(e) => set({ extra: e.target.value })}
         />

@@ -1,0 +1,8 @@
+"""Objects that exist for Airflow's DAG files and provider packages only. Everything else is aiosched's own class.
+
+helpers.py, loading.py, processes.py   small functions of `airflow.utils`     base_types.py   NOTSET and its kind
+logging_mixin.py, stats.py, masking.py logs, metrics, secrets                failures.py     errors, warnings
+contexts.py, scripts.py, timeouts.py   what operators do with functions      lineage.py, listeners.py   accepted, unused
+providers_manager.py                   what the installed providers have      resumable.py    jobs that outlive a try
+sessions.py, models.py                 a read-only face of the database       policies.py     `airflow.settings`
+"""

@@ -1,0 +1,107 @@
+"""Errors and warnings that Airflow's DAG files and providers import by name, and that aiosched never raises itself."""
+
+from __future__ import annotations
+
+from aiosched.errors import AioschedError, ConfigError, NotFound, TaskSignal
+
+
+class RemovedInAirflow3Warning(DeprecationWarning):
+    """Something that Airflow 3 does not have any more."""
+
+    deprecated_since: str | None = None
+
+
+class RemovedInAirflow4Warning(DeprecationWarning):
+    """Something that Airflow 4 will not have any more."""
+
+    deprecated_since: str | None = None
+
+
+class AirflowProviderDeprecationWarning(DeprecationWarning):
+    """Something that a provider package will remove."""
+
+    deprecated_provider_since: str | None = None
+
+
+class AirflowContextDeprecationWarning(DeprecationWarning):
+    """An old name in the context."""
+
+
+class AirflowOptionalProviderFeatureException(AioschedError):
+    """A feature of a provider needs another package, which is not installed."""
+
+
+class AirflowBadRequest(AioschedError):
+    """A service refused a request."""
+
+
+class AirflowConfigException(ConfigError):
+    """A setting is wrong."""
+
+
+class AirflowInternalRuntimeError(BaseException):
+    """An error of Airflow itself."""
+
+
+class AirflowInactiveAssetInInletOrOutletException(AioschedError):
+    """A task has an asset that is not active."""
+
+
+class DagNotFound(NotFound):
+    """There is no such DAG."""
+
+
+class DagRunNotFound(NotFound):
+    """There is no such run."""
+
+
+class DagRunAlreadyExists(AioschedError):
+    """A DAG has a run with that id already."""
+
+
+class TaskInstanceNotFound(NotFound):
+    """There is no such task instance."""
+
+
+class PoolNotFound(NotFound):
+    """There is no such pool."""
+
+
+class XComNotFound(NotFound):
+    """A task did not push that value."""
+
+
+class NotMapped(AioschedError):
+    """A task is not mapped."""
+
+
+class UnmappableXComTypePushed(AioschedError):
+    """Tasks cannot be mapped over a value of that type."""
+
+
+class SerializationError(AioschedError):
+    """Something cannot be serialized."""
+
+
+class PodMutationHookException(AioschedError):
+    """A pod mutation hook failed."""
+
+
+class PodReconciliationError(AioschedError):
+    """Two descriptions of a pod do not fit together."""
+
+
+class TaskAlreadyInTaskGroup(AioschedError):
+    """A task is in another group already."""
+
+
+class AirflowClusterPolicyViolation(AioschedError):
+    """A DAG or task breaks a policy of the installation."""
+
+
+class DagRunTriggerException(TaskSignal):
+    """Airflow's signal that a task triggers a run; `TriggerDagRunOperator` does it without one here."""
+
+
+class DownstreamTasksSkipped(TaskSignal):
+    """Airflow's signal that a task skips others; set `can_skip_downstream` and use `SkipMixin` here."""

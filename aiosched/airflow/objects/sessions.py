@@ -1,0 +1,75 @@
+"""`provide_session`, `create_session`, `settings.Session`: sessions on Airflow's database, which does not exist here.
+
+Functions that only pass a session on work; the session itself answers every query with an error that says what to use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar
+
+from aiosched.errors import Refused
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+NEW_SESSION: Final[Any] = None  # the default of a parameter `session`
+
+
+class Session:
+    """What `@provide_session` passes. It can be opened, committed and closed; it reads and changes nothing."""
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def commit(self) -> None:
+        """There is nothing to commit."""
+
+    def rollback(self) -> None:
+        """There is nothing to roll back."""
+
+    def flush(self) -> None:
+        """There is nothing to flush."""
+
+    def expunge_all(self) -> None:
+        """Nothing is loaded."""
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise Refused(
+            "There is no Airflow database behind this session, and tasks never write to aiosched's. To read, use "
+            "DagRun.find(dag_id=…, run_id=…), ti.get_task_states(…), Variable.get(…) or Connection.get(…); to change "
+            "something, use the REST API or the client (docs/api.md)."
+        )
+
+    add = add_all = delete = execute = get = merge = query = refresh = scalar = scalars = _refuse
+
+
+@contextlib.contextmanager
+def create_session(scoped: bool = True) -> Iterator[Session]:
+    """A session for a block."""
+    yield Session()
+
+
+def provide_session(func: Callable[P, R]) -> Callable[P, R]:
+    """Give `func` a session, unless its caller does."""
+    parameters = list(inspect.signature(func).parameters)
+    if "session" not in parameters:
+        raise ValueError(f"{func.__qualname__} has no parameter `session`: add it, or leave out @provide_session.")
+    position = parameters.index("session")
+
+    @functools.wraps(func)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if "session" in kwargs or len(args) > position:
+            return func(*args, **kwargs)
+        return func(*args, **{**kwargs, "session": Session()})  # type: ignore[arg-type] # its parameter
+
+    return call

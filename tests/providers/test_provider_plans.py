@@ -1,0 +1,116 @@
+"""Which packages an installation of providers consists of, from their requirements alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from packaging.requirements import Requirement
+
+from aiosched.cli.base.options import UsageProblem
+from aiosched.cli.operation import provider_tools
+from aiosched.cli.operation.provider_plan import Fetched, ProviderPlan, make_plan, parse_requirements
+from aiosched.cli.operation.provider_tools import Installer
+from aiosched.errors import AioschedError, NotFound
+
+AIRFLOW = "apache-airflow>=2.11.0"
+HTTP = "apache-airflow-providers-http"
+COMPAT = "apache-airflow-providers-common-compat"
+
+
+def package(name: str, version: str, *requires: str, imports: tuple[str, ...] = ()) -> Fetched:
+    return Fetched(name, version, tuple(map(Requirement, requires)), frozenset(imports))
+
+
+def index(*packages: Fetched) -> Callable[[str], Fetched]:
+    """The newest of the packages that fits a requirement, as an index answers."""
+
+    def fetch(text: str) -> Fetched:
+        wanted = Requirement(text)
+        fitting = [one for one in packages if one.name == wanted.name and wanted.specifier.contains(one.version)]
+        if not fitting:
+            raise NotFound(text)
+        return fitting[-1]
+
+    return fetch
+
+
+def planned(wanted: list[str], *packages: Fetched) -> ProviderPlan:
+    return make_plan(parse_requirements(wanted), index(*packages))
+
+
+def test_airflow_is_left_out_and_other_providers_are_followed() -> None:
+    plan = planned(
+        [HTTP],
+        package(HTTP, "6.3.0", AIRFLOW, f"{COMPAT}>=1.17.0", "requests>=2.32"),
+        package(COMPAT, "1.23.0", AIRFLOW, "asgiref>=2.3"),
+    )
+
+    assert [one.pin for one in plan.packages.values()] == [f"{HTTP}==6.3.0", f"{COMPAT}==1.23.0"]
+    assert list(plan.requirements) == ["requests>=2.32", "asgiref>=2.3"]
+    assert plan.left_out == {"apache-airflow"}
+    assert plan.warnings == []
+
+
+def test_the_parts_of_airflow_are_left_out_too() -> None:
+    plan = planned(
+        [HTTP], package(HTTP, "6.3.0", "apache-airflow-core>=3", "apache-airflow-task-sdk>=1.0; python_version>'3'")
+    )
+
+    assert plan.left_out == {"apache-airflow-core", "apache-airflow-task-sdk"}
+    assert plan.requirements == {}
+
+
+def test_libraries_that_airflow_brings_are_added_when_they_are_imported() -> None:
+    plan = planned([HTTP], package(HTTP, "6.3.0", "attrs", imports=("tenacity", "attr", "yaml", "unknown_library")))
+
+    assert set(plan.requirements) == {"attrs", "tenacity", "PyYAML"}
+
+
+def test_requirements_of_extras_and_markers_are_followed_only_where_they_apply() -> None:
+    http = package(HTTP, "6.3.0", 'dnspython>=2; extra == "srv"', 'old; python_version < "3"')
+
+    assert list(planned([HTTP], http).requirements) == []
+    assert list(planned([f"{HTTP}[srv]"], http).requirements) == ["dnspython>=2"]
+
+
+def test_a_provider_gets_a_version_that_fits_all_that_require_it() -> None:
+    plan = planned(
+        ["a-provider", HTTP],
+        package("a-provider", "1.0", f"{COMPAT}>=1"),
+        package(HTTP, "6.3.0", f"{COMPAT}<1.20"),
+        package(COMPAT, "1.17.0"),
+        package(COMPAT, "1.23.0"),
+    )
+
+    assert plan.packages[COMPAT].version == "1.17.0"
+
+
+def test_a_provider_for_another_airflow_is_warned_of() -> None:
+    plan = planned([HTTP], package(HTTP, "1.0.0", "apache-airflow<2"))
+
+    assert "is made for apache-airflow<2" in plan.warnings[0]
+
+
+@pytest.mark.parametrize("text", ["apache-airflow", "Apache_Airflow-core==3.3.2", "not a package!"])
+def test_what_is_no_provider_is_refused(text: str) -> None:
+    with pytest.raises(UsageProblem):
+        parse_requirements([text])
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "message"),
+    [
+        ("ERROR: No matching distribution found for nothing", NotFound, "has no nothing"),
+        ("WARNING: Retrying after connection broken\nERROR: No matching distribution found", AioschedError, "reached"),
+        ("error: the disk is full", AioschedError, "could not install nothing"),
+    ],
+)
+def test_what_the_installer_says_becomes_an_error_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, said: str, kind: type[Exception], message: str
+) -> None:
+    installer = Installer(("sh", "-c", f"printf '%s' '{said}' >&2; exit 1"))
+    monkeypatch.setattr(provider_tools, "Installer", installer)
+
+    with pytest.raises(kind, match=message):
+        installer.fetch("nothing")
