@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +18,7 @@ from tests.cli.serving import serve, stop, wait_for
 from tests.conftest import TEMPLATE, Server
 
 DAGS = """
-from aiosched import Asset, dag, task
+from aiosched import Asset, PartitionedAssetTimetable, StartOfDayMapper, dag, task
 
 orders = Asset("orders", uri="s3://orders")
 
@@ -29,7 +30,20 @@ def report():
     read()
 
 report()
+
+@dag(schedule=PartitionedAssetTimetable(assets=orders, default_partition_mapper=StartOfDayMapper()))
+def by_day():
+    @task
+    def read(partition_key, partition_date, dag_run, triggering_asset_events):
+        keys = [event.partition_key for event in triggering_asset_events.get(orders, ())]
+        return [partition_key, dag_run.partition_key, str(partition_date), keys]
+    read()
+
+by_day()
 """
+
+
+VALUE = "SELECT value::text FROM xcom WHERE run_id = $1"
 
 
 async def a_few(db: Database) -> None:
@@ -98,8 +112,26 @@ def test_an_emitted_event_makes_a_run_that_sees_its_extra(live: Cli) -> None:
     live.work(first_run)
     run = live.json("runs", "watch", "report", "latest")
     assert (run["run_type"], run["state"]) == ("asset_triggered", "success")
-    query = "SELECT value::text FROM xcom WHERE run_id = $1"
-    assert live.work(lambda db: value_of(db, query, run["key"])) == '[{"rows":3}]'
+    assert live.work(lambda db: value_of(db, VALUE, run["key"])) == '[{"rows":3}]'
+
+
+def test_an_event_of_a_partition_makes_a_run_of_its_key(live: Cli) -> None:
+    said = live.json("assets", "emit", "orders", "--partition-key", "2026-01-05T10:00:00")
+    assert said["name"] == "orders"
+    live.work(first_run)
+    run = live.json("runs", "watch", "by_day", "latest")
+    assert (run["state"], run["partition_key"]) == ("success", "2026-01-05")
+    (value,) = json.loads(f"[{live.work(lambda db: value_of(db, VALUE, run['key']))}]")
+    assert value == ["2026-01-05", "2026-01-05", "2026-01-05 00:00:00+00:00", ["2026-01-05T10:00:00"]]
+    assert live.json("runs", "show", "by_day", "latest")["partition_date"] == "2026-01-05T00:00:00Z"
+    assert [event["partition_key"] for event in live.json("assets", "events", "orders")][-1] == "2026-01-05T10:00:00"
+
+    live.json("dags", "trigger", "by_day", "--partition-key", "2026-02-01", "--run-id", "by_hand")
+    run = live.json("runs", "watch", "by_day", "by_hand")
+    assert (run["state"], run["partition_key"]) == ("success", "2026-02-01")
+    assert "does not suit" in live("dags", "trigger", "by_day", "--partition-key", "soon", code=4).stderr
+    assert "has no partitions" in live("dags", "trigger", "report", "--partition-key", "us", code=4).stderr
+    assert "not printable" in live("assets", "emit", "orders", "--partition-key", " ", code=4).stderr
 
 
 async def first_run(db: Database) -> None:

@@ -122,6 +122,12 @@ def test_a_window_backwards_ends_with_its_period(at: datetime, kind: Any) -> Non
     assert backward == sorted(set(backward))
 
 
+def test_times_in_clock_changes() -> None:
+    hours = StartOfHourMapper(timezone="Europe/Amsterdam")
+    assert hours.to_downstream("2024-03-31T02:30:00") == "2024-03-31T03"
+    assert hours.to_partition_date("2024-10-27T02") == datetime(2024, 10, 27, 1, tzinfo=UTC)
+
+
 def test_hours_that_clocks_skip_are_not_waited_for() -> None:
     rollup = RollupMapper(upstream_mapper=StartOfDayMapper(timezone="Europe/Amsterdam"), window=DayWindow())
 

@@ -24,6 +24,7 @@ from aiosched.core.timetables.key_mappers import (
 from aiosched.core.timetables.key_windows import SegmentWindow, WeekWindow
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.messages import AssetTouch, Outcome
+from aiosched.db.statements.asset_partitions import drop_keys_without_use
 from tests.scheduler.harness import Running, dag, running, task
 
 A, B = AssetRequired("a"), AssetRequired("b")
@@ -219,6 +220,28 @@ async def test_a_schedule_without_partitions_and_a_deleted_dag_leave_nothing(dsn
         await it.ask("delete_dag", "consumer")
         assert await pending(it) == []
         assert await it.fetch("SELECT * FROM asset_partition_event") == []
+
+
+async def test_what_is_queued_by_the_rules_of_another_schedule_is_dropped(dsn: str, clock: FakeClock) -> None:
+    """As when an event is stored in the instant in which the schedule changes."""
+    whole = dag("whole", task("read"), schedule=A)
+    async with running(dsn, clock, producer("a"), consumer(A), whole) as it:
+        await it.execute("INSERT INTO asset_event (asset_id, timestamp) SELECT id, now() FROM asset")
+        await it.execute(
+            """INSERT INTO asset_queue (dag_id, asset_id, partition, first_at, newest_at)
+               SELECT d.dag_id, a.id, d.partition, now(), now() FROM asset AS a, dag AS d WHERE d.dag_id = 'consumer'"""
+        )
+        await it.execute(
+            """INSERT INTO asset_key_event (dag_id, event_id, partition)
+               SELECT d.dag_id, e.id, d.partition FROM asset_event AS e, dag AS d WHERE d.dag_id = 'whole'"""
+        )
+        await it.leave_and_come_back()
+        await it.settled()
+        async with it.db.acquire() as conn:
+            await drop_keys_without_use(conn)
+        assert await it.fetch("SELECT * FROM asset_queue") == []
+        assert await it.fetch("SELECT * FROM asset_key_event") == []
+        assert await it.fetch("SELECT * FROM dag_run") == []
 
 
 async def test_a_scheduler_that_takes_over_goes_on_where_the_other_one_stopped(dsn: str, clock: FakeClock) -> None:

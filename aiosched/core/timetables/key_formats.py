@@ -45,7 +45,15 @@ def format_key(at: datetime, form: str) -> str:
 def read_instant(key: str, form: str, timezone: str) -> datetime:
     """The instant of a key that has the format, on the wall clock of the time zone. Raises ValueError."""
     at = datetime.strptime(key, form)  # noqa: DTZ007 - the zone follows
-    return at.replace(tzinfo=zone(timezone)) if at.tzinfo is None else at.astimezone(zone(timezone))
+    return instant_at(at, timezone) if at.tzinfo is None else at.astimezone(zone(timezone))
+
+
+def instant_at(wall: datetime, timezone: str) -> datetime:
+    """The instant of a wall-clock time: the second one of a repeated hour; one that is skipped moves on by the gap."""
+    there = wall.replace(tzinfo=zone(timezone), fold=1)
+    if exists(wall, timezone):
+        return there
+    return there.replace(fold=0).astimezone(UTC).astimezone(there.tzinfo)
 
 
 def read_period(key: str, form: str) -> datetime:

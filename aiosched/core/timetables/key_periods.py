@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -19,6 +19,7 @@ from aiosched.core.timetables.key_formats import (
     QUARTER,
     check_format,
     format_key,
+    instant_at,
     read_instant,
     read_period,
 )
@@ -177,7 +178,7 @@ class PeriodMapper(StoredMapper, frozen=True, kw_only=True):
         return format_key(decoded.replace(tzinfo=zone(self.timezone)), self.input_format)
 
     def to_partition_date(self, downstream_key: str) -> datetime:
-        return self.decode_downstream(downstream_key).replace(tzinfo=zone(self.timezone))
+        return instant_at(self.decode_downstream(downstream_key), self.timezone).astimezone(UTC)
 
 
 class StartOfHourMapper(PeriodMapper, frozen=True, tag="hour"):

@@ -68,6 +68,18 @@ async def are_to_map(conn: DatabaseConnection, mappings: Mapping[str, str]) -> b
     return bool(await conn.fetchval(ARE_TO_MAP, list(mappings), list(mappings.values())))
 
 
+# An event that is stored while the schedule of its consumer changes can leave one behind.
+DROP_KEYS_WITHOUT_USE: Final = """
+    DELETE FROM asset_key_event AS k
+     WHERE NOT EXISTS (SELECT FROM dag AS d WHERE d.dag_id = k.dag_id AND d.is_partitioned)
+"""
+
+
+async def drop_keys_without_use(conn: DatabaseConnection) -> None:
+    """Delete events that wait to be mapped for DAGs whose schedules have no partitions (any longer)."""
+    await conn.execute(DROP_KEYS_WITHOUT_USE)
+
+
 # Indexes: ix_asset_key_event_waiting and ix_asset_partition_due (partial).
 DAGS_WITH_WORK: Final = """
     SELECT dag_id FROM asset_key_event WHERE partition = ANY($1::smallint[]) AND refused IS NULL

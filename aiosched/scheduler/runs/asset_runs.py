@@ -24,10 +24,11 @@ from aiosched.core.assets.conditions import (
 from aiosched.core.creation.run_creation import active_runs_limit, allows, asset_run, tasks_of_run
 from aiosched.core.graph.params import resolve_params
 from aiosched.core.requests.requests import EmitAsset
+from aiosched.core.timetables.assets import PartitionedAssetTimetable
 from aiosched.core.timetables.base import Partition
 from aiosched.core.timetables.key_formats import check_key
 from aiosched.core.values.states import RunType
-from aiosched.db.statements import assets
+from aiosched.db.statements import asset_partitions, assets
 from aiosched.db.statements.inbox import CommandResult
 from aiosched.errors import DagError, did_you_mean
 from aiosched.scheduler.effects.notify import asset_conditions_changed
@@ -51,7 +52,7 @@ async def create_asset_runs(session: Session, partitions: Collection[int], now: 
         queue = await assets.read_queue(conn, partitions)
         aliases = await assets.alias_targets(conn, _aliases(session, queue))
     dags = {dag_id: cache.dags[dag_id] for dag_id in queue if dag_id in cache.dags}
-    if left := [dag_id for dag_id, dag in dags.items() if dag.asset_condition is None]:
+    if left := [dag_id for dag_id, dag in dags.items() if status_of(dag).condition is None]:
         await _forget(session, left)
     planned = []  # decided again with the rows locked
     for dag_id, dag in dags.items():
@@ -102,9 +103,10 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
 
 
 def status_of(dag: OwnedDag) -> AssetStatus:
-    """The facts that decide whether the DAG gets a run by asset events."""
+    """The facts that decide whether the DAG gets a run by asset events; one with partitions gets none by these."""
+    has_partitions = isinstance(dag.version.spec.timetable, PartitionedAssetTimetable)
     return AssetStatus(
-        condition=dag.asset_condition,
+        condition=None if has_partitions else dag.asset_condition,
         active_runs=len(dag.runs.under_way()) + len(dag.runs.queued) + len(dag.runs.starting),
         max_active_runs=active_runs_limit(dag.version.spec),
         is_paused=dag.row.is_paused,
@@ -155,6 +157,7 @@ async def check_assets(session: Session, cleanup: Period) -> None:
     if cleanup.is_over(session.env.clock.monotonic(), session.env.settings.parsing.cleanup_interval):
         async with session.env.db.acquire() as conn:
             changed = await assets.sweep(conn)
+            await asset_partitions.drop_keys_without_use(conn)
         for name, is_active in sorted(changed.items()):
             logger.info("asset %s is %s", name, "active again" if is_active else "inactive: no DAG mentions it")
 
