@@ -22,6 +22,7 @@ from aiosched.core.requests.requests import (
     BackfillResume,
     CancelRun,
     Clear,
+    ContinueSchedule,
     DeleteDag,
     EmitAsset,
     MarkRun,
@@ -112,7 +113,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = MappingProxyType(
         verb_of(kind): kind
         for kind in (
             Trigger, Pause, Unpause, CancelRun, DeleteDag, ReleaseDag, EmitAsset, Clear, MarkTasks, MarkRun, SetNote,
-            BackfillCreate, BackfillPause, BackfillResume, BackfillCancel,
+            BackfillCreate, BackfillPause, BackfillResume, BackfillCancel, ContinueSchedule,
         )
     }
 )  # fmt: skip
