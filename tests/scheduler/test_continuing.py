@@ -111,15 +111,27 @@ async def test_the_run_has_its_results_and_tasks_that_depend_on_it_start(dsn: st
         assert [tuple(row) for row in states] == [(0, "success"), (1, "failed"), (0, "queued"), (1, None)]
 
 
-async def test_a_second_time_it_is_refused(dsn: str, clock: FakeClock) -> None:
+async def test_a_second_time_nothing_changes(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock) as it:
         spec = paused(schedule="0 0 * * *", catchup=True)
         args = {"state": "success", "logical_date": day(-1).isoformat(), "run_after": day(0).isoformat()}
         await goes_on(it, spec, **args)
 
-        with pytest.raises(Refused, match="'d' goes on here already"):
-            await it.ask("continue_schedule", "d", **args)
+        again = await it.ask("continue_schedule", "d", **args)
+        assert again["unchanged"] == "it goes on here already, after the run of 2025-12-31T00:00:00Z"
         assert await dates(it) == [-1]
+
+
+async def test_the_dag_is_unpaused_in_the_same_step(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock) as it:
+        await register(it.db, paused(schedule="0 0 * * *", catchup=True))
+        await it.until(lambda: "d" in it.session.cache.dags, "the DAG")
+        await it.ask("pause", "d")
+        args = {"state": "success", "logical_date": day(-2).isoformat(), "run_after": day(-1).isoformat()}
+        await it.ask("continue_schedule", "d", **args, unpause=True)
+        await it.settled()
+
+        assert await dates(it) == [-2, -1]
 
 
 async def test_a_dag_without_a_clock_has_nothing_to_continue(dsn: str, clock: FakeClock) -> None:

@@ -54,8 +54,11 @@ class FinishedInstance(NamedTuple):
 
 def continued_run(
     spec: DagSpec, last: RunElsewhere, position: SchedulePosition, now: datetime
-) -> tuple[PlannedRun, NextRun]:
-    """The run to store so that the schedule goes on after it. Raises Refused if that cannot be, or is done already."""
+) -> tuple[PlannedRun, NextRun] | str:
+    """The run to store so that the schedule goes on after it, or why there is nothing left to store.
+
+    Raises Refused if the DAG cannot go on after it.
+    """
     name = f"DAG {spec.dag_id!r}"
     if last.state not in RUN_FINISHED:
         raise Refused(f"{name}: only a finished run can be continued after, not a {last.state} one.")
@@ -63,9 +66,9 @@ def continued_run(
         raise Refused(f"{name} has no schedule that follows the clock, so there is nothing to continue.")
     run = _same_run(spec, last.logical_date.astimezone(UTC), last.run_after, now)
     if position.last is not None and position.last.end >= run.interval.end:
-        raise Refused(f"{name} goes on here already: its latest scheduled run is due until {stamp(position.last.end)}.")
+        return f"it goes on here already, after the run of {stamp(position.last.start)}"
     if run.logical_date in position.taken:
-        raise Refused(f"{name} has a run with the logical date {stamp(run.logical_date)} already.")
+        return f"it has a run with the logical date {stamp(run.logical_date)} already"
     return automated_run(run), run
 
 

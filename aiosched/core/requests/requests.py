@@ -50,6 +50,7 @@ class ContinueSchedule(Request, frozen=True, kw_only=True, tag="continue_schedul
 
     `run_after` is when it was due; None: unknown, then it is the end of the period that begins at `logical_date`.
     `tasks` are the final states of its task instances, by `task` or `task[map index]`. `source` names the run there.
+    With `unpause` the DAG is unpaused in the same step.
     """
 
     logical_date: datetime
@@ -59,6 +60,7 @@ class ContinueSchedule(Request, frozen=True, kw_only=True, tag="continue_schedul
     end_date: datetime | None = None
     tasks: dict[str, Any] = {}
     source: str = ""
+    unpause: bool = False
 
 
 class DeleteDag(Request, frozen=True, kw_only=True, tag="delete_dag"):
