@@ -18,8 +18,7 @@ from tests.cli.conftest import Cli
 KEY = Fernet.generate_key().decode()
 DAG = """
 from datetime import datetime
-from aiosched import DAG
-from aiosched.operators import EmptyOperator
+from aiosched import DAG, EmptyOperator
 
 for name in ("daily", "broken", "other"):
     with DAG(name, schedule="@daily", start_date=datetime(2026, 1, 1), catchup=True):
