@@ -7,7 +7,8 @@
 Every DAG of the example files in that environment runs once with `airflow dags test` and a fixed logical date, in a
 scratch home with its own SQLite database; afterwards the states of the run and of its task instances are read from it.
 Only states, names of files and ids are written down; no file of Airflow is kept. Runs that need something that one
-machine does not have are left out with the reason, and so are those that do not end in time.
+machine does not have are left out with the reason, and so are those that do not end in time. With --resume the states
+that the output file has already are kept, and only the others are recorded.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -65,11 +66,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--airflow", type=Path, required=True, help="the virtual environment with Airflow")
     parser.add_argument("--output", type=Path, required=True, help="the JSON file to write")
+    parser.add_argument("--resume", action="store_true", help="keep what the output file has")
     parser.add_argument("--only", nargs="*", help="only these DAG ids")
     options = parser.parse_args()
     options.output.parent.mkdir(parents=True, exist_ok=True)
+    known = json.loads(options.output.read_text(encoding="utf-8"))["dags"] if options.resume else {}
     with tempfile.TemporaryDirectory(prefix="airflow-oracle-") as home:
-        for found in Oracle(options.airflow.absolute(), Path(home)).record(options.only):
+        for found in Oracle(options.airflow.absolute(), Path(home)).record(options.only, known):
             options.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -90,17 +93,18 @@ class Oracle:
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._database}",
         }
 
-    def record(self, only: list[str] | None) -> Iterator[dict[str, Any]]:
+    def record(self, only: list[str] | None, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The oracle: version, date, and for each DAG its states, or the reason why there are none; after each run."""
         self._run("db", "migrate", seconds=600)
         files = self._copy_files()
         ids = self._list(files)
         version = self._run("version").strip().splitlines()[-1]
-        dags: dict[str, Any] = {}
+        dags = {dag_id: states for dag_id, states in known.items() if "state" in states}
+        self._run("dags", "reserialize", seconds=600)  # all of them: some trigger others
         errors = {self._name(path): found["error"][0] for path, found in ids.items() if found["error"]}
         for path, found in ids.items():
             for dag_id in found["dags"]:
-                if only and dag_id not in only:
+                if dag_id in dags or (only and dag_id not in only):
                     continue
                 began = time.monotonic()
                 dags[dag_id] = {"file": self._name(path), **self._outcome(path, dag_id)}
@@ -138,8 +142,12 @@ class Oracle:
         return {Path(path): found for path, found in json.loads(answer.read_text()).items()}
 
     def _outcome(self, path: Path, dag_id: str) -> dict[str, Any]:
+        alone = self._home / "alone" / path.stem / path.name  # the command stores every DAG of its folder
+        alone.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, alone)
+        here = {"AIRFLOW__CORE__DAGS_FOLDER": str(alone.parent)}
         try:
-            log = self._run("dags", "test", "--dagfile-path", str(path), dag_id, LOGICAL_DATE, check=False)
+            log = self._run("dags", "test", "--dagfile-path", str(alone), dag_id, LOGICAL_DATE, check=False, env=here)
         except subprocess.TimeoutExpired:
             return {"skipped": f"does not end within {SECONDS:.0f} s"}
         with closing(sqlite3.connect(self._database)) as database:
@@ -160,11 +168,17 @@ class Oracle:
         tasks = {task if index < 0 else f"{task}[{index}]": state for task, index, state in sorted(rows)}
         return {"state": state, "tasks": tasks}
 
-    def _run(self, *arguments: str, check: bool = True, seconds: float = SECONDS) -> str:
+    def _run(
+        self,
+        *arguments: str,
+        check: bool = True,
+        seconds: float = SECONDS,
+        env: Mapping[str, str] | None = None,
+    ) -> str:
         """What an `airflow` command prints."""
         done = subprocess.run(
             [str(self._bin / "airflow"), *arguments],
-            env=self._env,
+            env={**self._env, **(env or {})},
             check=check,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
