@@ -102,7 +102,7 @@ class Oracle:
         dags = {dag_id: states for dag_id, states in known.items() if "state" in states}
         self._run("dags", "reserialize", seconds=600)  # all of them: some trigger others
         errors = {self._name(path): found["error"][0] for path, found in ids.items() if found["error"]}
-        for path, found in ids.items():
+        for path, found in sorted(ids.items(), key=lambda item: len(item[1]["dags"])):  # the slowest files last
             for dag_id in found["dags"]:
                 if dag_id in dags or (only and dag_id not in only):
                     continue
