@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import airflow_client.client as airflow
@@ -33,6 +34,7 @@ from aiosched.authoring import DAG, task
 from aiosched.config import Settings, WebSettings
 from aiosched.db.crypto.keyring import new_key
 from aiosched.db.server.engine import Database
+from aiosched.executors.attempt.log_files import log_folder
 from aiosched.scheduler import Scheduler
 from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
@@ -43,8 +45,7 @@ T = TypeVar("T")
 
 def sales() -> DAG:
     @task
-    async def extract() -> None:
-        print("read 3 rows")
+    async def extract() -> None: ...
 
     @task
     async def load(part: int) -> None:
@@ -56,8 +57,9 @@ def sales() -> DAG:
     return dag
 
 
-def settings_with(**web: Any) -> Settings:
+def settings_with(home: Path, **web: Any) -> Settings:
     settings = Settings(web=WebSettings(airflow_api=True, **web))
+    settings.core.home = home
     settings.secrets.fernet_keys = new_key()
     return settings
 
@@ -93,14 +95,14 @@ async def served(db: Database, settings: Settings) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
-    async with Scheduler(dsn=dsn, dags=[sales()], settings=settings_with()) as scheduler:
+async def scheduler(dsn: str, tmp_path: Path) -> AsyncIterator[Scheduler]:
+    async with Scheduler(dsn=dsn, dags=[sales()], settings=settings_with(tmp_path)) as scheduler:
         yield scheduler
 
 
 @pytest.fixture
-async def remote(db: Database, scheduler: Scheduler) -> AsyncIterator[Remote]:
-    async with served(db, settings_with(auth="none")) as address:
+async def remote(db: Database, scheduler: Scheduler, tmp_path: Path) -> AsyncIterator[Remote]:
+    async with served(db, settings_with(tmp_path, auth="none")) as address:
         yield Remote(address)
 
 
@@ -142,8 +144,11 @@ async def test_a_run_is_triggered_listed_noted_and_marked(remote: Remote, schedu
     assert (marked.state, marked.note) == ("success", "looked at it")
 
 
-async def test_task_instances_and_logs_are_read(remote: Remote, scheduler: Scheduler) -> None:
+async def test_task_instances_and_logs_are_read(remote: Remote, scheduler: Scheduler, tmp_path: Path) -> None:
     await triggered(remote, scheduler)
+    folder = log_folder(tmp_path / "logs", dag_id="sales", run_id="one", task_id="extract")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "attempt=1.log").write_text("read 3 rows\ndone\n")
 
     found = await remote.call(remote.tasks.get_task_instances, "sales", "one", order_by=["map_index"])
     mapped = await remote.call(remote.tasks.get_mapped_task_instance, "sales", "one", "load", 1)
@@ -153,7 +158,7 @@ async def test_task_instances_and_logs_are_read(remote: Remote, scheduler: Sched
         ("extract", -1, "success"), ("load", 0, "success"), ("load", 1, "failed"),
     ]  # fmt: skip
     assert (mapped.state, mapped.try_number, mapped.pool) == ("failed", 1, "default_pool")
-    assert "read 3 rows" in " ".join(line.event for line in log.content.actual_instance)
+    assert [line.event for line in log.content.actual_instance] == ["read 3 rows", "done"]
 
 
 async def test_clearing_is_tried_first_and_then_done(remote: Remote, scheduler: Scheduler) -> None:
@@ -219,8 +224,10 @@ async def test_version_and_health_are_open(remote: Remote) -> None:
     assert (health.metadatabase.status, health.scheduler.status) == ("healthy", "healthy")
 
 
-async def test_a_password_gets_a_token_and_without_one_nothing_is_shown(db: Database, scheduler: Scheduler) -> None:
-    settings = settings_with(auth="password", admin_password="a long password")
+async def test_a_password_gets_a_token_and_without_one_nothing_is_shown(
+    db: Database, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    settings = settings_with(tmp_path, auth="password", admin_password="a long password")
     async with served(db, settings) as address, httpx2.AsyncClient(base_url=address) as client:
         with pytest.raises(ApiException) as refused:
             await Remote(address).call(Remote(address).dags.get_dags)
