@@ -33,7 +33,7 @@ from aiosched.migration.planning import (
     ImportedDag,
     MigrationPlan,
     MigrationStep,
-    Outcome,
+    StepOutcome,
     StoredHere,
     connection_outcome,
     pool_outcome,
@@ -46,7 +46,7 @@ from aiosched.parsing.store import store_results
 
 ANSWER_SECONDS: Final = 10.0  # how long a living scheduler is waited for
 _MANY: Final = 1_000_000
-_WRITES: Final = (Outcome.CREATED, Outcome.CHANGED)
+_WRITES: Final = (StepOutcome.CREATED, StepOutcome.CHANGED)
 
 
 async def stored_here(db: Database, keyring: Keyring, *, default_slots: int) -> StoredHere:
@@ -97,7 +97,7 @@ class Migration:
                 try:
                     await store.set_variables({variable.key: value}, requested_by=self.requested_by)
                 except Refused as error:
-                    outcome, why = Outcome.LEFT, str(error)
+                    outcome, why = StepOutcome.LEFT, str(error)
             steps.append(MigrationStep("variable", variable.key, outcome, why or _why(outcome)))
         for connection in plan.connections:
             outcome, why = connection_outcome(connection, stored, overwrite=self.overwrite), None
@@ -105,7 +105,7 @@ class Migration:
                 try:
                     await store.set_connections([connection], requested_by=self.requested_by)
                 except Refused as error:
-                    outcome, why = Outcome.LEFT, str(error)
+                    outcome, why = StepOutcome.LEFT, str(error)
             steps.append(MigrationStep("connection", connection.conn_id, outcome, why or _why(outcome)))
         for pool in plan.pools:
             outcome, why = pool_outcome(pool, stored, overwrite=self.overwrite), None
@@ -120,7 +120,7 @@ class Migration:
                         requested_by=self.requested_by,
                     )
                 except Refused as error:
-                    outcome, why = Outcome.LEFT, str(error)
+                    outcome, why = StepOutcome.LEFT, str(error)
             steps.append(MigrationStep("pool", pool.name, outcome, why or _why(outcome)))
         return steps
 
@@ -140,23 +140,23 @@ class Migration:
     async def _dag(self, dag: ImportedDag, *, is_new: bool, is_alive: bool) -> MigrationStep:
         """Ask the owner of a DAG to go on after its last run, and to unpause it."""
         if dag.is_left:
-            return MigrationStep("dag", dag.dag_id, Outcome.LEFT, dag.why)
+            return MigrationStep("dag", dag.dag_id, StepOutcome.LEFT, dag.why)
         unpause = dag.unpause or (not dag.is_paused and (is_new or self.overwrite))
         if dag.after is not None:
             request: Request = msgspec.structs.replace(dag.after, unpause=unpause)
         elif unpause:
             request = Unpause()
         else:
-            return MigrationStep("dag", dag.dag_id, Outcome.UNCHANGED, dag.why)
+            return MigrationStep("dag", dag.dag_id, StepOutcome.UNCHANGED, dag.why)
         try:
             outcome, unchanged = await self._ask(dag, request, is_alive=is_alive)
         except Refused as error:
-            return MigrationStep("dag", dag.dag_id, Outcome.LEFT, "; ".join(filter(None, (str(error), dag.why))))
+            return MigrationStep("dag", dag.dag_id, StepOutcome.LEFT, "; ".join(filter(None, (str(error), dag.why))))
         done = "has not run on its schedule" if dag.after is None else f"goes on after {dag.after.source}"
         state = "unpaused" if unpause and unchanged is None else None
         return MigrationStep("dag", dag.dag_id, outcome, "; ".join(filter(None, (unchanged or done, state, dag.why))))
 
-    async def _ask(self, dag: ImportedDag, request: Request, *, is_alive: bool) -> tuple[Outcome, str | None]:
+    async def _ask(self, dag: ImportedDag, request: Request, *, is_alive: bool) -> tuple[StepOutcome, str | None]:
         """Send a request, unless it has been sent and not refused; what came of it, and why nothing changed.
 
         Raises Refused with the owner's reason.
@@ -170,19 +170,19 @@ class Migration:
                     break
                 answer = await read_answer(conn, known)
                 if answer is None:
-                    return Outcome.UNCHANGED, "it waits for a scheduler (aiosched serve)"
+                    return StepOutcome.UNCHANGED, "it waits for a scheduler (aiosched serve)"
                 if answer.error is None:
-                    return Outcome.UNCHANGED, answer.result.get("unchanged") or "done already"
+                    return StepOutcome.UNCHANGED, answer.result.get("unchanged") or "done already"
             number = await add_command(
                 conn, verb=verb, dag_id=dag.dag_id, args=args, requested_by=self.requested_by, request=name
             )
         answer = await wait_applied(self.db, number, timeout=ANSWER_SECONDS) if is_alive else None
         if answer is None:
-            return Outcome.SENT, None
+            return StepOutcome.SENT, None
         if answer.error is not None:
             raise Refused(str(answer.error))
         unchanged = answer.result.get("unchanged")
-        return (Outcome.CHANGED, None) if unchanged is None or dag.unpause else (Outcome.UNCHANGED, unchanged)
+        return (StepOutcome.CHANGED, None) if unchanged is None or dag.unpause else (StepOutcome.UNCHANGED, unchanged)
 
 
 def _name_of(dag: ImportedDag, repeat: int) -> UUID:
@@ -191,5 +191,5 @@ def _name_of(dag: ImportedDag, repeat: int) -> UUID:
     return uuid5(NAMESPACE_URL, f"aiosched:migrate:{dag.dag_id}:{after}:{dag.unpause}:{repeat}")
 
 
-def _why(outcome: Outcome) -> str | None:
-    return KEPT_WHY if outcome is Outcome.KEPT else None
+def _why(outcome: StepOutcome) -> str | None:
+    return KEPT_WHY if outcome is StepOutcome.KEPT else None

@@ -21,7 +21,7 @@ from aiosched.migration.cfg_table import OLD_NAMES, OPTIONS, SECTIONS, Here
 _PREFIX: Final = "AIRFLOW__"
 
 
-class Fate(StrEnum):
+class SettingFate(StrEnum):
     """What becomes of a setting of Airflow."""
 
     SET = "set"
@@ -37,7 +37,7 @@ class CfgLine:
 
     section: str
     option: str
-    fate: Fate
+    fate: SettingFate
     key: str | None = None
     value: Any = None
     note: str | None = None
@@ -76,19 +76,21 @@ def translate(cfg: Mapping[tuple[str, str], str]) -> list[CfgLine]:
 
 def _line(section: str, option: str, entry: Here | str | None, value: str) -> CfgLine:
     if entry is None:
-        return CfgLine(section, option, Fate.UNKNOWN, note="no setting of a released Airflow's core, or of a plugin")
+        return CfgLine(
+            section, option, SettingFate.UNKNOWN, note="no setting of a released Airflow's core, or of a plugin"
+        )
     if isinstance(entry, str):
-        return CfgLine(section, option, Fate.NOT_NEEDED, note=entry)
+        return CfgLine(section, option, SettingFate.NOT_NEEDED, note=entry)
     if value == "":
-        return CfgLine(section, option, Fate.DEFAULT, entry.key, note=entry.note)
+        return CfgLine(section, option, SettingFate.DEFAULT, entry.key, note=entry.note)
     part, name = entry.key.split(".")
     try:
         checked = Settings.model_validate({part: {name: entry.convert(value)}})
     except (ValidationError, ValueError) as error:
         problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        return CfgLine(section, option, Fate.INVALID, entry.key, value, f"{entry.key}: {problem}")
+        return CfgLine(section, option, SettingFate.INVALID, entry.key, value, f"{entry.key}: {problem}")
     found, default = (getattr(getattr(one, part), name) for one in (checked, Settings()))
-    fate = Fate.DEFAULT if found == default else Fate.SET
+    fate = SettingFate.DEFAULT if found == default else SettingFate.SET
     return CfgLine(section, option, fate, entry.key, str(found) if isinstance(found, Path) else found, entry.note)
 
 
@@ -96,7 +98,7 @@ def as_toml(lines: list[CfgLine]) -> str:
     """The settings that are not the default, as an `aiosched.toml`."""
     sections: dict[str, list[str]] = {}
     for line in lines:
-        if line.fate is Fate.SET and line.key is not None:
+        if line.fate is SettingFate.SET and line.key is not None:
             section, name = line.key.split(".")
             note = f"  # {line.note}" if line.note else ""
             sections.setdefault(section, []).append(f"{name} = {_toml(line.value)}{note}")

@@ -19,7 +19,7 @@ _PACKAGE: Final = re.compile(r"apache-airflow-providers-[a-z0-9-]+")
 _GROUPS: Final = frozenset({"apache", "atlassian", "cncf", "common", "dbt", "facebook", "microsoft"})  # of two words
 
 
-class Verdict(StrEnum):
+class Readiness(StrEnum):
     """What becomes of a DAG file."""
 
     RUNS = "runs"
@@ -34,7 +34,7 @@ class FileVerdict:
     """The verdict on one file. `remedy` is a command to run first; `details` are warnings, or the error."""
 
     file: str
-    verdict: Verdict
+    verdict: Readiness
     dags: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     remedy: str | None = None
@@ -52,16 +52,16 @@ def judge_file(parsed: ParsedFile) -> FileVerdict:
         verdict, remedy = _of_error(parsed.error)
         line = f"line {parsed.error.line}: " if parsed.error.line else ""
         return FileVerdict(parsed.name, verdict, dags, (f"{line}{parsed.error.message}",), remedy)
-    return FileVerdict(parsed.name, Verdict.WARNING if parsed.warnings else Verdict.RUNS, dags, parsed.warnings)
+    return FileVerdict(parsed.name, Readiness.WARNING if parsed.warnings else Readiness.RUNS, dags, parsed.warnings)
 
 
-def _of_error(error: FileError) -> tuple[Verdict, str | None]:
+def _of_error(error: FileError) -> tuple[Readiness, str | None]:
     if package := provider_of(error.message):
-        return Verdict.PROVIDER, f"aiosched providers install {package}"
+        return Readiness.PROVIDER, f"aiosched providers install {package}"
     missing = _NO_MODULE.search(error.message)
     if missing is not None and missing["module"].split(".")[0] != "airflow":
-        return Verdict.PACKAGE, f"pip install {missing['module'].split('.')[0]}"
-    return Verdict.FAILS, None
+        return Readiness.PACKAGE, f"pip install {missing['module'].split('.')[0]}"
+    return Readiness.FAILS, None
 
 
 def provider_of(message: str) -> str | None:

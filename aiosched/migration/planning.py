@@ -28,7 +28,7 @@ KEPT_WHY: Final = "it is different here: --overwrite replaces it"
 _TEST_POOLS: Final = frozenset({DEFAULT_POOL})
 
 
-class Outcome(StrEnum):
+class StepOutcome(StrEnum):
     """What a step does, or has done."""
 
     CREATED = "created"
@@ -45,7 +45,7 @@ class MigrationStep:
 
     kind: str
     name: str
-    outcome: Outcome
+    outcome: StepOutcome
     why: str | None = None
 
 
@@ -102,25 +102,25 @@ def plan_migration(
 
     With `unpause` every DAG is unpaused here, whatever it is in Airflow.
     """
-    left = [MigrationStep("row", what, Outcome.LEFT, why) for what, why in rows.problems]
+    left = [MigrationStep("row", what, StepOutcome.LEFT, why) for what, why in rows.problems]
     variables: list[ImportedVariable] = []
     for variable in rows.variables:
         try:
             variables.append(ImportedVariable(variable.key, variable_text(variable, keys), variable.description))
         except Refused as error:
-            left.append(MigrationStep("variable", variable.key, Outcome.LEFT, str(error)))
+            left.append(MigrationStep("variable", variable.key, StepOutcome.LEFT, str(error)))
     connections: list[ConnectionValue] = []
     for row in rows.connections:
         try:
             connections.append(connection_value(row, keys))
         except Refused as error:
-            left.append(MigrationStep("connection", row.conn_id, Outcome.LEFT, str(error)))
+            left.append(MigrationStep("connection", row.conn_id, StepOutcome.LEFT, str(error)))
     dags = []
     for dag in rows.dags:
         if dag.dag_id in here:
             dags.append(_plan_dag(dag, is_alive=rows.scheduler_alive, unpause=unpause))
         elif dag.last is not None:
-            left.append(MigrationStep("dag", dag.dag_id, Outcome.LEFT, "no file of the folder defines it"))
+            left.append(MigrationStep("dag", dag.dag_id, StepOutcome.LEFT, "no file of the folder defines it"))
     return MigrationPlan(tuple(variables), tuple(connections), rows.pools, tuple(dags), tuple(left))
 
 
@@ -160,7 +160,7 @@ def _plan_dag(dag: AirflowDag, *, is_alive: bool, unpause: bool) -> ImportedDag:
 # ---- compared with what is here ----
 
 
-def variable_outcome(new: ImportedVariable, stored: StoredHere, *, overwrite: bool) -> Outcome:
+def variable_outcome(new: ImportedVariable, stored: StoredHere, *, overwrite: bool) -> StepOutcome:
     """What storing a variable does."""
     old = stored.variables.get(new.key)
     return _outcome(
@@ -168,27 +168,27 @@ def variable_outcome(new: ImportedVariable, stored: StoredHere, *, overwrite: bo
     )
 
 
-def connection_outcome(new: ConnectionValue, stored: StoredHere, *, overwrite: bool) -> Outcome:
+def connection_outcome(new: ConnectionValue, stored: StoredHere, *, overwrite: bool) -> StepOutcome:
     """What storing a connection does."""
     return _outcome(stored.connections.get(new.conn_id), new, overwrite)
 
 
-def pool_outcome(new: AirflowPool, stored: StoredHere, *, overwrite: bool) -> Outcome:
+def pool_outcome(new: AirflowPool, stored: StoredHere, *, overwrite: bool) -> StepOutcome:
     """What storing a pool does. The default pool, which exists from the beginning, is taken over while it is as new."""
     old = stored.pools.get(new.name)
     untouched = old is not None and new.name == DEFAULT_POOL and old.slots == stored.default_slots
     same = old is not None and (old.slots, old.include_deferred) == (new.slots, new.include_deferred)
     if old is not None and same:
-        return Outcome.UNCHANGED
+        return StepOutcome.UNCHANGED
     return _outcome(old, new, overwrite or untouched)
 
 
-def _outcome(old: T | None, new: T, overwrite: bool) -> Outcome:
+def _outcome(old: T | None, new: T, overwrite: bool) -> StepOutcome:
     if old is None:
-        return Outcome.CREATED
+        return StepOutcome.CREATED
     if old == new:
-        return Outcome.UNCHANGED
-    return Outcome.CHANGED if overwrite else Outcome.KEPT
+        return StepOutcome.UNCHANGED
+    return StepOutcome.CHANGED if overwrite else StepOutcome.KEPT
 
 
 def preview(plan: MigrationPlan, stored: StoredHere, *, overwrite: bool) -> list[MigrationStep]:
@@ -204,17 +204,17 @@ def preview(plan: MigrationPlan, stored: StoredHere, *, overwrite: bool) -> list
     return [*steps, *map(dag_step, plan.dags), *plan.left]
 
 
-def _step(kind: str, name: str, outcome: Outcome) -> MigrationStep:
-    return MigrationStep(kind, name, outcome, KEPT_WHY if outcome is Outcome.KEPT else None)
+def _step(kind: str, name: str, outcome: StepOutcome) -> MigrationStep:
+    return MigrationStep(kind, name, outcome, KEPT_WHY if outcome is StepOutcome.KEPT else None)
 
 
 def dag_step(dag: ImportedDag) -> MigrationStep:
     """The line of a DAG before it is asked for."""
     if dag.is_left:
-        return MigrationStep("dag", dag.dag_id, Outcome.LEFT, dag.why)
+        return MigrationStep("dag", dag.dag_id, StepOutcome.LEFT, dag.why)
     after = "has not run on its schedule" if dag.after is None else f"goes on after {dag.after.source}"
     state = "paused" if dag.is_paused else "unpaused"
-    return MigrationStep("dag", dag.dag_id, Outcome.CHANGED, "; ".join(filter(None, (after, state, dag.why))))
+    return MigrationStep("dag", dag.dag_id, StepOutcome.CHANGED, "; ".join(filter(None, (after, state, dag.why))))
 
 
 def counted(steps: Iterable[MigrationStep]) -> dict[str, dict[str, int]]:
@@ -228,4 +228,4 @@ def counted(steps: Iterable[MigrationStep]) -> dict[str, dict[str, int]]:
 
 def nothing_done(steps: Sequence[MigrationStep]) -> bool:
     """Whether no step has changed anything."""
-    return not any(step.outcome in (Outcome.CREATED, Outcome.CHANGED, Outcome.SENT) for step in steps)
+    return not any(step.outcome in (StepOutcome.CREATED, StepOutcome.CHANGED, StepOutcome.SENT) for step in steps)

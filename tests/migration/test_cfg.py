@@ -8,7 +8,7 @@ import pytest
 
 from aiosched.config import setting_fields
 from aiosched.errors import ConfigError
-from aiosched.migration.cfg import Fate, as_toml, fernet_keys, from_environment, read_cfg, translate
+from aiosched.migration.cfg import SettingFate, as_toml, fernet_keys, from_environment, read_cfg, translate
 from aiosched.migration.cfg_table import OLD_NAMES, OPTIONS, SECTIONS, Here
 
 DOC = Path(__file__).parents[2] / "docs" / "migration.md"
@@ -32,31 +32,31 @@ def test_the_documentation_has_the_same_table() -> None:
 @pytest.mark.parametrize(
     ("section", "option", "value", "fate", "key", "found"),
     [
-        ("core", "parallelism", "16", Fate.SET, "core.parallelism", 16),
-        ("core", "parallelism", "0", Fate.SET, "core.parallelism", 1),
-        ("core", "parallelism", "32", Fate.DEFAULT, "core.parallelism", 32),
-        ("core", "dag_concurrency", "4", Fate.SET, "core.max_active_tasks_per_dag", 4),
-        ("core", "executor", "airflow.providers.celery.executors.celery_executor.CeleryExecutor", Fate.SET,
+        ("core", "parallelism", "16", SettingFate.SET, "core.parallelism", 16),
+        ("core", "parallelism", "0", SettingFate.SET, "core.parallelism", 1),
+        ("core", "parallelism", "32", SettingFate.DEFAULT, "core.parallelism", 32),
+        ("core", "dag_concurrency", "4", SettingFate.SET, "core.max_active_tasks_per_dag", 4),
+        ("core", "executor", "airflow.providers.celery.executors.celery_executor.CeleryExecutor", SettingFate.SET,
          "executor.kind", "celery"),
-        ("core", "executor", "LocalExecutor,KubernetesExecutor", Fate.SET, "executor.kind", "local,kubernetes"),
-        ("core", "executor", "MyExecutor", Fate.INVALID, "executor.kind", "MyExecutor"),
-        ("core", "default_timezone", "Nowhere/City", Fate.INVALID, "core.default_timezone", "Nowhere/City"),
-        ("core", "default_task_execution_timeout", "", Fate.DEFAULT, "core.default_task_execution_timeout", None),
-        ("scheduler", "catchup_by_default", "True", Fate.SET, "scheduler.catchup_by_default", True),
-        ("scheduler", "max_threads", "2", Fate.SET, "parsing.processes", 2),
-        ("logging", "delete_local_logs", "True", Fate.SET, "logs.keep_local", False),
-        ("scheduler", "scheduler_heartbeat_sec", "5", Fate.NOT_NEEDED, None, None),
-        ("celery", "worker_concurrency", "16", Fate.NOT_NEEDED, None, None),
-        ("ours", "thing", "1", Fate.UNKNOWN, None, None),
+        ("core", "executor", "LocalExecutor,KubernetesExecutor", SettingFate.SET, "executor.kind", "local,kubernetes"),
+        ("core", "executor", "MyExecutor", SettingFate.INVALID, "executor.kind", "MyExecutor"),
+        ("core", "default_timezone", "Nowhere/City", SettingFate.INVALID, "core.default_timezone", "Nowhere/City"),
+        ("core", "default_task_execution_timeout", "", SettingFate.DEFAULT, "core.default_task_execution_timeout", None),
+        ("scheduler", "catchup_by_default", "True", SettingFate.SET, "scheduler.catchup_by_default", True),
+        ("scheduler", "max_threads", "2", SettingFate.SET, "parsing.processes", 2),
+        ("logging", "delete_local_logs", "True", SettingFate.SET, "logs.keep_local", False),
+        ("scheduler", "scheduler_heartbeat_sec", "5", SettingFate.NOT_NEEDED, None, None),
+        ("celery", "worker_concurrency", "16", SettingFate.NOT_NEEDED, None, None),
+        ("ours", "thing", "1", SettingFate.UNKNOWN, None, None),
     ],
 )  # fmt: skip
 def test_a_setting_has_a_place_or_a_reason(
-    section: str, option: str, value: str, fate: Fate, key: str | None, found: object
+    section: str, option: str, value: str, fate: SettingFate, key: str | None, found: object
 ) -> None:
     (line,) = translate({(section, option): value})
 
     assert (line.fate, line.key, line.value) == (fate, key, found)
-    assert line.note or fate in (Fate.SET, Fate.DEFAULT)
+    assert line.note or fate in (SettingFate.SET, SettingFate.DEFAULT)
 
 
 def test_the_file_and_the_environment_are_read_and_the_environment_wins(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.states import RunState
 from aiosched.migration.planning import (
     ImportedVariable,
-    Outcome,
+    StepOutcome,
     StoredHere,
     connection_outcome,
     plan_migration,
@@ -70,7 +70,7 @@ def test_a_dag_that_no_file_defines_is_named_if_it_has_run() -> None:
 
     plan = plan_migration(rows, NO_KEYS, here={"d"})
 
-    assert [(step.name, step.outcome) for step in plan.left] == [("gone", Outcome.LEFT)]
+    assert [(step.name, step.outcome) for step in plan.left] == [("gone", StepOutcome.LEFT)]
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,20 @@ HERE = StoredHere(
 @pytest.mark.parametrize(
     ("outcome", "expected"),
     [
-        (variable_outcome(ImportedVariable("x", "1", None), HERE, overwrite=False), Outcome.UNCHANGED),
-        (variable_outcome(ImportedVariable("x", "2", None), HERE, overwrite=False), Outcome.KEPT),
-        (variable_outcome(ImportedVariable("x", "2", None), HERE, overwrite=True), Outcome.CHANGED),
-        (variable_outcome(ImportedVariable("y", "2", None), HERE, overwrite=False), Outcome.CREATED),
-        (connection_outcome(ConnectionValue(conn_id="c", conn_type="ssh"), HERE, overwrite=False), Outcome.KEPT),
-        (pool_outcome(AirflowPool("p", 2), HERE, overwrite=False), Outcome.UNCHANGED),
-        (pool_outcome(AirflowPool("p", 3), HERE, overwrite=False), Outcome.KEPT),
-        (pool_outcome(AirflowPool("default_pool", 64), HERE, overwrite=False), Outcome.CHANGED),  # nobody changed it
+        (variable_outcome(ImportedVariable("x", "1", None), HERE, overwrite=False), StepOutcome.UNCHANGED),
+        (variable_outcome(ImportedVariable("x", "2", None), HERE, overwrite=False), StepOutcome.KEPT),
+        (variable_outcome(ImportedVariable("x", "2", None), HERE, overwrite=True), StepOutcome.CHANGED),
+        (variable_outcome(ImportedVariable("y", "2", None), HERE, overwrite=False), StepOutcome.CREATED),
+        (connection_outcome(ConnectionValue(conn_id="c", conn_type="ssh"), HERE, overwrite=False), StepOutcome.KEPT),
+        (pool_outcome(AirflowPool("p", 2), HERE, overwrite=False), StepOutcome.UNCHANGED),
+        (pool_outcome(AirflowPool("p", 3), HERE, overwrite=False), StepOutcome.KEPT),
+        (
+            pool_outcome(AirflowPool("default_pool", 64), HERE, overwrite=False),
+            StepOutcome.CHANGED,
+        ),  # nobody changed it
     ],
 )
-def test_what_is_different_here_is_kept_unless_it_may_be_overwritten(outcome: Outcome, expected: Outcome) -> None:
+def test_what_is_different_here_is_kept_unless_it_may_be_overwritten(
+    outcome: StepOutcome, expected: StepOutcome
+) -> None:
     assert outcome is expected

@@ -25,7 +25,7 @@ from aiosched.db.crypto.keyring import Keyring, new_key
 from aiosched.db.people.secrets import SecretStore
 from aiosched.db.server.engine import Database
 from aiosched.migration.applying import Migration
-from aiosched.migration.planning import MigrationStep, Outcome, plan_migration
+from aiosched.migration.planning import MigrationStep, StepOutcome, plan_migration
 from aiosched.migration.reading import read_airflow
 from aiosched.migration.values import AirflowKeys
 from aiosched.parsing import check_paths
@@ -163,8 +163,8 @@ async def test_schedules_of_a_real_airflow_go_on(
         again = await take_over(it, empty_dsn, tmp_path / "dags", key, keyring)
         rows = await it.fetch("SELECT dag_id, run_after AS due, note FROM dag_run ORDER BY run_after")
 
-    assert not [step for step in first if step.outcome is Outcome.LEFT]
-    assert {step.outcome for step in again} == {Outcome.UNCHANGED}
+    assert not [step for step in first if step.outcome is StepOutcome.LEFT]
+    assert {step.outcome for step in again} == {StepOutcome.UNCHANGED}
     here = {name: [row["due"] for row in rows if row["dag_id"] == name and row["note"] is None] for name in there}
     days = [START + timedelta(days=number) for number in range((TODAY - START).days + 1)]
     together = [*there["all_dates"], *here["all_dates"]]

@@ -163,7 +163,7 @@ async def test_task_instances_and_logs_are_read(remote: Remote, scheduler: Sched
 
 async def test_clearing_is_tried_first_and_then_done(remote: Remote, scheduler: Scheduler) -> None:
     await triggered(remote, scheduler)
-    body = ClearTaskInstancesBody(dag_run_id="one", task_ids=["load"], dry_run=True)
+    body = ClearTaskInstancesBody.from_dict({"dag_run_id": "one", "task_ids": ["load"], "dry_run": True})
 
     planned = await remote.call(remote.tasks.post_clear_task_instances, "sales", body)
     assert [(one.task_id, one.map_index, one.state) for one in planned.task_instances] == [("load", 1, "failed")]

@@ -13,8 +13,8 @@ from aiosched.core.creation.run_creation import PlannedRun
 from aiosched.core.requests.requests import ContinueSchedule
 from aiosched.core.timetables import NextRun
 from aiosched.core.values.states import RunType
+from aiosched.db.people.finished_runs import FinishedRunRow, insert_finished_instances, insert_finished_run
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements.finished_runs import FinishedRunRow, insert_finished_instances, insert_finished_run
 from aiosched.db.statements.runs import set_next_runs, set_paused
 from aiosched.db.statements.schedules import BY_TIMETABLE, schedule_positions
 from aiosched.errors import Refused

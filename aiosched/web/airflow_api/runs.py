@@ -174,9 +174,7 @@ async def clear_dag_run(
     """Clear a run: with `dry_run`, which is the default, the answer is the task instances that it would clear."""
     run = await queries.find_run(request_client.db, dag_id, dag_run_id)
     if body.only_new:
-        raise Problem(
-            422, "only-new", "only_new is not possible: run_on_latest_version adds new tasks."
-        )
+        raise Problem(422, "only-new", "only_new is not possible: run_on_latest_version adds new tasks.")
     request = Clear(
         run_ids=(run.run_id,),
         only_failed=body.only_failed,
