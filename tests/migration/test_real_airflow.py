@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -103,17 +103,19 @@ class RealAirflow:
         finally:
             await conn.close()
 
-    async def until(self, dag_id: str, number: int) -> None:
-        """Wait until a DAG has at least so many successful runs."""
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Wait until `condition` holds."""
         async with asyncio.timeout(GUARD):
-            while len(await self.runs(dag_id, "success")) < number:
+            while not await condition():  # noqa: ASYNC110  another program does it
                 await asyncio.sleep(0.5)
 
-    async def until_idle(self) -> None:
-        """Wait until no run is unfinished."""
-        async with asyncio.timeout(GUARD):
-            while [await self.runs(name, "queued", "running") for name in ("all_dates", "latest_only")] != [[], []]:
-                await asyncio.sleep(0.5)
+    async def has_succeeded(self, dag_id: str, number: int) -> bool:
+        """Whether a DAG has at least so many successful runs."""
+        return len(await self.runs(dag_id, "success")) >= number
+
+    async def is_idle(self) -> bool:
+        """Whether no run is unfinished."""
+        return not any([await self.runs(name, "queued", "running") for name in ("all_dates", "latest_only")])
 
 
 async def work_in_airflow(airflow: RealAirflow) -> None:
@@ -126,11 +128,11 @@ async def work_in_airflow(airflow: RealAirflow) -> None:
     await airflow.run("dags", "unpause", "all_dates")
     await airflow.run("dags", "unpause", "latest_only")
     async with airflow.scheduling():
-        await airflow.until("all_dates", 3)
-        await airflow.until("latest_only", 1)
+        await airflow.until(lambda: airflow.has_succeeded("all_dates", 3))
+        await airflow.until(lambda: airflow.has_succeeded("latest_only", 1))
         await airflow.run("dags", "pause", "all_dates")
         await airflow.run("dags", "pause", "latest_only")
-        await airflow.until_idle()
+        await airflow.until(airflow.is_idle)
 
 
 async def take_over(it: Running, dsn: str, folder: Path, key: str, keyring: Keyring) -> list[MigrationStep]:

@@ -175,7 +175,7 @@ async def test_clearing_is_tried_first_and_then_done(remote: Remote, scheduler: 
     await scheduler.wait_idle()
 
     assert again.try_number == 2
-    assert whole.dag_run_id == "one"
+    assert whole.actual_instance.dag_run_id == "one"
     extract = await remote.call(remote.tasks.get_task_instance, "sales", "one", "extract")
     assert extract.try_number == 2
 
