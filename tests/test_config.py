@@ -62,6 +62,8 @@ def test_flag_wins_over_environment_over_file_over_default(
         ({"AIOSCHED_DSN": "postgresql://db/a"}, "database.dsn", "postgresql://db/a"),
         ({"AIOSCHED_HOME": "/var/aiosched"}, "core.home", Path("/var/aiosched")),
         ({"AIOSCHED_DAGS": "/dags"}, "core.dags_folder", Path("/dags")),
+        ({"AIRFLOW__CORE__DAGS_FOLDER": "/theirs"}, "core.dags_folder", Path("/theirs")),
+        ({"AIOSCHED_DAGS": "/ours", "AIRFLOW__CORE__DAGS_FOLDER": "/theirs"}, "core.dags_folder", Path("/ours")),
         ({"AIOSCHED__CORE__DAGS_FOLDER": "/dags"}, "core.dags_folder", Path("/dags")),
         ({"AIOSCHED__CORE__DAGS_ARE_PAUSED_AT_CREATION": "true"}, "core.dags_are_paused_at_creation", True),
         ({"AIOSCHED__LOGS__LEVEL": "debug"}, "logs.level", "DEBUG"),

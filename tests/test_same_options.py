@@ -54,11 +54,11 @@ class Faces(NamedTuple):
     """Who offers a request; None where a face does not, for the reason in the comment beside it."""
 
     request: type[Request]
-    scheduler: Callable[..., Any]
-    client: Callable[..., Any]
+    scheduler: Callable[..., Any] | None
+    client: Callable[..., Any] | None
     body: type[BaseModel] | None
     world: Callable[..., Any] | None
-    command: Callable[..., Any]
+    command: Callable[..., Any] | None
     without: frozenset[str] = frozenset()
 
 
@@ -105,6 +105,8 @@ ALL = (
         requests.BackfillCancel, Actions.cancel_backfill, Client.cancel_backfill, Because, People.cancel_backfill,
         cli_backfill.cancel,
     ),
+    # Only `aiosched migrate` sends it, with the rows that it has read.
+    Faces(requests.ContinueSchedule, None, None, None, None, None),
 )  # fmt: skip
 
 

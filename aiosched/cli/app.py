@@ -47,6 +47,7 @@ _VISIBLE: Final = {
     "celery": _entry("serve.celery", "Start a Celery worker that runs attempts.", _OPERATE),
     "db": _entry("operation.db", "Migrate, check, back up and open the database.", _OPERATE),
     "config": _entry("operation.config", "Show settings and where they come from.", _OPERATE),
+    "migrate": _entry("operation.migrate", "Come from Airflow: check its DAG files, take over its data.", _OPERATE),
 }
 
 

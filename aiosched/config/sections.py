@@ -402,6 +402,7 @@ class WebSettings(_Section):
         pattern=r"^(/[A-Za-z0-9._~-]+)*$",
         description="prefix that a proxy strips from addresses of this server, such as /flows",
     )
+    airflow_api: bool = Field(default=False, description="whether /api/v2 answers a subset of Airflow's REST API")
     session_hours: float = Field(default=12.0, gt=0, le=8760, description="duration of a session")
 
 

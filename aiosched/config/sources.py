@@ -45,6 +45,8 @@ FLAGS: Final = MappingProxyType(
     }
 )
 _BUNDLES: Final = "dags.bundles"
+_DAGS_FOLDER: Final = "core.dags_folder"
+_AIRFLOWS_FOLDER: Final = "AIRFLOW__CORE__DAGS_FOLDER"  # used if nothing else says where the DAG files are
 _ADDRESSES: Final = frozenset({"celery.broker", "database.dsn", "database.direct_dsn", "logs.remote", "xcom.remote"})
 SECRET_KEYS: Final = _ADDRESSES | {
     "secrets.fernet_keys", "web.admin_password", "logs.remote_options", "xcom.remote_options",
@@ -107,19 +109,22 @@ def load_settings(
 ) -> Loaded:
     """Read all sources. `overrides` are flags, by key (`{"database.dsn": …}`); None means not given.
 
-    `environ` and `folder` default to those of the process. An empty variable counts as unset. Raises ConfigError with
-    the name of the file or variable for an unknown key (with the nearest known one), for an invalid value, and for a
-    key that is set twice in the same kind of source.
+    `environ` and `folder` default to those of the process. An empty variable counts as unset. Airflow's variable for
+    the DAGs folder counts if no source names one. Raises ConfigError with the name of the file or variable for an
+    unknown key (with the nearest known one), for an invalid value, and for a key that is set twice in the same kind of
+    source.
     """
     environ = os.environ if environ is None else environ
     folder = Path.cwd() if folder is None else folder
     found: dict[str, tuple[Any, Origin]] = {}
     found.update(_from_file(folder))
     found.update(_from_environment(environ))
+    if environ.get(_AIRFLOWS_FOLDER) and not found.keys() & {_DAGS_FOLDER, _BUNDLES}:
+        found[_DAGS_FOLDER] = environ[_AIRFLOWS_FOLDER], Origin("environment", _AIRFLOWS_FOLDER)
     for key, value in (overrides or {}).items():
         if value is not None:
             found[key] = value, Origin("flag", FLAGS.get(key, "an argument"))
-            if key == "core.dags_folder":  # this folder instead of the bundles
+            if key == _DAGS_FOLDER:  # this folder instead of the bundles
                 found.pop(_BUNDLES, None)
     origins = {field.key: Origin("default") for field in setting_fields()}
     origins.update({key: origin for key, (_, origin) in found.items()})

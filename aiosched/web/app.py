@@ -14,6 +14,7 @@ from typing import Final
 from fastapi import Depends, FastAPI
 
 import aiosched
+from aiosched.web.airflow_api import application as airflow_api
 from aiosched.web.api import ROUTERS
 from aiosched.web.api.operation import probes
 from aiosched.web.application import Application, operation_id
@@ -73,6 +74,8 @@ def make_app(
     for router in ROUTERS:
         app.include_router(router, prefix=API)
     app.include_router(probes.router)
+    if web.airflow_api:
+        airflow_api.mount(app, request_client, authenticator)
     app.include_router(ui_files.router)  # last, as it answers every other address
     return app
 

@@ -46,6 +46,24 @@ class CancelRun(Request, frozen=True, kw_only=True, tag="cancel_run"):
     run_id: str
 
 
+class ContinueSchedule(Request, frozen=True, kw_only=True, tag="continue_schedule"):
+    """Go on after a run that another scheduler has made: store that run, with its results.
+
+    `run_after` is when it was due; None: unknown, then it is the end of the period that begins at `logical_date`.
+    `tasks` are the final states of its task instances, by `task` or `task[map index]`. `source` names the run there.
+    With `unpause` the DAG is unpaused in the same step.
+    """
+
+    logical_date: datetime
+    state: RunState
+    run_after: datetime | None = None
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    tasks: dict[str, Any] = {}
+    source: str = ""
+    unpause: bool = False
+
+
 class DeleteDag(Request, frozen=True, kw_only=True, tag="delete_dag"):
     """Remove a DAG's rows."""
 

@@ -23,6 +23,7 @@ from aiosched.core.requests.requests import (
     BackfillResume,
     CancelRun,
     Clear,
+    ContinueSchedule,
     DeleteDag,
     EmitAsset,
     MarkRun,
@@ -113,7 +114,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = MappingProxyType(
         verb_of(kind): kind
         for kind in (
             Trigger, Pause, Unpause, CancelRun, DeleteDag, ReleaseDag, EmitAsset, Clear, MarkTasks, MarkRun, SetNote,
-            AnswerInput, BackfillCreate, BackfillPause, BackfillResume, BackfillCancel,
+            AnswerInput, BackfillCreate, BackfillPause, BackfillResume, BackfillCancel, ContinueSchedule,
         )
     }
 )  # fmt: skip

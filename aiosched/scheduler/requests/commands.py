@@ -9,7 +9,7 @@
     emit_asset   {name, extra}  (of no DAG)                       -> {name, at}
 
     clear, mark_tasks, mark_run: see clearing.py; backfill_…: see backfills.py; set_note: see notes.py;
-    answer_input: see answers.py
+    answer_input: see answers.py; continue_schedule: see continuing.py
 
 A verb is either applied, or refused with {"error": …}; core/requests defines its arguments. The answer is stored in
 the transaction that stores the verb's effects, so no crash can apply a request twice or answer it without effect, and
@@ -53,6 +53,7 @@ from aiosched.scheduler.partitions.previous_run import invalidate_past
 from aiosched.scheduler.partitions.quarantine import release
 from aiosched.scheduler.requests import clearing
 from aiosched.scheduler.requests.answers import answer_input
+from aiosched.scheduler.requests.continuing import continue_schedule
 from aiosched.scheduler.requests.notes import set_note
 from aiosched.scheduler.runs import backfills
 from aiosched.scheduler.runs.asset_runs import emit_event
@@ -277,6 +278,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "mark_run": clearing.mark_run,
         "set_note": set_note,
         "answer_input": answer_input,
+        "continue_schedule": continue_schedule,
         "backfill_create": backfills.create_backfill,
         "backfill_pause": backfills.pause_backfill,
         "backfill_resume": backfills.resume_backfill,

@@ -273,7 +273,7 @@ async def pool_of_victims(p: Poisoner) -> None:
 
 VERBS: Final = (
     "trigger", "pause", "unpause", "cancel_run", "clear", "mark_tasks", "mark_run", "set_note", "backfill_create",
-    "backfill_pause", "backfill_cancel", "emit_asset", "release_dag", "explode", "", "TRIGGER",
+    "backfill_pause", "backfill_cancel", "emit_asset", "release_dag", "continue_schedule", "explode", "", "TRIGGER",
 )  # fmt: skip
 
 

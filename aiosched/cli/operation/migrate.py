@@ -1,0 +1,197 @@
+"""`aiosched migrate airflow`: what becomes of an Airflow here, and taking its data over.
+
+Without `--apply` nothing is changed. The rules are in aiosched/migration; docs/migration.md shows the way of a team.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Output, UsageProblem
+from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, counted, show_data, show_list, talk, write
+from aiosched.cli.base.session import address, load, open_database, requester
+
+if TYPE_CHECKING:
+    from aiosched.config import Settings
+    from aiosched.migration.cfg import CfgLine
+    from aiosched.migration.files import FileVerdict
+    from aiosched.migration.planning import MigrationPlan, MigrationStep
+    from aiosched.parsing.result import ParsedFile
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Come from Airflow.")
+
+_FILES: Final[Columns[FileVerdict]] = {
+    "FILE": lambda one: one.file,
+    "VERDICT": lambda one: one.verdict,
+    "DAGS": lambda one: len(one.dags),
+    "FIRST": lambda one: one.remedy,
+}
+_STEPS: Final[Columns[MigrationStep]] = {
+    "KIND": lambda step: step.kind,
+    "NAME": lambda step: step.name,
+    "RESULT": lambda step: step.outcome,
+    "WHY": lambda step: step.why,
+}
+
+
+@app.callback()
+def group() -> None:
+    """Come from Airflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationReport:
+    """Everything that the command found out or did."""
+
+    applied: bool
+    files: Sequence[FileVerdict]
+    installs: Sequence[str]
+    settings: Sequence[CfgLine]
+    steps: Sequence[MigrationStep]
+
+
+@app.command()
+def airflow(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Airflow's DAGs folder.", show_default=False)],
+    database: Annotated[
+        str | None,
+        typer.Option("--database", metavar="URL", help="Airflow's metadata database; only read.", show_default=False),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="airflow.cfg: its settings are translated.", show_default=False),
+    ] = None,
+    fernet_key: Annotated[
+        list[str] | None,
+        typer.Option("--fernet-key", metavar="KEY", help="Airflow's Fernet key; default: from its configuration."),
+    ] = None,
+    dag: Annotated[
+        list[str] | None, typer.Option("--dag", metavar="DAG", help="Only this DAG; can be repeated.")
+    ] = None,
+    unpause: Annotated[
+        bool, typer.Option("--unpause", help="Unpause the DAGs here: they are paused in Airflow now.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace variables, connections and pools that are different here.")
+    ] = False,
+    apply: Annotated[bool, typer.Option("--apply/--dry-run", help="Store it; default: only show it.")] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Show which DAG files run here and what becomes of settings and data; with --apply take the data over.
+
+    Safe to repeat. Exit 1 if something could not be taken over.
+    """
+    from aiosched.migration.cfg import fernet_keys, from_environment, metadata_url, read_cfg, translate
+    from aiosched.migration.files import installs, judge_files
+    from aiosched.parsing import check_paths
+
+    if not folder.is_dir():
+        raise UsageProblem(f"{folder} is not a folder; name the folder that dags_folder has in airflow.cfg.")
+    if apply and database is None:
+        raise UsageProblem("--apply takes data over: name Airflow's metadata database with --database.")
+    cfg = from_environment(os.environ) if config is None else read_cfg(config, os.environ)
+    settings = load(core__dags_folder=folder, database__dsn=dsn).settings
+    parsed = asyncio.run(check_paths([folder], settings))
+    steps: list[MigrationStep] = []
+    if database is not None:
+        keys = [*(fernet_key or ()), *fernet_keys(cfg)]
+        source = _Source(database, keys, dag, unpause=unpause)
+        steps = asyncio.run(_take_over(source, settings, parsed, apply=apply, overwrite=overwrite))
+    elif config is not None and metadata_url(cfg) is not None:
+        talk("airflow.cfg names a metadata database: --database with its address shows what would be taken over")
+    verdicts = judge_files(parsed)
+    report = MigrationReport(apply, verdicts, installs(verdicts), translate(cfg) if config is not None else [], steps)
+    _show(report, output)
+    if apply and any(step.outcome == "left" for step in steps):
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where the data comes from, and which of it."""
+
+    url: str
+    keys: Sequence[str]
+    dag_ids: Sequence[str] | None
+    unpause: bool
+
+
+async def _take_over(
+    source: _Source, settings: Settings, parsed: Sequence[ParsedFile], *, apply: bool, overwrite: bool
+) -> list[MigrationStep]:
+    from aiosched.db.crypto.keyring import Keyring
+    from aiosched.db.server.engine import address_of_sessions
+    from aiosched.db.server.migrate import migrate
+    from aiosched.migration.applying import Migration
+    from aiosched.migration.planning import StoredHere, preview
+
+    plan = await _plan(source, parsed)
+    slots = settings.core.default_pool_task_slot_count
+    if not apply and settings.database.dsn is None and not settings.core.home.exists():
+        return preview(plan, StoredHere({}, {}, {}, slots), overwrite=overwrite)  # there is no database yet
+    if apply:
+        async with address(settings, create=True) as where:
+            await migrate(address_of_sessions(where, settings.database), default_pool_slots=slots)
+    async with open_database(settings) as db:
+        migration = Migration(db, Keyring.of(settings), requester(), slots, overwrite)
+        return await (migration.apply(plan, parsed, now=datetime.now(UTC)) if apply else migration.preview(plan))
+
+
+async def _plan(source: _Source, parsed: Sequence[ParsedFile]) -> MigrationPlan:
+    from aiosched.migration.planning import plan_migration
+    from aiosched.migration.reading import read_airflow
+    from aiosched.migration.values import AirflowKeys
+
+    keys = AirflowKeys(source.keys)
+    rows = await read_airflow(source.url, dag_ids=source.dag_ids)
+    here = {dag.dag_id for file in parsed for dag in file.dags}
+    return plan_migration(rows, keys, here=here, unpause=source.unpause)
+
+
+def _show(report: MigrationReport, output: Format | None) -> None:
+    from aiosched.migration.cfg import as_toml
+    from aiosched.migration.planning import counted as of_steps
+    from aiosched.migration.planning import nothing_done
+
+    if chosen(output) in STRUCTURED:
+        show_data(report, chosen(output))
+        return
+    show_list(report.files, _FILES, output, empty="no DAG files here")
+    for one in report.files:
+        for line in one.details:
+            talk(f"{one.file}: {line}")
+    verdicts = [str(one.verdict) for one in report.files]
+    talk(", ".join(f"{counted(verdicts.count(each), 'file')} {each}" for each in dict.fromkeys(verdicts)))
+    for command in report.installs:
+        talk(f"first: {command}")
+    _show_settings(report.settings)
+    if report.settings:
+        write(as_toml(list(report.settings)))
+    if not report.steps:
+        return
+    show_list(report.steps, _STEPS, output, empty="nothing to take over")
+    for kind, outcomes in of_steps(report.steps).items():
+        talk(f"{kind}: {_numbers(outcomes)}")
+    if not report.applied:
+        talk("nothing was changed: --apply does it")
+    elif nothing_done(report.steps):
+        talk("nothing was left to do: nothing was changed")
+
+
+def _show_settings(lines: Sequence[CfgLine]) -> None:
+    for line in lines:
+        if line.fate not in ("set", "default"):
+            talk(f"[{line.section}] {line.option}: {line.fate}: {line.note}")
+
+
+def _numbers(outcomes: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())

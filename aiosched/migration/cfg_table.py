@@ -1,0 +1,342 @@
+"""Every setting of Airflow's core and scheduler, 1.10 to 3, and what it is called here, or why it is not needed.
+
+The table in docs/migration.md has the same content; a test compares them. Sections that belong to another part of
+Airflow as a whole have one line in SECTIONS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+
+def as_is(value: str) -> Any:
+    """The text; the settings read numbers and switches from it."""
+    return value
+
+
+class Here(NamedTuple):
+    """The setting of aiosched: its key, a remark, and how its value is made from Airflow's."""
+
+    key: str
+    note: str | None = None
+    convert: Callable[[str], Any] = as_is
+
+
+def _executor(value: str) -> str:
+    names = {
+        "LocalExecutor": "local", "SequentialExecutor": "local", "CeleryExecutor": "celery",
+        "KubernetesExecutor": "kubernetes", "DaskExecutor": "dask", "CeleryKubernetesExecutor": "celery,kubernetes",
+        "LocalKubernetesExecutor": "local,kubernetes", "DebugExecutor": "inline",
+    }  # fmt: skip
+    found = []
+    for one in value.split(","):
+        name = one.strip().rpartition(".")[2].partition(":")[0]
+        if name not in names:
+            raise ValueError(f"there is no executor {one.strip()!r} here")
+        found.append(names[name])
+    return ",".join(found)
+
+
+def _unlimited(value: str) -> Any:
+    """Airflow's 0 or -1 for no limit is an unset value here."""
+    return None if float(value) <= 0 else value
+
+
+def _at_least_one(value: str) -> Any:
+    return max(int(float(value)), 1)
+
+
+def _weight_rule(value: str) -> str:
+    if value not in ("downstream", "upstream", "absolute"):
+        raise ValueError("a class of your own goes into the DAG: weight_rule=…")
+    return value
+
+
+_DB = "database.dsn and database.pool_size say where the database is; its driver and engine are aiosched's own"
+_LIVENESS = "a scheduler that ends is noticed within a second by its database lock, one that hangs by scheduler.lease"
+_NO_POLL = "nothing is polled: a change wakes the scheduler"
+_SERIALIZED = "DAGs are stored when their meaning changes, and never fetched in intervals"
+_PROCESS = "parsing and workers always use processes of a clean forkserver"
+_USERS = "users and roles: web.auth, `aiosched users`"
+_LOG_FORMAT = "task logs are JSON lines, shown by the web UI and `aiosched tasks logs`"
+_METRICS_FILTER = "filter in StatsD's or Prometheus' own configuration"
+_ROWS = "rows are fetched by what changed, in batches of a fixed size"
+_BUNDLE = "[[dags.bundles]]: see docs/bundles.md"
+_ISOLATED = "workers never have the database's address: they ask their scheduler"
+_TRIGGERS = "triggers run in the scheduler that owns the DAG, on its event loop"
+
+OPTIONS: Final[Mapping[tuple[str, str], Here | str]] = MappingProxyType(
+    {
+        # [core]
+        ("core", "dags_folder"): Here("core.dags_folder"),
+        ("core", "default_timezone"): Here("core.default_timezone"),
+        ("core", "executor"): Here("executor.kind", None, _executor),
+        ("core", "parallelism"): Here("core.parallelism", "for each scheduler", _at_least_one),
+        ("core", "max_active_tasks_per_dag"): Here("core.max_active_tasks_per_dag", "over all runs of the DAG"),
+        ("core", "max_active_runs_per_dag"): Here("core.max_active_runs_per_dag"),
+        ("core", "max_consecutive_failed_dag_runs_per_dag"): Here("core.max_consecutive_failed_dag_runs_per_dag"),
+        ("core", "dags_are_paused_at_creation"): Here("core.dags_are_paused_at_creation"),
+        ("core", "default_task_retries"): Here("core.default_task_retries"),
+        ("core", "default_task_retry_delay"): Here("core.default_task_retry_delay"),
+        ("core", "max_task_retry_delay"): Here("core.max_task_retry_delay"),
+        ("core", "default_task_execution_timeout"): Here("core.default_task_execution_timeout", None, _unlimited),
+        ("core", "default_task_weight_rule"): Here("core.default_task_weight_rule", None, _weight_rule),
+        ("core", "default_pool_task_slot_count"): Here("core.default_pool_task_slot_count"),
+        ("core", "dagbag_import_timeout"): Here("core.dagbag_import_timeout"),
+        ("core", "dag_discovery_safe_mode"): Here("core.dag_discovery_safe_mode"),
+        ("core", "killed_task_cleanup_time"): Here("core.killed_task_cleanup_time"),
+        ("core", "check_slas"): Here("core.check_slas"),
+        ("core", "dag_run_conf_overrides_params"): Here("core.dag_run_conf_overrides_params"),
+        ("core", "max_map_length"): Here("core.max_map_length"),
+        ("core", "dag_file_processor_timeout"): Here("parsing.file_timeout"),
+        ("core", "fernet_key"): "give it to `aiosched migrate airflow`; here secrets.fernet_keys encrypts",
+        ("core", "hostname_callable"): "scheduler.name is the host's name unless it is set",
+        ("core", "might_contain_dag_callable"): "core.dag_discovery_safe_mode = false reads every file",
+        ("core", "mp_start_method"): _PROCESS,
+        ("core", "mp_forkserver_preload"): _PROCESS,
+        ("core", "auth_manager"): _USERS,
+        ("core", "simple_auth_manager_users"): _USERS,
+        ("core", "simple_auth_manager_all_admins"): "web.auth = none",
+        ("core", "simple_auth_manager_passwords_file"): _USERS,
+        ("core", "load_examples"): "no examples are installed; `aiosched init` makes one",
+        ("core", "plugins_folder"): "plugins are read from the folder `plugins` beside the DAGs folder",
+        ("core", "execute_tasks_new_python_interpreter"): "executor.isolation = fresh: a new process for each attempt",
+        ("core", "dagbag_import_error_tracebacks"): "errors are always shown with the lines of your file",
+        ("core", "dagbag_import_error_traceback_depth"): "errors are always shown with the lines of your file",
+        ("core", "default_impersonation"): "tasks run as the worker's user: start a worker as another user",
+        ("core", "security"): "Kerberos belongs to the provider's hook",
+        ("core", "secure_mode"): "nothing of it exists here",
+        ("core", "unit_test_mode"): "`aiosched.testing` needs no mode",
+        ("core", "allowed_deserialization_classes"): "XComs are JSON: nothing is unpickled",
+        ("core", "allowed_deserialization_classes_regexp"): "XComs are JSON: nothing is unpickled",
+        ("core", "dag_ignore_file_syntax"): "ignore files have the syntax of .gitignore",
+        ("core", "task_success_overtime"): "a worker takes its next task whatever threads a task left behind",
+        ("core", "min_serialized_dag_update_interval"): _SERIALIZED,
+        ("core", "min_serialized_dag_fetch_interval"): _SERIALIZED,
+        ("core", "compress_serialized_dags"): _SERIALIZED,
+        ("core", "store_serialized_dags"): _SERIALIZED,
+        ("core", "store_dag_code"): "the code of each version is always stored",
+        ("core", "num_dag_runs_to_retain_rendered_fields"): "rendered values go with their runs",
+        ("core", "max_num_rendered_ti_fields_per_task"): "rendered values go with their runs",
+        ("core", "xcom_backend"): "xcom.remote and xcom.remote_from store large XComs in object storage",
+        ("core", "enable_xcom_pickling"): "XComs are JSON",
+        ("core", "donot_pickle"): "DAGs are never pickled",
+        ("core", "lazy_load_plugins"): "plugins are loaded where DAG files are",
+        ("core", "lazy_discover_providers"): "providers are looked for when one is used",
+        ("core", "hide_sensitive_var_conn_fields"): "secrets are always masked",
+        ("core", "sensitive_var_conn_names"): "names that suggest a secret are known: docs/secrets.md",
+        ("core", "allow_double_dot_in_ids"): "ids with two dots are allowed",
+        ("core", "daemon_umask"): "aiosched starts no daemons",
+        ("core", "asset_manager_class"): "assets have one implementation",
+        ("core", "asset_manager_kwargs"): "assets have one implementation",
+        ("core", "dataset_manager_class"): "assets have one implementation",
+        ("core", "dataset_manager_kwargs"): "assets have one implementation",
+        ("core", "strict_dataset_uri_validation"): "URIs of assets are always checked",
+        ("core", "strict_asset_uri_validation"): "URIs of assets are always checked",
+        ("core", "test_connection"): "`aiosched connections test` runs where you call it",
+        ("core", "max_templated_field_length"): "shown values are shortened to a fixed length",
+        ("core", "execution_api_server_url"): Here("executor.worker_api", "for workers on engines"),
+        ("core", "multi_team"): "teams have a database each",
+        ("core", "team_name_cache_ttl"): "teams have a database each",
+        ("core", "rerun_with_latest_version"): "`--newest-version` of clear chooses it for each case",
+        ("core", "task_runner"): "the runner is one for all executors",
+        ("core", "database_access_isolation"): _ISOLATED,
+        ("core", "internal_api_url"): _ISOLATED,
+        ("core", "internal_api_secret_key"): _ISOLATED,
+        # [scheduler]
+        ("scheduler", "catchup_by_default"): Here("scheduler.catchup_by_default"),
+        ("scheduler", "max_dagruns_to_create_per_loop"): Here("scheduler.max_dagruns_to_create_per_loop"),
+        ("scheduler", "task_queued_timeout"): Here("scheduler.task_queued_timeout"),
+        ("scheduler", "num_stuck_in_queued_retries"): Here("scheduler.num_stuck_in_queued_retries"),
+        ("scheduler", "allowed_run_id_pattern"): Here("scheduler.allowed_run_id_pattern"),
+        ("scheduler", "min_file_process_interval"): Here("parsing.min_file_process_interval"),
+        ("scheduler", "dag_dir_list_interval"): Here("parsing.refresh_interval"),
+        ("scheduler", "parsing_processes"): Here("parsing.processes"),
+        ("scheduler", "file_parsing_sort_mode"): Here("parsing.file_parsing_sort_mode"),
+        ("scheduler", "parsing_cleanup_interval"): Here("parsing.cleanup_interval"),
+        ("scheduler", "job_heartbeat_sec"): _LIVENESS,
+        ("scheduler", "scheduler_heartbeat_sec"): _LIVENESS,
+        ("scheduler", "task_instance_heartbeat_sec"): _LIVENESS,
+        ("scheduler", "local_task_job_heartbeat_sec"): _LIVENESS,
+        ("scheduler", "scheduler_health_check_threshold"): _LIVENESS,
+        ("scheduler", "scheduler_zombie_task_threshold"): _LIVENESS,
+        ("scheduler", "zombie_detection_interval"): _LIVENESS,
+        ("scheduler", "task_instance_heartbeat_timeout"): _LIVENESS,
+        ("scheduler", "task_instance_heartbeat_timeout_detection_interval"): _LIVENESS,
+        ("scheduler", "orphaned_tasks_check_interval"): _LIVENESS,
+        ("scheduler", "num_runs"): "`aiosched serve --until-idle` ends when nothing is left to do",
+        ("scheduler", "run_duration"): "`aiosched serve --until-idle` ends when nothing is left to do",
+        ("scheduler", "only_idle"): "`aiosched serve --until-idle` ends when nothing is left to do",
+        ("scheduler", "scheduler_idle_sleep_time"): _NO_POLL,
+        ("scheduler", "min_file_parsing_loop_time"): _NO_POLL,
+        ("scheduler", "trigger_timeout_check_interval"): _NO_POLL,
+        ("scheduler", "task_queued_timeout_check_interval"): _NO_POLL,
+        ("scheduler", "pool_metrics_interval"): "metrics.statsd_interval is for all",
+        ("scheduler", "ti_metrics_interval"): "metrics.statsd_interval is for all",
+        ("scheduler", "dagrun_metrics_interval"): "metrics.statsd_interval is for all",
+        ("scheduler", "print_stats_interval"): "`aiosched dags check` shows the times of files",
+        ("scheduler", "enable_health_check"): "/health and /ready of the web server",
+        ("scheduler", "scheduler_health_check_server_host"): "/health and /ready of the web server",
+        ("scheduler", "scheduler_health_check_server_port"): "/health and /ready of the web server",
+        ("scheduler", "ignore_first_depends_on_past_by_default"): "true, as by default; a task can say otherwise",
+        ("scheduler", "max_tis_per_query"): _ROWS,
+        ("scheduler", "max_dagruns_per_loop_to_schedule"): "every run with a change is looked at",
+        ("scheduler", "use_row_level_locking"): "each DAG has one owner, so rows are not contended",
+        ("scheduler", "partition_mapper_max_downstream_keys"): "core.max_map_length is the limit of such fan-outs",
+        ("scheduler", "use_job_schedule"): "pause the DAGs: `aiosched dags pause`",
+        ("scheduler", "schedule_after_task_execution"): "what follows a task is decided with its result",
+        (
+            "scheduler",
+            "create_cron_data_intervals",
+        ): "core.airflow_defaults",
+        ("scheduler", "create_delta_data_intervals"): "core.airflow_defaults",
+        ("scheduler", "enable_tracemalloc"): "use memray or tracemalloc from outside",
+        ("scheduler", "stale_dag_threshold"): "a DAG is stale as soon as its file does not define it",
+        ("scheduler", "dag_stale_not_seen_duration"): "a DAG is stale as soon as its file does not define it",
+        ("scheduler", "child_process_log_directory"): "the scheduler has one log, with the file in each line",
+        ("scheduler", "parsing_pre_import_modules"): _PROCESS,
+        ("scheduler", "standalone_dag_processor"): "`aiosched serve --role parser`",
+        ("scheduler", "max_callbacks_per_loop"): "callbacks run in workers, each on its own",
+        ("scheduler", "allow_trigger_in_future"): "allowed: its tasks start at run_after",
+        ("scheduler", "authenticate"): _USERS,
+        # [dag_processor]
+        ("dag_processor", "refresh_interval"): Here("parsing.refresh_interval"),
+        ("dag_processor", "parsing_processes"): Here("parsing.processes"),
+        ("dag_processor", "file_parsing_sort_mode"): Here("parsing.file_parsing_sort_mode"),
+        ("dag_processor", "min_file_process_interval"): Here("parsing.min_file_process_interval"),
+        ("dag_processor", "dag_file_processor_timeout"): Here("parsing.file_timeout"),
+        ("dag_processor", "stale_dag_threshold"): "a DAG is stale as soon as its file does not define it",
+        ("dag_processor", "max_callbacks_per_loop"): "callbacks run in workers, each on its own",
+        ("dag_processor", "print_stats_interval"): "`aiosched dags check` shows the times of files",
+        ("dag_processor", "health_check_threshold"): _LIVENESS,
+        ("dag_processor", "dag_bundle_storage_path"): _BUNDLE,
+        ("dag_processor", "dag_bundle_config_list"): _BUNDLE,
+        ("dag_processor", "disable_bundle_versioning"): "dags.pin_code and the bundles' own settings",
+        ("dag_processor", "bundle_refresh_check_interval"): _BUNDLE,
+        ("dag_processor", "stale_bundle_cleanup_interval"): "dags.keep_days",
+        ("dag_processor", "stale_bundle_cleanup_age_threshold"): "dags.keep_days",
+        ("dag_processor", "stale_bundle_cleanup_min_versions"): "dags.keep_days",
+        ("dag_processor", "parsing_pre_import_modules"): _PROCESS,
+        ("dag_processor", "dag_version_inflation_check_level"): "a version is stored only if meaning or code changed",
+        # [triggerer]
+        ("triggerer", "capacity"): Here("scheduler.max_triggers"),
+        ("triggerer", "default_capacity"): Here("scheduler.max_triggers"),
+        # [logging] and [metrics]
+        ("logging", "base_log_folder"): Here("logs.folder"),
+        ("logging", "logging_level"): Here("logs.level", None, lambda value: "WARNING" if value == "WARN" else value),
+        ("logging", "remote_base_log_folder"): Here("logs.remote", "its options: logs.remote_options"),
+        ("logging", "delete_local_logs"): Here(
+            "logs.keep_local", None, lambda value: value.lower() not in ("true", "1", "t", "yes")
+        ),
+        ("metrics", "statsd_host"): Here("metrics.statsd_host"),
+        ("metrics", "statsd_port"): Here("metrics.statsd_port"),
+        ("metrics", "statsd_prefix"): Here("metrics.statsd_prefix"),
+        ("metrics", "metrics_allow_list"): _METRICS_FILTER,
+        ("metrics", "metrics_block_list"): _METRICS_FILTER,
+        # [workers] and [webserver], [api]
+        ("workers", "missing_dag_retries"): Here("executor.missing_dag_retries"),
+        ("workers", "missing_dag_retry_delay"): Here("executor.missing_dag_retry_delay"),
+        ("webserver", "web_server_host"): Here("web.host"),
+        ("webserver", "web_server_port"): Here("web.port"),
+        ("api", "host"): Here("web.host"),
+        ("api", "port"): Here("web.port"),
+    }
+)
+
+# Settings that had another place in older versions.
+OLD_NAMES: Final[Mapping[tuple[str, str], tuple[str, str]]] = MappingProxyType(
+    {
+        ("core", "dag_concurrency"): ("core", "max_active_tasks_per_dag"),
+        ("core", "non_pooled_task_slot_count"): ("core", "default_pool_task_slot_count"),
+        ("core", "sql_alchemy_conn"): ("database", "sql_alchemy_conn"),
+        ("core", "sql_engine_encoding"): ("database", "sql_engine_encoding"),
+        ("core", "sql_engine_collation_for_ids"): ("database", "sql_engine_collation_for_ids"),
+        ("core", "sql_alchemy_pool_enabled"): ("database", "sql_alchemy_pool_enabled"),
+        ("core", "sql_alchemy_pool_size"): ("database", "sql_alchemy_pool_size"),
+        ("core", "sql_alchemy_max_overflow"): ("database", "sql_alchemy_max_overflow"),
+        ("core", "sql_alchemy_pool_recycle"): ("database", "sql_alchemy_pool_recycle"),
+        ("core", "sql_alchemy_pool_pre_ping"): ("database", "sql_alchemy_pool_pre_ping"),
+        ("core", "sql_alchemy_schema"): ("database", "sql_alchemy_schema"),
+        ("core", "sql_alchemy_connect_args"): ("database", "sql_alchemy_connect_args"),
+        ("core", "load_default_connections"): ("database", "load_default_connections"),
+        ("core", "max_db_retries"): ("database", "max_db_retries"),
+        **{
+            ("core", name): ("logging", name)
+            for name in (
+                "base_log_folder", "remote_logging", "remote_log_conn_id", "remote_base_log_folder", "logging_level",
+                "fab_logging_level", "logging_config_class", "colored_console_log", "colored_log_format", "log_format",
+                "simple_log_format", "task_log_prefix_template", "log_filename_template", "task_log_reader",
+                "log_processor_filename_template", "dag_processor_manager_log_location", "encrypt_s3_logs",
+                "colored_formatter_class", "interleave_timestamp_parser",
+            )
+        },
+        **{
+            ("scheduler", name): ("metrics", name)
+            for name in (
+                "statsd_on", "statsd_host", "statsd_port", "statsd_prefix", "statsd_allow_list", "stat_name_handler",
+                "statsd_datadog_enabled", "statsd_datadog_tags", "statsd_custom_client_path",
+            )
+        },
+        ("scheduler", "max_threads"): ("scheduler", "parsing_processes"),
+        ("scheduler", "processor_poll_interval"): ("scheduler", "scheduler_idle_sleep_time"),
+        ("scheduler", "deactivate_stale_dags_interval"): ("scheduler", "parsing_cleanup_interval"),
+        ("core", "worker_precheck"): ("celery", "worker_precheck"),
+    }
+)  # fmt: skip
+
+# What becomes of the other options of a section.
+SECTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "database": _DB,
+        "triggerer": _TRIGGERS,
+        "logging": _LOG_FORMAT,
+        "metrics": "metrics.statsd_host turns StatsD on; Prometheus reads /metrics, OpenTelemetry needs aiosched[otel]",
+        "traces": "OpenTelemetry is set up by its own environment variables, with aiosched[otel]",
+        "smtp": "the connection smtp_default: `aiosched connections add smtp_default --uri smtp://…`",
+        "email": "the connection smtp_default, and send_email(to=…) as a callback",
+        "webserver": "the web UI is aiosched's own: [web]",
+        "api": "the API is aiosched's own: [web]; web.airflow_api offers a subset of Airflow's",
+        "api_auth": _USERS,
+        "fab": _USERS,
+        "admin": "secrets are always masked",
+        "ldap": "web.auth = oidc, with a provider that knows your directory",
+        "cli": "the command line talks to the database, or use aiosched.client",
+        "debug": "`aiosched dags test` runs a DAG in one process",
+        "workers": "workers are configured in [executor]",
+        "execution_api": "workers are configured in [executor]",
+        "operators": "defaults of operators are in default_args of your DAGs",
+        "sensors": "the timeout of a sensor is its own parameter",
+        "secrets": "backends: variables and connections come from the environment, then from the database",
+        "state_store": "state stores have one implementation",
+        "lineage": "nothing of it exists here",
+        "openlineage": "of the provider openlineage",
+        "hive": "of the provider apache-hive",
+        "usage_data_collection": "aiosched sends no usage data",
+        "sentry": "use Sentry's SDK in your DAGs",
+        "atlas": "nothing of it exists here",
+        "kerberos": "Kerberos belongs to the provider's hook",
+        "elasticsearch": "logs.remote stores task logs in object storage",
+        "elasticsearch_configs": "logs.remote stores task logs in object storage",
+        "opensearch": "logs.remote stores task logs in object storage",
+        "dask": "executor.kind = dask, [dask]",
+        "mesos": "nothing of it exists here",
+        "celery": "executor.kind = celery, [celery]: its broker; queues are those of tasks",
+        "celery_kubernetes_executor": "executor.kind = celery,kubernetes; a task chooses with executor=",
+        "local_kubernetes_executor": "executor.kind = local,kubernetes; a task chooses with executor=",
+        "celery_broker_transport_options": "executor.kind = celery, [celery]",
+        "celery_result_backend_transport_options": "executor.kind = celery, [celery]",
+        "kubernetes": "executor.kind = kubernetes, [kubernetes]",
+        "kubernetes_executor": "executor.kind = kubernetes, [kubernetes]",
+        "kubernetes_environment_variables": "[kubernetes] pod_template_file",
+        "kubernetes_secrets": "[kubernetes] pod_template_file",
+        "kubernetes_labels": "[kubernetes] pod_template_file",
+        "kubernetes_annotations": "[kubernetes] pod_template_file",
+        "kubernetes_node_selectors": "[kubernetes] pod_template_file",
+        "dag_processor": _BUNDLE,
+        "aws": "of the provider amazon",
+        "azure_remote_logging": "logs.remote_options",
+        "github_enterprise": _USERS,
+    }
+)

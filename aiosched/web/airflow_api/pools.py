@@ -1,0 +1,104 @@
+"""`/pools`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from aiosched.db.people import pools
+from aiosched.errors import NotFound, Refused
+from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
+from aiosched.web.airflow_api.shapes import pool_shape
+from aiosched.web.api.operation.pools import PoolName
+from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.requests.request_client import TheRequestClient
+
+router = APIRouter()
+
+PoolText = Annotated[str | None, Field(max_length=1000, pattern=r"^[^\x00]*$")]
+
+
+class PoolBody(BaseModel):
+    """A pool to create."""
+
+    name: Annotated[str, Field(min_length=1, max_length=250, pattern=r"^[^\x00]+$")]
+    slots: Annotated[int, Field(ge=-1, lt=2**31)]
+    description: PoolText = None
+    include_deferred: bool = False
+
+
+class PoolPatch(BaseModel):
+    """What to change about a pool."""
+
+    name: str | None = None
+    pool: str | None = None
+    slots: Annotated[int | None, Field(ge=-1, lt=2**31)] = None
+    description: PoolText = None
+    include_deferred: bool | None = None
+
+
+@router.get("/pools")
+@allow(Role.VIEWER)
+async def list_pools(
+    request_client: TheRequestClient, limit: PageLimit = 50, offset: PageOffset = 0, order_by: OrderBy = None
+) -> dict[str, Any]:
+    """Pools."""
+    rows = await pools.list_pools(request_client.db, limit=MOST + 1)
+    check_size(rows)
+    keys = {"id": lambda row: row.name, "name": lambda row: row.name, "pool": lambda row: row.name}
+    return page("pools", ordered(rows, order_by, keys), limit, offset, pool_shape)
+
+
+@router.post("/pools", status_code=201)
+@allow(Role.ADMIN)
+async def post_pool(request_client: TheRequestClient, person: Person, body: PoolBody) -> dict[str, Any]:
+    """Create a pool; 409 if there is one."""
+    try:
+        await pools.get_pool(request_client.db, body.name)
+    except NotFound:
+        change = await pools.set_pool(
+            request_client.db,
+            body.name,
+            body.slots,
+            include_deferred=body.include_deferred,
+            description=body.description,
+            requested_by=person.requested_by,
+        )
+        return pool_shape(change.after)
+    raise Refused(f"There is a pool {body.name!r} already.")
+
+
+@router.get("/pools/{name}")
+@allow(Role.VIEWER)
+async def get_pool(request_client: TheRequestClient, name: PoolName) -> dict[str, Any]:
+    """One pool."""
+    return pool_shape(await pools.get_pool(request_client.db, name))
+
+
+@router.patch("/pools/{name}")
+@allow(Role.ADMIN)
+async def patch_pool(
+    request_client: TheRequestClient, person: Person, name: PoolName, body: PoolPatch
+) -> dict[str, Any]:
+    """Change a pool: the fields that are sent, the others stay."""
+    old = await pools.get_pool(request_client.db, name)
+    change = await pools.set_pool(
+        request_client.db,
+        name,
+        old.slots if body.slots is None else body.slots,
+        include_deferred=body.include_deferred,
+        description=body.description,
+        requested_by=person.requested_by,
+    )
+    return pool_shape(change.after)
+
+
+@router.delete("/pools/{name}", status_code=204)
+@allow(Role.ADMIN)
+async def delete_pool(request_client: TheRequestClient, person: Person, name: PoolName) -> Response:
+    """Delete a pool."""
+    await pools.delete_pool(request_client.db, name, requested_by=person.requested_by)
+    return Response(status_code=204)

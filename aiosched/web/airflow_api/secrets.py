@@ -1,0 +1,179 @@
+"""`/variables` and `/connections`: secrets can be written, and are `***` when they are read."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from aiosched.core.values.connections import ConnectionValue
+from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.people.secrets import Existing, SecretStore, VariableValue
+from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
+from aiosched.web.airflow_api.shapes import connection_shape, variable_shape
+from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.requests.request_client import RequestClient, TheRequestClient
+from aiosched.web.server.problems import Problem
+
+router = APIRouter()
+
+_PRINTABLE = r"^[^\x00-\x1f]*$"
+Key = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00-\x1f]+$")]
+Line = Annotated[str | None, Field(max_length=1000, pattern=_PRINTABLE)]
+
+
+class VariableBody(BaseModel):
+    """A variable; a value that is no text is stored as JSON."""
+
+    key: Annotated[str, Field(min_length=1, max_length=250, pattern=_PRINTABLE)]
+    value: Any
+    description: Line = None
+
+    @property
+    def stored(self) -> VariableValue:
+        """What is stored."""
+        text = self.value if isinstance(self.value, str) else json.dumps(self.value)
+        return VariableValue(text.replace("\0", ""), self.description)
+
+
+class ConnectionBody(BaseModel):
+    """A connection."""
+
+    connection_id: Annotated[str, Field(min_length=1, max_length=250, pattern=_PRINTABLE)]
+    conn_type: Annotated[str, Field(min_length=1, max_length=250, pattern=_PRINTABLE)]
+    description: Line = None
+    host: Line = None
+    login: Line = None
+    schema_: Annotated[Line, Field(alias="schema")] = None
+    port: Annotated[int | None, Field(ge=1, le=65535)] = None
+    password: Annotated[str | None, Field(max_length=10_000, pattern=r"^[^\x00]*$")] = None
+    extra: Annotated[str | None, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")] = None
+
+
+def _store(request_client: RequestClient) -> SecretStore:
+    return SecretStore(request_client.db, Keyring.of(request_client.settings))
+
+
+# ---- variables ----
+
+
+@router.get("/variables")
+@allow(Role.ADMIN)
+async def list_variables(
+    request_client: TheRequestClient, limit: PageLimit = 50, offset: PageOffset = 0, order_by: OrderBy = None
+) -> dict[str, Any]:
+    """Variables."""
+    store = _store(request_client)
+    rows = await store.list_variables(limit=MOST + 1)
+    check_size(rows)
+    rows = ordered(rows, order_by, {"key": lambda row: row.key, "id": lambda row: row.key})
+    values = await store.get_variables([row.key for row in rows[offset : offset + limit]])
+    return page(
+        "variables", rows, limit, offset, lambda row: variable_shape(row.key, values.get(row.key), row.description)
+    )
+
+
+@router.post("/variables", status_code=201)
+@allow(Role.ADMIN)
+async def post_variable(request_client: TheRequestClient, person: Person, body: VariableBody) -> dict[str, Any]:
+    """Create a variable; 409 if there is one."""
+    values = {body.key: body.stored}
+    await _store(request_client).set_variables(values, existing=Existing.FAIL, requested_by=person.requested_by)
+    return await get_variable(request_client, body.key)
+
+
+@router.get("/variables/{key}")
+@allow(Role.ADMIN)
+async def get_variable(request_client: TheRequestClient, key: Key) -> dict[str, Any]:
+    """One variable."""
+    found = await _store(request_client).get_variable(key)
+    return variable_shape(key, found, found.description)
+
+
+@router.patch("/variables/{key}")
+@allow(Role.ADMIN)
+async def patch_variable(
+    request_client: TheRequestClient, person: Person, key: Key, body: VariableBody
+) -> dict[str, Any]:
+    """Change a variable."""
+    store = _store(request_client)
+    await store.get_variable(key)
+    if body.key != key:
+        raise Problem(422, "key", "A variable keeps its key: create another one.")
+    await store.set_variables({key: body.stored}, requested_by=person.requested_by)
+    return await get_variable(request_client, key)
+
+
+@router.delete("/variables/{key}", status_code=204)
+@allow(Role.ADMIN)
+async def delete_variable(request_client: TheRequestClient, person: Person, key: Key) -> Response:
+    """Delete a variable."""
+    await _store(request_client).delete_variable(key, requested_by=person.requested_by)
+    return Response(status_code=204)
+
+
+# ---- connections ----
+
+
+@router.get("/connections")
+@allow(Role.ADMIN)
+async def list_connections(
+    request_client: TheRequestClient, limit: PageLimit = 50, offset: PageOffset = 0, order_by: OrderBy = None
+) -> dict[str, Any]:
+    """Connections."""
+    store = _store(request_client)
+    rows = await store.list_connections(limit=MOST + 1)
+    check_size(rows)
+    keys = {"connection_id": lambda row: row.conn_id, "conn_id": lambda row: row.conn_id}
+    rows = ordered(rows, order_by, keys | {"conn_type": lambda row: row.conn_type})
+    values = await store.get_connections([row.conn_id for row in rows[offset : offset + limit]])
+    shown = [connection_shape(values[row.conn_id]) for row in rows[offset : offset + limit] if row.conn_id in values]
+    return {"connections": shown, "total_entries": len(rows)}
+
+
+@router.post("/connections", status_code=201)
+@allow(Role.ADMIN)
+async def post_connection(request_client: TheRequestClient, person: Person, body: ConnectionBody) -> dict[str, Any]:
+    """Create a connection; 409 if there is one."""
+    store = _store(request_client)
+    await store.set_connections([_value(body)], existing=Existing.FAIL, requested_by=person.requested_by)
+    return await get_connection(request_client, body.connection_id)
+
+
+@router.get("/connections/{connection_id}")
+@allow(Role.ADMIN)
+async def get_connection(request_client: TheRequestClient, connection_id: Key) -> dict[str, Any]:
+    """One connection."""
+    return connection_shape(await _store(request_client).get_connection(connection_id))
+
+
+@router.patch("/connections/{connection_id}")
+@allow(Role.ADMIN)
+async def patch_connection(
+    request_client: TheRequestClient, person: Person, connection_id: Key, body: ConnectionBody
+) -> dict[str, Any]:
+    """Change a connection: the fields that are sent, the others stay."""
+    store = _store(request_client)
+    if body.connection_id != connection_id:
+        raise Problem(422, "key", "A connection keeps its id: create another one.")
+    old = (await store.get_connection(connection_id)).as_fields()
+    sent = body.model_dump(by_alias=True, exclude_unset=True, exclude={"connection_id"})
+    value = ConnectionValue.from_fields(connection_id, old | sent)
+    await store.set_connections([value], requested_by=person.requested_by)
+    return await get_connection(request_client, connection_id)
+
+
+@router.delete("/connections/{connection_id}", status_code=204)
+@allow(Role.ADMIN)
+async def delete_connection(request_client: TheRequestClient, person: Person, connection_id: Key) -> Response:
+    """Delete a connection."""
+    await _store(request_client).delete_connection(connection_id, requested_by=person.requested_by)
+    return Response(status_code=204)
+
+
+def _value(body: ConnectionBody) -> ConnectionValue:
+    fields = body.model_dump(by_alias=True, exclude_none=True, exclude={"connection_id"})
+    return ConnectionValue.from_fields(body.connection_id, fields)

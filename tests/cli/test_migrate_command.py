@@ -1,0 +1,260 @@
+"""`aiosched migrate airflow`: from an Airflow's folder, configuration and metadata database. docs/migration.md."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+
+from aiosched.db.crypto.keyring import new_key
+from aiosched.db.server.engine import Database
+from tests.cli.conftest import Cli
+
+KEY = Fernet.generate_key().decode()
+DAG = """
+from datetime import datetime
+from aiosched import DAG, EmptyOperator
+
+for name in ("daily", "broken", "other"):
+    with DAG(name, schedule="@daily", start_date=datetime(2026, 1, 1), catchup=True):
+        EmptyOperator(task_id="a")
+"""
+TABLES = {
+    "1.10": """
+        CREATE TABLE dag (dag_id TEXT, is_paused BOOLEAN, is_subdag BOOLEAN, is_active BOOLEAN);
+        CREATE TABLE dag_run (id INTEGER, dag_id TEXT, execution_date TIMESTAMP, state TEXT, run_id TEXT,
+            external_trigger BOOLEAN, start_date TIMESTAMP, end_date TIMESTAMP);
+        CREATE TABLE task_instance (task_id TEXT, dag_id TEXT, execution_date TIMESTAMP, state TEXT);
+        CREATE TABLE variable (id INTEGER, key TEXT, val TEXT, is_encrypted BOOLEAN);
+        CREATE TABLE connection (id INTEGER, conn_id TEXT, conn_type TEXT, host TEXT, schema TEXT, login TEXT,
+            password TEXT, port INTEGER, extra TEXT, is_encrypted BOOLEAN, is_extra_encrypted BOOLEAN);
+        CREATE TABLE slot_pool (id INTEGER, pool TEXT, slots INTEGER, description TEXT);
+        CREATE TABLE job (id INTEGER, job_type TEXT, state TEXT, latest_heartbeat TIMESTAMP);
+    """,
+    "2.11": """
+        CREATE TABLE dag (dag_id TEXT, is_paused BOOLEAN, is_subdag BOOLEAN, is_active BOOLEAN);
+        CREATE TABLE dag_run (id INTEGER, dag_id TEXT, execution_date TIMESTAMP, state TEXT, run_id TEXT, run_type TEXT,
+            data_interval_start TIMESTAMP, data_interval_end TIMESTAMP, start_date TIMESTAMP, end_date TIMESTAMP);
+        CREATE TABLE task_instance (task_id TEXT, dag_id TEXT, run_id TEXT, map_index INTEGER, state TEXT);
+        CREATE TABLE variable (id INTEGER, key TEXT, val TEXT, description TEXT, is_encrypted BOOLEAN);
+        CREATE TABLE connection (id INTEGER, conn_id TEXT, conn_type TEXT, description TEXT, host TEXT, schema TEXT,
+            login TEXT, password TEXT, port INTEGER, extra TEXT, is_encrypted BOOLEAN, is_extra_encrypted BOOLEAN);
+        CREATE TABLE slot_pool (id INTEGER, pool TEXT, slots INTEGER, description TEXT, include_deferred BOOLEAN);
+        CREATE TABLE job (id INTEGER, job_type TEXT, state TEXT, latest_heartbeat TIMESTAMP);
+    """,
+    "3.3": """
+        CREATE TABLE dag (dag_id TEXT, is_paused BOOLEAN, is_stale BOOLEAN);
+        CREATE TABLE dag_run (id INTEGER, dag_id TEXT, logical_date TIMESTAMP, state TEXT, run_id TEXT, run_type TEXT,
+            data_interval_start TIMESTAMP, data_interval_end TIMESTAMP, run_after TIMESTAMP, start_date TIMESTAMP,
+            end_date TIMESTAMP);
+        CREATE TABLE task_instance (task_id TEXT, dag_id TEXT, run_id TEXT, map_index INTEGER, state TEXT);
+        CREATE TABLE variable (id INTEGER, key TEXT, val TEXT, description TEXT, is_encrypted BOOLEAN, team_name TEXT);
+        CREATE TABLE connection (id INTEGER, conn_id TEXT, conn_type TEXT, description TEXT, host TEXT, schema TEXT,
+            login TEXT, password TEXT, port INTEGER, extra TEXT, is_encrypted BOOLEAN, is_extra_encrypted BOOLEAN);
+        CREATE TABLE slot_pool (id INTEGER, pool TEXT, slots INTEGER, description TEXT, include_deferred BOOLEAN);
+        CREATE TABLE job (id INTEGER, job_type TEXT, state TEXT, latest_heartbeat TIMESTAMP);
+    """,
+}
+LAST = "2026-02-10 00:00:00.000000"  # the latest logical date of `daily`, as Airflow 1 and 2 count
+DUE = "2026-02-11 00:00:00.000000"
+
+
+@contextmanager
+def rows_of(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path)) as conn:
+        yield conn
+        conn.commit()
+
+
+def insert(conn: sqlite3.Connection, table: str, **values: Any) -> None:
+    marks = ", ".join("?" * len(values))
+    conn.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
+
+
+def make_airflow(path: Path, version: str, *, key: str = KEY, paused: bool = False) -> str:
+    """A metadata database of that version, with a little of everything; its address."""
+    secret = Fernet(key).encrypt
+    active = {"is_stale": False} if version == "3.3" else {"is_active": True, "is_subdag": False}
+    date = {"logical_date": DUE} if version == "3.3" else {"execution_date": LAST}
+    with rows_of(path) as conn:
+        conn.executescript(TABLES[version])
+        for name in ("daily", "gone"):
+            insert(conn, "dag", dag_id=name, is_paused=paused, **active)
+        run: dict[str, Any] = {"dag_id": "daily", "run_id": f"scheduled__{name}", "state": "success", **date}
+        if version == "2.11":
+            run |= {"run_type": "scheduled", "data_interval_start": LAST, "data_interval_end": DUE}
+        if version == "3.3":
+            run |= {"run_type": "scheduled", "data_interval_start": DUE, "data_interval_end": DUE, "run_after": DUE}
+        insert(conn, "dag_run", **run)
+        insert(conn, "dag_run", **run | {"dag_id": "gone"})
+        by = {"run_id": run["run_id"], "map_index": -1} if version != "1.10" else {"execution_date": LAST}
+        insert(conn, "task_instance", task_id="a", dag_id="daily", state="success", **by)
+        insert(conn, "variable", key="region", val=secret(b"eu-west-1").decode(), is_encrypted=True)
+        insert(conn, "variable", key="plain", val="as it is", is_encrypted=False)
+        insert(
+            conn, "connection", conn_id="sales", conn_type="postgres", host="db", login="me", port=5432, schema="s",
+            password=secret(b"hunter2").decode(), extra=secret(b'{"sslmode": "require"}').decode(), is_encrypted=True,
+            is_extra_encrypted=True,
+        )  # fmt: skip
+        insert(conn, "slot_pool", pool="default_pool", slots=64)
+        insert(conn, "slot_pool", pool="etl", slots=3, description="two at once")
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def here(on_db: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
+    """The command line on a database with a key, and a folder `dags`."""
+    monkeypatch.setenv("AIOSCHED__SECRETS__FERNET_KEYS", new_key())
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "some.py").write_text(DAG)
+    return on_db
+
+
+def outcomes(report: Any) -> dict[tuple[str, str], str]:
+    return {(step["kind"], step["name"]): step["outcome"] for step in report["steps"]}
+
+
+async def commands(db: Database) -> list[Any]:
+    async with db.acquire() as conn:
+        return list(await conn.fetch("SELECT dag_id, verb, args FROM command WHERE state = 'waiting' ORDER BY id"))
+
+
+@pytest.mark.parametrize("version", sorted(TABLES))
+def test_data_of_every_generation_comes_over_once(here: Cli, tmp_path: Path, version: str) -> None:
+    url = make_airflow(tmp_path / "airflow.db", version)
+    words = ("migrate", "airflow", "dags", "--database", url, "--fernet-key", KEY)
+
+    planned = here.json(*words)
+    assert here.lines("variables", "list") == [], "a dry run changes nothing"
+    done = here.json(*words, "--apply", code=1)  # `gone` is in no file
+    again = here.json(*words, "--apply", code=1)
+
+    expected = {
+        ("variable", "region"): "created", ("variable", "plain"): "created", ("connection", "sales"): "created",
+        ("pool", "default_pool"): "changed", ("pool", "etl"): "created", ("dag", "daily"): "sent",
+        ("dag", "gone"): "left",
+    }  # fmt: skip
+    assert outcomes(done) == expected
+    assert outcomes(planned) == expected | {("dag", "daily"): "changed"}
+    assert set(outcomes(again).values()) == {"unchanged", "left"}
+    assert here("variables", "get", "region", "--reveal").stdout == "eu-west-1\n"
+    sales = here.json("connections", "get", "sales", "--reveal")
+    assert (sales["password"], sales["port"], sales["extra"]) == ("hunter2", 5432, {"sslmode": "require"})
+    assert here.json("pools", "get", "etl")["slots"] == 3
+    waiting = here.work(commands)
+    assert [(row["dag_id"], row["verb"]) for row in waiting] == [("daily", "continue_schedule")]
+
+
+def test_what_was_changed_here_is_kept_unless_it_may_be_overwritten(here: Cli, tmp_path: Path) -> None:
+    url = make_airflow(tmp_path / "airflow.db", "2.11")
+    words = ("migrate", "airflow", "dags", "--database", url, "--fernet-key", KEY, "--apply")
+    here("variables", "set", "region", "us-east-1")
+    here("pools", "set", "etl", "5")
+
+    kept = outcomes(here.json(*words, code=1))
+
+    assert (kept["variable", "region"], kept["pool", "etl"]) == ("kept", "kept")
+    assert here("variables", "get", "region").stdout == "us-east-1\n"
+    replaced = outcomes(here.json(*words, "--overwrite", code=1))
+    assert (replaced["variable", "region"], replaced["pool", "etl"]) == ("changed", "changed")
+    assert here("variables", "get", "region").stdout == "eu-west-1\n"
+
+
+def test_secrets_that_no_key_decrypts_are_named_and_the_rest_comes_over(here: Cli, tmp_path: Path) -> None:
+    url = make_airflow(tmp_path / "airflow.db", "2.11", key=new_key())
+
+    found = here.json("migrate", "airflow", "dags", "--database", url, "--fernet-key", KEY, "--apply", code=1)
+
+    by_name = {(step["kind"], step["name"]): step for step in found["steps"]}
+    assert by_name["variable", "region"]["why"] == "no Fernet key that was given decrypts it (--fernet-key)"
+    assert by_name["connection", "sales"]["outcome"] == "left"
+    assert by_name["variable", "plain"]["outcome"] == "created"
+
+
+def test_the_key_and_its_predecessors_come_from_the_configuration(
+    here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = make_airflow(tmp_path / "airflow.db", "2.11")
+    (tmp_path / "airflow.cfg").write_text(f"[core]\nfernet_key = {new_key()},{KEY}\n")
+
+    in_file = here.json("migrate", "airflow", "dags", "--database", url, "--config", "airflow.cfg")
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", KEY)
+    in_environment = here.json("migrate", "airflow", "dags", "--database", url)
+
+    assert outcomes(in_file)["variable", "region"] == outcomes(in_environment)["variable", "region"] == "created"
+    assert KEY not in str(in_file)
+
+
+def test_a_dag_that_still_runs_in_airflow_is_left_there(here: Cli, tmp_path: Path) -> None:
+    url = make_airflow(tmp_path / "airflow.db", "2.11")
+    with rows_of(tmp_path / "airflow.db") as conn:
+        conn.execute("UPDATE dag_run SET state = 'running'")
+
+    found = here.json("migrate", "airflow", "dags", "--database", url, "--fernet-key", KEY, "--apply", code=1)
+
+    (step,) = [step for step in found["steps"] if step["name"] == "daily"]
+    assert step["outcome"] == "left"
+    assert "1 run of it in Airflow are queued or running" in step["why"]
+    assert here.work(commands) == []
+
+
+def test_a_dag_that_airflows_scheduler_runs_stays_paused_until_it_is_handed_over(here: Cli, tmp_path: Path) -> None:
+    url = make_airflow(tmp_path / "airflow.db", "2.11")
+    with rows_of(tmp_path / "airflow.db") as conn:
+        conn.execute("INSERT INTO job VALUES (1, 'SchedulerJob', 'running', datetime('now'))")
+    words = ("migrate", "airflow", "dags", "--database", url, "--fernet-key", KEY, "--dag", "daily")
+
+    first = here.json(*words, "--apply")
+    (step,) = [step for step in first["steps"] if step["kind"] == "dag"]
+    assert "then repeat this with --dag daily --unpause" in step["why"]
+    assert '"unpause"' not in here.work(commands)[0]["args"]
+
+    here.json(*words, "--unpause", "--apply")
+    assert '"unpause": true' in here.work(commands)[1]["args"].replace('":true', '": true')
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("sqlite:////nowhere/airflow.db", "cannot be read"),
+        ("postgresql://me:hunter2@127.0.0.1:1/airflow", "cannot be read"),
+        ("airflow", "write it as postgresql://"),
+        ("sqlite:///empty.db", "has no table 'dag'"),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_explained_without_its_password(
+    here: Cli, tmp_path: Path, url: str, message: str
+) -> None:
+    (tmp_path / "empty.db").touch()
+
+    found = here("migrate", "airflow", "dags", "--database", url, code=None)
+
+    assert found.exit_code not in (0, 1)
+    assert message in found.stderr
+    assert "hunter2" not in found.stderr
+
+
+def test_files_settings_and_commands_are_reported(here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "dags" / "cloud.py").write_text("import airflow_dag_marker\n")
+    (tmp_path / "airflow.cfg").write_text(
+        "[core]\nparallelism = 7\nexecutor = CeleryExecutor\ndag_concurrency = 5\nload_examples = True\n"
+        "[scheduler]\nschedulr = 1\n[celery]\nbroker_url = redis://:hunter2@x\n"
+    )
+
+    found = here("migrate", "airflow", "dags", "--config", "airflow.cfg", "-o", "table")
+
+    assert "some.py" in found.stdout
+    assert "runs" in found.stdout
+    assert "needs a package" in found.stdout
+    assert "first: pip install airflow_dag_marker" in found.stderr
+    assert "parallelism = 7  # for each scheduler\n" in found.stdout
+    assert "max_active_tasks_per_dag = 5" in found.stdout
+    assert '[executor]\nkind = "celery"' in found.stdout
+    assert "[core] load_examples: not needed" in found.stderr
+    assert "[scheduler] schedulr: unknown" in found.stderr
+    assert "hunter2" not in found.stdout + found.stderr
