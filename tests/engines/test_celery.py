@@ -18,6 +18,7 @@ pytest.importorskip("celery", reason="Celery is not installed: pip install 'cele
 from aiosched.config import Settings
 from aiosched.core.values.worker_messages import Job
 from aiosched.errors import ConfigError
+from aiosched.executors.celery import broker as waiting
 from aiosched.executors.celery.celery_engine import CeleryEngine
 from aiosched.executors.engines.engine import EngineUnavailable
 from tests.engines.brokers import RealBroker, on_broker
@@ -201,6 +202,7 @@ async def test_schedulers_show_the_workers_and_queues_that_they_see(
     settings: Settings, workers: CeleryWorkers, dsn: str, waits: Path
 ) -> None:
     workers.start("second")
+    settings.scheduler.lease = 6.0  # a scheduler stores what it sees three times within it
     async with serving(settings, CeleryEngine(settings)) as scheduler:
         await scheduler.trigger("d", run_id="r")
         seen = """
@@ -277,7 +279,13 @@ async def test_a_worker_with_the_pool_prefork_ends_on_sigquit_and_its_attempts_r
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
 
 
-async def test_a_broker_that_hangs_does_not_block_the_event_loop(settings: Settings, broker: RealBroker) -> None:
+async def test_a_broker_that_hangs_does_not_block_the_event_loop(
+    settings: Settings, broker: RealBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patience = 3.0  # seconds, instead of five
+    monkeypatch.setattr(waiting, "_TIMEOUT", patience)
+    limits = {name: dict.fromkeys(options, patience) | {"max_retries": 1} for name, options in waiting._OPTIONS.items()}
+    monkeypatch.setattr(waiting, "_OPTIONS", limits)
     engine = CeleryEngine(settings)
     job = Job(id=1, token="t", urls=("http://127.0.0.1:1",))
     await engine.send([job], quick=False)

@@ -26,6 +26,7 @@ from tests.engines.agents import AgentEngine
 from tests.engines.brokers import on_broker
 from tests.engines.celery_workers import CeleryWorkers
 from tests.engines.dask_cluster import CAN_ISOLATE, CANNOT_ISOLATE, Cluster, network_namespace
+from tests.engines.often import look_often
 from tests.executors.conformance import EXPECTED, MANY, OUTCOMES, WAITING
 
 GUARD = 60.0
@@ -100,8 +101,11 @@ def isolated(name: str) -> Any:
         pytest.param("kubernetes", marks=pytest.mark.skipif(not HAS_KUBERNETES, reason=NO_KUBERNETES)),
     ]
 )
-async def stage(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(
+    request: pytest.FixtureRequest, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Stage]:
     """One executor, with two workers if it is an engine."""
+    look_often(monkeypatch)
     settings = Settings()
     settings.core.home, settings.core.dags_folder, settings.database.dsn = tmp_path / "home", tmp_path / "dags", dsn
     settings.core.dags_folder.mkdir()
@@ -278,7 +282,7 @@ async def test_attempts_survive_the_end_of_their_scheduler_or_run_again(stage: S
 async def test_thousands_of_quick_tasks_are_not_more_than_the_executor_takes(stage: Stage) -> None:
     count = 100 if os.environ.get("AIOSCHED_NIGHTLY") != "1" else 5_000
     if stage.place == "kubernetes":  # an interpreter starts for each of them, which takes a second of a processor
-        count = 15 if count == 100 else 100
+        count, stage.settings.kubernetes.max_pods = (6, 4) if count == 100 else (100, 50)
     stage.settings.core.max_map_length = 10_000
     stage.write(MANY, count=count)
     async with stage.serving() as scheduler:
