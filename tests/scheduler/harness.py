@@ -31,7 +31,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler.effects.outbox import _chosen
-from aiosched.scheduler.membership import incarnation, lease
+from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.partitions.ownership import give_back
 from aiosched.scheduler.run_handle import RunHandle
 from aiosched.scheduler.service import Scheduler
@@ -60,7 +60,6 @@ __all__ = [
 
 GUARD = 30.0  # seconds after which waiting for something that must happen is given up
 _PAUSE = 0.01  # seconds between two sessions, however many have failed in a row
-_LOOK_EVERY = 0.1  # seconds between two looks of a scheduler at its fleet
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)  # where the clock fixture stands
 
@@ -331,10 +330,9 @@ async def keys_of(it: Running, dag_id: str) -> set[int]:
 
 @contextlib.contextmanager
 def _short_pauses() -> Iterator[None]:
-    """However many sessions fail in a row, a scheduler begins the next one at once; it looks at its fleet often."""
+    """However many sessions fail in a row, a scheduler begins the next one at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(incarnation, "_LAST_PAUSE", _PAUSE)
-        patch.setattr(lease, "_POLL_SECONDS", _LOOK_EVERY)
         yield
 
 
