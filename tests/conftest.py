@@ -1,6 +1,6 @@
 """A real PostgreSQL for every test: one server per session and worker, one database per test.
 
-The database of a test is cloned from a migrated template and dropped afterwards. The server
+The database of a test is cloned from a migrated template and dropped afterwards (databases.py). The server
 is not durable and lives in a short temporary folder; it ends with the session.
 """
 
@@ -10,7 +10,6 @@ import asyncio
 import atexit
 import contextlib
 import fcntl
-import itertools
 import logging
 import os
 import shutil
@@ -18,12 +17,10 @@ import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
 
-import asyncpg
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -34,12 +31,12 @@ from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
 from aiosched.errors import DatabaseError
+from tests.databases import TEMPLATE, Server, server_at
 from tests.engines.brokers import rabbitmq, redis  # noqa: F401  fixtures
 
 T = TypeVar("T")
 
 PREFIX = "aiosched-test-"
-TEMPLATE = "aiosched"  # the database that the embedded server makes; nobody may stay connected to it
 
 NIGHTLY = os.environ.get("AIOSCHED_NIGHTLY") == "1"  # every property tries 20,000 examples, and has the time for it
 NIGHTLY_TIMEOUT = 7_200
@@ -74,30 +71,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if isinstance(item, pytest.Function) and getattr(item.obj, "is_hypothesis_test", False):
                 item.add_marker(pytest.mark.timeout(NIGHTLY_TIMEOUT))
-
-
-@dataclass
-class Server:
-    """The session's server: makes and drops the databases of tests."""
-
-    dsn: str  # of the template
-    numbers: Iterator[int] = field(default_factory=itertools.count)
-
-    async def create(self, template: str) -> str:
-        name = f"test_{next(self.numbers)}"
-        await self._admin(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
-        return with_database(self.dsn, name)
-
-    async def drop(self, dsn: str) -> None:
-        name = dsn.partition("?")[0].rpartition("/")[2]
-        await self._admin(f"DROP DATABASE {name} WITH (FORCE)")
-
-    async def _admin(self, statement: str) -> None:
-        conn = await asyncpg.connect(with_database(self.dsn, "template1"))
-        try:
-            await conn.execute(statement)
-        finally:
-            await conn.close()
 
 
 def _base() -> Path:
@@ -166,13 +139,13 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 def _server_of(dsn: str) -> Iterator[Server]:
     """A server that somebody else runs. It must not have a database of the template's name."""
     own = with_database(dsn, TEMPLATE)
-    server = Server(own)
-    _run(server._admin(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0"))
-    try:
-        _run(migrate(own))
-        yield server
-    finally:
-        _run(server._admin(f"DROP DATABASE {TEMPLATE} WITH (FORCE)"))
+    with server_at(own) as server:
+        _run(server.execute(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0"))
+        try:
+            _run(migrate(own))
+            yield server
+        finally:
+            _run(server.execute(f"DROP DATABASE {TEMPLATE} WITH (FORCE)"))
 
 
 @pytest.fixture(scope="session")
@@ -188,7 +161,8 @@ def server() -> Iterator[Server]:
     try:
         dsn = embedded.start_blocking()
         _run(migrate(dsn))
-        yield Server(dsn)
+        with server_at(dsn) as server:
+            yield server
     finally:
         embedded.stop_blocking()
         shutil.rmtree(folder)

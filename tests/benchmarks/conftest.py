@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover
 from benchmarks.stage import Stage, staged, temporary_folders
-from tests.conftest import Server
+from tests.databases import Server
 
 STAGED = (endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover)
 

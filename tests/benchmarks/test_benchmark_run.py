@@ -17,7 +17,7 @@ SMALL = Shape("tree-3x7", 3, 7, binary_tree(7))
     ("executor", "kind"), [("inline", "async"), ("inline", "sync"), ("local", "async"), ("local", "sync")]
 )
 async def test_a_shape_runs_and_is_verified(executor: Executor, kind: CallableKind) -> None:
-    result = await run(SMALL, executor=executor, kind=kind, lead=3.0, timeout=60.0)
+    result = await run(SMALL, executor=executor, kind=kind, lead=1.0, timeout=60.0)
 
     assert [problem for problem in result.problems if "--lead" not in problem] == []
     assert (result.tasks, result.executor, result.callable) == (21, executor, kind)

@@ -29,7 +29,7 @@ from fastapi import FastAPI
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright, expect
 
 from aiosched.db.crypto.keyring import new_key
-from tests.conftest import TEMPLATE, Server
+from tests.databases import TEMPLATE, Server
 
 HERE: Final = Path(__file__).parent
 CHROMIUM: Final = (

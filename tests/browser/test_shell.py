@@ -13,7 +13,7 @@ from aiosched import DAG, EmptyOperator
 from aiosched.config import Settings, WebSettings
 from aiosched.scheduler import Scheduler
 from tests.browser.conftest import Service, Tab, serving
-from tests.conftest import TEMPLATE, Server
+from tests.databases import TEMPLATE, Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

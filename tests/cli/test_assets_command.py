@@ -15,7 +15,7 @@ from aiosched.db.statements.assets import NewAssetEvent, record_events, store_re
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag
 from tests.cli.serving import serve, stop, wait_for
-from tests.conftest import TEMPLATE, Server
+from tests.databases import TEMPLATE, Server
 
 DAGS = """
 from aiosched import Asset, PartitionedAssetTimetable, StartOfDayMapper, dag, task

@@ -15,7 +15,7 @@ import pytest
 from aiosched.db.crypto.keyring import new_key
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, stop, wait_for
-from tests.conftest import TEMPLATE, Server
+from tests.databases import TEMPLATE, Server
 
 DAGS = """
 from datetime import UTC, datetime

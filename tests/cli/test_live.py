@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, stop, wait_for
-from tests.conftest import TEMPLATE, Server
+from tests.databases import TEMPLATE, Server
 
 DAGS = """
 import asyncio

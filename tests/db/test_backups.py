@@ -289,12 +289,12 @@ def test_lines_that_only_newer_programs_know_are_left_out_but_never_data() -> No
 async def test_a_backup_of_a_database_named_strangely(server: Any, tmp_path: Path) -> None:
     name = 'it\'s 50% "flows"'
     quoted = '"' + name.replace('"', '""') + '"'
-    await server._admin(f"CREATE DATABASE {quoted} TEMPLATE template0")
+    await server.execute(f"CREATE DATABASE {quoted} TEMPLATE template0")
     dsn = with_database(server.dsn, name)
     try:
         await migrate(dsn)
         made = await backup(dsn, tmp_path / "jobs.dump")
     finally:
-        await server._admin(f"DROP DATABASE {quoted} WITH (FORCE)")
+        await server.execute(f"DROP DATABASE {quoted} WITH (FORCE)")
 
     assert made.size > 0

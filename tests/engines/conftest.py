@@ -15,12 +15,19 @@ from aiosched.db.server.engine import Database
 from aiosched.web.server import ports, uvicorn_server
 from aiosched.web.worker_api.endpoints import make_worker_api
 from tests.engines.agents import AgentEngine
+from tests.engines.often import look_often
 from tests.executors.conformance import WAITS
 
 if TYPE_CHECKING:
     from tests.engines.kubelet import Kubelet
     from tests.engines.kubernetes_api import KubernetesApi
     from tests.engines.kubernetes_cluster import OneTask
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines notice soon what has changed at their workers."""
+    look_often(monkeypatch)
 
 
 @pytest.fixture

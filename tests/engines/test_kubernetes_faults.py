@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("kubernetes_asyncio", reason="not installed: pip install kubernetes_asyncio")
 
 from aiosched.config import Settings
+from aiosched.executors.kubernetes import manifests
 from aiosched.executors.kubernetes.engine import KubernetesEngine
 from tests.engines.kubelet import Kubelet
 from tests.engines.kubernetes_api import KubernetesApi
@@ -43,7 +44,9 @@ async def test_a_pod_that_ends_before_its_time_is_named_and_its_task_runs_again(
     one: OneTask,
     fault: Callable[[Kubelet, Any], None],
     reason: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(manifests, "_GRACE", 1)  # seconds that a pod which is preempted leaves to its task
     one.write({"pod_override": {"spec": {"containers": [{"resources": {"limits": {"memory": "64Mi"}}}]}}})
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")

@@ -26,6 +26,7 @@ from tests.engines.agents import AgentEngine
 from tests.engines.brokers import on_broker
 from tests.engines.celery_workers import CeleryWorkers
 from tests.engines.dask_cluster import CAN_ISOLATE, CANNOT_ISOLATE, Cluster, network_namespace
+from tests.engines.often import look_often
 from tests.executors.conformance import EXPECTED, MANY, OUTCOMES, WAITING
 
 GUARD = 60.0
@@ -78,6 +79,11 @@ class Stage:
     def go(self) -> None:
         (self.folder / "go").touch()
 
+    def forget_calls(self) -> None:
+        """For the next scene: nothing has begun, and what begins waits again."""
+        for name in ("calls", "go"):
+            (self.folder / name).unlink(missing_ok=True)
+
     def log(self, task_id: str) -> str:
         return "".join(log.read_text() for log in self.settings.logs_folder.rglob(f"task_id={task_id}/*.log"))
 
@@ -100,8 +106,11 @@ def isolated(name: str) -> Any:
         pytest.param("kubernetes", marks=pytest.mark.skipif(not HAS_KUBERNETES, reason=NO_KUBERNETES)),
     ]
 )
-async def stage(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(
+    request: pytest.FixtureRequest, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Stage]:
     """One executor, with two workers if it is an engine."""
+    look_often(monkeypatch)
     settings = Settings()
     settings.core.home, settings.core.dags_folder, settings.database.dsn = tmp_path / "home", tmp_path / "dags", dsn
     settings.core.dags_folder.mkdir()
@@ -173,9 +182,9 @@ async def until(condition: Callable[[], object], what: str) -> None:
         raise AssertionError(f"waited for {what}") from None
 
 
-async def rows(scheduler: Scheduler, query: str) -> list[tuple[Any, ...]]:
+async def rows(scheduler: Scheduler, query: str, *args: object) -> list[tuple[Any, ...]]:
     async with scheduler.db.acquire() as conn:
-        return [tuple(row) for row in await conn.fetch(query)]
+        return [tuple(row) for row in await conn.fetch(query, *args)]
 
 
 INSTANCES = """
@@ -184,6 +193,7 @@ INSTANCES = """
       JOIN dag_run AS r ON r.id = ti.run_id
       JOIN dag_version AS v ON v.id = r.version_id
       LEFT JOIN xcom AS x ON (x.run_id, x.task_index, x.map_index) = (ti.run_id, ti.task_index, ti.map_index)
+     WHERE r.run_id = $1
      ORDER BY 1
 """
 
@@ -193,8 +203,8 @@ async def test_outcomes(stage: Stage) -> None:
     async with stage.serving() as scheduler:
         run = await scheduler.trigger("outcomes", run_id="r")
         assert await run.wait(timeout=GUARD) == "failed"
-        found = {row[0]: row for row in await rows(scheduler, INSTANCES) if row[5] < 0}
-        mapped = [row[1] for row in await rows(scheduler, INSTANCES) if row[0] == "double"]
+        found = {row[0]: row for row in await rows(scheduler, INSTANCES, "r") if row[5] < 0}
+        mapped = [row[1] for row in await rows(scheduler, INSTANCES, "r") if row[0] == "double"]
         assert await rows(scheduler, "SELECT count(*) FROM asset_event") == [(1,)]
         assert await rows(scheduler, "SELECT count(*) FROM task_report") == [(0,)]
         assert await rows(scheduler, "SELECT count(*) FROM engine_attempt") == [(0,)]
@@ -207,7 +217,10 @@ async def test_outcomes(stage: Stage) -> None:
     assert sorted(mapped) == ["skipped", "success", "success"]
 
 
-async def test_a_log_can_be_read_while_its_task_runs(stage: Stage) -> None:
+async def test_tasks_that_run_show_their_logs_and_end_when_their_results_are_not_wanted_or_they_are_killed(
+    stage: Stage,
+) -> None:
+    """Three scenes, one after the other, beside the same workers."""
     if stage.place == "inline":
         stage.write(WAITING.replace("print(", "import logging; logging.getLogger('aiosched.task').info(").replace(
             ", flush=True", ""
@@ -215,41 +228,44 @@ async def test_a_log_can_be_read_while_its_task_runs(stage: Stage) -> None:
     else:
         stage.write(WAITING)
     async with stage.serving() as scheduler:
-        run = await scheduler.trigger("waiting", run_id="r")
-        await until(lambda: "plain begins" in stage.log("plain"), "the log of the plain function")
-        await until(lambda: "coroutine begins" in stage.log("coroutine"), "the log of the coroutine")
-        stage.go()
-        assert await run.wait(timeout=GUARD) == "success"
+        await a_log_can_be_read_while_its_task_runs(stage, scheduler)
+        await a_task_whose_result_is_not_wanted_ends(stage, scheduler)
+        if stage.has_processes:  # otherwise plain functions run in the scheduler's own process
+            await a_process_that_is_killed_fails_its_task(stage, scheduler)
+
+
+async def a_log_can_be_read_while_its_task_runs(stage: Stage, scheduler: Scheduler) -> None:
+    run = await scheduler.trigger("waiting", run_id="logs")
+    await until(lambda: "plain begins" in stage.log("plain"), "the log of the plain function")
+    await until(lambda: "coroutine begins" in stage.log("coroutine"), "the log of the coroutine")
+    stage.go()
+    assert await run.wait(timeout=GUARD) == "success"
     assert stage.log("plain").count("begins") == 1
+    stage.forget_calls()
 
 
-async def test_a_task_whose_result_is_not_wanted_ends(stage: Stage) -> None:
-    stage.write(WAITING)
-    async with stage.serving() as scheduler:
-        await scheduler.trigger("waiting", run_id="r")
-        await until(lambda: len(stage.calls()) == 2, "both tasks")
-        await scheduler.mark_task("waiting", "r", "coroutine", "failed")
-        if stage.has_processes:  # a thread cannot be ended
-            await scheduler.mark_task("waiting", "r", "plain", "failed")
-        else:
-            stage.go()
-        await asyncio.wait_for(scheduler.wait_idle(), GUARD)
-        states = {row[0]: row[1] for row in await rows(scheduler, INSTANCES)}
-    assert states == {"coroutine": "failed", "plain": "failed" if stage.has_processes else "success"}
-
-
-async def test_a_process_that_is_killed_fails_its_task(stage: Stage) -> None:
-    if not stage.has_processes:
-        pytest.skip("its plain functions run in the scheduler's own process")
-    stage.write(WAITING)
-    async with stage.serving() as scheduler:
-        await scheduler.trigger("waiting", run_id="r")
-        await until(lambda: len(stage.calls()) == 2, "both tasks")
-        calls = [line.split() for line in (stage.folder / "calls").read_text().splitlines()]
-        os.kill(next(int(pid) for name, pid in calls if name == "plain"), signal.SIGKILL)
+async def a_task_whose_result_is_not_wanted_ends(stage: Stage, scheduler: Scheduler) -> None:
+    await scheduler.trigger("waiting", run_id="unwanted")
+    await until(lambda: len(stage.calls()) == 2, "both tasks")
+    await scheduler.mark_task("waiting", "unwanted", "coroutine", "failed")
+    if stage.has_processes:  # a thread cannot be ended
+        await scheduler.mark_task("waiting", "unwanted", "plain", "failed")
+    else:
         stage.go()
-        await asyncio.wait_for(scheduler.wait_idle(), GUARD)
-        found = {row[0]: (row[1], row[3] or "") for row in await rows(scheduler, INSTANCES)}
+    await asyncio.wait_for(scheduler.wait_idle(), GUARD)
+    states = {row[0]: row[1] for row in await rows(scheduler, INSTANCES, "unwanted")}
+    assert states == {"coroutine": "failed", "plain": "failed" if stage.has_processes else "success"}
+    stage.forget_calls()
+
+
+async def a_process_that_is_killed_fails_its_task(stage: Stage, scheduler: Scheduler) -> None:
+    await scheduler.trigger("waiting", run_id="killed")
+    await until(lambda: len(stage.calls()) == 2, "both tasks")
+    calls = [line.split() for line in (stage.folder / "calls").read_text().splitlines()]
+    os.kill(next(int(pid) for name, pid in calls if name == "plain"), signal.SIGKILL)
+    stage.go()
+    await asyncio.wait_for(scheduler.wait_idle(), GUARD)
+    found = {row[0]: (row[1], row[3] or "") for row in await rows(scheduler, INSTANCES, "killed")}
     assert found["plain"][0] == "failed"
     assert "SIGKILL" in found["plain"][1]
     assert found["coroutine"][0] == "success"
@@ -267,7 +283,7 @@ async def test_attempts_survive_the_end_of_their_scheduler_or_run_again(stage: S
     stage.go()
     async with stage.serving() as second:
         await asyncio.wait_for(second.wait_idle(), GUARD)
-        found = {row[0]: row[1:3] for row in await rows(second, INSTANCES)}
+        found = {row[0]: row[1:3] for row in await rows(second, INSTANCES, "r")}
     if stage.outlives:
         assert found == {"plain": ("success", 1), "coroutine": ("success", 1)}
         assert stage.calls() == ["coroutine", "plain"]
@@ -278,7 +294,7 @@ async def test_attempts_survive_the_end_of_their_scheduler_or_run_again(stage: S
 async def test_thousands_of_quick_tasks_are_not_more_than_the_executor_takes(stage: Stage) -> None:
     count = 100 if os.environ.get("AIOSCHED_NIGHTLY") != "1" else 5_000
     if stage.place == "kubernetes":  # an interpreter starts for each of them, which takes a second of a processor
-        count = 15 if count == 100 else 100
+        count, stage.settings.kubernetes.max_pods = (6, 4) if count == 100 else (100, 50)
     stage.settings.core.max_map_length = 10_000
     stage.write(MANY, count=count)
     async with stage.serving() as scheduler:

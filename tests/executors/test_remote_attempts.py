@@ -132,7 +132,14 @@ async def test_values_that_json_cannot_hold_are_refused_whatever_their_size(
 async def test_a_store_that_fails_fails_the_task_and_not_its_worker(
     start_local: StartLocal, dags_folder: Path, reports: Reports, tmp_path: Path
 ) -> None:
-    write_dag(dags_folder, BODY)
+    body = """
+    def push():
+        import aiosched.remote.values as values
+        values._PAUSES = (0.01, 0.02)  # seconds between the tries
+        return "x" * 5_000
+    task(push)
+    """
+    write_dag(dags_folder, body)
     (tmp_path / "xcoms").write_text("not a folder")
     executor = await start_local(xcoms=remote(tmp_path / "xcoms"))
 

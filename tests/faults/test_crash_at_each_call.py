@@ -17,7 +17,7 @@ from unittest import mock
 import pytest
 
 from aiosched.scheduler.runs import incomplete
-from tests.conftest import TEMPLATE, Server
+from tests.databases import TEMPLATE, Server
 from tests.faults.crash_scenarios import SCENARIOS, Scenario
 from tests.faults.end_states import attempts_that_overlap, most_at_once, of_the_dead, run_again, summary
 from tests.faults.injection import When, faults

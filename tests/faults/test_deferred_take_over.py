@@ -15,6 +15,7 @@ import pytest
 
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
+from aiosched.db.statements import inbox
 from tests.faults.deferring_process import DAG_IDS, TASKS
 from tests.faults.test_killed_processes import UNFINISHED, count, kill, until
 from tests.scheduler.harness import assert_consistent
@@ -48,6 +49,7 @@ async def ask_for_runs(db: Database) -> None:
                VALUES ($1, $2, 'trigger', '{"run_id": "r"}', 'test')""",
             [(partition_of(dag_id), dag_id) for dag_id in DAG_IDS],
         )
+        await inbox.notify(conn, "commands", map(partition_of, DAG_IDS))
 
 
 @pytest.mark.timeout(120)

@@ -11,7 +11,7 @@ from aiosched.clock import FakeClock
 from aiosched.core.assets.conditions import AssetRequired
 from aiosched.core.graph.spec import AssetRef
 from aiosched.core.values.messages import AssetTouch, Attempt, Outcome
-from tests.conftest import TEMPLATE, Server
+from tests.databases import TEMPLATE, Server
 from tests.faults.injection import When, faults, nth
 from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, dag, running, task
 

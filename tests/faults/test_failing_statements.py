@@ -17,7 +17,7 @@ from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.messages import Attempt, SkipDecision
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from tests.conftest import TEMPLATE, Server
+from tests.databases import TEMPLATE, Server
 from tests.faults.injection import When, faults, nth, once
 from tests.scheduler.harness import (
     NEW_YEAR,

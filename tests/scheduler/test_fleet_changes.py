@@ -26,6 +26,8 @@ from tests.scheduler.harness import (
     succeeding,
 )
 
+pytestmark = pytest.mark.usefixtures("looks_often")
+
 
 def owned(it: Running) -> int:
     return len(it.session.cache.partitions)

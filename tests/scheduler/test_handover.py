@@ -19,6 +19,8 @@ from aiosched.scheduler.partitions.handover import _unapplied, receive_remote_re
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.scheduler.harness import GUARD, Running, ScriptedExecutor, chain, dag, dag_in, running, succeeding, task
 
+pytestmark = pytest.mark.usefixtures("looks_often")
+
 _EVERY = range(PARTITIONS)
 
 

@@ -32,6 +32,8 @@ from tests.scheduler.harness import (
     task,
 )
 
+pytestmark = pytest.mark.usefixtures("looks_often")
+
 HOUR = timedelta(hours=1)
 WAITS = Deferral(classpath="triggers.Wait", kwargs="{}", next_method="go_on", next_kwargs="{}")
 

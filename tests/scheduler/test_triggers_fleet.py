@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Outcome
 from tests.scheduler.harness import Running, dag, dag_in, running
+
+pytestmark = pytest.mark.usefixtures("looks_often")
 
 
 async def balanced(first: Running, second: Running) -> None:

@@ -22,6 +22,8 @@ from tests.scheduler.harness import NEW_YEAR, Running, chain, dag, running, task
 from tests.scheduler.test_handover import _give_everything
 from tests.scheduler.test_unreadable_versions import errors, left_running, rows
 
+pytestmark = pytest.mark.usefixtures("looks_often")
+
 POLL = 11.0  # seconds, after which the scheduler has looked at its inbox
 
 # What a newer aiosched may have allowed in its schema.

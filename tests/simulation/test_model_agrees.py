@@ -12,7 +12,8 @@ import asyncio
 import pytest
 
 from aiosched.scheduler.membership import incarnation
-from tests.conftest import NIGHTLY, TEMPLATE, Server
+from tests.conftest import NIGHTLY
+from tests.databases import TEMPLATE, Server
 from tests.simulation.outsiders import let_outsiders_in
 from tests.simulation.replay import Disagreement, Replay
 from tests.simulation.simulate import Simulation, simulate

@@ -41,7 +41,7 @@ HEALTHY: Final = 50
 EVERY: Final = 4  # seconds between two runs of a healthy DAG
 PER_SECOND: Final = 20.0
 POISONS_PER_WINDOW: Final = 160
-LEAST_PAIRS: Final = 3  # of a calm and a poisoned window
+LEAST_PAIRS: Final = 2  # of a calm and a poisoned window
 JUDGED_PAIRS: Final = 10  # with fewer, the medians say nothing on a machine that does other work
 FLOOR: Final = 0.05  # seconds: a lag of some commits of two tasks; twice as much is never too much
 BEGUN: Final = "SELECT count(DISTINCT dag_id) FROM dag_run WHERE dag_id LIKE 'healthy%' AND state = 'success'"
@@ -164,10 +164,11 @@ async def _play(postgres: Postgres, services: list[Service], folder: Path, size:
     pairs = max(LEAST_PAIRS, size.faults // POISONS_PER_WINDOW)
     poisoner = Poisoner(random.Random(size.seed), conn, folder)
     seconds = size.faults / pairs / PER_SECOND
+    calm = seconds if pairs >= JUDGED_PAIRS else 0.0  # with fewer, nothing is compared with them
     try:
         for phase in range(2 * pairs):
             is_poisoned, began = phase % 2 == 1, await postgres.value("SELECT now()")
-            until = time.monotonic() + max(seconds, 1.5 * EVERY)
+            until = time.monotonic() + max(seconds if is_poisoned else calm, 1.5 * EVERY)
             for _ in range(size.faults // pairs if is_poisoned else 0):
                 name = await one(poisoner)
                 seen[name] += 1

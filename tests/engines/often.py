@@ -1,0 +1,19 @@
+"""Engines look at their workers, queues and pods several times a second: tests do not wait for the next look."""
+
+from __future__ import annotations
+
+import pytest
+
+_EVERY = {  # seconds
+    "aiosched.executors.celery.celery_engine._LOOK_EVERY": 0.5,
+    "aiosched.executors.celery.celery_engine._LOOK_FOR_WORKERS": 0.1,
+    "aiosched.executors.engines.dask_engine._LOOK_EVERY": 0.3,
+    "aiosched.executors.kubernetes.engine._SWEEP_EVERY": 0.2,
+    "aiosched.scheduler.engines.engine_executor._WATCH_EVERY": 0.05,
+}
+
+
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For engines that this process makes from now on."""
+    for name, seconds in _EVERY.items():
+        monkeypatch.setattr(name, seconds)
