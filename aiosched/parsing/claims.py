@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from aiosched.db.statements.assets import Clash
+from aiosched.db.assets.assets import Clash
 from aiosched.db.statements.dags import FileRow, StoredFile
 from aiosched.parsing.result import ParsedDag, ParsedFile
 

@@ -14,8 +14,8 @@ from datetime import datetime
 
 from aiosched.core.assets.conditions import AssetReference
 from aiosched.core.graph.spec import DagSpec, encode_spec
+from aiosched.db.assets import assets
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import assets
 from aiosched.db.statements import dags as dag_statements
 from aiosched.errors import DatabaseError
 from aiosched.parsing.claims import (

@@ -26,7 +26,7 @@ from aiosched.core.timetables.assets import PartitionedAssetTimetable, condition
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.states import RunState, RunType, TaskState
-from aiosched.db.statements.assets import NewAssetEvent
+from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.db.statements.inbox import NewRequest
 from aiosched.db.statements.journal import PoolRow
 from aiosched.db.statements.runs import DagRow, StoredVersion
@@ -456,11 +456,10 @@ class People(WorldView):
         selection = select({v: known[v][1] for v in versions}, dag.version.id, request)
         touched, moves = TouchedInstances(), request.newest_version
         if request.prevent_running:
-            refuse_running(
-                running_on(selection, [dag.runs.running[run.key] for run in runs if run.key in dag.runs.running])
-            )
+            boards = [dag.runs.running[run.key] for run in runs if run.key in dag.runs.running]
+            refuse_running(running_on(selection, boards))
+        reached = self._reached(dag.row.dag_id, runs, selection, request)
         if request.dry_run:
-            self._reached(dag.row.dag_id, runs, selection, request)  # or it is refused
             for run in runs:
                 instances = self.rows.load_instances(run.key)
                 touched.note(run.run_id, known[run.version_id][1], selection.of(run.version_id, instances))
@@ -468,7 +467,6 @@ class People(WorldView):
         for run in runs if moves else ():
             if run.key in dag.runs.running and run.version_id != dag.version.id:
                 refuse_moving(run.run_id)
-        reached = self._reached(dag.row.dag_id, runs, selection, request)
         self._carry_out(dag, [run.key for run in runs], noted(selection, touched, change), newest_version=moves)
         for other in reached:
             following = decode(other.verb, other.args)
@@ -497,7 +495,6 @@ class People(WorldView):
         self._decisions.committed(batch, self.rows, owner.context.cache, self.now)
 
     def _dag_of_backfill(self, number: int) -> OwnedDag:
-        row = self.rows.backfills.rows.get(number)
-        if row is None:
+        if (row := self.rows.backfills.rows.get(number)) is None:
             raise NotFound(f"The world has no backfill {number}.")
         return self._dag(row.dag_id)

@@ -16,7 +16,7 @@ from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import XComPairs, XComRef
 from aiosched.core.values.states import RunState
-from aiosched.db.statements.assets import NewAssetEvent
+from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.errors import NotFound, Refused
 from aiosched.executors.dag_test.states import StatesInMemory
 from aiosched.testing.rows.assets import mentioned_names, names_by_uri

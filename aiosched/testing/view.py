@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from aiosched.core.run.board import Board, Run
-from aiosched.db.statements.assets import NewAssetEvent
+from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.testing.decisions import Decision, DecisionLog

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from aiosched.core.assets.conditions import AssetReference
+from aiosched.db.assets.assets import NewAssetEvent, record_events, store_references
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.assets import NewAssetEvent, record_events, store_references
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag
 from tests.cli.serving import serve, stop, wait_for

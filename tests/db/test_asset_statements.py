@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from aiosched.core.assets.conditions import AssetReference, triggering_instant
 from aiosched.core.values.ids import partition_of
+from aiosched.db.assets import assets
+from aiosched.db.assets.assets import NewAssetEvent, NewConsumer
 from aiosched.db.queries import asset_queries
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import assets
-from aiosched.db.statements.assets import NewAssetEvent, NewConsumer
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -18,9 +18,9 @@ from aiosched.core.graph.spec import AssetRef, DagSpec
 from aiosched.core.timetables import AssetOrTimeSchedule
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AssetTouch, Outcome
+from aiosched.db.assets.assets import NewAssetEvent, record_events
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from aiosched.db.statements.assets import NewAssetEvent, record_events
 from aiosched.errors import NotFound
 from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running, task
 

@@ -14,9 +14,9 @@ from aiosched.clock import FakeClock
 from aiosched.core.assets.conditions import AllRequired, AssetRequired
 from aiosched.core.graph.spec import AssetRef, DagSpec
 from aiosched.core.values.messages import Deferral, Outcome
+from aiosched.db.assets.assets import NewAssetEvent, record_events
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from aiosched.db.statements.assets import NewAssetEvent, record_events
 from aiosched.db.statements.ownership import register as join
 from aiosched.scheduler.observability.idle import IdleLog, _left_in_rows
 from tests.scheduler.harness import (

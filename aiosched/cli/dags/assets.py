@@ -51,8 +51,8 @@ def list_(dsn: Dsn = None, output: Output = None) -> None:
 @app.command()
 def events(name: Name, limit: Limit = 25, dsn: Dsn = None, output: Output = None) -> None:
     """List the newest events of an asset, oldest first."""
+    from aiosched.db.assets.assets import asset_states
     from aiosched.db.queries.asset_queries import events_of
-    from aiosched.db.statements.assets import asset_states
 
     async def read(db: Database) -> list[EventRow]:
         async with db.acquire() as conn:

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Report, RunInfo
-from aiosched.db.statements.assets import NewAssetEvent
-from aiosched.db.statements.watchers import WatchedAsset, load_watchers
+from aiosched.db.assets.assets import NewAssetEvent
+from aiosched.db.assets.watchers import WatchedAsset, load_watchers
 from aiosched.scheduler.effects.notify import asset_conditions_changed
 from aiosched.scheduler.journal.asset_events import store_events
 from aiosched.scheduler.session.isolation import spare_others

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from aiosched.core.values.messages import Report
+from aiosched.db.assets.assets import NewAssetEvent, record_events
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements.assets import NewAssetEvent, record_events
 
 logger = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from aiosched.core.creation.partitions import (
 )
 from aiosched.core.creation.run_creation import active_runs_limit
 from aiosched.core.timetables.assets import PartitionedAssetTimetable
-from aiosched.db.statements import asset_partitions, assets
-from aiosched.db.statements.asset_partitions import KeyEvent, MappedEvent, PendingPartition
+from aiosched.db.assets import asset_partitions, assets
+from aiosched.db.assets.asset_partitions import KeyEvent, MappedEvent, PendingPartition
 from aiosched.scheduler.runs.asset_runs import run_by_assets
 from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, in_parts, store
 from aiosched.scheduler.session.isolation import concerning, for_each_dag

@@ -15,9 +15,9 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
+from aiosched.db.assets.assets import inactive_assets
 from aiosched.db.queries import asset_queries
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.assets import inactive_assets
 from aiosched.errors import Refused
 from aiosched.scheduler.services.questions import Question
 

@@ -15,7 +15,7 @@ import msgspec
 from aiosched.core.graph.instances import TrySource
 from aiosched.core.run.board import Board, FinishedTry, Instance
 from aiosched.core.values.messages import AttemptKey, Report
-from aiosched.db.statements.assets import NewAssetEvent
+from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.inbox import CommandResult, NewRequest
 from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Final
 
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
-from aiosched.db.statements.watchers import WatchedAsset
+from aiosched.db.assets.watchers import WatchedAsset
 
 MOST_EVENTS: Final = 2_000  # of one watcher that wait to be stored
 MOST_BYTES: Final = 4 * 2**20  # of their payloads

@@ -27,6 +27,7 @@ from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Holder, Own
 from aiosched.core.why.quarantine import QuarantineFacts, explain_quarantine
 from aiosched.core.why.run import RunFacts, explain_run
 from aiosched.core.why.task import BlockedLoop, OnEngine, TaskFacts, explain_task
+from aiosched.db.assets import assets
 from aiosched.db.queries import queries
 from aiosched.db.queries import why as why_rows
 from aiosched.db.queries.quarantine_queries import quarantine_of, set_aside_of
@@ -35,7 +36,7 @@ from aiosched.db.queries.status import SchedulerRow, list_schedulers
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.statements import assets, runs
+from aiosched.db.statements import runs
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError, DatabaseError, NotFound, UnreadableRow, did_you_mean

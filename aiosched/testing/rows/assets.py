@@ -1,4 +1,4 @@
-"""Asset events of a `World` and their queues by DAG, in place of the tables (db/statements/assets.py)."""
+"""Asset events of a `World` and their queues by DAG, in place of the tables (db/assets/assets.py)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aiosched.core.assets.conditions import (
 )
 from aiosched.core.graph.spec import DagSpec, asset_references
 from aiosched.core.timetables.assets import PartitionedAssetTimetable, condition_of
-from aiosched.db.statements.assets import NewAssetEvent
+from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.scheduler.runs.asset_runs import run_by_assets, status_of
 from aiosched.scheduler.runs.new_runs import Creation

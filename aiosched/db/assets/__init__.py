@@ -1,0 +1,1 @@
+"""Statements on assets: their events and queues, partitions, and watchers."""
