@@ -171,7 +171,7 @@ class Configuration:
             group, _, name = SETTINGS[place].partition(".")
             value = getattr(getattr(_settings(), group), name)
             return None if value is None else str(value)
-        return FIXED.get(place) or setting_defaults().get(place)
+        return FIXED[place] if place in FIXED else setting_defaults().get(place)
 
     def _read(
         self, convert: Callable[[str], Any], what: str, section: str, key: str, fallback: Any = _MISSING, **_: Any
