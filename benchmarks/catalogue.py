@@ -110,6 +110,7 @@ EVERYTHING: Final = (
     ("memory-1000",),
     ("takeover",),
     ("parse-1000",),
+    ("airflow-names",),
     ("ready",),
     ("pool-5",),
     ("herd-20000",),

@@ -31,7 +31,7 @@ GENERATIONS = {
 }
 PROVIDERS = (
     "amazon", "apache-hive", "apache-pig", "cncf-kubernetes", "common-compat", "common-sql", "databricks", "dingding",
-    "google", "http", "microsoft-azure", "microsoft-winrm", "papermill", "qubole", "ssh",
+    "google", "http", "microsoft-azure", "microsoft-winrm", "openlineage", "papermill", "qubole", "ssh",
 )  # fmt: skip
 
 

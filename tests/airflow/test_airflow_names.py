@@ -21,7 +21,10 @@ ELSEWHERE = [home for names in MODULES.values() for home in names.values() if ho
 
 def test_each_name_of_the_tables_can_be_imported() -> None:
     def is_there(module: str, name: str) -> bool:
-        return hasattr(import_module(module), name) or (name == "*" and bool(dir(import_module(module))))
+        try:
+            return hasattr(import_module(module), name) or (name == "*" and bool(dir(import_module(module))))
+        except ImportError as error:
+            return "aiosched[" in str(error)  # an extra that is not installed here
 
     assert [f"{module}.{name}" for module, name in LOCAL if not is_there(module, name)] == []
 
