@@ -5,8 +5,7 @@ and has free space in each page, so that every update is heap-only. Write access
 partition writes `dag_run` and `task_instance`; parsing writes `dag_file`, `dag_version` and the definition columns of
 `dag`; all others append to `command` and `task_report`. The tables of the web server are in web_schema.py, those of
 DAGs in quarantine and of reports that are set aside in quarantine_schema.py, that of attempts on engines in
-engine_schema.py, that of files in remote storage in remote_schema.py, state stores
-in state_schema.py.
+engine_schema.py, that of files in remote storage in remote_schema.py, those of state stores in state_schema.py.
 """
 
 from __future__ import annotations
@@ -37,16 +36,9 @@ from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.schema import bundle_schema, engine_schema, quarantine_schema, remote_schema, state_schema, web_schema
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of, partition, task_key
 
-# beside the tables below
-__all__ = [
-    "bundle_schema",
-    "engine_schema",
-    "metadata",
-    "quarantine_schema",
-    "remote_schema",
-    "state_schema",
-    "web_schema",
-]
+__all__ = [  # beside the tables below
+    "bundle_schema", "engine_schema", "metadata", "quarantine_schema", "remote_schema", "state_schema", "web_schema",
+]  # fmt: skip
 
 dag = Table(
     "dag",
