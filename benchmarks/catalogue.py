@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from benchmarks.airflow_names import airflow_names
 from benchmarks.api import api_latencies, api_load
 from benchmarks.endurance import endurance
 from benchmarks.engines import CELERY, DASK, Rival, against
@@ -75,6 +76,12 @@ SCENARIOS: Final = MappingProxyType(
         "materialise-1m": Scenario("a backfill's rows: time and memory", materialise, 1_000_000, "task instances"),
         "mapped-10000": Scenario("a task mapped over a list, inline", mapped, 10_000, "mapped instances"),
         "parse-1000": Scenario("a first pass over DAG files, and looks at unchanged ones", parse, 1000, "files"),
+        "airflow-names": Scenario(
+            "importing airflow instead of aiosched: one import, and a first pass over files",
+            airflow_names,
+            1000,
+            "files",
+        ),
         "takeover": Scenario("SIGKILL of one of three until its DAGs move again", takeover, 100, "deaths", 1800, 2400),
         "sustained": Scenario("open-loop arrivals at 500, 1,000 and 2,000 tasks/s", sustained, 0, "tasks/s", 120),
         "flood": Scenario("lag of other DAGs beside one with very many tasks", flood, 50_000, "tasks at once", 20),
@@ -103,6 +110,7 @@ EVERYTHING: Final = (
     ("memory-1000",),
     ("takeover",),
     ("parse-1000",),
+    ("airflow-names",),
     ("ready",),
     ("pool-5",),
     ("herd-20000",),

@@ -17,7 +17,7 @@ from benchmarks.stage import stage, unlimited
 
 _SCANS: Final = 5
 
-_FILE: Final = '''\
+FILE: Final = '''\
 """A DAG file of an ordinary size, number {number}; generated for a benchmark."""
 
 from datetime import datetime, timedelta
@@ -48,6 +48,26 @@ with DAG("dag_{number:04d}", schedule="{minute} 4 * * *", start_date=datetime(20
 '''
 
 
+async def processor_time(size: int, text: str, timeout: float) -> tuple[float, str]:
+    """The milliseconds of processor time that parsing one of `size` files takes, and what went wrong."""
+    async with stage() as at:
+        for number in range(size):
+            (at.folders.dags / f"dag_{number:04d}.py").write_text(text.format(number=number, minute=number % 60))
+        async with await Database.open(at.dsn) as db:
+            parser = Parser(unlimited(at.folders), db, clock=SystemClock())
+            before = await measure.usages(at.conn)
+            running = asyncio.create_task(parser.run())
+            try:
+                async with asyncio.timeout(timeout):
+                    await parser.first_pass
+                used = (await measure.usages(at.conn)).since(before)
+            finally:
+                parser.stop()
+                await running
+        good = (parser.stats.files, parser.stats.errors) == (size, 0)
+    return used.workers.cpu_seconds / size * 1000, "" if good else str(parser.stats)
+
+
 class _Timed(Parser):
     """A parser that notes how long each look at the folder takes, the work in the database included."""
 
@@ -65,7 +85,7 @@ async def parse(size: int, timeout: float) -> Finding:
     """`size` files with a DAG of nine tasks each, parsed cold; then some looks at the same, unchanged files."""
     async with stage() as at:
         for number in range(size):
-            text = _FILE.format(number=number, minute=number % 60)
+            text = FILE.format(number=number, minute=number % 60)
             (at.folders.dags / f"dag_{number:04d}.py").write_text(text)
         async with await Database.open(at.dsn) as db:
             parser = _Timed(unlimited(at.folders), db, clock=SystemClock())

@@ -64,6 +64,13 @@ FIXED: Final[Mapping[tuple[str, str], str]] = {
     ("operators", "default_deferrable"): "false",
     ("operators", "default_owner"): "airflow",
     ("operators", "default_queue"): "default",
+    ("kubernetes", "namespace"): "default",
+    ("kubernetes", "worker_container_repository"): "",
+    ("kubernetes", "worker_container_tag"): "",
+    ("kubernetes_executor", "namespace"): "default",
+    ("kubernetes_executor", "worker_container_repository"): "",
+    ("kubernetes_executor", "worker_container_tag"): "",
+    ("smtp", "smtp_mail_from"): "airflow@example.com",
     ("api", "base_url"): "http://localhost:8080",
     ("webserver", "base_url"): "http://localhost:8080",
 }

@@ -43,8 +43,9 @@ def _neighbour(context: Context, *, forward: bool) -> Any:
         run = timetable.next_run(last=None, restriction=Restriction(date - span, None, catchup=True), now=date)
         before = None
         while run is not None and run.logical_date < date:
-            before, run = run, timetable.next_run(
-                last=run.interval, restriction=Restriction(None, None, catchup=True), now=date
+            before, run = (
+                run,
+                timetable.next_run(last=run.interval, restriction=Restriction(None, None, catchup=True), now=date),
             )
         if before is not None:
             return moment(before.logical_date)

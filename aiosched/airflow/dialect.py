@@ -1,8 +1,9 @@
 """Airflow's dialect: which files speak it, and of which generation they are.
 
-A file speaks it if its source imports `airflow`. One that imports `airflow.sdk` can only run in Airflow 3, so its DAGs
-get Airflow 3's defaults; any other gets those of Airflow 2. An import inside `try` does not decide, if there are others.
-The setting `core.airflow_defaults` overrides the guess. Source: the semantics reference, section 38.2.
+A file speaks it if its source imports `airflow`. One that imports `airflow.sdk` can run in Airflow 3 only, so its DAGs
+get Airflow 3's defaults; any other gets those of Airflow 2. An import of the SDK inside `try` does not decide if older
+names are imported, too. The setting `core.airflow_defaults` overrides the guess.
+Source: the semantics reference, section 38.2.
 """
 
 from __future__ import annotations

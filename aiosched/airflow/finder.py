@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -11,10 +12,10 @@ ROOT = "airflow"
 
 
 class AirflowFinder:
-    """Finds the modules of `aiosched.airflow.modules`. With `defers`, an installed Airflow answers instead."""
+    """Finds the modules of `aiosched.airflow.modules`, as its `mode` says; see `install`."""
 
     def __init__(self) -> None:
-        self.defers = False
+        self.mode: str | Callable[[], str] = "off"
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -22,24 +23,23 @@ class AirflowFinder:
         """The spec of a module of Airflow; None for any other. Raises ModuleNotFoundError with a remedy."""
         if fullname != ROOT and not fullname.startswith(f"{ROOT}."):
             return None
-        from aiosched.airflow import modules
-
-        if self.defers and modules.installed_airflow() is not None:
+        if callable(self.mode):
+            self.mode = self.mode()
+        if self.mode == "off":
             return None
-        return modules.find(fullname)
+        if self.mode == "installed" and import_module("aiosched.airflow.installed").installed_airflow() is not None:
+            return None
+        found: ModuleSpec | None = import_module("aiosched.airflow.modules").find(fullname)
+        return found
 
 
-def install(mode: str) -> None:
+def install(mode: str | Callable[[], str]) -> None:
     """Let `airflow` be answered in this process as the setting `core.airflow` says: compat, installed or off.
 
     compat: always by aiosched; installed: by an Airflow that is installed here, else by aiosched; off: never by
-    aiosched. Calling it again changes the mode for modules that are imported later.
+    aiosched. A function is called when a name is asked for, once. Another call changes the mode for later imports.
     """
-    if mode == "off":
-        if _finder in sys.meta_path:
-            sys.meta_path.remove(_finder)
-        return
-    _finder.defers = mode == "installed"
+    _finder.mode = mode
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
 

@@ -7,19 +7,17 @@ from typing import Final
 
 from aiosched.airflow.tables import MODULES
 
-NESTED: Final = frozenset(
-    {"apache", "cncf", "common", "dbt", "microsoft", "openai", "atlassian", "alibaba"} - {"openai", "alibaba"}
-)
+NESTED: Final = frozenset({"apache", "atlassian", "cncf", "common", "dbt", "microsoft"})  # folders of packages
 
 
 def unknown(fullname: str) -> str:
     """The message for a module, or a name in a module, that nothing answers."""
-    if fullname.startswith("airflow.providers."):
-        return provider(fullname)
     module, _, name = fullname.rpartition(".")
-    if module in MODULES:
+    if fullname.startswith("airflow.providers.") and module not in MODULES:
+        return provider(fullname)
+    near = difflib.get_close_matches(fullname, MODULES, n=1, cutoff=0.9)
+    if module in MODULES and module != "airflow" and not near:
         return f"cannot import name {name!r} from {module!r}. {elsewhere(module, name)}"
-    near = difflib.get_close_matches(fullname, MODULES, n=1, cutoff=0.8)
     remedy = f"Did you mean {near[0]!r}?" if near else elsewhere(module, name)
     return f"No module named {fullname!r}: aiosched answers `airflow`, and has none of that name. {remedy}"
 
@@ -33,6 +31,14 @@ def provider(fullname: str) -> str:
     )
 
 
+def not_in_version(module: str, name: str) -> str:
+    """The message for a name that the module of a provider package does not have."""
+    package = provider_package(module)
+    if module in MODULES:
+        return f"{module} has no {name!r} here. {elsewhere(module, name)}"
+    return f"{module} has no {name!r}: the installed version of {package} is too new or too old for it."
+
+
 def provider_package(fullname: str) -> str:
     """The distribution that has a module below `airflow.providers`."""
     parts = fullname.split(".")[2:]
@@ -41,6 +47,9 @@ def provider_package(fullname: str) -> str:
 
 def elsewhere(module: str, name: str) -> str:
     """A sentence that says where `name` is, if anywhere."""
+    if module.startswith("airflow.providers."):
+        package = provider_package(module)
+        return f"aiosched has the basics of {package} only. Install it: `aiosched providers install {package}`."
     homes = [other for other, names in MODULES.items() if name in names and other != module]
     if homes:
         best = min(homes, key=lambda home: (home != "airflow.sdk", len(home), home))

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiosched.airflow import dialect, hints
 from aiosched.airflow.finder import ROOT
+from aiosched.airflow.installed import installed_airflow
 from aiosched.airflow.tables import MODULES
 
 PROVIDERS: Final = f"{ROOT}.providers"
@@ -40,7 +41,10 @@ def find(fullname: str) -> ModuleSpec | None:
 
     None leaves it to the other finders. Raises ModuleNotFoundError that says what to do.
     """
-    in_tables = fullname in MODULES or bool(_below(fullname)) or fullname == PROVIDERS
+    top = sys.modules.get(ROOT)
+    if top is not None and getattr(top.__spec__, "loader", None) is not _LOADER and fullname != ROOT:
+        return None  # somebody has imported another Airflow before
+    in_tables = fullname in MODULES or bool(_below(fullname))
     installed = _installed(fullname) if _may_be_installed(fullname) else None
     if installed is not None and (not in_tables or installed.origin is not None):
         return installed
@@ -50,15 +54,6 @@ def find(fullname: str) -> ModuleSpec | None:
     spec = ModuleSpec(fullname, _LOADER, is_package=True)  # type: ignore[arg-type] # has the methods that are needed
     spec.submodule_search_locations = _folders(fullname)
     return spec
-
-
-def installed_airflow() -> str | None:
-    """The file of an Airflow that is installed here, if there is one. Provider packages alone are none."""
-    spec = PathFinder.find_spec(ROOT, None)
-    if spec is None or spec.origin is None or spec.submodule_search_locations is None:
-        return None
-    has_models = any(os.path.exists(os.path.join(folder, "models")) for folder in spec.submodule_search_locations)  # noqa: PTH110, PTH118
-    return spec.origin if has_models else None
 
 
 def _resolve(module: ModuleType, names: dict[str, str], name: str) -> Any:
@@ -89,18 +84,23 @@ def _at(home: str, name: str) -> Any:
     place, colon, attribute = home.partition(":")
     try:
         value: Any = import_module(place)
-    except ModuleNotFoundError as error:
-        if place.startswith(PROVIDERS) and (error.name or ROOT).startswith(ROOT):
-            raise ModuleNotFoundError(hints.provider(place)) from None
+    except AttributeError as error:  # which would make the name look missing
+        raise ImportError(f"{place} cannot be imported: {error}") from error
+    if not colon:
+        return value
+    try:
+        return getattr(value, attribute or name)
+    except AttributeError:
+        if place.startswith(PROVIDERS):
+            raise ModuleNotFoundError(hints.not_in_version(place, attribute or name)) from None
         raise
-    return getattr(value, attribute or name) if colon else value
 
 
 @cache
 def _children() -> dict[str, frozenset[str]]:
     """The names of the modules directly below each package."""
     found: dict[str, set[str]] = {}
-    for module in (*MODULES, PROVIDERS):
+    for module in (*MODULES, *(f"{PROVIDERS}.{folder}.*" for folder in hints.NESTED)):
         while "." in module:
             package, _, child = module.rpartition(".")
             found.setdefault(package, set()).add(child)

@@ -114,9 +114,7 @@ def translated(kind: str, given: Mapping[str, Any], where: Location | None) -> d
 
 def default_args(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """`given`, and the values with old names of all tasks under their new names."""
-    found = {
-        new: given[old] for old, new in RENAMED["BaseOperator"].items() if old in given and new not in given
-    }
+    found = {new: given[old] for old, new in RENAMED["BaseOperator"].items() if old in given and new not in given}
     return {**given, **found} if found else given
 
 

@@ -30,7 +30,7 @@ class SubDagGroup(TaskGroup):
         self.subdag = subdag
 
 
-def SubDagOperator(*, task_id: str, subdag: DAG, dag: Any = None, default_args: Any = None, **options: Any) -> Any:  # noqa: N802 - the name in DAG files
+def SubDagOperator(*, task_id: str, subdag: DAG, dag: Any = None, default_args: Any = None, **options: Any) -> Any:
     """A group `task_id` of the outer DAG, with the tasks of `subdag` and their dependencies.
 
     The inner DAG's schedule, dates and limits have no effect: its tasks belong to the runs of the outer DAG, and their
@@ -48,7 +48,9 @@ def SubDagOperator(*, task_id: str, subdag: DAG, dag: Any = None, default_args: 
         message = "it becomes a group, which has no trigger_rule. Give that rule to its first tasks."
         raise checks.fail(f"SubDagOperator {task_id!r}: {message}", where)
     if named := sorted(name for name in options if name in _OF_THE_RUN and options[name] is not None):
-        checks.warn_once(f"SubDagOperator is a task group here, so {', '.join(named)} has no effect on its tasks.", where)
+        checks.warn_once(
+            f"SubDagOperator is a task group here, so {', '.join(named)} has no effect on its tasks.", where
+        )
     group = SubDagGroup(task_id, subdag, outer, default_args)
     _take_over(group, subdag)
     return group

@@ -55,7 +55,7 @@ def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
     global _limits
     for name in KEY_VARIABLES:
         os.environ.pop(name, None)
-    _import_authoring()
+    _import_authoring(with_airflow=defaults.airflow == "compat")
     _limits = limits
     use_defaults(defaults)
     plugin_entry_points()  # read once for all children
@@ -66,13 +66,14 @@ def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
     gc.freeze()  # children share these memory pages
 
 
-def _import_authoring() -> None:
+def _import_authoring(*, with_airflow: bool) -> None:
     """Import the aiosched modules that DAG files may import, once for all children."""
-    from aiosched import authoring
+    from aiosched import airflow, authoring
 
-    for module in pkgutil.walk_packages(authoring.__path__, f"{authoring.__name__}."):
-        with contextlib.suppress(ImportError):  # an extra that is not installed here
-            importlib.import_module(module.name)
+    for package in (authoring, airflow) if with_airflow else (authoring,):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            with contextlib.suppress(ImportError):  # an extra that is not installed here
+                importlib.import_module(module.name)
 
 
 def supervise(request: ParseRequest) -> ParsedFile:

@@ -20,6 +20,24 @@ if TYPE_CHECKING:
     from aiosched.testing.dag_bag import DagBag
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let aiosched answer `import airflow` in tests, as the settings say.
+
+    Where they say nothing, an Airflow that is installed answers: the tests may be those of another project.
+    """
+    from aiosched.airflow.finder import install
+
+    install(_airflow_mode)
+
+
+def _airflow_mode() -> str:
+    from aiosched.config import load_settings
+
+    loaded = load_settings()
+    is_default = loaded.origins["core.airflow"].source == "default"
+    return "installed" if is_default else loaded.settings.core.airflow
+
+
 @pytest.fixture
 def frozen_clock() -> FakeClock:
     """A clock that moves only by `advance(seconds)`, or by setting `at`."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import catalogue
+from benchmarks.airflow_names import airflow_names
 from benchmarks.airflow_table import lag_table, throughput_table
 from benchmarks.endurance import endurance, growth
 from benchmarks.figures import Figure, Finding
@@ -71,6 +72,14 @@ async def test_files_are_parsed_cold_and_looked_at_again() -> None:
 
     assert figure(finding, "cold, for 1,000 files").most == 30.0
     assert figure(finding, "unchanged re-scan, slowest").verdict == "reached"
+
+
+async def test_files_that_import_airflow_are_compared_with_files_that_import_aiosched() -> None:
+    finding = await airflow_names(2, 60.0)
+
+    assert figure(finding, "import, ratio").most == 1.2
+    assert figure(finding, "parsing, ratio").value > 0
+    assert finding.problems == ()
 
 
 async def test_arrivals_at_a_fixed_rate_are_all_served() -> None:

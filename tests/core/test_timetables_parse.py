@@ -220,3 +220,18 @@ def test_a_delta_reads_as_words(delta: timedelta | relativedelta, words: str) ->
 
 def test_a_relativedelta_without_months_is_exact_time() -> None:
     assert Delta.of(relativedelta(days=1, hours=2)) == Delta.of(timedelta(hours=26))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("0 6 * * *", CronTriggerTimetable("0 6 * * *", "UTC")),
+        ("@daily", CronTriggerTimetable("@daily", "UTC")),
+        (timedelta(hours=6), DeltaTriggerTimetable(timedelta(hours=6))),
+        ("@once", OnceTimetable()),
+        (None, NullTimetable()),
+        (CronDataIntervalTimetable("0 6 * * *", "UTC"), CronDataIntervalTimetable("0 6 * * *", "UTC")),
+    ],
+)
+def test_at_tick_what_authors_write_makes_runs_at_the_tick(schedule: object, expected: object) -> None:
+    assert parse_schedule(schedule, timezone="UTC", at_tick=True) == expected

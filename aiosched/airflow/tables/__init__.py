@@ -1,7 +1,7 @@
-"""Which module of Airflow has which names, and where each is at home. One file an area; they are merged.
+"""Which module of Airflow has which names, and where each is at home: one file for each area.
 
-A home is `module:attribute`, `module:` for an attribute of the same name, or a module alone. The name `*` stands for all
-public names of its home. A home in `airflow.providers` needs that provider package.
+A home is `module:attribute`, `module:` for an attribute of the same name, or a module alone. The name `*` stands for
+all public names of its home. A home in `airflow.providers` needs that provider package.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _DATASETS: Final = {
 }
 _STATES: Final = {
     "DagRunState": "aiosched.airflow.utils.state:DagRunState",
-    "State": "aiosched.airflow.utils.state:State",
+    "State": "aiosched.airflow.utils.state:StateNames",
     "TaskInstanceState": "aiosched.airflow.utils.state:TaskInstanceState",
 }
 _CONTEXT: Final = {"Context": "aiosched:Context", "get_current_context": "aiosched:get_current_context"}
@@ -92,7 +92,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "airflow.timetables.assets": {"AssetOrTimeSchedule": "aiosched.timetables:AssetOrTimeSchedule"},
     "airflow.timetables.base": _TIMETABLE_BASE,
-    "airflow.timetables.datasets": {"DatasetOrTimeSchedule": "aiosched.timetables:AssetOrTimeSchedule"},
+    "airflow.timetables.datasets": {"DatasetOrTimeSchedule": "aiosched.airflow.datasets:DatasetOrTimeSchedule"},
     "airflow.timetables.events": SDK["airflow.sdk.definitions.timetables.events"],
     "airflow.timetables.interval": SDK["airflow.sdk.definitions.timetables.interval"],
     "airflow.timetables.simple": {

@@ -74,8 +74,9 @@ def round_time(
     at = start_date if (dt.tzinfo is None) == (start_date.tzinfo is None) else start_date.replace(tzinfo=dt.tzinfo)
     if isinstance(delta, str):
         schedule = croniter(PRESETS.get(delta, delta), dt)
-        before, after = schedule.get_prev(datetime), schedule.get_next(datetime)
-        return max(at, after if after == dt else before)
+        earlier: datetime = schedule.get_prev(datetime)
+        following: datetime = schedule.get_next(datetime)
+        return max(at, following if following == dt else earlier)
     if isinstance(delta, timedelta):
         count = max(0, (dt - at) // delta)
         before = at + count * delta

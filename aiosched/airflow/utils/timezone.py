@@ -86,18 +86,18 @@ def coerce_datetime(value: datetime | None, tz: tzinfo | None = None) -> pendulu
 
 def parse(string: str, timezone: tzinfo | None = None, *, strict: bool = False) -> pendulum.DateTime:
     """The instant that `string` has; without an offset it is in `timezone`, by default that of the setting."""
-    found: pendulum.DateTime = pendulum.parse(string, tz=timezone or _default(), strict=strict)  # type: ignore[assignment,arg-type]
+    found: pendulum.DateTime = pendulum.parse(string, tz=timezone or _default(), strict=strict)  # type: ignore[assignment]
     return found
 
 
 def parse_timezone(name: str | int) -> Any:
     """The time zone of that name, or of that offset in seconds."""
-    return pendulum.timezone(name)
+    return pendulum.FixedTimezone(name) if isinstance(name, int) else pendulum.Timezone(name)
 
 
 def local_timezone() -> Any:
     """The time zone of this machine."""
-    return pendulum.local_timezone()
+    return pendulum.now().timezone
 
 
 def from_timestamp(timestamp: float, tz: Any = utc) -> pendulum.DateTime:

@@ -102,7 +102,10 @@ def without_effect(task: Any, options: Iterable[str], where: Location | None = N
     """Warn of those attributes of `task` that are set and do nothing; see IGNORED."""
     for name in options:
         if getattr(task, name):
-            warn(f"{type(task).__name__}(task_id={task.label!r}): {name!r} has no effect, {IGNORED[name]}. Remove it.", where)
+            warn(
+                f"{type(task).__name__}(task_id={task.label!r}): {name!r} has no effect, {IGNORED[name]}. Remove it.",
+                where,
+            )
 
 
 def missing(owner: str, name: str, given: Iterable[str], where: Location | None = None) -> DagError:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from aiosched.authoring.base.dialects import Dialect
 from aiosched.core.graph.spec import MappingSpec
 from aiosched.core.timetables import AnyTimetable
 from aiosched.errors import DagError
@@ -91,6 +92,7 @@ class Dag(Protocol):
     default_args: dict[str, Any]
     edge_labels: dict[str, str]
     auto_register: bool
+    dialect: Dialect | None
 
     @property
     def params(self) -> Mapping[str, Any]: ...

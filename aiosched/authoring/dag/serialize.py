@@ -110,7 +110,7 @@ def _advise_on_slas(dag: DagContents) -> None:
     if dag.sla_miss_callback and not slas:
         warn(f"DAG {dag.dag_id!r} has an sla_miss_callback, and no task with an SLA. Give one sla=….", dag._origin)
     for task in dag.tasks:
-        if task.email and task.sla is None and "email" not in task._defaults and task.email_on_failure is None:
+        if task.email and task.sla is None and "email" not in task._defaults and task._dialect is None:
             warn(f"Task {task.task_id!r}: 'email' gets mails about missed SLAs, and there is no sla=. For failures use "
                  "on_failure_callback=send_email(to=…).", task._origin)  # fmt: skip
 

@@ -224,6 +224,8 @@ def next_(
         "NOTE": lambda c: c.note,
     }
     condition = condition_of(spec.timetable)
+    if spec.defaults_of:
+        talk(f"{dag_id} has the defaults of {spec.defaults_of}: see core.airflow_defaults if that is wrong")
     if condition is not None:
         talk(f"{dag_id} {'also ' if coming else ''}runs after new events of {condition}")
     show_list(coming, columns, output, empty=f"DAG {dag_id!r} has no scheduled run to come")

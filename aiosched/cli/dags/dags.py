@@ -112,6 +112,7 @@ def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
         "schedule": row.schedule,
         "time zone": spec.timezone,
         "catchup": spec.catchup,
+        "defaults": f"those of {spec.defaults_of} (its file imports airflow)" if spec.defaults_of else None,
         "run types": spec.allowed_run_types or None,
         "next run after": row.next_run_after,
         "last run": f"{row.last_run_id} {row.last_run_state}" if row.last_run_id else None,

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import typer
@@ -71,6 +72,8 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
     )  # otherwise files are parsed elsewhere
     if is_here and not settings.dags.bundles:  # they are examined with the database, which has their logins
         yield _dags_folder(settings)
+    if is_here:
+        yield await asyncio.to_thread(_airflow, settings.core.airflow)
     if (low := low_disk(settings.logs_folder)) is not None:
         yield Finding("disk", "error", low, "free some, or lower logs.retention_days")
     async for finding in _stores(settings):
@@ -94,6 +97,19 @@ def _dags_folder(settings: Settings) -> Finding:
     if not folder.is_dir():
         return Finding("dags", "error", f"{shown_path(folder)} is not a folder", "aiosched init NAME, or set --dags")
     return Finding("dags", "ok", shown_path(folder))
+
+
+def _airflow(mode: str) -> Finding:
+    """Who answers `import airflow` in DAG files."""
+    from aiosched.airflow.installed import installed_airflow
+
+    place = installed_airflow()
+    beside = f" (there is also an Airflow in {shown_path(Path(place).parent)})" if place is not None else ""
+    if mode == "compat" or (mode == "installed" and place is None):
+        return Finding("airflow", "ok", f"`import airflow` is answered by aiosched{beside}")
+    if place is None:
+        return Finding("airflow", "ok", "`import airflow` is answered by nobody: core.airflow is off")
+    return Finding("airflow", "ok", f"`import airflow` is answered by the Airflow in {shown_path(Path(place).parent)}")
 
 
 async def _stores(settings: Settings) -> AsyncIterator[Finding]:

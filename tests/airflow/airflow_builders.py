@@ -1,0 +1,50 @@
+"""Builders for the tests of Airflow's DAG files: files with DAGs, loaded as a worker loads them."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aiosched.airflow.finder import ROOT, AirflowFinder
+from aiosched.authoring.base.settings import AuthoringDefaults, defaults, use_defaults
+from aiosched.authoring.dag.dag import DAG
+from aiosched.authoring.dag.loader import LoadedFile, load_file
+
+
+def load(folder: Path, code: str, name: str = "file.py") -> LoadedFile:
+    """The DAGs of a file with that code."""
+    path = folder / name
+    path.write_text(textwrap.dedent(code))
+    return load_file(path, root=folder)
+
+
+def one_dag(folder: Path, code: str) -> DAG:
+    """The only DAG of a file with that code."""
+    [dag] = load(folder, code).dags
+    return dag
+
+
+@contextmanager
+def using(settings: AuthoringDefaults) -> Iterator[None]:
+    """Run the block with other defaults, and `airflow` answered as they say."""
+    before = defaults()
+    use_defaults(settings)
+    try:
+        yield
+    finally:
+        use_defaults(before)
+
+
+@contextmanager
+def clean_imports() -> Iterator[None]:
+    """Undo what loading files adds to this process."""
+    path, modules, finders = list(sys.path), set(sys.modules), list(sys.meta_path)
+    yield
+    sys.path[:] = path
+    sys.meta_path[:] = [one for one in finders if not isinstance(one, AirflowFinder)]
+    for name in set(sys.modules) - modules:
+        if not name.startswith("aiosched.") or name.partition(".")[0] == ROOT:
+            del sys.modules[name]
