@@ -2,7 +2,7 @@
 
     server/      connections, migrating, backups, a PostgreSQL of our own    schema/   the tables
     statements/  what the scheduler says, by subject                         queries/  what people and tasks read
-    people/      accounts, variables, connections, pools, notes              crypto/   keys and sealed texts
+    people/      accounts, variables, connections, pools, notes, states      crypto/   keys and sealed texts
     upkeep/      removing old history, counting again
 
 Neither SQLAlchemy nor Alembic is imported before something needs it.

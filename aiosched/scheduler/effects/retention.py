@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from aiosched.db.statements.state_stores import delete_expired
+from aiosched.db.people.state_stores import delete_expired
 from aiosched.db.upkeep.retention import NotRemoved, RunName, clean, unfinished_runs
 from aiosched.errors import RemoteStorageError
 from aiosched.executors.attempt.log_files import old_run_folders, remove_run_folders, run_folder

@@ -18,10 +18,10 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.core.values.json_bounds import find_problem
+from aiosched.db.people import state_stores as stores
 from aiosched.db.queries.asset_queries import names_at
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import state_stores as stores
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.services.questions import Question
 from aiosched.scheduler.services.task_services import Service
