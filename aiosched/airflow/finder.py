@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -26,13 +27,10 @@ class AirflowFinder:
             self.mode = self.mode()
         if self.mode == "off":
             return None
-        from aiosched.airflow.installed import installed_airflow
-
-        if self.mode == "installed" and installed_airflow() is not None:
+        if self.mode == "installed" and import_module("aiosched.airflow.installed").installed_airflow() is not None:
             return None
-        from aiosched.airflow import modules
-
-        return modules.find(fullname)
+        found: ModuleSpec | None = import_module("aiosched.airflow.modules").find(fullname)
+        return found
 
 
 def install(mode: str | Callable[[], str]) -> None:

@@ -29,23 +29,10 @@ GENERATIONS = {
     "standard": ["apache-airflow-providers-standard==1.21.0"],
     "common-sql": ["apache-airflow-providers-common-sql==2.4.0"],
 }
-PROVIDERS = [
-    "amazon",
-    "apache-hive",
-    "apache-pig",
-    "cncf-kubernetes",
-    "common-compat",
-    "common-sql",
-    "databricks",
-    "dingding",
-    "google",
-    "http",
-    "microsoft-azure",
-    "microsoft-winrm",
-    "papermill",
-    "qubole",
-    "ssh",
-]
+PROVIDERS = (
+    "amazon", "apache-hive", "apache-pig", "cncf-kubernetes", "common-compat", "common-sql", "databricks", "dingding",
+    "google", "http", "microsoft-azure", "microsoft-winrm", "papermill", "qubole", "ssh",
+)  # fmt: skip
 
 
 def downloaded(requirement: str) -> Path:

@@ -113,3 +113,20 @@ def test_a_file_without_airflow_imports_nothing_of_it(tmp_path: Path) -> None:
 def test_a_worker_or_parser_with_the_setting_off_does_not_answer(tmp_path: Path) -> None:
     with using(AuthoringDefaults(airflow="off")), pytest.raises(ImportError, match="airflow"):
         load(tmp_path, "from airflow import DAG")
+
+
+@pytest.mark.parametrize(("mode", "owner"), [(None, "airflow.models"), ("compat", "aiosched.authoring.dag.dag")])
+def test_in_pytest_an_installed_airflow_answers_unless_the_setting_is_given(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str | None, owner: str
+) -> None:
+    (tmp_path / "test_it.py").write_text(
+        f"from airflow import DAG\ndef test_it(): assert DAG.__module__ == {owner!r}\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    if mode is not None:
+        monkeypatch.setenv("AIOSCHED__CORE__AIRFLOW", mode)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
+
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert "1 passed" in ended.stdout, ended.stdout

@@ -27,7 +27,7 @@ _DATASETS: Final = {
 }
 _STATES: Final = {
     "DagRunState": "aiosched.airflow.utils.state:DagRunState",
-    "State": "aiosched.airflow.utils.state:State",
+    "State": "aiosched.airflow.utils.state:StateNames",
     "TaskInstanceState": "aiosched.airflow.utils.state:TaskInstanceState",
 }
 _CONTEXT: Final = {"Context": "aiosched:Context", "get_current_context": "aiosched:get_current_context"}

@@ -32,8 +32,8 @@ class DagRunState(StrEnum):
     FAILED = "failed"
 
 
-class State:
-    """All states by name, and sets of them. `State.NONE` is None, `State.SHUTDOWN` a text."""
+class StateNames:
+    """`State`: all states by name, and sets of them. `State.NONE` is None, `State.SHUTDOWN` a text."""
 
     SUCCESS: Final = TaskInstanceState.SUCCESS
     RUNNING: Final = TaskInstanceState.RUNNING

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from aiosched.authoring.base.location import Location, author_frame
-
-if TYPE_CHECKING:
-    from aiosched.authoring.runtime.context import Context
 
 
 class Dialect(Protocol):
@@ -34,7 +31,7 @@ class Dialect(Protocol):
         ...
 
     @property
-    def context(self) -> Mapping[str, Callable[[Context], Any]]:
+    def context(self) -> Mapping[str, Callable[[Any], Any]]:
         """More names of the context, and how they are computed."""
         ...
 

@@ -118,6 +118,16 @@ class DagRun:
         return moment(self._run.logical_date)
 
     @property
+    def execution_date(self) -> DateTime | None:
+        """The logical date, by the name that Airflow had for it before version 3."""
+        return self.logical_date
+
+    @property
+    def external_trigger(self) -> bool:
+        """Whether somebody triggered it, rather than its schedule; a name of Airflow before version 3."""
+        return self.run_type == "manual"
+
+    @property
     def run_after(self) -> DateTime | None:
         return moment(self._run.run_after)
 

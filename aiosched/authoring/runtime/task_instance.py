@@ -125,6 +125,11 @@ class TaskInstance(AsksAboutRuns):
         return moment(self.attempt.run.logical_date)
 
     @property
+    def execution_date(self) -> DateTime | None:
+        """The logical date, by the name that Airflow had for it before version 3."""
+        return self.logical_date
+
+    @property
     def first_started(self) -> datetime:
         """When this try first started: before `start_date` for a task that was rescheduled."""
         return self.attempt.first_started or self.start_date

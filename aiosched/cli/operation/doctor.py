@@ -70,7 +70,8 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
     )  # otherwise files are parsed elsewhere
     if is_here and not settings.dags.bundles:  # they are examined with the database, which has their logins
         yield _dags_folder(settings)
-    yield await asyncio.to_thread(_airflow, settings.core.airflow)
+    if is_here:
+        yield await asyncio.to_thread(_airflow, settings.core.airflow)
     if (low := low_disk(settings.logs_folder)) is not None:
         yield Finding("disk", "error", low, "free some, or lower logs.retention_days")
     async for finding in _stores(settings):

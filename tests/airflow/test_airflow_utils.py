@@ -1,0 +1,143 @@
+"""Functions of Airflow's `utils` and its configuration."""
+
+# ruff: noqa: DTZ001 - naive dates are what these functions take
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from airflow_builders import using
+from dateutil.relativedelta import relativedelta
+
+from aiosched.airflow.configuration import FIXED, SETTINGS, Configuration
+from aiosched.airflow.utils import dates, helpers, strings, timezone
+from aiosched.airflow.utils.state import DagRunState, StateNames, TaskInstanceState
+from aiosched.authoring.base.settings import AuthoringDefaults
+from aiosched.config import Settings, setting_fields
+from aiosched.core.values.states import RunState, TaskState
+from aiosched.errors import AioschedError, DagError
+
+conf = Configuration()
+
+
+def test_days_ago_is_a_time_of_the_day_in_the_default_zone() -> None:
+    with using(AuthoringDefaults(timezone="Europe/Amsterdam")):
+        day, later = dates.days_ago(3), dates.days_ago(3, hour=5, minute=30)
+
+    assert (day.hour, day.minute, day.microsecond) == (0, 0, 0)
+    assert day.tzinfo == ZoneInfo("Europe/Amsterdam")
+    assert later - day == timedelta(hours=5, minutes=30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "days"),
+    [
+        ({"end_date": datetime(2026, 1, 3), "delta": timedelta(1)}, [1, 2, 3]),
+        ({"num": 3, "delta": timedelta(2)}, [1, 3, 5]),
+        ({"num": -2, "delta": timedelta(1)}, [31, 1]),
+        ({"end_date": datetime(2026, 1, 3), "delta": "0 0 * * *"}, [1, 2, 3]),
+        ({"end_date": datetime(2026, 1, 3)}, []),
+    ],
+)
+def test_ranges_of_dates(arguments: dict[str, object], days: list[int]) -> None:
+    found = dates.date_range(datetime(2026, 1, 1), **arguments)  # type: ignore[arg-type]
+
+    assert [date.day for date in found] == days
+
+
+def test_a_range_has_one_end() -> None:
+    with pytest.raises(ValueError, match="not both"):
+        dates.date_range(datetime(2026, 1, 1), datetime(2026, 1, 2), 3, timedelta(1))
+
+
+@pytest.mark.parametrize(
+    ("date", "delta", "rounded"),
+    [
+        (datetime(2026, 1, 1, 6), timedelta(1), datetime(2026, 1, 1)),
+        (datetime(2026, 1, 1, 20), timedelta(1), datetime(2026, 1, 2)),
+        (datetime(2026, 2, 20), relativedelta(months=1), datetime(2026, 3, 1)),
+        (datetime(2026, 1, 2), "@daily", datetime(2026, 1, 2)),
+        (datetime(2026, 1, 2, 7), "@daily", datetime(2026, 1, 2)),
+    ],
+)
+def test_dates_are_rounded(date: datetime, delta: object, rounded: datetime) -> None:
+    assert dates.round_time(date, delta) == rounded  # type: ignore[arg-type]
+
+
+def test_units_of_time() -> None:
+    assert dates.infer_time_unit([130, 5400]) == "minutes"
+    assert dates.infer_time_unit([110, 50, 10]) == "seconds"
+    assert dates.scale_time_units([130, 5400, 10], "minutes") == pytest.approx([2.1667, 90, 0.1667], rel=1e-3)
+
+
+def test_instants_get_a_zone() -> None:
+    naive, aware = datetime(2026, 1, 1, 12), datetime(2026, 1, 1, 12, tzinfo=UTC)
+    with using(AuthoringDefaults(timezone="Europe/Amsterdam")):
+        assert timezone.make_aware(naive) == datetime(2026, 1, 1, 11, tzinfo=UTC)
+        assert timezone.make_naive(aware) == datetime(2026, 1, 1, 13)
+        assert timezone.convert_to_utc(naive) == datetime(2026, 1, 1, 11, tzinfo=UTC)
+        assert timezone.parse("2026-01-01T12:00") == datetime(2026, 1, 1, 11, tzinfo=UTC)
+    assert timezone.is_naive(naive)
+    assert timezone.td_format(93_784) == "1d2h3min4s"
+    with pytest.raises(ValueError, match="has a time zone"):
+        timezone.make_aware(aware)
+
+
+def test_states_have_the_names_of_aiosched() -> None:
+    assert {state.value for state in TaskInstanceState} <= {state.value for state in TaskState}
+    assert {state.value for state in DagRunState} == {state.value for state in RunState}
+    assert StateNames.SUCCESS == "success"
+    assert StateNames.finished == {"success", "failed", "skipped", "upstream_failed", "removed"}
+
+
+def test_chain_linear_needs_two() -> None:
+    with pytest.raises(DagError, match="at least two"):
+        helpers.chain_linear([], [])
+
+
+def test_words_for_yes() -> None:
+    assert strings.to_boolean("Yes")
+    assert not strings.to_boolean("no")
+    assert not strings.to_boolean(None)
+
+
+def test_each_option_names_a_setting_that_exists() -> None:
+    known = {field[0] for field in setting_fields()}
+
+    assert [setting for setting in SETTINGS.values() if setting not in known] == []
+    assert not SETTINGS.keys() & FIXED.keys()
+
+
+def test_options_are_read_from_settings_the_environment_and_the_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ACME__LIMIT", "12")
+    monkeypatch.setenv("AIRFLOW__CORE__PARALLELISM", "7")
+
+    assert conf.getint("acme", "limit") == 12
+    assert conf.getint("core", "parallelism") == 7
+    assert conf.getint("core", "max_active_tasks_per_dag") == Settings().core.max_active_tasks_per_dag
+    assert conf.getboolean("core", "load_examples") is False
+    assert conf.get("nothing", "here", fallback="x") == "x"
+    assert conf.getlist("nothing", "here", fallback=[1]) == [1]
+    assert conf.has_option("acme", "limit")
+    assert not conf.has_option("nothing", "here")
+    assert conf.as_dict()["acme"] == {"limit": "12"}
+    assert conf.getsection("acme") == {"limit": "12"}
+
+
+def test_an_option_without_a_value_names_its_variable() -> None:
+    with pytest.raises(AioschedError, match="AIRFLOW__NOTHING__HERE"):
+        conf.get("nothing", "here")
+
+
+def test_an_option_of_another_kind_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ACME__LIMIT", "many")
+
+    with pytest.raises(AioschedError, match="not a whole number"):
+        conf.getint("acme", "limit")
+
+
+def test_settings_are_not_changed() -> None:
+    with pytest.raises(AioschedError, match="AIRFLOW__CORE__PARALLELISM"):
+        conf.set("core", "parallelism", "3")
