@@ -4,5 +4,6 @@ helpers.py, loading.py, processes.py   small functions of `airflow.utils`     ba
 logging_mixin.py, stats.py, masking.py logs, metrics, secrets                failures.py     errors, warnings
 contexts.py, scripts.py, timeouts.py   what operators do with functions      lineage.py, listeners.py   accepted, unused
 providers_manager.py                   what the installed providers have      resumable.py    jobs that outlive a try
+basic_hooks.py                         HTTP, SQLite, SMTP without a provider package
 sessions.py, models.py                 a read-only face of the database       policies.py     `airflow.settings`
 """

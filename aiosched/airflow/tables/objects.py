@@ -99,6 +99,10 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.models.xcom": _XCOM,
     "airflow.observability.stats": _STATS,
     "airflow.operators.branch": _BRANCH,
+    "airflow.providers.common.sql.hooks.sql": {"DbApiHook": f"{_OBJECTS}.basic_hooks:DbApiHook"},
+    "airflow.providers.http.hooks.http": {"HttpHook": f"{_OBJECTS}.basic_hooks:HttpHook"},
+    "airflow.providers.smtp.hooks.smtp": {"SmtpHook": f"{_OBJECTS}.basic_hooks:SmtpHook"},
+    "airflow.providers.sqlite.hooks.sqlite": {"SqliteHook": f"{_OBJECTS}.basic_hooks:SqliteHook"},
     "airflow.providers.standard.utils.python_virtualenv": {
         "write_python_script": f"{_OBJECTS}.scripts:write_python_script",
     },
@@ -158,6 +162,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.utils.deprecation_tools": {
         "add_deprecated_classes": f"{_OBJECTS}.deprecation:add_deprecated_classes",
     },
+    "airflow.utils.email": {"build_mime_message": "aiosched.airflow.utils.mails:build_mime_message"},
     "airflow.utils.hashlib_wrapper": {"md5": f"{_OBJECTS}.helpers:md5"},
     "airflow.utils.helpers": _HELPERS,
     "airflow.utils.log.logging_mixin": _from(f"{_OBJECTS}.logging_mixin", ("ExternalLoggingMixin", "LoggingMixin")),

@@ -157,11 +157,6 @@ class DagRun:
         """Start and end of the data interval."""
         return self.data_interval_start, self.data_interval_end
 
-    @property
-    def external_trigger(self) -> bool:
-        """Whether somebody triggered the run, rather than the schedule or an asset."""
-        return self.run_type == "manual"
-
     def get_state(self) -> str:
         """The state of the run."""
         return self.state

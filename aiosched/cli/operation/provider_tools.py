@@ -45,6 +45,16 @@ class Installer:
             "There is neither uv nor pip to install with. Install one of them: https://docs.astral.sh/uv"
         )
 
+    def read(self, requirement: str) -> Fetched:
+        """The distribution that is installed, if it fits; else that of the index. Raises NotFound, AioschedError."""
+        wanted = Requirement(requirement)
+        for distribution in distributions(path=sys.path if self.target is None else [str(self.target)]):
+            if canonicalize_name(distribution.metadata["Name"]) == canonicalize_name(wanted.name):
+                if wanted.specifier.contains(distribution.version, prereleases=True):
+                    return read_distribution(distribution)
+                break
+        return self.fetch(requirement)
+
     def fetch(self, requirement: str) -> Fetched:
         """Read a distribution of the index, into a folder that is removed again. Raises NotFound, AioschedError."""
         with tempfile.TemporaryDirectory(prefix="aiosched-providers-") as folder:

@@ -55,7 +55,7 @@ def install(
 
     wanted = parse_requirements(packages)
     installer = Installer.found(target)
-    plan = make_plan(wanted, installer.fetch)
+    plan = make_plan(wanted, installer.read)
     for warning in plan.warnings:
         talk(f"warning: {warning}")
     missing = _missing(plan, target)
