@@ -24,7 +24,7 @@ from aiosched.core.timetables.key_mappers import (
 from aiosched.core.timetables.key_windows import SegmentWindow, WeekWindow
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.messages import AssetTouch, Outcome
-from aiosched.db.statements.asset_partitions import drop_keys_without_use
+from aiosched.db.assets.asset_partitions import drop_keys_without_use
 from tests.scheduler.harness import Running, dag, running, task
 
 A, B = AssetRequired("a"), AssetRequired("b")

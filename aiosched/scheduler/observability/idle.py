@@ -25,11 +25,12 @@ from aiosched.core.timetables.assets import condition_of
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
+from aiosched.db.assets import asset_partitions
 from aiosched.db.queries import idle
 from aiosched.db.queries.quarantine_queries import QuarantineRow, quarantined
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.statements import asset_partitions, assets, ownership
+from aiosched.db.statements import assets, ownership
 from aiosched.db.statements.ownership import FleetView
 from aiosched.db.statements.runs import DagRow, StoredVersion, load_dags, load_versions
 from aiosched.db.statements.schedules import schedule_positions

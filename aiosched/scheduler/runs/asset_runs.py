@@ -28,7 +28,8 @@ from aiosched.core.timetables.assets import PartitionedAssetTimetable
 from aiosched.core.timetables.base import Partition
 from aiosched.core.timetables.key_formats import check_key
 from aiosched.core.values.states import RunType
-from aiosched.db.statements import asset_partitions, assets
+from aiosched.db.assets import asset_partitions
+from aiosched.db.statements import assets
 from aiosched.db.statements.inbox import CommandResult
 from aiosched.errors import DagError, did_you_mean
 from aiosched.scheduler.effects.notify import asset_conditions_changed

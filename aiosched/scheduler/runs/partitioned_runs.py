@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from aiosched.core.assets.conditions import alias_names
 from aiosched.core.creation.partitions import (
+    MOST_KEYS,
     KeyRefused,
     carried_date,
     keys_of_runs,
@@ -23,8 +24,9 @@ from aiosched.core.creation.partitions import (
 )
 from aiosched.core.creation.run_creation import active_runs_limit
 from aiosched.core.timetables.assets import PartitionedAssetTimetable
-from aiosched.db.statements import asset_partitions, assets
-from aiosched.db.statements.asset_partitions import KeyEvent, MappedEvent, PendingPartition
+from aiosched.db.assets import asset_partitions
+from aiosched.db.assets.asset_partitions import KeyEvent, MappedEvent, PendingPartition
+from aiosched.db.statements import assets
 from aiosched.scheduler.runs.asset_runs import run_by_assets
 from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, in_parts, store
 from aiosched.scheduler.session.isolation import concerning, for_each_dag
@@ -76,6 +78,7 @@ async def _map_events(session: Session, owned: Sequence[Partitioned]) -> None:
     by_id = {one.dag_id: one for one in owned}
     partitions = {one.dag.row.partition for one in owned}
     mappings = {one.dag_id: one.mapping for one in owned}
+    most = session.env.settings.scheduler.partition_mapper_max_downstream_keys
     async with session.env.db.acquire() as conn:
         more = await asset_partitions.are_to_map(conn, mappings)
     while more:
@@ -84,7 +87,7 @@ async def _map_events(session: Session, owned: Sequence[Partitioned]) -> None:
             await assets.lock_watermarks(conn, by_id)
             await asset_partitions.take_back(conn, mappings)
             events = await asset_partitions.key_events(conn, partitions, by_id, limit=EVENTS_AT_ONCE)
-            mapped, refused = map_events(by_id, events)
+            mapped, refused = map_events(by_id, events, most=most)
             for dag_id, _, reason, _ in refused:
                 logger.warning("no run follows from an asset event: %s", reason, extra={"dag_id": dag_id})
             await asset_partitions.mark_refused(conn, refused)
@@ -98,9 +101,12 @@ async def _map_events(session: Session, owned: Sequence[Partitioned]) -> None:
 
 
 def map_events(
-    by_id: Mapping[str, Partitioned], events: Sequence[KeyEvent]
+    by_id: Mapping[str, Partitioned], events: Sequence[KeyEvent], *, most: int = MOST_KEYS
 ) -> tuple[list[MappedEvent], list[tuple[str, int, str, str]]]:
-    """The keys of runs that the events belong to, and the events that lead to none, with the reason."""
+    """The keys of runs that the events belong to, and the events that lead to none, with the reason.
+
+    An event leads to at most `most` runs, unless its mapper says otherwise.
+    """
     mapped: list[MappedEvent] = []
     refused: list[tuple[str, int, str, str]] = []
     for event in events:
@@ -108,7 +114,7 @@ def map_events(
         with concerning(event.dag_id, "the mapping of partition keys"):
             date = carried_date(owner.timetable, event.asset, event.date)
             try:
-                keys = keys_of_runs(owner.timetable, event.asset, event.key)
+                keys = keys_of_runs(owner.timetable, event.asset, event.key, most=most)
             except KeyRefused as error:
                 refused.append((event.dag_id, event.event_id, str(error), owner.mapping))
                 continue

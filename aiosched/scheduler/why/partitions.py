@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from aiosched.core.creation.partitions import progress_of
 from aiosched.core.timetables import PartitionedAssetTimetable
 from aiosched.core.why.partitions import MOST_SHOWN, PartitionFacts
+from aiosched.db.assets import asset_partitions
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements import asset_partitions
 
 
 async def partition_facts(

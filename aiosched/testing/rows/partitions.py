@@ -8,7 +8,7 @@ from datetime import datetime
 
 from aiosched.core.assets.conditions import AssetId, is_met, leaves
 from aiosched.core.timetables.assets import PartitionedAssetTimetable
-from aiosched.db.statements.asset_partitions import KeyEvent, MappedEvent, PendingPartition
+from aiosched.db.assets.asset_partitions import KeyEvent, MappedEvent, PendingPartition
 from aiosched.db.statements.assets import NewAssetEvent
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.scheduler.runs.new_runs import Creation

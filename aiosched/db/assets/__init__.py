@@ -1,0 +1,1 @@
+"""Named statements on partitions of assets."""
