@@ -174,6 +174,11 @@ class SchedulerSettings(_Section):
         default=100, ge=1, description="maximum number of runs created in one transaction"
     )
     max_backfill_runs: int = Field(default=10_000, ge=1, description="maximum number of runs of one backfill")
+    partition_mapper_max_downstream_keys: int = Field(
+        default=1000,
+        ge=1,
+        description="maximum number of runs to which one asset event leads, unless its mapper sets it",
+    )
     allowed_run_id_pattern: Annotated[str, AfterValidator(_regex)] = Field(
         default=r"^[A-Za-z0-9_.~:+-]+$", description="regular expression for custom run ids"
     )

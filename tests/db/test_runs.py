@@ -15,7 +15,7 @@ from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import runs
-from aiosched.db.statements.dag_deletion import delete_dag
+from aiosched.db.upkeep.dag_deletion import delete_dag
 from aiosched.errors import StaleRows
 from aiosched.parsing.store import register_specs
 

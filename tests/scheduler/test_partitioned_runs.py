@@ -8,6 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from aiosched.clock import FakeClock
 from aiosched.core.assets.conditions import AllRequired, AssetRequired
 from aiosched.core.graph.spec import AssetRef, DagSpec
@@ -25,6 +27,7 @@ from aiosched.core.timetables.key_windows import SegmentWindow, WeekWindow
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.messages import AssetTouch, Outcome
 from aiosched.db.assets.asset_partitions import drop_keys_without_use
+from aiosched.scheduler.runs import partitioned_runs
 from tests.scheduler.harness import Running, dag, running, task
 
 A, B = AssetRequired("a"), AssetRequired("b")
@@ -220,6 +223,24 @@ async def test_a_schedule_without_partitions_and_a_deleted_dag_leave_nothing(dsn
         await it.ask("delete_dag", "consumer")
         assert await pending(it) == []
         assert await it.fetch("SELECT * FROM asset_partition_event") == []
+
+
+async def test_many_events_are_mapped_in_several_passes(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitioned_runs, "EVENTS_AT_ONCE", 2)
+    async with running(dsn, clock, producer("a"), consumer(A)) as it:
+        await it.execute(
+            """INSERT INTO asset_event (asset_id, timestamp, partition_key)
+               SELECT a.id, now(), 'k' || n FROM asset AS a, generate_series(1, 7) AS n"""
+        )
+        await it.execute(
+            """INSERT INTO asset_key_event (dag_id, event_id, partition)
+               SELECT d.dag_id, e.id, d.partition FROM asset_event AS e, dag AS d WHERE d.dag_id = 'consumer'"""
+        )
+        await it.leave_and_come_back()
+        await it.until(lambda: len(it.executor.running) == 7, "all runs")
+        assert sorted(key for key, _ in await runs(it)) == [f"k{number}" for number in range(1, 8)]
 
 
 async def test_what_is_queued_by_the_rules_of_another_schedule_is_dropped(dsn: str, clock: FakeClock) -> None:

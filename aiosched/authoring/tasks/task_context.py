@@ -30,8 +30,6 @@ def build_context(task: BaseOperator, ti: TaskInstance, attempt: Attempt, dag: D
             "exception": None,
             "inlets": task.inlets,
             "outlets": task.outlets,
-            "partition_date": moment(run.partition_date),
-            "partition_key": run.partition_key,
             "reason": None,
             "run_id": run.run_id,
             "task": task,
@@ -48,9 +46,8 @@ def build_context(task: BaseOperator, ti: TaskInstance, attempt: Attempt, dag: D
 
 def build_run_context(dag: Dag, run: RunInfo) -> Context:
     """The context of a DAG's callback without a task instance: `ti` and `task` are None."""
-    values: dict[str, Any] = dict.fromkeys(("exception", "reason", "task", "task_instance", "ti"))
+    values = dict.fromkeys(("exception", "reason", "task", "task_instance", "ti"))
     params = _with_conf(dag.params, run)
-    values |= {"partition_date": moment(run.partition_date), "partition_key": run.partition_key}
     lazy = _UNDATED if run.logical_date is None else _DATED
     if dag.dialect is not None:
         lazy = {**lazy, **dag.dialect.context}
@@ -137,6 +134,8 @@ _UNDATED: Final[Mapping[str, Callable[[Context], Any]]] = {
     "outlet_events": _outlet_events,
     "params": _params,
     "task_state_store": _task_state_store,
+    "partition_date": lambda context: moment(context.run.partition_date),
+    "partition_key": lambda context: context.run.partition_key,
     "triggering_asset_events": _triggering_asset_events,
     "var": _var,
 }
@@ -171,7 +170,7 @@ _UNLISTED: Final[Mapping[str, Callable[[Context], Any]]] = {
 
 CONTEXT_KEYS: Final = frozenset(
     {
-        "conf", "dag", "exception", "inlets", "outlets", "partition_date", "partition_key", "reason", "run_id", "task",
-        "task_instance", "test_mode", "ti", "try_number", "templates_dict", *_DATED, *PREVIOUS_RUN,
+        "conf", "dag", "exception", "inlets", "outlets", "reason", "run_id", "task", "task_instance", "test_mode", "ti",
+        "try_number", "templates_dict", *_DATED, *PREVIOUS_RUN,
     }
 )  # fmt: skip

@@ -32,7 +32,7 @@ from aiosched.core.timetables.parse import AnyTimetable
 from aiosched.core.timetables.partitions import CronPartitionTimetable, PartitionedAtRuntime
 from aiosched.errors import Refused
 
-MOST_KEYS: Final = 1000  # runs that one event may lead to, unless its mapper says otherwise
+MOST_KEYS: Final = 1000  # runs that one event may lead to, unless its mapper or a setting says otherwise
 _SHOWN: Final = 5  # missing keys that an explanation names
 
 Arrived = Mapping[AssetId, Collection[str]]
@@ -48,8 +48,8 @@ def mapping_digest(timetable: PartitionedAssetTimetable) -> str:
     return hashlib.sha256(msgspec.json.encode(timetable, order="sorted")).hexdigest()[:16]
 
 
-def keys_of_runs(timetable: PartitionedAssetTimetable, asset: AssetId, key: str) -> list[str]:
-    """The keys of the runs to which an event of the asset with this key belongs.
+def keys_of_runs(timetable: PartitionedAssetTimetable, asset: AssetId, key: str, *, most: int = MOST_KEYS) -> list[str]:
+    """The keys of the runs to which an event of the asset with this key belongs: at most `most`, or as its mapper says.
 
     Raises KeyRefused for a key that the mapper does not take, and for one that leads to too many runs.
     """
@@ -61,7 +61,7 @@ def keys_of_runs(timetable: PartitionedAssetTimetable, asset: AssetId, key: str)
             check_key(one)
     except (ValueError, TypeError, OverflowError) as error:
         raise KeyRefused(f"{name} cannot map the key {key!r} of asset {asset.name}: {error}") from error
-    most = mapper.max_downstream_keys or MOST_KEYS
+    most = mapper.max_downstream_keys or most
     if len(found) > most:
         raise KeyRefused(
             f"{name} maps the key {key!r} of asset {asset.name} to {len(found)} runs, more than "

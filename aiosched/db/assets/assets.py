@@ -238,7 +238,7 @@ QUEUE_EVENTS: Final = f"""
     RETURNING partition
 """
 
-# Events with a partition key, for the DAGs whose runs are of partitions; their owners map them (asset_partitions.py).
+# Events with a partition key, for the DAGs whose runs are of partitions; their owners map them (db/assets).
 QUEUE_KEYS: Final = f"""
     INSERT INTO asset_key_event (dag_id, event_id, partition)
     SELECT d.dag_id, e.event_id, d.partition

@@ -1,1 +1,1 @@
-"""Named statements that keep the rows in order: removing old history, counting again, files without an XCom."""
+"""Named statements that keep the rows in order: removing DAGs and old history, counting again, files without XComs."""

@@ -34,10 +34,10 @@ from aiosched.core.requests.stored import decode
 from aiosched.core.values.states import RUN_FINISHED, RunType
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import inbox, runs
-from aiosched.db.statements.dag_deletion import delete_dag
 from aiosched.db.statements.dags import import_error
 from aiosched.db.statements.inbox import Command, CommandResult
 from aiosched.db.statements.schedules import schedule_positions
+from aiosched.db.upkeep.dag_deletion import delete_dag
 from aiosched.errors import (
     AioschedError,
     DagError,

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from aiosched.core.assets.conditions import alias_names
 from aiosched.core.creation.partitions import (
+    MOST_KEYS,
     KeyRefused,
     carried_date,
     keys_of_runs,
@@ -72,35 +73,41 @@ async def create_partitioned_runs(session: Session, partitions: Collection[int],
 
 
 async def _map_events(session: Session, owned: Sequence[Partitioned]) -> None:
-    """Map the events of these DAGs until none waits."""
+    """Map the oldest events of these DAGs. If more of them wait, the next pass follows at once."""
     by_id = {one.dag_id: one for one in owned}
     partitions = {one.dag.row.partition for one in owned}
     mappings = {one.dag_id: one.mapping for one in owned}
+    most = session.env.settings.scheduler.partition_mapper_max_downstream_keys
     async with session.env.db.acquire() as conn:
-        more = await asset_partitions.are_to_map(conn, mappings)
-    while more:
-        async with session.env.command_journal.transaction() as transaction:
-            conn = transaction.conn
-            await assets.lock_watermarks(conn, by_id)
-            await asset_partitions.take_back(conn, mappings)
-            events = await asset_partitions.key_events(conn, partitions, by_id, limit=EVENTS_AT_ONCE)
-            mapped, refused = map_events(by_id, events)
-            for dag_id, _, reason, _ in refused:
-                logger.warning("no run follows from an asset event: %s", reason, extra={"dag_id": dag_id})
-            await asset_partitions.mark_refused(conn, refused)
-            without = {(dag_id, event_id) for dag_id, event_id, *_ in refused}
-            taken = [event for event in events if (event.dag_id, event.event_id) not in without]
-            touched = await asset_partitions.put_events(conn, taken, mapped) if taken else {}
-            pending = await asset_partitions.read_pending(conn, touched.values())
-            aliases = await assets.alias_targets(conn, _aliases(owned))
-            await asset_partitions.mark_due(conn, due_of(by_id, pending, aliases))
-        more = len(events) == EVENTS_AT_ONCE
+        if not await asset_partitions.are_to_map(conn, mappings):
+            return
+    async with session.env.command_journal.transaction() as transaction:
+        conn = transaction.conn
+        await assets.lock_watermarks(conn, by_id)
+        await asset_partitions.take_back(conn, mappings)
+        events = await asset_partitions.key_events(conn, partitions, by_id, limit=EVENTS_AT_ONCE)
+        mapped, refused = map_events(by_id, events, most=most)
+        await asset_partitions.mark_refused(conn, refused)
+        without = {(dag_id, event_id) for dag_id, event_id, *_ in refused}
+        taken = [event for event in events if (event.dag_id, event.event_id) not in without]
+        touched = await asset_partitions.put_events(conn, taken, mapped) if taken else {}
+        pending = await asset_partitions.read_pending(conn, touched.values())
+        aliases = await assets.alias_targets(conn, _aliases(owned))
+        await asset_partitions.mark_due(conn, due_of(by_id, pending, aliases))
+    for dag_id, _, reason, _ in refused:
+        logger.warning("no run follows from an asset event: %s", reason, extra={"dag_id": dag_id})
+    if len(events) == EVENTS_AT_ONCE:
+        session.cache.work.assets |= partitions
+        session.wakeups.creation.wake()
 
 
 def map_events(
-    by_id: Mapping[str, Partitioned], events: Sequence[KeyEvent]
+    by_id: Mapping[str, Partitioned], events: Sequence[KeyEvent], *, most: int = MOST_KEYS
 ) -> tuple[list[MappedEvent], list[tuple[str, int, str, str]]]:
-    """The keys of runs that the events belong to, and the events that lead to none, with the reason."""
+    """The keys of runs that the events belong to, and the events that lead to none, with the reason.
+
+    An event leads to at most `most` runs, unless its mapper says otherwise.
+    """
     mapped: list[MappedEvent] = []
     refused: list[tuple[str, int, str, str]] = []
     for event in events:
@@ -108,7 +115,7 @@ def map_events(
         with concerning(event.dag_id, "the mapping of partition keys"):
             date = carried_date(owner.timetable, event.asset, event.date)
             try:
-                keys = keys_of_runs(owner.timetable, event.asset, event.key)
+                keys = keys_of_runs(owner.timetable, event.asset, event.key, most=most)
             except KeyRefused as error:
                 refused.append((event.dag_id, event.event_id, str(error), owner.mapping))
                 continue
