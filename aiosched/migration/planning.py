@@ -96,11 +96,16 @@ class StoredHere:
 
 
 def plan_migration(
-    rows: AirflowRows, keys: AirflowKeys, *, here: Collection[str], unpause: bool = False
+    rows: AirflowRows,
+    keys: AirflowKeys,
+    *,
+    here: Collection[str],
+    unpause: bool = False,
+    wanted: Collection[str] = (),
 ) -> MigrationPlan:
     """The plan for `rows`. `here` are the DAG ids that the files of the folder define.
 
-    With `unpause` every DAG is unpaused here, whatever it is in Airflow.
+    With `unpause` every DAG is unpaused here, whatever it is in Airflow. `wanted` are the DAGs that the user named.
     """
     left = [MigrationStep("row", what, StepOutcome.LEFT, why) for what, why in rows.problems]
     variables: list[ImportedVariable] = []
@@ -121,6 +126,8 @@ def plan_migration(
             dags.append(_plan_dag(dag, is_alive=rows.scheduler_alive, unpause=unpause))
         elif dag.last is not None:
             left.append(MigrationStep("dag", dag.dag_id, StepOutcome.LEFT, "no file of the folder defines it"))
+    unknown = sorted(set(wanted) - {dag.dag_id for dag in rows.dags})
+    left += [MigrationStep("dag", dag_id, StepOutcome.LEFT, "Airflow has no such DAG") for dag_id in unknown]
     return MigrationPlan(tuple(variables), tuple(connections), rows.pools, tuple(dags), tuple(left))
 
 

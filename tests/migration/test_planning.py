@@ -89,6 +89,12 @@ def test_a_connection_that_cannot_be_stored_is_named_with_the_reason(row: Airflo
     assert why in (plan.left[0].why or "")
 
 
+def test_a_dag_that_airflow_does_not_have_is_named() -> None:
+    plan = plan_migration(AirflowRows(), NO_KEYS, here={"d"}, wanted=["d"])
+
+    assert [(step.name, step.why) for step in plan.left] == [("d", "Airflow has no such DAG")]
+
+
 HERE = StoredHere(
     variables={"x": ("1", "what for")},
     connections={"c": ConnectionValue(conn_id="c", conn_type="http")},

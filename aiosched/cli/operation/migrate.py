@@ -154,7 +154,7 @@ async def _plan(source: _Source, parsed: Sequence[ParsedFile]) -> MigrationPlan:
     keys = AirflowKeys(source.keys)
     rows = await read_airflow(source.url, dag_ids=source.dag_ids)
     here = {dag.dag_id for file in parsed for dag in file.dags}
-    return plan_migration(rows, keys, here=here, unpause=source.unpause)
+    return plan_migration(rows, keys, here=here, unpause=source.unpause, wanted=source.dag_ids or ())
 
 
 def _show(report: MigrationReport, output: Format | None) -> None:
