@@ -22,7 +22,6 @@ from aiosched.executors.celery import broker as waiting
 from aiosched.executors.celery.celery_engine import CeleryEngine
 from aiosched.executors.engines.engine import EngineUnavailable
 from tests.engines.brokers import RealBroker, on_broker
-from tests.engines.cancelled_tasks import check_that_cancelled_tasks_end
 from tests.engines.celery_workers import CeleryWorkers
 from tests.engines.hundred_attempts import check_that_a_killed_scheduler_loses_none
 from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, calls, rows, serving, until
@@ -230,7 +229,19 @@ async def test_a_task_that_is_cancelled_ends_in_its_worker(
         await asyncio.to_thread(workers.kill, "first")
         workers.start_prefork("second")
     async with serving(settings, CeleryEngine(settings)) as scheduler:
-        await check_that_cancelled_tasks_end(scheduler, waits)
+        for number, task_id in enumerate(("plain", "coroutine"), 1):
+            await scheduler.trigger("d", run_id=task_id)
+            await until(lambda: len(calls(waits)) == 2, "both tasks")
+            await scheduler.mark_task("d", task_id, task_id, "failed")
+            async with asyncio.timeout(GUARD):
+                while len(await rows(scheduler, "SELECT FROM engine_attempt")) > 1:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            (waits / "go").touch()
+            await scheduler.wait_idle()
+            states = sorted(row[0] for row in await rows(scheduler, TRIES))
+            assert states == ["failed"] * number + ["success"] * number, task_id
+            for name in ("calls", "go"):
+                (waits / name).unlink()
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])

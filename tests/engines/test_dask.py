@@ -16,7 +16,6 @@ pytest.importorskip("distributed", reason="Dask is not installed: pip install di
 from aiosched.config import Settings
 from aiosched.errors import ConfigError
 from aiosched.executors.engines.dask_engine import DaskEngine
-from tests.engines.cancelled_tasks import check_that_cancelled_tasks_end
 from tests.engines.dask_cluster import Cluster
 from tests.engines.hundred_attempts import check_that_a_killed_scheduler_loses_none
 from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, VALUES, calls, rows, serving, until
@@ -131,9 +130,20 @@ async def test_the_queue_of_a_task_is_a_resource_of_workers(settings: Settings, 
         assert await rows(scheduler, "SELECT value FROM xcom") == [('"with a gpu"',)]
 
 
-async def test_a_task_that_is_cancelled_ends_in_its_worker(settings: Settings, cluster: Cluster, waits: Path) -> None:
+@pytest.mark.parametrize("task_id", ["plain", "coroutine"])
+async def test_a_task_that_is_cancelled_ends_in_its_worker(
+    settings: Settings, cluster: Cluster, waits: Path, task_id: str
+) -> None:
     async with serving(settings, DaskEngine(settings)) as scheduler:
-        await check_that_cancelled_tasks_end(scheduler, waits)
+        await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        await scheduler.mark_task("d", "r", task_id, "failed")
+        async with asyncio.timeout(GUARD):
+            while len(await rows(scheduler, "SELECT FROM engine_attempt")) > 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        (waits / "go").touch()
+        await scheduler.wait_idle()
+        assert sorted(row[0] for row in await rows(scheduler, TRIES)) == ["failed", "success"]
 
 
 async def test_a_cluster_that_cannot_be_reached_is_named_once_and_holds_up_nothing(
