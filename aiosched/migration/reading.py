@@ -96,7 +96,7 @@ def _from_other(address: sa.URL, kind: str, dag_ids: Sequence[str] | None) -> Ai
 
 def read_rows(conn: sa.Connection, dag_ids: Sequence[str] | None = None) -> AirflowRows:
     """The rows, on an open connection. Raises DatabaseError if it is not the database of an Airflow."""
-    found = _Tables(conn)
+    found = _FoundTables(conn)
     if missing := [name for name in _NEEDED if name not in found.tables]:
         raise DatabaseError(
             f"This is not the metadata database of an Airflow: it has no table {missing[0]!r}. "
@@ -105,7 +105,7 @@ def read_rows(conn: sa.Connection, dag_ids: Sequence[str] | None = None) -> Airf
     return found.rows(dag_ids)
 
 
-class _Tables:
+class _FoundTables:
     """The tables of one database, with the columns that they have."""
 
     def __init__(self, conn: sa.Connection) -> None:

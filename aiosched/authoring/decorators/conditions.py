@@ -15,12 +15,11 @@ from aiosched.authoring.base.checks import fail
 from aiosched.errors import SkipTask
 
 if TYPE_CHECKING:
-    from aiosched.authoring.decorators.taskflow import TaskFunction
     from aiosched.authoring.runtime.context import Context
 
 Condition: TypeAlias = Callable[["Context"], bool | tuple[bool, str | None]]
 """A truth value, or one with the message to show if the task is skipped."""
-F = TypeVar("F", bound="TaskFunction[..., Any]")
+F = TypeVar("F")  # what @task makes of a function
 
 _MESSAGE = "its condition says so"
 
@@ -42,7 +41,7 @@ def _conditional(name: str, condition: Condition, skip_message: str | None, *, s
         if bool(answer) is skips_if:
             raise SkipTask(message or skip_message or _MESSAGE)
 
-    def decorate(function: F) -> F:
+    def decorate(function: Any) -> Any:
         if not hasattr(function, "options") or not hasattr(function, "override"):
             raise fail(f"@task.{name} makes a task conditional: write it above @task, not below it.")
         before = function.options.get("pre_execute")

@@ -79,7 +79,8 @@ class DateTimeSensor(MomentSensor):
         moment = self.target_time
         if isinstance(moment, str) and not needs_rendering(moment, self):
             moment = self._read(moment)
-        kwargs = {"moment": moment, "end_from_trigger": self.end_from_trigger, **self.trigger_kwargs}
+        ending = {"end_from_trigger": True} if self.end_from_trigger else {}
+        kwargs = {"moment": moment, **ending, **self.trigger_kwargs}
         return StartTriggerArgs(DateTimeTrigger, "execute_complete", kwargs, timeout=self.timeout)
 
     def _read(self, text: str) -> datetime:

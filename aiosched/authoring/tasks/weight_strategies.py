@@ -22,7 +22,6 @@ from aiosched.errors import DagError
 
 if TYPE_CHECKING:
     from aiosched.authoring.base.location import Location
-    from aiosched.authoring.tasks.operator import BaseOperator
 
 _LEAST_TRIES: Final = 16  # whose weights are stored: a cleared task has more tries than retries
 _MOST_TRIES: Final = 64
@@ -53,7 +52,7 @@ class PriorityWeightStrategy(ABC):
 class PlannedTry:
     """A try that may come: what strategies get to see."""
 
-    task: BaseOperator
+    task: Any  # a BaseOperator
     try_number: int
     map_index: int = -1
 
@@ -112,7 +111,7 @@ def weight_rule_of(value: object, where: Location | None) -> str | PriorityWeigh
         raise fail(str(error), where) from None
 
 
-def weights_of(task: BaseOperator) -> tuple[int, ...]:
+def weights_of(task: Any) -> tuple[int, ...]:
     """The weights of a task with a strategy, by try; the last one is also that of all later tries. Empty without one.
 
     Raises DagError for a strategy that fails, or that returns something else than a whole number.

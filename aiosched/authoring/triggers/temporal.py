@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
 from aiosched.authoring.triggers.endings import TaskSuccessEvent
@@ -37,6 +37,11 @@ class DateTimeTrigger(BaseTrigger):
                 return
             await asyncio.sleep(min(left, _MAX_SLEEP))
 
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """See BaseTrigger. Without `end_from_trigger` unless it is set: a worker of an older aiosched knows no such one."""
+        path, kwargs = super().serialize()
+        return path, {name: value for name, value in kwargs.items() if name != "end_from_trigger" or value}
+
 
 class TimeDeltaTrigger(DateTimeTrigger):
     """Fires `delta` after the task defers; the event is that moment.
@@ -47,7 +52,7 @@ class TimeDeltaTrigger(DateTimeTrigger):
     def __init__(self, delta: timedelta, end_from_trigger: bool = False) -> None:
         super().__init__(self.clock.now() + delta, end_from_trigger)
 
-    def serialize(self) -> tuple[str, dict[str, object]]:
+    def serialize(self) -> tuple[str, dict[str, Any]]:
         """As a DateTimeTrigger, so that the wait does not start again when the trigger is created again."""
-        kwargs = {"moment": self.moment, "end_from_trigger": self.end_from_trigger}
+        kwargs = {"moment": self.moment, **({"end_from_trigger": True} if self.end_from_trigger else {})}
         return f"{DateTimeTrigger.__module__}.{DateTimeTrigger.__qualname__}", kwargs

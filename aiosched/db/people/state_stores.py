@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from aiosched.db.server.connection import DatabaseConnection
 
 
-class TaskPlace(NamedTuple):
+class StatePlace(NamedTuple):
     """The task instance that a value belongs to; `map_index` None: all instances of the task, to clear them."""
 
     run: int
@@ -52,20 +52,20 @@ _DELETE_EXPIRED: Final = """
 """
 
 
-async def get_task_state(conn: DatabaseConnection, place: TaskPlace, key: str) -> str | None:
+async def get_task_state(conn: DatabaseConnection, place: StatePlace, key: str) -> str | None:
     """The JSON text of a value; None if there is none."""
     value: str | None = await conn.fetchval(GET_TASK_STATE, *place, key)
     return value
 
 
 async def set_task_state(
-    conn: DatabaseConnection, place: TaskPlace, key: str, value: str, *, seconds: float | None
+    conn: DatabaseConnection, place: StatePlace, key: str, value: str, *, seconds: float | None
 ) -> None:
     """Store a value (JSON text) in place of an earlier one; it expires after so many seconds, None: with its run."""
     await conn.execute(SET_TASK_STATE, *place, key, value, seconds)
 
 
-async def delete_task_state(conn: DatabaseConnection, place: TaskPlace, key: str | None) -> None:
+async def delete_task_state(conn: DatabaseConnection, place: StatePlace, key: str | None) -> None:
     """Delete a value, or with `key` None all of them."""
     await conn.execute(DELETE_TASK_STATE, *place, key)
 

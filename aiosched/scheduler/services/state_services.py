@@ -35,7 +35,7 @@ def state_services(*, retention_days: float) -> Mapping[str, Service]:
 
     async def task_state(db: Database, question: Question) -> dict[str, Any]:
         args = question.args
-        place = stores.TaskPlace(question.run, str(args["task_id"]), args["map_index"])
+        place = stores.StatePlace(question.run, str(args["task_id"]), args["map_index"])
         key = _key_of(args)
         async with db.acquire() as conn:
             match args["do"]:
