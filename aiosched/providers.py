@@ -38,7 +38,7 @@ class ConnectionType:
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class ProviderPackage:
     """An installed provider package, and its modules and classes by kind, as it declares them."""
 
     package: str
@@ -57,9 +57,9 @@ class Provider:
 
 
 @cache
-def installed_providers() -> Mapping[str, Provider]:
+def installed_providers() -> Mapping[str, ProviderPackage]:
     """The installed providers by package, sorted. One that cannot be read is left out, with a warning in the log."""
-    found: dict[str, Provider] = {}
+    found: dict[str, ProviderPackage] = {}
     for entry in entry_points(group=_GROUP):
         package = entry.dist.name if entry.dist is not None else entry.value.partition(":")[0]
         try:
@@ -117,8 +117,8 @@ def _info(entry: EntryPoint) -> Mapping[str, Any]:
     return named
 
 
-def _provider(package: str, version: str, info: Mapping[str, Any]) -> Provider:
-    return Provider(
+def _provider(package: str, version: str, info: Mapping[str, Any]) -> ProviderPackage:
+    return ProviderPackage(
         package=package,
         version=version,
         title=str(info.get("name") or package),

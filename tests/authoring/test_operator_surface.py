@@ -14,7 +14,7 @@ from aiosched.authoring.decorators.taskflow import task_decorator_factory
 from aiosched.authoring.operators.sensor import BaseSensorOperator, poke_mode_only
 from aiosched.authoring.operators.skipping import BranchMixIn, SkipMixin
 from aiosched.authoring.runtime.context import current_context
-from aiosched.authoring.runtime.xcoms import XCom
+from aiosched.authoring.runtime.xcoms import TaskXCom
 from aiosched.authoring.tasks.links import BaseOperatorLink, push_links
 from aiosched.core.values.links import TaskLink, link_of
 from aiosched.errors import AioschedError, BranchError, DagCycleError
@@ -25,7 +25,7 @@ class JobLink(BaseOperatorLink):
     name = "Job"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        return f"https://jobs.example/{XCom.get_value(ti_key=ti_key, key='job')}"
+        return f"https://jobs.example/{TaskXCom.get_value(ti_key=ti_key, key='job')}"
 
 
 class BrokenLink(BaseOperatorLink):
@@ -117,7 +117,7 @@ def test_links_are_pushed_and_a_broken_one_is_left_out(caplog: pytest.LogCapture
     operator.operator_extra_links = (JobLink(), BrokenLink())
     context = context_of(operator)
     with current_context(context):
-        XCom.set("job", 7)
+        TaskXCom.set("job", 7)
 
         push_links(operator, context["ti"])
 

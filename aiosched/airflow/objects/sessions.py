@@ -19,10 +19,10 @@ R = TypeVar("R")
 NEW_SESSION: Final[Any] = None  # the default of a parameter `session`
 
 
-class Session:
+class NoSession:
     """What `@provide_session` passes. It can be opened, committed and closed; it reads and changes nothing."""
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> NoSession:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -54,9 +54,9 @@ class Session:
 
 
 @contextlib.contextmanager
-def create_session(scoped: bool = True) -> Iterator[Session]:
+def create_session(scoped: bool = True) -> Iterator[NoSession]:
     """A session for a block."""
-    yield Session()
+    yield NoSession()
 
 
 def provide_session(func: Callable[P, R]) -> Callable[P, R]:
@@ -70,6 +70,6 @@ def provide_session(func: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if "session" in kwargs or len(args) > position:
             return func(*args, **kwargs)
-        return func(*args, **{**kwargs, "session": Session()})  # type: ignore[arg-type] # its parameter
+        return func(*args, **{**kwargs, "session": NoSession()})  # type: ignore[arg-type] # its parameter
 
     return call

@@ -44,9 +44,9 @@ _DECORATED: Final = {
     "task_decorator_factory": "aiosched.authoring.decorators.taskflow:task_decorator_factory",
 }
 _XCOM: Final = {
-    "BaseXCom": "aiosched.authoring.runtime.xcoms:XCom",
+    "BaseXCom": "aiosched.authoring.runtime.xcoms:TaskXCom",
     "XCOM_RETURN_KEY": "aiosched.core.graph.mapping:RETURN_VALUE",
-    "XCom": "aiosched.authoring.runtime.xcoms:XCom",
+    "XCom": "aiosched.authoring.runtime.xcoms:TaskXCom",
 }
 _KEY: Final = {"TaskInstanceKey": "aiosched.authoring.runtime.instance_keys:TaskInstanceKey"}
 _MASK: Final = _from(f"{_OBJECTS}.masking", ("mask_secret", "redact"))
@@ -148,7 +148,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.sensors.base": _POKE,
     "airflow.settings": {
         "NEW_SESSION": f"{_OBJECTS}.sessions:NEW_SESSION",
-        "Session": f"{_OBJECTS}.sessions:Session",
+        "Session": f"{_OBJECTS}.sessions:NoSession",
         "pod_mutation_hook": f"{_OBJECTS}.policies:pod_mutation_hook",
     },
     "airflow.stats": _STATS,

@@ -13,7 +13,7 @@ from aiosched.authoring.runtime.services import Services
 from aiosched.errors import AioschedError, NotFound
 
 
-class _Asking(Protocol):
+class _Serviced(Protocol):
     @property
     def services(self) -> Services: ...
 
@@ -21,7 +21,7 @@ class _Asking(Protocol):
 class AsksAboutRuns:
     """Base of `TaskInstance`. Runs are named by `run_ids`, or by `logical_dates` (aware)."""
 
-    def get_dagrun_state(self: _Asking, dag_id: str, run_id: str) -> str:
+    def get_dagrun_state(self: _Serviced, dag_id: str, run_id: str) -> str:
         """The state of a run; raises NotFound."""
         answer = self.services.call("run_state", dag_id=dag_id, run_id=run_id)
         if answer["run"] is None:
@@ -29,7 +29,7 @@ class AsksAboutRuns:
         return str(answer["run"]["state"])
 
     def get_dr_count(
-        self: _Asking,
+        self: _Serviced,
         dag_id: str,
         logical_dates: Sequence[datetime] | None = None,
         run_ids: Sequence[str] | None = None,
@@ -40,7 +40,7 @@ class AsksAboutRuns:
         return sum(run is not None and _is_among(run["state"], states) for run in found)
 
     def get_ti_count(
-        self: _Asking,
+        self: _Serviced,
         dag_id: str,
         map_index: int | None = None,
         task_ids: Sequence[str] | None = None,
@@ -58,7 +58,7 @@ class AsksAboutRuns:
         )
 
     def get_task_states(
-        self: _Asking,
+        self: _Serviced,
         dag_id: str,
         map_index: int | None = None,
         task_ids: Sequence[str] | None = None,

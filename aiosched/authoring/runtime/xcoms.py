@@ -1,4 +1,4 @@
-"""`XCom`: values that tasks exchange, by Airflow's class methods. They work inside a running task, on its own run.
+"""Airflow's `XCom`: values that tasks exchange, by class methods. They work inside a running task, on its own run.
 
 `ti.xcom_pull` and `ti.xcom_push` do the same and are shorter.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.runtime.task_instance import TaskInstance
 
 
-class XCom:
+class TaskXCom:
     """Reads and pushes XComs. Values are JSON; those of other DAGs and runs cannot be had."""
 
     XCOM_RETURN_KEY = RETURN_VALUE

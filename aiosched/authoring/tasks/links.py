@@ -14,7 +14,6 @@ from aiosched.core.values.links import LINK_PREFIX
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.task_instance import TaskInstance
-    from aiosched.authoring.tasks.operator import BaseOperator
 
 
 class BaseOperatorLink(metaclass=ABCMeta):
@@ -53,8 +52,8 @@ class Linked:
         return sorted(self.operator_extra_link_dict)
 
 
-def push_links(task: BaseOperator | None, ti: TaskInstance | None) -> None:
-    """Push each link of `task`; one whose `get_link` raises is logged and left out."""
+def push_links(task: Any, ti: TaskInstance | None) -> None:
+    """Push each link of `task`, an operator or None; one whose `get_link` raises is logged and left out."""
     if task is None or ti is None:
         return
     for link in task.operator_extra_links:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
     from aiosched.cli.operation.provider_plan import ProviderPlan
-    from aiosched.providers import Provider
+    from aiosched.providers import ProviderPackage
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,7 +26,7 @@ app = typer.Typer(
     help="Airflow's provider packages, without Airflow.",
 )
 
-_COLUMNS: Final[Columns[Provider]] = {
+_COLUMNS: Final[Columns[ProviderPackage]] = {
     "PACKAGE": lambda provider: provider.package,
     "VERSION": lambda provider: provider.version,
     "CONNECTION TYPES": lambda provider: ", ".join(one.name for one in provider.connection_types),
