@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import re
 from importlib import import_module
 from types import ModuleType
@@ -11,6 +12,7 @@ import pytest
 from packaging.version import Version
 
 import aiosched
+from aiosched.airflow import tables
 from aiosched.airflow.hints import provider_package
 from aiosched.airflow.tables import MODULES
 
@@ -27,6 +29,16 @@ def test_each_name_of_the_tables_can_be_imported() -> None:
             return "aiosched[" in str(error)  # an extra that is not installed here
 
     assert [f"{module}.{name}" for module, name in LOCAL if not is_there(module, name)] == []
+
+
+def test_a_name_is_in_one_table_only() -> None:
+    homes: dict[tuple[str, str], set[str]] = {}
+    for area in pkgutil.iter_modules(tables.__path__):
+        for module, names in import_module(f"{tables.__name__}.{area.name}").NAMES.items():
+            for name, home in names.items():
+                homes.setdefault((module, name), set()).add(home)
+
+    assert {place: found for place, found in homes.items() if len(found) > 1} == {}
 
 
 def test_each_home_in_a_provider_package_is_a_name_in_a_module() -> None:

@@ -1,16 +1,8 @@
-"""`airflow.listeners`: marks of functions that listen to states. aiosched calls callbacks and notifiers instead."""
+"""`airflow.listeners.listener`: the manager of listeners. Those of plugins are called (authoring/plugins)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def hookimpl(function: F | None = None, **_: Any) -> Any:
-    """Mark a function as a listener; it is never called here."""
-    return function if function is not None else (lambda marked: marked)
+from typing import Any, Final
 
 
 class ListenerManager:

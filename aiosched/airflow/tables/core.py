@@ -15,9 +15,7 @@ _OPERATOR: Final = {
 }
 _EXCEPTIONS: Final = {
     **SDK["airflow.sdk.exceptions"],
-    "AirflowBadRequest": "aiosched.exceptions:AirflowException",
     "AirflowDagDuplicatedIdException": "aiosched.exceptions:DuplicateTaskIdFound",
-    "SerializationError": "aiosched.exceptions:AirflowException",
 }
 _DATASETS: Final = {
     "Dataset": "aiosched:Asset",
@@ -79,12 +77,15 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.models.operator": {"Operator": "aiosched:BaseOperator"},
     "airflow.models.param": SDK["airflow.sdk.definitions.param"],
     "airflow.models.taskinstance": {
+        "clear_task_instances": "aiosched.airflow.utils.clearing:clear_task_instances",
         "TaskInstance": "aiosched.authoring:TaskInstance",
         "get_current_context": "aiosched:get_current_context",
     },
     "airflow.models.variable": {"Variable": "aiosched:Variable"},
     "airflow.models.xcom_arg": {"XComArg": "aiosched:XComArg"},
     "airflow.notifications.basenotifier": {"BaseNotifier": "aiosched:BaseNotifier"},
+    "airflow.security.permissions": {"*": "aiosched.airflow.utils.permissions"},
+    "airflow.security": {"permissions": "aiosched.airflow.utils.permissions"},
     "airflow.settings": {
         "AIRFLOW_HOME": "aiosched.airflow.configuration:AIRFLOW_HOME",
         "DAGS_FOLDER": "aiosched.airflow.configuration:DAGS_FOLDER",

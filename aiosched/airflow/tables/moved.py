@@ -168,9 +168,6 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.operators.hive_to_samba_operator": {
         "HiveToSambaOperator": "airflow.providers.apache.hive.transfers.hive_to_samba:",
     },
-    "airflow.operators.http_operator": {
-        "SimpleHttpOperator": "airflow.providers.http.operators.http:",
-    },
     "airflow.operators.jdbc_operator": {
         "JdbcOperator": "airflow.providers.jdbc.operators.jdbc:",
     },

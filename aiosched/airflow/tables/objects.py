@@ -61,7 +61,7 @@ _LINEAGE: Final = {
     "DatasetLineageInfo": f"{_OBJECTS}.lineage:AssetLineageInfo",
     "NoOpCollector": f"{_OBJECTS}.lineage:HookLineageCollector",
 }
-_LISTENERS: Final = _from(f"{_OBJECTS}.listeners", ("get_listener_manager", "hookimpl"))
+_LISTENERS: Final = {**_from(f"{_OBJECTS}.listeners", ("get_listener_manager",)), "hookimpl": "aiosched:hookimpl"}
 _VARS: Final = _from(f"{_OBJECTS}.contexts", ("AIRFLOW_VAR_NAME_FORMAT_MAPPING", "context_to_airflow_vars"))
 _OPERATORS: Final = {"BaseAsyncOperator": "aiosched.authoring.operators.coroutines:BaseAsyncOperator"}
 _MAPPED: Final = {"MappedOperator": "aiosched.authoring.mapping.mapped:MappedOperator"}

@@ -38,7 +38,7 @@ class DateTimeTrigger(BaseTrigger):
             await asyncio.sleep(min(left, _MAX_SLEEP))
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """See BaseTrigger. Without `end_from_trigger` unless it is set: a worker of an older aiosched knows no such one."""
+        """See BaseTrigger. Without `end_from_trigger` unless it is set: workers of an older aiosched know no such."""
         path, kwargs = super().serialize()
         return path, {name: value for name, value in kwargs.items() if name != "end_from_trigger" or value}
 
