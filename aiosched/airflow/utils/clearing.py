@@ -10,6 +10,6 @@ from aiosched.errors import Refused
 def clear_task_instances(*args: Any, **kwargs: Any) -> NoReturn:
     """Raise Refused: a task does not change rows."""
     raise Refused(
-        "clear_task_instances() changes Airflow's database, and there is none here. Clear by the client or the REST API "
-        "(docs/api.md), or by `aiosched tasks clear`."
+        "clear_task_instances() changes Airflow's database, and there is none here: clear by the client, the API "
+        "(docs/api.md) or `aiosched tasks clear`."
     )
