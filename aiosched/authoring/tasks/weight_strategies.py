@@ -59,37 +59,38 @@ class PlannedTry:
     @property
     def task_id(self) -> str:
         """The id of the task."""
-        return self.task.task_id
+        return str(self.task.task_id)
 
     @property
     def dag_id(self) -> str:
         """The id of its DAG."""
-        return self.task.dag_id
+        return str(self.task.dag_id)
 
     @property
     def max_tries(self) -> int:
         """The number of retries."""
-        return self.task.retries
+        return int(self.task.retries)
 
     @property
     def priority_weight(self) -> int:
         """The task's own weight."""
-        return self.task.priority_weight
+        return int(self.task.priority_weight)
 
     @property
     def pool(self) -> str:
         """The task's pool."""
-        return self.task.pool
+        return str(self.task.pool)
 
     @property
-    def queue(self) -> str:
+    def queue(self) -> str | None:
         """The task's queue."""
-        return self.task.queue
+        queue: str | None = self.task.queue
+        return queue
 
     @property
     def operator(self) -> str:
         """The name of the task's class."""
-        return self.task.task_type
+        return str(self.task.task_type)
 
 
 def weight_rule_of(value: object, where: Location | None) -> str | PriorityWeightStrategy:
