@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -170,6 +171,18 @@ def test_a_manual_run_needs_no_logical_date() -> None:
 
     assert (run.logical_date, run.interval, run.run_after) == (None, None, day(25))
     assert re.fullmatch(r"manual__2026-01-25T00:00:00\+00:00_[0-9a-f]{8}", run.run_id)
+
+
+def test_a_manual_run_of_a_dag_with_the_defaults_of_airflow_2_has_a_logical_date() -> None:
+    old = msgspec.structs.replace(a_dag(), defaults_of="Airflow 2")
+    now = day(20) + timedelta(microseconds=7)
+
+    run = manual_run(old, now=now)
+
+    assert run.logical_date == now  # with its microseconds, so that two runs in a second have two dates
+    assert run.interval is not None
+    assert manual_run(old, now=now, logical_date=day(3)).logical_date == day(3)
+    assert manual_run(msgspec.structs.replace(old, defaults_of="Airflow 3"), now=now).logical_date is None
 
 
 def test_a_manual_run_may_have_an_id_of_its_own() -> None:

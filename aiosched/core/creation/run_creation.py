@@ -18,7 +18,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from aiosched.core.creation.awaited import NONE_AWAITED, Awaited
 from aiosched.core.creation.partitions import manual_partition
-from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import AIRFLOW_2, DagSpec, TaskSpec
 from aiosched.core.timetables import (
     DataInterval,
     NextRun,
@@ -181,8 +181,9 @@ def manual_run(
 ) -> PlannedRun:
     """The run that a user requests; it can start from `run_after` on, by default from `now`.
 
-    The logical date is truncated to whole seconds; without one the run has no data interval (decision 8). Raises
-    Refused for an invalid run id, date or partition key.
+    The logical date is truncated to whole seconds; without one the run has no data interval (decision 8), unless the
+    DAG has the defaults of Airflow 2: then it is the instant of the request (38.2). Raises Refused for an invalid
+    run id, date or partition key.
 
     Source: the semantics reference, section 13.4.
     """
@@ -190,6 +191,9 @@ def manual_run(
     interval = None
     if logical_date is not None:
         logical_date = _aware(logical_date, "logical date").replace(microsecond=0)
+    elif spec.defaults_of == AIRFLOW_2:
+        logical_date = at
+    if logical_date is not None:
         try:
             interval = spec.timetable.manual_interval(logical_date)
         except OverflowError as error:

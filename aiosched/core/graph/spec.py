@@ -158,6 +158,9 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     arguments: dict[str, Any] = {}  # what it is mapped over (JSON), to display
 
 
+AIRFLOW_2: Final = "Airflow 2"  # a value of `DagSpec.defaults_of`
+
+
 class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A param: its default (absent when `required`) and its JSON schema."""
 
