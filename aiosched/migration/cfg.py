@@ -90,7 +90,7 @@ def _line(section: str, option: str, entry: Here | str | None, value: str) -> Cf
         problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         return CfgLine(section, option, SettingFate.INVALID, entry.key, value, f"{entry.key}: {problem}")
     found, default = (getattr(getattr(one, part), name) for one in (checked, Settings()))
-    fate = SettingFate.DEFAULT if found == default else SettingFate.SET
+    fate = SettingFate.DEFAULT if found == default and not entry.always else SettingFate.SET
     return CfgLine(section, option, fate, entry.key, str(found) if isinstance(found, Path) else found, entry.note)
 
 

@@ -17,11 +17,15 @@ def as_is(value: str) -> Any:
 
 
 class Here(NamedTuple):
-    """The setting of aiosched: its key, a remark, and how its value is made from Airflow's."""
+    """The setting of aiosched: its key, a remark, and how its value is made from Airflow's.
+
+    `always`: also the default value is to be set, since it counts whether the setting is set at all.
+    """
 
     key: str
     note: str | None = None
     convert: Callable[[str], Any] = as_is
+    always: bool = False
 
 
 def _executor(value: str) -> str:
@@ -146,7 +150,9 @@ OPTIONS: Final[Mapping[tuple[str, str], Here | str]] = MappingProxyType(
         ("core", "internal_api_url"): _ISOLATED,
         ("core", "internal_api_secret_key"): _ISOLATED,
         # [scheduler]
-        ("scheduler", "catchup_by_default"): Here("scheduler.catchup_by_default"),
+        ("scheduler", "catchup_by_default"): Here(
+            "scheduler.catchup_by_default", "unset, it is that of each file's generation", always=True
+        ),
         ("scheduler", "max_dagruns_to_create_per_loop"): Here("scheduler.max_dagruns_to_create_per_loop"),
         ("scheduler", "task_queued_timeout"): Here("scheduler.task_queued_timeout"),
         ("scheduler", "num_stuck_in_queued_retries"): Here("scheduler.num_stuck_in_queued_retries"),

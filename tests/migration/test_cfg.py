@@ -35,6 +35,7 @@ def test_the_documentation_has_the_same_table() -> None:
         ("core", "parallelism", "16", SettingFate.SET, "core.parallelism", 16),
         ("core", "parallelism", "0", SettingFate.SET, "core.parallelism", 1),
         ("core", "parallelism", "32", SettingFate.DEFAULT, "core.parallelism", 32),
+        ("scheduler", "catchup_by_default", "False", SettingFate.SET, "scheduler.catchup_by_default", False),
         ("core", "dag_concurrency", "4", SettingFate.SET, "core.max_active_tasks_per_dag", 4),
         ("core", "executor", "airflow.providers.celery.executors.celery_executor.CeleryExecutor", SettingFate.SET,
          "executor.kind", "celery"),
