@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -26,7 +27,7 @@ _EXECUTING = ("query", "bind_execute", "bind_execute_many", "execute", "copy_in"
 
 @dataclass
 class StatementCounter:
-    """How many statements this process had executed, whichever library asked."""
+    """How many statements this thread had executed, whichever library asked. Others have databases of their own."""
 
     count: int = 0
 
@@ -46,8 +47,12 @@ def count_statements() -> Iterator[StatementCounter]:
 
 
 def _counting(original: Callable[..., Any], counter: StatementCounter, *, batched: bool) -> Callable[..., Any]:
+    thread = threading.get_ident()
+
     @wraps(original)
     def call(self: Protocol, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return original(self, *args, **kwargs)
         batch = (kwargs.get("args") or (args[1] if len(args) > 1 else ())) if batched else ()
         counter.count += len(batch) if batched and hasattr(batch, "__len__") else 1
         return original(self, *args, **kwargs)

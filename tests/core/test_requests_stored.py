@@ -116,7 +116,7 @@ def test_what_cannot_be_used_is_refused_and_says_what_to_give(verb: str, args: d
 
 def test_an_unknown_argument_is_refused_because_without_it_this_would_be_another_request() -> None:
     with pytest.raises(
-        Refused, match=r"clear: unknown arguments: only_on_sundays; known are downstream, .*If a newer"
+        Refused, match=r"clear: unknown arguments: only_on_sundays; known are dependents, .*If a newer"
     ) as refused:
         decode("clear", {"task_ids": ["a"], "only_on_sundays": True})
 
@@ -129,11 +129,11 @@ def test_arguments_that_are_no_object_are_refused() -> None:
 
 
 def test_an_unknown_verb_is_refused_and_the_known_ones_are_named() -> None:
-    with pytest.raises(Refused, match="no request 'explode'; known are backfill_cancel, ") as refused:
+    with pytest.raises(Refused, match="no request 'explode'; known are answer_input, ") as refused:
         decode("explode", {})
 
     assert refused.value.exit_code == 4
-    assert len(REQUESTS) == 16
+    assert len(REQUESTS) == 17
 
 
 @pytest.mark.parametrize("args", [None, [], "", "run_id", 3, True])
