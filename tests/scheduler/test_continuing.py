@@ -118,7 +118,7 @@ async def test_a_second_time_nothing_changes(dsn: str, clock: FakeClock) -> None
         await goes_on(it, spec, **args)
 
         again = await it.ask("continue_schedule", "d", **args)
-        assert again["unchanged"] == "it goes on here already, after the run of 2025-12-31T00:00:00Z"
+        assert again["unchanged"] == "it goes on here already, after the run of 2025-12-31 00:00:00 UTC"
         assert await dates(it) == [-1]
 
 
