@@ -671,6 +671,10 @@ export interface components {
       items: components["schemas"]["ConnectionResource"][];
       next_cursor?: string | null;
     };
+    Page_ConnectionTypeResource_: {
+      items: components["schemas"]["ConnectionTypeResource"][];
+      next_cursor?: string | null;
+    };
     Page_DagFileResource_: {
       items: components["schemas"]["DagFileResource"][];
       next_cursor?: string | null;

@@ -130,10 +130,10 @@ async def list_connections(
 
 @router.get("/connection-types")
 @allow(Role.VIEWER)
-async def list_connection_types() -> list[ConnectionTypeResource]:
+async def list_connection_types() -> Page[ConnectionTypeResource]:
     """The types that installed provider packages have hooks for, by name. Other types can be stored, too."""
     known = await asyncio.to_thread(connection_types)
-    return [ConnectionTypeResource.model_validate(one) for one in known.values()]
+    return Page(items=[ConnectionTypeResource.model_validate(one) for one in known.values()])
 
 
 @router.put("/connections/{conn_id}")

@@ -92,9 +92,9 @@ function ConnectionDialog({ connection, onClose, onDone }) {
   const set = (change) => setDraft({ ...draft, ...change });
   const { value: extra, wrong } = objectOf(draft.extra);
   const form = { draft, set };
-  /** @type {Resource<Api["ConnectionTypeResource"][]>} */
+  /** @type {Resource<Api["Page_ConnectionTypeResource_"]>} */
   const types = useResource("connection-types");
-  const type = types.data.value?.find((one) => one.name === draft.conn_type);
+  const type = types.data.value?.items.find((one) => one.name === draft.conn_type);
   /**
    * A field as the provider of the type names it; none that means nothing for the type.
    * @param {keyof Draft} name
@@ -131,7 +131,7 @@ function ConnectionDialog({ connection, onClose, onDone }) {
         `}
         <${Input} ...${form} name="conn_type" words="Type" required placeholder="postgres" list="s-types" />
         <datalist id="s-types">
-          ${types.data.value?.map((one) => html`
+          ${types.data.value?.items.map((one) => html`
             <option key=${one.name} value=${one.name}>
               ${one.title}
             </option>
