@@ -19,7 +19,7 @@ from aiosched.airflow.objects.resumable import ResumableJobMixin
 from aiosched.airflow.objects.scripts import write_python_script
 from aiosched.airflow.tables.objects import NAMES
 from aiosched.errors import Refused
-from tests.authoring.authoring_builders import context_of, run_task
+from tests.authoring.authoring_builders import context_of
 
 
 def test_every_name_of_the_table_has_a_home() -> None:

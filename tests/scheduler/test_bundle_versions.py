@@ -83,7 +83,10 @@ BEFORE_BUNDLES = (  # what revision 0009 has added, and those after it
     "DROP TABLE human_input",
     *(f"DROP TABLE {table}" for table in ("asset_partition_event", "asset_partition", "asset_key_event")),
     "ALTER TABLE dag DROP COLUMN is_partitioned",
-    *(f"ALTER TABLE {table} DROP COLUMN partition_key, DROP COLUMN partition_date" for table in ("dag_run", "asset_event")),
+    *(
+        f"ALTER TABLE {table} DROP COLUMN partition_key, DROP COLUMN partition_date"
+        for table in ("dag_run", "asset_event")
+    ),
     *(f"DROP TRIGGER xcom_{what} ON xcom" for what in ("deleted", "replaced", "stored")),
     *(f"DROP FUNCTION aiosched_xcom_{what}()" for what in ("released", "stored")),
     "DROP TABLE task_state",

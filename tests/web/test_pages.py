@@ -29,6 +29,7 @@ LISTS: Final = (
     "dags/sales/versions",
     "files",
     "import-errors",
+    "inputs",
     "pools",
     "pools/etl/queue",
     "runs",
@@ -38,6 +39,7 @@ LISTS: Final = (
     "variables",
 )
 WHOLE: Final = {  # what has `items` and no cursor, and what bounds it
+    "/api/v1/connection-types": "the installed provider packages",
     "/api/v1/dag-statistics": "the DAGs asked for",
     "/api/v1/dags/{dag_id}/next": "the number asked for",
     "/api/v1/dags/{dag_id}/runs/{run}/gantt": "a picture; says whether it is complete",
@@ -77,9 +79,12 @@ async def three_of_each(db: Database) -> None:
         for index in range(2):
             await add_task(db, run, index, "scheduled", try_number=4 * index, queued_at=at)
         await add_task(db, run, 1, "scheduled", map_index=0)
+        asked = {"task_id": "load", "question": {"subject": "?", "options": ["a"]}, "asked_at": at, "try_number": 1}
         async with db.acquire() as conn:
             for each in range(1, 4):
                 await insert(conn, "task_try", instance | {"try_number": each, "state": "failed", "end_date": at})
+                place = {"run_id": run, "task_index": 1, "map_index": each}
+                await insert(conn, "human_input", asked | place)
                 await insert(conn, "xcom", instance | {"key": f"k{each}", "value": {}})
             await insert(conn, "pool", {"name": f"p{number}", "slots": 1})
             await insert(conn, "command", {"verb": "pause", "dag_id": "sales", "requested_by": "ann"})

@@ -91,12 +91,43 @@ function ConnectionDialog({ connection, onClose, onDone }) {
   /** @param {Partial<Draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const { value: extra, wrong } = objectOf(draft.extra);
-  const form = { draft, set };
   /** @type {Resource<Api["Page_ConnectionTypeResource_"]>} */
   const types = useResource("connection-types");
-  const type = types.data.value?.items.find((one) => one.name === draft.conn_type);
+  const knownTypes = types.data.value?.items ?? [];
+  const form = { draft, set, types: knownTypes, type: knownTypes.find((one) => one.name === draft.conn_type) };
+  return html`
+    <${Confirm}
+      title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"}
+      submitLabel="Save"
+      act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra ?? {}))}
+      done=${`Connection ${draft.conn_id} saved.`}
+      disabled=${!draft.conn_id || !draft.conn_type || Boolean(wrong)}
+      cli=${setLine(draft)}
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      ${connection && html`
+        <${Notice} kind="warn">The whole connection is replaced: fill in every field again.<//>
+      `}
+      <${Fields} ...${form} isNew=${!connection} />
+      <${Extra} ...${form} wrong=${wrong} />
+      <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
+    <//>
+  `;
+}
+
+/**
+ * @typedef {{ draft: Draft, set: (change: Partial<Draft>) => void, types: Api["ConnectionTypeResource"][],
+ *   type?: Api["ConnectionTypeResource"] }} FormProps `type` is the chosen one, if a provider has it
+ */
+
+/**
+ * The fields as the provider of the type names them, without those that mean nothing for the type.
+ * @param {FormProps & { isNew: boolean }} props
+ */
+function Fields({ draft, set, types, type, isNew }) {
+  const form = { draft, set };
   /**
-   * A field as the provider of the type names it; none that means nothing for the type.
    * @param {keyof Draft} name
    * @param {string} words
    * @param {Record<string, unknown>} [rest]
@@ -112,51 +143,40 @@ function ConnectionDialog({ connection, onClose, onDone }) {
       />
     `;
   return html`
-    <${Confirm}
-      title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"}
-      submitLabel="Save"
-      act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra ?? {}))}
-      done=${`Connection ${draft.conn_id} saved.`}
-      disabled=${!draft.conn_id || !draft.conn_type || Boolean(wrong)}
-      cli=${setLine(draft)}
-      onClose=${onClose}
-      onDone=${onDone}
-    >
-      ${connection && html`
-        <${Notice} kind="warn">The whole connection is replaced: fill in every field again.<//>
-      `}
-      <div class="columns close">
-        ${!connection && html`
-          <${Input} ...${form} name="conn_id" words="Id" required maxlength="250" autocomplete="off" />
-        `}
-        <${Input} ...${form} name="conn_type" words="Type" required placeholder="postgres" list="s-types" />
-        <datalist id="s-types">
-          ${types.data.value?.items.map((one) => html`
-            <option key=${one.name} value=${one.name}>
-              ${one.title}
-            </option>
-          `)}
-        </datalist>
-        ${field("host", "Host")}
-        ${field("port", "Port", { type: "number", min: "1", max: "65535" })}
-        ${field("login", "Login", { autocomplete: "off" })}
-        ${field("password", "Password", { type: "password", autocomplete: "new-password" })}
-        ${field("schema", "Schema or database")}
-      </div>
-      <div class="field">
-        <label for="s-extra">Extra</label>
-        <textarea
-          class="input"
-          id="s-extra"
-          rows="2"
-          placeholder=${type?.placeholders.extra ?? "{}"}
-          value=${draft.extra}
-          onInput=${(e) => set({ extra: e.target.value })}
-        />
-        ${wrong && html`<span class="wrong">${wrong}</span>`}
-      </div>
-      <${Input} ...${form} name="description" words="Description" maxlength="1000" />
-    <//>
+    <div class="columns close">
+      ${isNew && html`<${Input} ...${form} name="conn_id" words="Id" required maxlength="250" autocomplete="off" />`}
+      <${Input} ...${form} name="conn_type" words="Type" required placeholder="postgres" list="s-types" />
+      <datalist id="s-types">
+        ${types.map((one) => html`
+          <option key=${one.name} value=${one.name}>
+            ${one.title}
+          </option>
+        `)}
+      </datalist>
+      ${field("host", "Host")}
+      ${field("port", "Port", { type: "number", min: "1", max: "65535" })}
+      ${field("login", "Login", { autocomplete: "off" })}
+      ${field("password", "Password", { type: "password", autocomplete: "new-password" })}
+      ${field("schema", "Schema or database")}
+    </div>
+  `;
+}
+
+/** @param {FormProps & { wrong?: string }} props */
+function Extra({ draft, set, type, wrong }) {
+  return html`
+    <div class="field">
+      <label for="s-extra">Extra</label>
+      <textarea
+        class="input"
+        id="s-extra"
+        rows="2"
+        placeholder=${type?.placeholders.extra ?? "{}"}
+        value=${draft.extra}
+        onInput=${(e) => set({ extra: e.target.value })}
+      />
+      ${wrong && html`<span class="wrong">${wrong}</span>`}
+    </div>
   `;
 }
 
