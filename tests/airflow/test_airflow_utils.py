@@ -110,6 +110,11 @@ def test_each_option_names_a_setting_that_exists() -> None:
     assert not SETTINGS.keys() & FIXED.keys()
 
 
+def test_an_empty_value_is_a_value() -> None:
+    assert Configuration().get("kubernetes", "worker_container_repository") == ""
+    assert Configuration().has_option("kubernetes", "worker_container_tag")
+
+
 def test_options_are_read_from_settings_the_environment_and_the_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ACME__LIMIT", "12")
     monkeypatch.setenv("AIRFLOW__CORE__PARALLELISM", "7")
