@@ -162,7 +162,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.utils.deprecation_tools": {
         "add_deprecated_classes": f"{_OBJECTS}.deprecation:add_deprecated_classes",
     },
-    "airflow.utils.email": {"build_mime_message": "aiosched.airflow.utils.mails:build_mime_message"},
+    "airflow.utils.email": {"build_mime_message": "aiosched.airflow.utils.email:build_mime_message"},
     "airflow.utils.hashlib_wrapper": {"md5": f"{_OBJECTS}.helpers:md5"},
     "airflow.utils.helpers": _HELPERS,
     "airflow.utils.log.logging_mixin": _from(f"{_OBJECTS}.logging_mixin", ("ExternalLoggingMixin", "LoggingMixin")),

@@ -1,12 +1,13 @@
-"""`airflow.utils.email.send_email`: a mail from a task's function."""
+"""`airflow.utils.email`: mails from a task's function, and mails as objects for services that send them themselves."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from email.message import EmailMessage
 from typing import Any
 
-from aiosched.authoring.runtime.mail import Mail
+from aiosched.authoring.runtime.mail import Mail, addresses
 
 
 def send_email(
@@ -28,17 +29,33 @@ def send_email(
 
     For plain functions: it waits until the server has taken the mail. Raises NotFound and the errors of smtplib.
     """
-    mail = Mail(
-        to=to,
-        subject=subject,
-        html_content=html_content,
-        files=tuple(files or ()),
-        cc=cc,
-        bcc=bcc,
-        mime_subtype=mime_subtype,
-        mime_charset=mime_charset,
-        custom_headers=custom_headers or {},
-        from_email=from_email,
-    )
+    mail = _mail(
+        to=to, subject=subject, html_content=html_content, files=files, cc=cc, bcc=bcc, mime_subtype=mime_subtype,
+        mime_charset=mime_charset, custom_headers=custom_headers, from_email=from_email,
+    )  # fmt: skip
     if not dryrun:
         asyncio.run(mail.send(conn_id or "smtp_default"))
+
+
+def build_mime_message(
+    mail_from: str | None,
+    to: str | Iterable[str],
+    subject: str,
+    html_content: str,
+    files: Sequence[str] | None = None,
+    cc: str | Iterable[str] | None = None,
+    bcc: str | Iterable[str] | None = None,
+    mime_subtype: str = "mixed",
+    mime_charset: str = "utf-8",
+    custom_headers: Mapping[str, Any] | None = None,
+) -> tuple[EmailMessage, list[str]]:
+    """The mail, and the addresses of all who get it."""
+    mail = _mail(
+        to=to, subject=subject, html_content=html_content, files=files, cc=cc, bcc=bcc, mime_subtype=mime_subtype,
+        mime_charset=mime_charset, custom_headers=custom_headers, from_email=mail_from,
+    )  # fmt: skip
+    return mail.message(mail_from or ""), [*addresses(to), *addresses(cc), *addresses(bcc)]
+
+
+def _mail(*, files: Sequence[str] | None, custom_headers: Mapping[str, Any] | None, **fields: Any) -> Mail:
+    return Mail(files=tuple(files or ()), custom_headers=custom_headers or {}, **fields)
