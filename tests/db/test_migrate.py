@@ -17,9 +17,10 @@ from sqlalchemy import text
 
 from aiosched.db.schema.schema import metadata
 from aiosched.db.server.engine import Database
-from aiosched.db.server.migrate import migrate
+from aiosched.db.server.migrate import migrate, outstanding
 from aiosched.db.server.schema_version import HEAD, MIGRATIONS, REVISIONS, current_revision
-from aiosched.errors import DatabaseReadOnly, SchemaOutOfDate
+from aiosched.errors import DatabaseError, DatabaseReadOnly, SchemaOutOfDate
+from tests.db.waiting import until_a_lock_is_awaited
 
 
 async def test_migrating_an_empty_database_gives_exactly_the_metadata(db: Database) -> None:
@@ -115,7 +116,7 @@ async def pretend_newer(dsn: str, *, oldest: str | None) -> None:
 
 
 @pytest.mark.parametrize("oldest", ["0001", HEAD])
-async def test_a_newer_schema_that_only_adds_is_used_and_not_migrated(
+async def test_a_newer_schema_that_only_adds_is_used_and_left_as_it_is(
     dsn: str, caplog: pytest.LogCaptureFixture, oldest: str
 ) -> None:
     await pretend_newer(dsn, oldest=oldest)
@@ -124,8 +125,9 @@ async def test_a_newer_schema_that_only_adds_is_used_and_not_migrated(
         await (await Database.open(dsn)).close()
 
     assert "the schema 9999 is newer than this aiosched" in caplog.text
-    with pytest.raises(SchemaOutOfDate, match="upgrade this one"):
-        await migrate(dsn)
+    assert await migrate(dsn) == "9999"
+    assert await outstanding(dsn) == ("9999", "")
+    assert await migrate(dsn) == "9999"
 
 
 @pytest.mark.parametrize("oldest", ["9998", None])
@@ -179,17 +181,48 @@ async def test_the_revision_is_read_without_alembic_and_sqlalchemy(dsn: str) -> 
     assert answer.strip() == "set()"
 
 
-async def test_going_down_removes_everything(dsn: str) -> None:
+async def test_migrating_does_not_deadlock_with_a_transaction_that_uses_two_tables(dsn: str) -> None:
+    """It happened: a scheduler held `asset_event` and then wanted `dag_run`, which the migration had changed before."""
+    async with await Database.open(dsn) as db:
+        await downgrade(db, "0011")
+        async with db.acquire() as scheduler, db.acquire() as observer:
+            async with scheduler.transaction():
+                await scheduler.execute("LOCK TABLE asset_event IN ROW EXCLUSIVE MODE")
+                migrating = asyncio.create_task(migrate(dsn))
+                await until_a_lock_is_awaited(observer)
+                assert await scheduler.fetchval("SELECT count(*) FROM dag_run") == 0
+            assert await migrating == "0011"
+        assert await current_revision(db) == HEAD
+
+
+async def test_a_migration_names_the_sessions_that_hold_a_table(dsn: str) -> None:
+    async with await Database.open(dsn, application_name="the holder") as db:
+        await downgrade(db, "0011")
+        async with db.acquire() as backup, backup.transaction():
+            pid = await backup.fetchval("SELECT pg_backend_pid()")
+            await backup.execute("LOCK TABLE variable IN ACCESS SHARE MODE")
+            expected = rf"not be locked for 0 s: held by the holder \(process {pid}, idle in transaction, since \d+ s\)"
+            with pytest.raises(DatabaseError, match=expected):
+                await migrate(dsn, patience=0.0)
+        assert await migrate(dsn) == "0011"
+
+
+async def downgrade(db: Database, revision: str) -> None:
     from alembic import command
 
     def down(connection: Any) -> None:
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", str(MIGRATIONS))
-        command.downgrade(config, "base")
+        command.downgrade(config, revision)
 
+    async with db.engine.begin() as conn:
+        await conn.run_sync(down)
+
+
+async def test_going_down_removes_everything(dsn: str) -> None:
     async with await Database.open(dsn) as db:
+        await downgrade(db, "base")
         async with db.engine.begin() as conn:
-            await conn.run_sync(down)
             left = (
                 await conn.execute(
                     text("SELECT relname FROM pg_class WHERE relname = ANY (:names)"),

@@ -48,17 +48,26 @@ def migrate(
     if sql:
         slots = settings.core.default_pool_task_slot_count
         found, script = _with_address(settings, partial(outstanding, default_pool_slots=slots))
+        after = found if found is not None and found > HEAD else HEAD  # newer, and only an addition to ours
         if not script:
-            talk(f"schema {HEAD} is current")
+            talk(_current(after))
         if output in STRUCTURED:
-            report({"before": found, "after": HEAD, "sql": script}, output)
+            report({"before": found, "after": after, "sql": script}, output)
         elif script:
             write(script.rstrip("\n"))
         return
     work = partial(run_migrations, default_pool_slots=settings.core.default_pool_task_slot_count)
     found = _with_address(settings, work, create=True)
-    talk(f"schema {HEAD} is current" if found == HEAD else f"migrated from {found or 'empty'} to {HEAD}")
-    report({"before": found, "after": HEAD, "changed": found != HEAD}, output)
+    after = found if found is not None and found > HEAD else HEAD
+    talk(_current(after) if found == after else f"migrated from {found or 'empty'} to {after}")
+    report({"before": found, "after": after, "changed": found != after}, output)
+
+
+def _current(revision: str) -> str:
+    from aiosched.db.server.schema_version import HEAD
+
+    newer = f"; this aiosched needs {HEAD}, to which it only adds" if revision != HEAD else ""
+    return f"schema {revision} is current{newer}"
 
 
 @app.command()

@@ -91,7 +91,7 @@ def explain(error: BaseException, dsn: str) -> DatabaseError | None:
     The text names host and port and the next step, never the password. An error of SQLAlchemy counts as the one of the
     driver that it wraps.
     """
-    where, error = address_of(dsn), _unwrapped(error)
+    where, error = address_of(dsn), unwrapped(error)
     if isinstance(error, DatabaseError):
         return error
     is_pooler = isinstance(error, asyncpg.ProtocolViolationError)  # never used in front of an embedded server
@@ -110,7 +110,7 @@ def explain(error: BaseException, dsn: str) -> DatabaseError | None:
     return None
 
 
-def _unwrapped(error: BaseException) -> BaseException:
+def unwrapped(error: BaseException) -> BaseException:
     """The error of asyncpg in an error of SQLAlchemy, whose `orig` is an adapted one."""
     return getattr(getattr(error, "orig", None), "__cause__", None) or error
 

@@ -11,6 +11,7 @@ import asyncpg
 
 from aiosched.db.server.dsn import address_of, normalize
 from aiosched.db.server.failures import check_server_version, explained, read_only
+from aiosched.db.server.migration_locks import holding_tables, lock_statements
 from aiosched.db.server.rights import Rights, read_rights, refuse_without
 from aiosched.db.server.schema_version import (
     HEAD,
@@ -18,8 +19,8 @@ from aiosched.db.server.schema_version import (
     MIGRATION_LOCK,
     REVISIONS,
     migrations_config,
-    out_of_date,
     read_revision,
+    refuse_unless_only_added,
 )
 
 if TYPE_CHECKING:
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     from aiosched.db.server.connection import DatabaseConnection
 
 
-async def migrate(dsn: str, *, default_pool_slots: int | None = None) -> str | None:
+async def migrate(dsn: str, *, default_pool_slots: int | None = None, patience: float = 60.0) -> str | None:
     """Migrate the schema to `HEAD` and return the previous revision (None: an empty database).
 
     In an empty database `default_pool` gets `default_pool_slots`, else it has 128. One transaction: all or nothing. If
-    several processes migrate at once, one does the work and the others wait for it. Raises the errors of
-    `Database.open`; SchemaOutOfDate if a newer aiosched migrated it.
+    several processes migrate at once, one does the work and the others wait for it. A schema that a newer aiosched
+    migrated stays if it only adds to ours, else SchemaOutOfDate. Raises the errors of `Database.open`, and
+    DatabaseError if transactions of others hold the tables for longer than `patience` seconds.
     """
     dsn = normalize(dsn)
     with explained(dsn):
@@ -45,10 +47,10 @@ async def migrate(dsn: str, *, default_pool_slots: int | None = None) -> str | N
             await conn.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)  # released with the connection
             found = await read_revision(conn)
             if found is not None and found not in REVISIONS:
-                raise out_of_date(found)
-            if found != HEAD:
+                await refuse_unless_only_added(conn, found)
+            elif found != HEAD:
                 refuse_without(await _rights(conn), dsn)
-                await _upgrade(dsn, default_pool_slots if found is None else None)
+                await _upgrade(dsn, conn, default_pool_slots if found is None else None, patience)
         finally:
             await conn.close()
     return found
@@ -74,13 +76,15 @@ async def outstanding(dsn: str, *, default_pool_slots: int | None = None) -> tup
             check_server_version(conn.get_server_version().major, dsn)
             found = await read_revision(conn)
             if found is not None and found not in REVISIONS:
-                raise out_of_date(found)
-            return found, outstanding_sql(found, await _rights(conn), default_pool_slots=default_pool_slots)
+                await refuse_unless_only_added(conn, found)
+                return found, ""
+            locks = await lock_statements(conn)
+            return found, outstanding_sql(found, await _rights(conn), locks, default_pool_slots=default_pool_slots)
         finally:
             await conn.close()
 
 
-async def _upgrade(dsn: str, default_pool_slots: int | None) -> None:
+async def _upgrade(dsn: str, session: DatabaseConnection, default_pool_slots: int | None, patience: float) -> None:
     from sqlalchemy import text
     from sqlalchemy.exc import DBAPIError
     from sqlalchemy.ext.asyncio import create_async_engine
@@ -93,7 +97,7 @@ async def _upgrade(dsn: str, default_pool_slots: int | None) -> None:
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
     try:
-        async with engine.begin() as conn:
+        async with holding_tables(engine, session, patience) as conn:
             await conn.run_sync(_run_alembic)
             if default_pool_slots is not None:
                 resize = text("UPDATE pool SET slots = :slots WHERE name = 'default_pool'")

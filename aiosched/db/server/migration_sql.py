@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Final
 
 from alembic import command
@@ -10,6 +11,8 @@ from alembic import command
 from aiosched.db.schema.schema import metadata
 from aiosched.db.server.rights import Rights, grants_of_use
 from aiosched.db.server.schema_version import HEAD, MIGRATION_LOCK, migrations_config
+
+_LOCKING: Final = "-- All tables at once. If this times out, a transaction uses one of them: run the script again."
 
 # The script fits only the schema that it was generated for; an empty database is recognized by a table that must not
 # exist yet.
@@ -23,11 +26,13 @@ $$;
 """
 
 
-def outstanding_sql(found: str | None, rights: Rights, *, default_pool_slots: int | None = None) -> str:
+def outstanding_sql(
+    found: str | None, rights: Rights, locks: Sequence[str] = (), *, default_pool_slots: int | None = None
+) -> str:
     """SQL that migrates the schema from `found` (None: no schema) to `HEAD`; empty if it is current.
 
     Whichever role runs it, the tables are created in the schema of the role in `rights`, and that role is granted their
-    use.
+    use. `locks`: the statements that lock the present tables.
     """
     if found == HEAD:
         return ""
@@ -43,6 +48,8 @@ def outstanding_sql(found: str | None, rights: Rights, *, default_pool_slots: in
         "SET LOCAL timezone = 'UTC';",
         f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK});  -- no other process migrates at the same time",
         _SAME.format(found=found) if found else "",
+        _LOCKING if locks else "",
+        *(f"{lock};" for lock in locks),
         output.getvalue(),
         f"UPDATE pool SET slots = {default_pool_slots} WHERE name = 'default_pool';"
         if found is None and default_pool_slots is not None

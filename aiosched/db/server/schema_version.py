@@ -56,8 +56,15 @@ async def check_schema(db: Connections) -> None:
             found = await read_revision(conn)
             if found == HEAD:
                 return
-            oldest = _oldest_of(await conn.fetchval(READ_COMMENT))
-    if found is None or found in REVISIONS or oldest is None or oldest > HEAD:
+            if found is None or found in REVISIONS:
+                raise out_of_date(found)
+            await refuse_unless_only_added(conn, found)
+
+
+async def refuse_unless_only_added(conn: DatabaseConnection, found: str) -> None:
+    """Raise SchemaOutOfDate if the schema, migrated to `found` by a newer aiosched, is not only an addition to ours."""
+    oldest = _oldest_of(await conn.fetchval(READ_COMMENT))
+    if oldest is None or oldest > HEAD:
         raise out_of_date(found)
     logger.info("the schema %s is newer than this aiosched, which needs %s: it only adds to it", found, HEAD)
 
