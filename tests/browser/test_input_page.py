@@ -31,5 +31,18 @@ async def test_a_question_is_answered_on_its_page(service: Service, tab: Tab) ->
     await expect(page.get_by_text("Nothing waits for an answer")).to_be_visible()
     await page.get_by_role("link", name="All").click()
     await expect(page.get_by_role("row", name="Which price?")).to_contain_text("by api:local")
-    (found,) = (await service.api("GET", "inputs"))["items"]
+    (found,) = (await service.api("GET", "inputs", params={"run_id": "on-the-page"}))["items"]
     assert (found["state"], found["answer"]) == ("answered", {"options": ["change"], "params": {"euros": 7}})
+
+
+async def test_a_question_is_answered_on_the_page_of_its_task(service: Service, tab: Tab) -> None:
+    await service.api("POST", "dags/asking/runs", json={"run_id": "on-its-task"})
+    page = await tab.open("/dags/asking/runs/on-its-task/tasks/price")
+    await page.get_by_role("button", name="Answer …").click()
+    await expect(page.get_by_text("waits for the answer of a person to 'Which price?'")).to_be_visible()
+    dialog = page.get_by_role("dialog", name="Which price?")
+    await dialog.get_by_role("radio", name="keep").check()
+    await dialog.get_by_role("button", name="Answer").click()
+
+    await expect(page.get_by_role("button", name="Answer …")).to_have_count(0)
+    await expect(page.get_by_text("local chose keep")).to_be_visible()

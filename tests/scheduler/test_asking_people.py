@@ -24,6 +24,7 @@ from aiosched.config import Settings
 from aiosched.db.people.human_inputs import InputRow, list_inputs
 from aiosched.db.queries.queries import find_run, list_run_tasks
 from aiosched.errors import DagError, NotFound, Refused
+from aiosched.scheduler.why.why import why
 from tests.scheduler.harness import GUARD
 
 
@@ -85,6 +86,12 @@ async def test_a_task_waits_without_a_slot_and_returns_what_was_answered(dsn: st
         link = "https://flows.example/inputs?dag_id=shop&run_id=r&task_id=price"
         assert told == ["Price of tea?", link]
         assert await states(scheduler, "shop", "r") == {"price": "deferred"}
+        explanation = await why(scheduler.db, "shop", "r", "price")
+        assert explanation.in_the_way()[0].detail.startswith("waits for the answer of a person to 'Price of tea?'")
+        assert explanation.commands == (
+            "aiosched inputs answer shop r price keep",
+            "aiosched inputs answer shop r price change",
+        )
         async with scheduler.db.acquire() as conn:
             assert await conn.fetchval("SELECT used FROM pool WHERE name = 'default_pool'") == 0
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from shlex import quote
 
+from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.graph.trigger_rules import TriggerVerdict as Judgement
 from aiosched.core.graph.trigger_rules import explain
 from aiosched.core.run.board import Board, Instance
@@ -19,6 +21,7 @@ from aiosched.core.why.ends import holder_of, name_of
 from aiosched.core.why.explanation import MOST_HOLDERS, Gate, Holder, Verdict, ago, counted, gate, seconds_since
 from aiosched.core.why.run import Usual
 
+_MOST_ANSWERS = 4  # commands that answer a question
 _SETTLES = {
     Judgement.SKIPPED: "it is skipped at the next pass of its scheduler",
     Judgement.UPSTREAM_FAILED: "it fails with its upstreams at the next pass of its scheduler",
@@ -27,7 +30,13 @@ _SETTLES = {
 
 
 def dependency_gates(
-    board: Board, instance: Instance, now: datetime, usual: Usual, *, deferred_since: datetime | None = None
+    board: Board,
+    instance: Instance,
+    now: datetime,
+    usual: Usual,
+    *,
+    deferred_since: datetime | None = None,
+    question: InputRequest | None = None,
 ) -> list[Gate]:
     """The gates that must be open before an instance is ready; only those that apply to its task."""
     graph, task, upstream_counts = board.graph, instance.task, board.upstream_counts
@@ -54,7 +63,7 @@ def dependency_gates(
         found.append(_judged("teardown scope", judged, detail, held.of(unfinished)))
     if instance.next_at is not None and asks:
         found.append(_time_gate(instance, now))
-    if (trigger := _trigger_gate(board, instance, now, deferred_since)) is not None:
+    if (trigger := _trigger_gate(board, instance, now, deferred_since, question)) is not None:
         found.append(trigger)
     return found
 
@@ -124,7 +133,9 @@ def _time_gate(instance: Instance, now: datetime) -> Gate:
     return Gate(name=name, verdict=Verdict.WAIT, detail=f"until {stamp(instance.next_at)}", opens_at=instance.next_at)
 
 
-def _trigger_gate(board: Board, instance: Instance, now: datetime, since: datetime | None) -> Gate | None:
+def _trigger_gate(
+    board: Board, instance: Instance, now: datetime, since: datetime | None, question: InputRequest | None
+) -> Gate | None:
     waited = board.deferrals.get(instance)
     if instance.state is not TaskState.DEFERRED:
         return None if waited is None or waited.resume is None else gate("trigger", None, "has fired")
@@ -132,8 +143,22 @@ def _trigger_gate(board: Board, instance: Instance, now: datetime, since: dateti
         return Gate(name="trigger", verdict=Verdict.UNKNOWN, detail="its trigger is not stored (any longer)")
     if waited.resume is not None:
         return gate("trigger", None, "has fired; the task resumes at the next pass of its scheduler")
-    what = "the answer of a person" if board.deferrals.asks(instance) else waited.deferral.classpath
+    asks = board.deferrals.asks(instance)
+    what = "the answer of a person" if asks else waited.deferral.classpath
+    if asks and question is not None:
+        what += f" to {question.subject!r}"
     detail = f"waits for {what}{ago(seconds_since(since, now))}"
     if waited.timeout_at is not None:
         detail += f", until {stamp(waited.timeout_at)} at the latest"
-    return Gate(name="trigger", verdict=Verdict.WAIT, detail=detail)
+    commands = _answers(board, instance, question) if asks else ()
+    return Gate(name="trigger", verdict=Verdict.WAIT, detail=detail, commands=commands)
+
+
+def _answers(board: Board, instance: Instance, question: InputRequest | None) -> tuple[str, ...]:
+    """A command for each option; if a param needs a value, the one that shows the question."""
+    run, task_id = board.run, board.graph.task_ids[instance.task]
+    if question is None or any(param.required for param in question.params.values()):
+        return (f"aiosched inputs list --dag {run.dag_id}",)
+    index = "" if instance.map_index < 0 else f" --map-index {instance.map_index}"
+    place = f"aiosched inputs answer {run.dag_id} {quote(run.run_id)} {task_id}"
+    return tuple(f"{place} {quote(option)}{index}" for option in question.options[:_MOST_ANSWERS])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.slots.allocation import Candidate, Room
 from aiosched.core.values.durations import duration
@@ -84,6 +85,7 @@ class TaskFacts:
     queued_by: str | None = None  # name of the scheduler that claimed it
     on_engine: OnEngine | None = None  # where its attempt is, if an engine was given it
     deferred_since: datetime | None = None
+    question: InputRequest | None = None  # what it asked people last
     blocked: BlockedLoop | None = None
     usual: Usual = unknown_duration
 
@@ -103,7 +105,7 @@ def explain_task(facts: TaskFacts) -> Explanation:
             paused_gate(run.dag_id, is_paused=facts.run.is_paused and state not in HOLDING_SLOT),
             *run_gates(facts.run),
         ],
-        dependency_gates(board, instance, now, facts.usual, deferred_since=deferred_since),
+        dependency_gates(board, instance, now, facts.usual, deferred_since=deferred_since, question=facts.question),
         _slot_gates(facts),
         [_parallelism_gate(facts), _executor_gate(facts)],
         [_worker_gate(facts)],

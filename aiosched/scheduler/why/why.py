@@ -17,6 +17,7 @@ from aiosched.clock import SystemClock
 from aiosched.core.assets.conditions import QueuedAsset, alias_names
 from aiosched.core.creation.next_run import next_scheduled_run
 from aiosched.core.creation.run_creation import DagStatus, active_runs_limit
+from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.timetables import AssetOrTimeSchedule, PartitionedAssetTimetable
 from aiosched.core.values.messages import AttemptKey
@@ -28,6 +29,8 @@ from aiosched.core.why.quarantine import QuarantineFacts, explain_quarantine
 from aiosched.core.why.run import RunFacts, explain_run
 from aiosched.core.why.task import BlockedLoop, OnEngine, TaskFacts, explain_task
 from aiosched.db.assets import assets
+from aiosched.db.people import human_inputs
+from aiosched.db.people.human_inputs import TaskPlace
 from aiosched.db.queries import queries
 from aiosched.db.queries import why as why_rows
 from aiosched.db.queries.quarantine_queries import quarantine_of, set_aside_of
@@ -398,9 +401,15 @@ class _Reader:
             queued_by=None if instance.queued_by is None else self.names.get(instance.queued_by),
             on_engine=await self._on_engine(board.key(instance)) if instance.state in HOLDING_SLOT else None,
             deferred_since=await why_rows.deferred_since(self.conn, board.run.key, instance.task, instance.map_index),
+            question=await self._question(board, instance),
             blocked=self._blocked_loop(board.key(instance)) if instance.state in HOLDING_SLOT else None,
             usual=lambda name: usual.of(dag_id, name),
         )
+
+    async def _question(self, board: Board, instance: Instance) -> InputRequest | None:
+        if instance.state is not TaskState.DEFERRED or not board.deferrals.asks(instance):
+            return None
+        return await human_inputs.find(self.conn, TaskPlace(board.run.key, instance.task, instance.map_index))
 
     async def _on_engine(self, key: AttemptKey) -> OnEngine | None:
         found = await why_rows.on_engine(self.conn, key)

@@ -15,6 +15,7 @@ import { WhyCard } from "../parts/why.js";
 import { Definition, Rendered } from "./task/definition.js";
 import { Events } from "./task/events.js";
 import { Instances, crumbsOf } from "./task/instances.js";
+import { Question } from "./task/question.js";
 import { Log } from "./task/tries.js";
 import { XComs } from "./task/xcom.js";
 
@@ -91,7 +92,7 @@ function Task({ task, reload }) {
     <${Page}
       title=${name}
       crumbs=${crumbsOf(dag, run)}
-      actions=${html`<${Actions} setOpen=${setOpen} />`}
+      actions=${html`<${Actions} task=${task} setOpen=${setOpen} reload=${reload} />`}
       lead=${html`<${Lead} task=${task} />`}
     >
       <${Announce} text=${`${name} is ${stateOf(task.state).label}`} />
@@ -136,10 +137,11 @@ function Tab({ task, base, params, name }) {
   return tab === "details" ? html`<${Definition} task=${task} />` : null;
 }
 
-/** @param {{ setOpen: (action: string) => void }} props */
-function Actions({ setOpen }) {
+/** @param {{ task: Api["TaskDetails"], setOpen: (action: string) => void, reload: () => void }} props */
+function Actions({ task, setOpen, reload }) {
   return html`
     <${Allowed}>
+      ${task.state === "deferred" && html`<${Question} task=${task} onDone=${reload} />`}
       <button class="button" onClick=${() => setOpen("clear")}>
         Clear …
       </button>
