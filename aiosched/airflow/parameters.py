@@ -131,7 +131,12 @@ def _triggered(arguments: dict[str, Any], where: Location | None) -> None:
         arguments["pre_execute"] = before_triggering(function, arguments.get("pre_execute"))
 
 
+def _returned_command(arguments: dict[str, Any], where: Location | None) -> None:
+    arguments.setdefault("render_returned", True)
+
+
 SPECIAL: Final[Mapping[str, Callable[[dict[str, Any], Location | None], None]]] = {
+    "DecoratedBashOperator": _returned_command,
     "IsolatedPythonOperator": _serializer,
     "TriggerDagRunOperator": _triggered,
 }

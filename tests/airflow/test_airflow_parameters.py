@@ -13,10 +13,15 @@ import aiosched
 from aiosched.airflow import parameters
 from aiosched.authoring.base.signatures import init_parameters
 from aiosched.authoring.dag.contents import DagContents
+from aiosched.authoring.operators.bash import DecoratedBashOperator
 from aiosched.authoring.operators.python_env import IsolatedPythonOperator
 from aiosched.errors import DagError
 
-CLASSES: dict[str, type] = {"DagContents": DagContents, "IsolatedPythonOperator": IsolatedPythonOperator}
+CLASSES: dict[str, type] = {
+    "DagContents": DagContents,
+    "DecoratedBashOperator": DecoratedBashOperator,
+    "IsolatedPythonOperator": IsolatedPythonOperator,
+}
 HEAD = "from airflow import DAG\nfrom airflow.operators.bash_operator import BashOperator\n"
 TASK = (
     HEAD + "with DAG('d', schedule_interval=None) as dag:\n    t = BashOperator(task_id='t', bash_command='true', {})\n"
@@ -159,3 +164,14 @@ def test_email_options_of_default_args_count(tmp_path: Path) -> None:
 
     assert (len(task.on_failure_callback), len(task.on_retry_callback)) == (1, 0)
     assert dag.to_spec().tasks[0].has_failure_callback
+
+
+def test_a_command_that_a_function_returns_is_a_template_as_in_airflow(tmp_path: Path) -> None:
+    dag = one_dag(
+        tmp_path,
+        "from airflow.sdk import DAG, task\nwith DAG('d', schedule=None) as dag:\n    @task.bash\n"
+        "    def said():\n        return 'echo {{ ds }}'\n    said()\n"
+        "    @task.bash(render_returned=False)\n    def plain():\n        return 'echo'\n    plain()\n",
+    )
+
+    assert [dag.task(name).render_returned for name in ("said", "plain")] == [True, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -238,12 +239,32 @@ async def test_decorated_functions_run_elsewhere_too(tmp_path: Path) -> None:
     assert (await run_task(dag.task("where_am_i")))[0] is True
 
 
-async def test_a_function_may_return_a_command_with_templates() -> None:
+async def test_what_a_function_returns_is_a_template_only_if_asked_for() -> None:
+    """Text from outside, quoted for the shell, could otherwise become a command of its own."""
+    from_outside = "{{ run_id }}'; exit 1; '"
+    with DAG("d", schedule=None) as dag:
+
+        @task.bash(env={"WHO": "{{ dag.dag_id }}"})
+        def plain(ds: Any = None) -> str:
+            return f"echo {shlex.quote(from_outside)} $WHO {ds}"
+
+        @task.bash(render_returned=True)
+        def template(ds: Any = None) -> str:
+            return f"echo {ds} {{{{ run_id }}}}"
+
+        plain()
+        template()
+
+    assert (await run_task(dag.task("plain")))[0] == "{{ run_id }}'; exit 1; ' d 2026-01-02"
+    assert (await run_task(dag.task("template")))[0] == "2026-01-02 manual__1"
+
+
+async def test_a_function_may_return_a_command() -> None:
     with DAG("d", schedule=None) as dag:
 
         @task.bash(env={"WHO": "{{ dag.dag_id }}"})
         def greet(word: str, ds: Any = None) -> str:
-            return f"echo {word} $WHO {ds} {{{{ run_id }}}}"
+            return f"echo {word} $WHO {ds}"
 
         @task.bash
         async def later() -> str:
@@ -252,7 +273,7 @@ async def test_a_function_may_return_a_command_with_templates() -> None:
         greet("hello")
         later()
 
-    assert (await run_task(dag.task("greet")))[0] == "hello d 2026-01-02 manual__1"
+    assert (await run_task(dag.task("greet")))[0] == "hello d 2026-01-02"
     with pytest.raises(SkipTask):
         await run_task(dag.task("later"))
 

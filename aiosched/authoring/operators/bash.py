@@ -77,7 +77,11 @@ class BashOperator(BaseOperator):
 
 
 class DecoratedBashOperator(BashOperator):
-    """Runs the command that a function returns; the command may be a template. Made by `@task.bash`."""
+    """Runs the command that a function returns. Made by `@task.bash`.
+
+    With `render_returned` the command is a template, as in Airflow. Never use that with text from outside in it, such
+    as `conf`: what looks like a template there would be rendered, and could become any command. Quoting does not help.
+    """
 
     template_fields: ClassVar[Sequence[str]] = ("env", "cwd", "op_args", "op_kwargs")
 
@@ -87,9 +91,11 @@ class DecoratedBashOperator(BashOperator):
         python_callable: Callable[..., Any],
         op_args: Collection[Any] | None = None,
         op_kwargs: Mapping[str, Any] | None = None,
+        render_returned: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(bash_command="", **kwargs)
+        self.render_returned = render_returned
         self.python_callable = python_callable
         self.op_args = op_args if op_args is not None else ()
         self.op_kwargs = op_kwargs if op_kwargs is not None else {}
@@ -103,7 +109,9 @@ class DecoratedBashOperator(BashOperator):
             command = await command
         if not isinstance(command, str) or not command.strip():
             raise CommandFailed(f"The function of task {self.task_id!r} must return a command, not {command!r}.")
-        self.bash_command = await asyncio.to_thread(render_value, self, "bash_command", command, context)
+        if self.render_returned:
+            command = await asyncio.to_thread(render_value, self, "bash_command", command, context)
+        self.bash_command = command
         return await super().execute(context)
 
 
