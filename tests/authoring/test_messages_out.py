@@ -85,6 +85,39 @@ async def test_data_goes_where_the_method_wants_it(server: Server, options: Any,
     assert (str(server.requests[0].url), server.requests[0].content) == (url, content)
 
 
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "http://evil.example/x",
+        "http://api.example:81/x",
+        "https://api.example:8443/",
+        "http://api.example@evil.example/",
+    ],
+)
+@pytest.mark.parametrize("redirected", [False, True])
+async def test_credentials_of_a_connection_stay_at_its_origin(
+    server: Server, monkeypatch: pytest.MonkeyPatch, elsewhere: str, redirected: bool
+) -> None:
+    """An endpoint may be a template with text from a run's conf; a redirect is the server's word."""
+    monkeypatch.setenv("AIOSCHED_CONN_API", "http://me:secret@api.example/?X-Key=secret")
+    server.answer = httpx2.Response(302, headers={"Location": elsewhere})
+    operator = HttpOperator(task_id="t", http_conn_id="api", endpoint="/x" if redirected else elsewhere)
+
+    with pytest.raises(CommandFailed, match=r"is not where connection 'api' leads \(http://api.example\)"):
+        await run_task(operator)
+
+    assert [str(request.url) for request in server.requests] == (["http://api.example/x"] if redirected else [])
+
+
+async def test_a_connection_may_be_led_to_https_and_its_own_url_named(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOSCHED_CONN_API", "http://me:secret@api.example")
+
+    for endpoint in ("http://api.example/x", "https://api.example/x", "http://api.example:80/x"):
+        assert (await run_task(HttpOperator(task_id="t", http_conn_id="api", endpoint=endpoint)))[0] == "fine"
+
+
 async def test_an_answer_is_checked_and_filtered(server: Server) -> None:
     server.answer = httpx2.Response(200, json={"rows": 3})
 

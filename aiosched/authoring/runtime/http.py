@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,8 @@ def require_httpx2() -> Any:
 class HttpCall:
     """A request. `endpoint` is a URL, or a path on the host of the connection `http_conn_id`.
 
-    Without a URL and a connection id, the connection `http_default` is used.
+    Without a URL and a connection id, the connection `http_default` is used. With a connection the request, and each
+    redirect, stays at its origin (scheme, host and port): an endpoint may come from a template.
     """
 
     method: str
@@ -37,16 +38,22 @@ class HttpCall:
     options: Mapping[str, Any] = field(default_factory=dict)  # timeout, verify, allow_redirects, json, params …
 
     async def send(self) -> httpx2.Response:
-        """Send the request; the response, whatever its status. Raises AioschedError without httpx2."""
+        """Send the request; the response, whatever its status.
+
+        Raises AioschedError without httpx2, CommandFailed if the connection's origin would be left.
+        """
         http = require_httpx2()
         is_url = "://" in self.endpoint
-        base, headers, auth = await _address(self.http_conn_id or (None if is_url else "http_default"))
+        conn_id = self.http_conn_id or (None if is_url else "http_default")
+        base, headers, auth = await _address(conn_id)
         options = dict(self.options)
         client_options = {
             "verify": options.pop("verify", True),
             "timeout": options.pop("timeout", 60.0),
             "follow_redirects": options.pop("allow_redirects", True),
         }
+        if conn_id is not None:
+            client_options["event_hooks"] = {"request": [_stays_at(http.URL(base), conn_id)]}
         method = self.method.upper()
         if self.data:
             if method in {"GET", "HEAD", "DELETE"}:
@@ -84,6 +91,22 @@ async def _address(conn_id: str | None) -> tuple[str, dict[str, str], Any]:
         host = f"{host.rstrip('/')}:{connection.port}"
     auth = (connection.login, connection.password or "") if connection.login else None
     return host, {name: str(value) for name, value in connection.extra_dejson.items()}, auth
+
+
+def _stays_at(base: httpx2.URL, conn_id: str) -> Callable[[httpx2.Request], Awaitable[None]]:
+    """A check of each request, redirected ones included, before the connection's credentials are sent with it."""
+
+    async def check(request: httpx2.Request) -> None:
+        url = request.url
+        is_upgrade = base.scheme == "http" and url.scheme == "https" and base.port is None and url.port is None
+        if url.host != base.host or not ((url.scheme, url.port) == (base.scheme, base.port) or is_upgrade):
+            raise CommandFailed(
+                f"{url.scheme}://{url.netloc.decode()} is not where connection {conn_id!r} leads "
+                f"({base.scheme}://{base.netloc.decode()}), so its credentials are not sent there. Use a path as the "
+                "endpoint, or a connection of that host; a public URL needs none."
+            )
+
+    return check
 
 
 def _joined(base: str, endpoint: str) -> str:
