@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiosched.config import Loaded, Settings, hide_password, load_settings, setting_fields
+from aiosched.config import Loaded, SettingField, Settings, hide_password, load_settings, setting_fields
+from aiosched.config.secrecy import Secrecy, secrecy_of
 from aiosched.errors import ConfigError
 
 
@@ -217,6 +219,37 @@ def test_settings_in_two_files_are_refused(tmp_path: Path) -> None:
 )
 def test_variables_that_others_set_with_our_prefix_are_left_alone(tmp_path: Path, variable: str) -> None:
     assert load(tmp_path, env={variable: "10.0.0.1"}).settings == Settings()
+
+
+SOUNDS_SECRET = re.compile(r"passw|secret|token|key|credential|dsn|broker|remote|options|auth|login|url|uri|private")
+
+
+@pytest.mark.parametrize("field", [f for f in setting_fields() if SOUNDS_SECRET.search(f.key)], ids=lambda f: f.key)
+def test_what_sounds_secret_is_secret_by_its_type_or_has_a_reason(field: SettingField) -> None:
+    public = {
+        "scheduler.partition_mapper_max_downstream_keys": "a number",
+        "web.auth": "a way to log in",
+        "xcom.remote_from": "a size",
+        "xcom.max_remote_bytes": "a size",
+    }
+
+    assert (secrecy_of(field.info) is None) == (field.key in public)
+
+
+def test_no_secret_setting_is_shown(tmp_path: Path) -> None:
+    secret = {"database.dsn": "postgresql://u:the-secret@db/x", "secrets.fernet_keys": "the-secret"}
+    for field in setting_fields():
+        match secrecy_of(field.info):
+            case Secrecy.ADDRESS:
+                secret[field.key] = "redis://u:the-secret@h/0"
+            case Secrecy.WHOLE:
+                secret[field.key] = '{"a": "the-secret"}'
+
+    loaded = load_settings(secret, environ={}, folder=tmp_path)
+
+    assert "the-secret" in str(loaded.settings.model_dump())
+    assert "the-secret" not in str(loaded.values())
+    assert "web.oidc_client_secret" in secret
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ The sections are in sections.py, what reads flags, environment and files in sour
 """
 
 from aiosched.config.bundles import BundleSettings
+from aiosched.config.secrecy import hide_password
 from aiosched.config.sections import (
     EXECUTOR_PLUGINS,
     EXECUTORS,
@@ -25,13 +26,11 @@ from aiosched.config.sections import (
 )
 from aiosched.config.sources import (
     FLAGS,
-    SECRET_KEYS,
     SHORT_NAMES,
     Loaded,
     Origin,
     SettingField,
     Source,
-    hide_password,
     load_settings,
     setting_fields,
     shown,
@@ -42,7 +41,6 @@ __all__ = [
     "EXECUTORS",
     "EXECUTOR_PLUGINS",
     "FLAGS",
-    "SECRET_KEYS",
     "SHORT_NAMES",
     "BundleSettings",
     "ConfigError",

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from aiosched.config.bundles import BundleSettings, no_name_twice, read_bundles
+from aiosched.config.secrecy import Secrecy, SecretAddress, SecretText
 
 
 def _upper(value: Any) -> Any:
@@ -82,8 +83,8 @@ def _json_object(text: str | None) -> str | None:
     return text
 
 
-RemoteUrl = Annotated[str | None, AfterValidator(_remote_url)]
-JsonObject = Annotated[str | None, BeforeValidator(_json_text), AfterValidator(_json_object)]
+RemoteUrl = Annotated[str | None, AfterValidator(_remote_url), Secrecy.ADDRESS]
+StoreOptions = Annotated[str | None, BeforeValidator(_json_text), AfterValidator(_json_object), Secrecy.WHOLE]
 LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 WeightRule = Literal["downstream", "upstream", "absolute"]
 SortMode = Literal["modified_time", "alphabetical", "random_seeded_by_host"]
@@ -152,11 +153,13 @@ class CoreSettings(_Section):
 
 
 class DatabaseSettings(_Section):
-    dsn: str | None = Field(default=None, description="postgresql://user:password@host:port/database; unset: embedded")
+    dsn: SecretAddress = Field(
+        default=None, description="postgresql://user:password@host:port/database; unset: embedded"
+    )
     pool_size: int = Field(default=8, ge=2, description="maximum number of connections of one process")
     connect_timeout: float = Field(default=10.0, gt=0, description="seconds to wait for the database at start")
     pgbouncer: bool = Field(default=False, description="whether dsn is a pgbouncer in transaction mode")
-    direct_dsn: str | None = Field(
+    direct_dsn: SecretAddress = Field(
         default=None, description="the same database without the pgbouncer; schedulers and `db` commands need it"
     )
 
@@ -234,8 +237,8 @@ class DaskSettings(_Section):
     workers: int | None = Field(default=None, ge=1, description="workers of the cluster on this machine; unset: Dask's")
 
 
-def _broker(address: str) -> str:
-    if not re.match(r"(rediss?|redis\+socket|sentinel|amqps?)://", address):
+def _broker(address: str | None) -> str | None:
+    if address is not None and not re.match(r"(rediss?|redis\+socket|sentinel|amqps?)://", address):
         raise ValueError(
             "must be the address of a Redis, redis://host:6379/0, or of a RabbitMQ, amqp://host:5672/vhost"
         )
@@ -243,7 +246,7 @@ def _broker(address: str) -> str:
 
 
 class CelerySettings(_Section):
-    broker: Annotated[str, AfterValidator(_broker)] | None = Field(
+    broker: Annotated[str | None, AfterValidator(_broker), Secrecy.ADDRESS] = Field(
         default=None,
         description="address of the broker: redis://host:6379/0 or amqp://user:password@host:5672/vhost",
     )
@@ -329,7 +332,7 @@ class DagsSettings(_Section):
 
 
 class SecretsSettings(_Section):
-    fernet_keys: str | None = Field(
+    fernet_keys: SecretText = Field(
         default=None,
         description="keys for variables and connections, comma separated: the first encrypts, all decrypt; "
         "unset: a file in core.home, for the embedded database",
@@ -349,7 +352,7 @@ class LogSettings(_Section):
         default=None,
         description="URL of a folder in remote storage for task logs, such as s3://bucket/logs; unset: only `folder`",
     )
-    remote_options: JsonObject = Field(
+    remote_options: StoreOptions = Field(
         default=None, description="JSON object with fsspec's options for that store; unset: as the environment says"
     )
     keep_local: bool = Field(
@@ -362,7 +365,7 @@ class XComSettings(_Section):
         default=None,
         description="URL of a folder in remote storage for large XComs; unset: all are in the database",
     )
-    remote_options: JsonObject = Field(
+    remote_options: StoreOptions = Field(
         default=None, description="JSON object with fsspec's options for that store; unset: as the environment says"
     )
     remote_from: int = Field(
@@ -382,7 +385,7 @@ class WebSettings(_Section):
         default=None,
         description="how users log in; unset: no login, which is allowed only for a loopback address",
     )
-    admin_password: str | None = Field(
+    admin_password: SecretText = Field(
         default=None, description="password of the first user, `admin`, created if there is no user; for containers"
     )
     allowed_hosts: str = Field(
@@ -391,7 +394,7 @@ class WebSettings(_Section):
     )
     oidc_issuer: str | None = Field(default=None, description="issuer of the identity provider, as it names itself")
     oidc_client_id: str | None = Field(default=None, description="client id of this server at the provider")
-    oidc_client_secret: str | None = Field(default=None, description="client secret, if there is one besides PKCE")
+    oidc_client_secret: SecretText = Field(default=None, description="client secret, if there is one besides PKCE")
     oidc_scopes: str = Field(default="openid profile email", description="requested scopes")
     oidc_name_claim: str = Field(
         default="preferred_username", description="claim with the user's name; the provider must keep it unique"

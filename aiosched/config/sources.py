@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
@@ -21,6 +22,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from aiosched.config.bundles import shown_bundles
+from aiosched.config.secrecy import Secrecy, hide_password, secrecy_of
 from aiosched.config.sections import Settings
 from aiosched.errors import ConfigError, did_you_mean
 
@@ -47,14 +49,10 @@ FLAGS: Final = MappingProxyType(
 _BUNDLES: Final = "dags.bundles"
 _DAGS_FOLDER: Final = "core.dags_folder"
 _AIRFLOWS_FOLDER: Final = "AIRFLOW__CORE__DAGS_FOLDER"  # used if nothing else says where the DAG files are
-_ADDRESSES: Final = frozenset({"celery.broker", "database.dsn", "database.direct_dsn", "logs.remote", "xcom.remote"})
-SECRET_KEYS: Final = _ADDRESSES | {
-    "secrets.fernet_keys", "web.admin_password", "logs.remote_options", "xcom.remote_options",
-}  # fmt: skip
 
 _LONG_PREFIX: Final = "AIOSCHED__"
 _SHORT_PREFIX: Final = "AIOSCHED_"
-_FROM_FILE: Final = "__FILE"
+FROM_FILE: Final = "__FILE"
 _NOT_SETTINGS: Final = ("AIOSCHED_VAR_", "AIOSCHED_CONN_")  # variables and connections of DAGs
 _OF_KUBERNETES: Final = re.compile(r"_(SERVICE|PORT)(_|$)")
 
@@ -99,6 +97,11 @@ def setting_fields() -> Iterator[SettingField]:
         assert issubclass(model, BaseModel)
         for name, field in model.model_fields.items():
             yield SettingField(f"{section}.{name}", section, name, field)
+
+
+def variable_of(key: str) -> str:
+    """The environment variable of a setting: `AIOSCHED__CORE__HOME` of `core.home`."""
+    return f"{_LONG_PREFIX}{key.replace('.', '__')}".upper()
 
 
 def load_settings(
@@ -186,10 +189,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, Origin]]:
-    keys = {f"{_LONG_PREFIX}{f.section}__{f.name}".upper(): f.key for f in setting_fields()} | dict(SHORT_NAMES)
+    keys = {variable_of(field.key): field.key for field in setting_fields()} | dict(SHORT_NAMES)
     found: dict[str, tuple[Any, Origin]] = {}
     for variable in sorted(environ):
-        plain = variable.removesuffix(_FROM_FILE)
+        plain = variable.removesuffix(FROM_FILE)
         if plain not in keys:
             _refuse_unknown_variable(variable, keys)
             continue
@@ -255,9 +258,15 @@ def shown(key: str, value: Any) -> Any:
     """`value` as shown to people: paths as text, passwords in addresses and keys masked."""
     if key == _BUNDLES:
         return _without_passwords(shown_bundles(value))
-    if key in SECRET_KEYS and value is not None:
-        return hide_password(str(value)) if key in _ADDRESSES else "***"
+    secrecy = _secrecies().get(key)
+    if secrecy is not None and value is not None:
+        return hide_password(str(value)) if secrecy is Secrecy.ADDRESS else "***"
     return str(value) if isinstance(value, Path) else value
+
+
+@cache
+def _secrecies() -> Mapping[str, Secrecy | None]:
+    return {field.key: secrecy_of(field.info) for field in setting_fields()}
 
 
 def _without_passwords(value: Any) -> Any:
@@ -270,12 +279,3 @@ def _without_passwords(value: Any) -> Any:
         case dict():
             return {name: _without_passwords(one) for name, one in value.items()}
     return value
-
-
-_USER_INFO: Final = re.compile(r"(?<=://)(?P<user>[^:/?#]*):(?P<password>.*)@(?=[^@]*$)")
-_PASSWORD_WORD: Final = re.compile(r"(?P<key>\bpassword=)(?:'[^']*'|[^&\s]*)")
-
-
-def hide_password(dsn: str) -> str:
-    """The address with `***` instead of its password."""
-    return _PASSWORD_WORD.sub(r"\g<key>***", _USER_INFO.sub(r"\g<user>:***@", dsn))

@@ -19,7 +19,7 @@ import zipfile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiosched.authoring.dag.sources import digest_of, read_whole
-from aiosched.core.values.masking import KEY_VARIABLES
+from aiosched.config.secret_environment import forget_secrets
 from aiosched.parsing.killable import become_supervisor, run_killable
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
@@ -53,8 +53,7 @@ def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
     from aiosched.authoring.plugins.loading import plugin_entry_points
 
     global _limits
-    for name in KEY_VARIABLES:
-        os.environ.pop(name, None)
+    forget_secrets()
     _import_authoring(with_airflow=defaults.airflow == "compat")
     _limits = limits
     use_defaults(defaults)

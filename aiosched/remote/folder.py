@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
-from aiosched.config.sources import hide_password
+from aiosched.config.secrecy import hide_password
 from aiosched.errors import ConfigError, RemoteStorageError
 
 T = TypeVar("T")

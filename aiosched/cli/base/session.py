@@ -31,6 +31,15 @@ def load(**flags: Any) -> Loaded:
     return load_settings({name.replace("__", "."): value for name, value in flags.items()})
 
 
+def load_for_service(**flags: Any) -> Loaded:
+    """As `load`, for a process that starts others with code of DAG authors: the environment loses secret settings."""
+    from aiosched.config.secret_environment import forget_secrets
+
+    loaded = load(**flags)
+    forget_secrets()
+    return loaded
+
+
 def with_database(dsn: str | None, work: Callable[[Database], Awaitable[T]]) -> T:
     """Run `work` on the database named by `--dsn`, the environment or the settings file, else on the embedded one."""
 

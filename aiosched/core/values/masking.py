@@ -16,9 +16,6 @@ from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
 MASK: Final = "***"
-KEY_VARIABLES: Final = frozenset(  # never in the environment of processes that run user code
-    {"AIOSCHED__SECRETS__FERNET_KEYS", "AIOSCHED__SECRETS__FERNET_KEYS__FILE"}
-)
 SHORTEST: Final = 4  # characters; longer than the mask, so that redacting always ends
 
 _SENSITIVE: Final = re.compile(

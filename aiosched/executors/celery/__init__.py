@@ -9,7 +9,10 @@ def __getattr__(name: str) -> Any:
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from aiosched.config import load_settings
+    from aiosched.config.secret_environment import forget_secrets
     from aiosched.executors.celery.celery_worker import make_worker_app
 
-    app = globals()["app"] = make_worker_app(load_settings().settings)
+    settings = load_settings().settings
+    forget_secrets()
+    app = globals()["app"] = make_worker_app(settings)
     return app

@@ -20,7 +20,7 @@ from kombu import connection as kombu_connection
 from kombu import pidbox
 from kombu.exceptions import OperationalError
 
-from aiosched.config.sources import hide_password
+from aiosched.config.secrecy import hide_password
 from aiosched.core.values.worker_messages import Job
 from aiosched.executors.celery.application import CANCEL, LOOK, NAMESPACE, RUN_JOBS, name_of
 from aiosched.executors.engines.engine import EngineUnavailable

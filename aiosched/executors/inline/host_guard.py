@@ -10,7 +10,7 @@ import threading
 from typing import Final
 
 from aiosched import leftovers
-from aiosched.core.values.masking import KEY_VARIABLES
+from aiosched.config.secret_environment import without_secrets
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 
 _PATIENCE: Final = 5.0  # seconds for the guard to end
@@ -72,7 +72,7 @@ class HostGuard:
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "aiosched.executors.worker.guard", *map(str, passed), self.mark],
-                env={name: value for name, value in os.environ.items() if name not in KEY_VARIABLES},
+                env=without_secrets(os.environ),
                 stdin=subprocess.DEVNULL,
                 pass_fds=passed,
                 start_new_session=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from aiosched import leftovers
-from aiosched.core.values.masking import KEY_VARIABLES
+from aiosched.config.secret_environment import without_secrets
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.processes import describe_exit
 from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader, Setup, Signal, WorkerConfig, frame
@@ -51,11 +51,10 @@ class ForkserverClient:
             theirs.close()
             raise
         passed = (theirs.fileno(), lease_deadline.descriptor, end.fileno())
-        own = {name: value for name, value in os.environ.items() if name not in KEY_VARIABLES}
         try:
             self._guard = subprocess.Popen(
                 [sys.executable, "-P", "-m", "aiosched.executors.worker.forkserver", *map(str, passed)],
-                env={**own, leftovers.MARK: self._mark},
+                env={**without_secrets(os.environ), leftovers.MARK: self._mark},
                 stdin=subprocess.DEVNULL,
                 pass_fds=passed,
                 start_new_session=True,
