@@ -24,6 +24,7 @@ from aiosched.errors import RemoteStorageError
 from aiosched.remote.folder import RemoteFolder, open_folder
 from aiosched.remote.log_ranges import LogRange, chain, range_of, segments
 from aiosched.remote.pending import known_machine
+from aiosched.remote.plain_files import open_plain, plain_names, plain_size
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class _Piece:
 
     size: int
     begin: int = 0  # in the file
-    local: Path | None = None
+    local: str | None = None  # its path below the logs folder
     remote: str | None = None
     text: bytes = b""
 
@@ -141,20 +142,17 @@ class AttemptLogs:
     def tries(self, folder: str) -> list[int]:
         """The numbers of the tries that wrote a log, ascending."""
         found = set[int]()
-        if (path := self.folder / folder).is_dir():
-            for entry in path.iterdir():
-                number = entry.name.removeprefix("attempt=").removesuffix(".log")
-                if entry.name == f"attempt={number}.log" and number.isdecimal():
-                    found.add(int(number))
+        for name in plain_names(self.folder, folder):
+            number = name.removeprefix("attempt=").removesuffix(".log")
+            if name == f"attempt={number}.log" and number.isdecimal():
+                found.add(int(number))
         return sorted(found | {one.attempt for one in self._listed(folder, excused=True)})
 
     def view(self, folder: str, attempt: int) -> LogView:
         """The log of a try. Raises RemoteStorageError if it can neither be read from the store nor is it here."""
-        local = self.folder / folder / f"attempt={attempt}.log"
-        try:
-            size = local.stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
-            size = -1
+        local = f"{folder}/attempt={attempt}.log"
+        here = plain_size(self.folder, local)
+        size = -1 if here is None else here
         found = segments(one for one in self._listed(folder, excused=size >= 0) if one.attempt == attempt)
 
         def again() -> LogView:
@@ -203,7 +201,7 @@ class AttemptLogs:
                     number += 1
         return number
 
-    def _pieces(self, folder: str, found: dict[str, list[LogRange]], local: Path, size: int) -> list[_Piece]:
+    def _pieces(self, folder: str, found: dict[str, list[LogRange]], local: str, size: int) -> list[_Piece]:
         here = known_machine(self.folder)
         ours = [ranges[0].start for ranges in found.values() if ranges[0].machine == here] if size >= 0 else []
         if ours and max(ours) > size:  # the file was removed and begun anew
@@ -263,7 +261,10 @@ class AttemptLogs:
     def _read(self, piece: _Piece, start: int, most: int) -> bytes:
         begin = piece.begin + start
         if piece.local is not None:
-            with piece.local.open("rb") as file:
+            file = open_plain(self.folder, piece.local)
+            if file is None:
+                raise FileNotFoundError(piece.local)
+            with file:
                 file.seek(begin)
                 return file.read(most)
         if piece.remote is None or self.remote is None:

@@ -24,6 +24,7 @@ from aiosched.errors import RemoteStorageError
 from aiosched.remote.folder import RemoteFolder
 from aiosched.remote.log_ranges import LogRange, chain, range_of
 from aiosched.remote.pending import PendingLog, list_pending, lock, lock_uploader
+from aiosched.remote.plain_files import open_plain
 
 logger = logging.getLogger(__name__)
 
@@ -188,9 +189,8 @@ class LogUploader:
 
     def _advance(self, upload: _Upload) -> None:
         log = upload.log
-        try:
-            file = (self.logs / log.path).open("rb")
-        except FileNotFoundError:  # the run was removed
+        file = open_plain(self.logs, log.path)
+        if file is None:  # the run was removed
             self._drop(log)
             return
         with file:

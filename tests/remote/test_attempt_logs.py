@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +15,7 @@ from aiosched.errors import RemoteStorageError
 from aiosched.remote.folder import RemoteFolder
 from aiosched.remote.log_ranges import LogRange
 from aiosched.remote.logs import AttemptLogs
+from aiosched.remote.plain_files import open_plain
 from aiosched.web.views.log_index import find_errors, find_text, index_log
 from tests.remote.log_builders import FOLDER, RUN, local, new_log, read, upload, uploader_of
 from tests.remote.stores import FailingFolder
@@ -215,3 +218,104 @@ def test_a_log_from_elsewhere_is_complete_some_seconds_after_the_end(
     assert AttemptLogs(here).are_settled(FOLDER, 1, ended)
     say(here, "line")
     assert AttemptLogs(here, store).are_settled(FOLDER, 1, ended)
+
+
+# -- files of this machine ------------------------------------------------------------------------------
+
+
+def plain(folder: Path, text: str, number: int = 1) -> AttemptLogs:
+    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+    (folder / FOLDER / f"attempt={number}.log").write_text(text)
+    return AttemptLogs(folder)
+
+
+def test_tries_are_listed_in_order_and_read_from_an_offset_in_whole_lines(here: Path) -> None:
+    logs = plain(here, "ten\n", 10)
+    plain(here, "two\nhalf", 2)
+    plain(here, "no number", 3).folder.joinpath(FOLDER, "attempt=3.log").rename(here / FOLDER / "attempt=x.log")
+
+    assert logs.tries(FOLDER) == [2, 10]
+    assert logs.tries("none") == []
+    assert logs.view(FOLDER, 2).lines(0) == ("two\n", 4)
+    assert logs.view(FOLDER, 2).lines(4) == ("", 4)
+    assert logs.view(FOLDER, 3).lines(0) == ("", 0)
+
+
+def test_a_long_log_is_read_in_parts_of_whole_lines(here: Path) -> None:
+    lines = [f"line {number} é\n" for number in range(300_000)]
+    view = plain(here, "".join(lines)).view(FOLDER, 1)
+
+    parts, offset = [], 0
+    while (part := view.lines(offset))[0]:
+        text, offset = part
+        parts.append(text)
+
+    assert "".join(parts) == "".join(lines)
+    assert len(parts) > 3
+    assert all(len(part.encode()) <= 2**20 and part.endswith("\n") for part in parts)
+
+
+def test_a_line_that_is_longer_than_a_part_does_not_stop_the_reader(here: Path) -> None:
+    view = plain(here, "x" * (2**20 + 10) + "\nend\n").view(FOLDER, 1)
+
+    first, offset = view.lines(0)
+    second, _ = view.lines(offset)
+
+    assert first + second == "x" * (2**20 + 10) + "\nend\n"
+
+
+@pytest.mark.parametrize("trap", ["link to a file", "linked folder", "linked run", "fifo", "folder", "socket"])
+def test_only_regular_files_below_the_folder_are_logs(tmp_path: Path, here: Path, trap: str) -> None:
+    """A task could have a log shown that is another file, and a FIFO blocked what reads it."""
+    secret = tmp_path / "elsewhere" / FOLDER / "attempt=1.log"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("secret\n")
+    log = here / FOLDER / "attempt=1.log"
+    log.parent.mkdir(parents=True)
+    match trap:
+        case "link to a file":
+            log.symlink_to(secret)
+        case "linked folder":
+            log.parent.rmdir()
+            log.parent.symlink_to(secret.parent)
+        case "linked run":
+            log.parent.rmdir()
+            (here / RUN).rmdir()
+            (here / RUN).symlink_to(tmp_path / "elsewhere" / RUN)
+        case "fifo":
+            os.mkfifo(log)
+        case "folder":
+            log.mkdir()
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as sock, contextlib.chdir(log.parent):
+                sock.bind(log.name)
+
+    view = AttemptLogs(here).view(FOLDER, 1)
+
+    assert (view.size, view.lines(0)) == (0, ("", 0))
+
+
+def test_a_log_that_becomes_a_link_while_it_is_read_is_not_followed(tmp_path: Path, here: Path) -> None:
+    logs = plain(here, "shown\n")
+    view = logs.view(FOLDER, 1)
+    (tmp_path / "secret").write_text("secret\n")
+    (here / FOLDER / "attempt=1.log").unlink()
+    (here / FOLDER / "attempt=1.log").symlink_to(tmp_path / "secret")
+
+    assert view.lines(0) == ("", 0)
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a/../../secret"])
+def test_no_path_leaves_the_folder(tmp_path: Path, here: Path, path: str) -> None:
+    (here / "a").mkdir(parents=True)
+    (tmp_path / "secret").write_text("secret")
+
+    assert open_plain(here, path) is None
+
+
+def test_logs_are_for_their_owner_and_group(here: Path) -> None:
+    say(here, "text")
+
+    modes = {path.relative_to(here).as_posix(): path.stat().st_mode & 0o777 for path in here.rglob("dag_id=*/**/*")}
+    assert {modes[f"{FOLDER}/attempt=1.log"], here.stat().st_mode & 0o777} <= {0o640, 0o750}
+    assert all(mode & 0o007 == 0 for mode in modes.values())

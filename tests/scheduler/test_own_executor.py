@@ -14,7 +14,6 @@ from aiosched.authoring.triggers import BaseTrigger, TriggerEvent
 from aiosched.config import Settings
 from aiosched.core.values.states import RunState
 from aiosched.executors import Executor, FileDags, Outcome, Report, Surroundings, run_attempt
-from aiosched.executors.attempt.log_files import read_log
 from aiosched.scheduler.service import Scheduler
 from tests.executors.attempt_builders import attempt, trigger_attempt, write_dag
 from tests.scheduler.harness import GUARD
@@ -80,7 +79,7 @@ async def test_it_runs_plain_functions_coroutines_and_triggers(dsn: str, tmp_pat
             assert await conn.fetchval("SELECT executor FROM scheduler") == "small"
 
     (file,) = settings.logs_folder.rglob("*plain/attempt=1.log")
-    assert "in a thread" in read_log(file.parent, 1)[0]
+    assert "in a thread" in file.read_text()
 
 
 async def test_what_is_cancelled_or_left_at_the_end_is_lost(tmp_path: Path, small: type[Any]) -> None:

@@ -3,14 +3,13 @@
     <logs>/dag_id=sales/run_id=manual__2026-.../task_id=load[/map_index=3]/attempt=1.log
     <logs>/dag_id=sales/run_id=manual__2026-.../callback=dag_failure/attempt=<its id>.log
 
-Computes paths, reads and removes files; logs.py writes them. An attempt without output has no file.
+Computes paths and removes files; logs.py writes them, remote/logs.py reads them. An attempt without output has no file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import re
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,8 +18,6 @@ from typing import Final
 from aiosched.core.values.messages import Attempt
 
 _LONGEST_NAME: Final = 255  # bytes in one path component, on common file systems
-LOG_PART: Final = 2**20  # bytes of a log that are read at once
-_ATTEMPT: Final = re.compile(r"^attempt=([0-9]+)\.log$")
 
 
 def log_folder(logs: Path, *, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Path:
@@ -37,30 +34,6 @@ def log_path(logs: Path, attempt: Attempt) -> Path:
         return folder / _part("callback", attempt.callback.kind) / f"attempt={attempt.callback.id}.log"
     folder = log_folder(logs, dag_id=run.dag_id, run_id=run.run_id, task_id=attempt.task_id, map_index=key.map_index)
     return folder / f"attempt={abs(key.try_number)}.log"  # the number of a trigger is negated
-
-
-def list_tries(folder: Path) -> list[int]:
-    """The numbers of the tries that wrote a log in `folder`, ascending; [] if there are none."""
-    if not folder.is_dir():
-        return []
-    return sorted(int(match[1]) for entry in folder.iterdir() if (match := _ATTEMPT.match(entry.name)))
-
-
-def read_log(folder: Path, try_number: int, *, offset: int = 0) -> tuple[str, int]:
-    """The next part of the log of a try from byte `offset`, about 1 MiB at most, and the next offset.
-
-    Returns ("", offset) if there is nothing new or no file. Only whole lines are returned, so that following a log
-    never splits a character (but for a line that is longer than a part); the last line of a log is always terminated.
-    """
-    try:
-        with (folder / f"attempt={try_number}.log").open("rb") as file:
-            file.seek(offset)
-            fresh = file.read(LOG_PART)
-    except FileNotFoundError:
-        return "", offset
-    end = fresh.rfind(b"\n") + 1
-    whole = fresh[: end or (len(fresh) if len(fresh) == LOG_PART else 0)]
-    return whole.decode("utf-8", "replace"), offset + len(whole)
 
 
 def count_logs(logs: Path, *, dag_id: str, run_id: str) -> int:

@@ -29,6 +29,7 @@ from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Attempt
 from aiosched.executors.attempt.log_files import log_path
 from aiosched.remote import pending
+from aiosched.remote.plain_files import create_plain
 
 TASK_LOGGER: Final = "aiosched.task"
 _MOST_OPENS: Final = 100
@@ -146,8 +147,7 @@ _opening = threading.Lock()
 
 
 def _open_file(path: Path) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    return create_plain(path, os.O_APPEND)
 
 
 def _open_announced(folder: Path, path: Path) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -19,6 +19,7 @@ from aiosched.web.airflow_api.shapes import task_shape
 from aiosched.web.api.base.models import Name, Text
 from aiosched.web.api.tasks import find_place, folder_of
 from aiosched.web.auth.access import Person, Principal, Role, allow
+from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
 
@@ -118,10 +119,10 @@ async def get_log(
 ) -> dict[str, Any]:
     """The log of a try, line by line; 1 MiB in an answer unless `full_content` is set."""
     place = await find_place(request_client, dag_id, dag_run_id, task_id, map_index)
-    log = await asyncio.to_thread(lambda: request_client.logs.view(folder_of(place), try_number))
+    log = await in_log_thread(lambda: request_client.logs.view(folder_of(place), try_number))
     start = int(token or 0)
     end = log.size if full_content else min(log.size, start + _LOG_PART)
-    text = (await asyncio.to_thread(log.read, start, end)).decode("utf-8", "replace") if end > start else ""
+    text = (await in_log_thread(partial(log.read, start, end))).decode("utf-8", "replace") if end > start else ""
     lines = [{"event": line, "timestamp": None} for line in text.splitlines()]
     return {"content": lines, "continuation_token": str(end) if end < log.size else None}
 

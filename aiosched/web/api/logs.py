@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query
@@ -16,6 +16,7 @@ from aiosched.core.values.states import FINISHED
 from aiosched.remote.logs import LogView
 from aiosched.web.api.tasks import Place, ThePlace, folder_of
 from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
 from aiosched.web.views.log_index import find_errors as find_errors_in
@@ -106,7 +107,7 @@ async def read_log(
 async def find_errors(request_client: TheRequestClient, place: ThePlace, try_number: TryNumber) -> ErrorLines:
     """Where errors begin in the log of a try: tracebacks, exceptions, and lines of level ERROR and above."""
     log = await _log_of(request_client, place, try_number)
-    found = await asyncio.to_thread(find_errors_in, log, limit=_MOST_ERRORS)
+    found = await in_log_thread(lambda: find_errors_in(log, limit=_MOST_ERRORS))
     return ErrorLines(offsets=[offset for offset, _ in found], lines=[line for _, line in found])
 
 
@@ -122,7 +123,7 @@ async def search_log(
 ) -> FoundLine:
     """The next line of a log that contains these words, so that a long log can be searched without being sent."""
     log = await _log_of(request_client, place, try_number)
-    return FoundLine(line=await asyncio.to_thread(find_text, log, words, after=after, before=before))
+    return FoundLine(line=await in_log_thread(lambda: find_text(log, words, after=after, before=before)))
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/blocks")
@@ -138,7 +139,7 @@ async def find_blocks(
     # before reading, so that the answer contains all that was written until then
     is_over = await _is_over(request_client, place, try_number)
     log = await _log_of(request_client, place, try_number)
-    found = await asyncio.to_thread(index_log, log, offset=offset, line=line, limit=_MOST_BLOCKS)
+    found = await in_log_thread(lambda: index_log(log, offset=offset, line=line, limit=_MOST_BLOCKS))
     end = found[-1].offset + found[-1].size if found else offset
     blocks = [[block.offset, block.line, block.size, block.lines] for block in found]
     size = max(log.size, end)
@@ -146,7 +147,7 @@ async def find_blocks(
 
 
 async def _log_of(request_client: RequestClient, place: Place, try_number: int) -> LogView:
-    return await asyncio.to_thread(lambda: request_client.logs.view(folder_of(place), try_number))
+    return await in_log_thread(lambda: request_client.logs.view(folder_of(place), try_number))
 
 
 async def _is_over(request_client: RequestClient, place: Place, try_number: int) -> bool:
@@ -155,7 +156,7 @@ async def _is_over(request_client: RequestClient, place: Place, try_number: int)
         return True
     if task.state not in FINISHED:
         return False
-    return await asyncio.to_thread(lambda: request_client.logs.are_settled(folder_of(place), try_number, task.end_date))
+    return await in_log_thread(lambda: request_client.logs.are_settled(folder_of(place), try_number, task.end_date))
 
 
 def _part(size: int, offset: int | None, limit: int | None, tail: int | None, range: str | None) -> tuple[int, int]:
@@ -184,7 +185,7 @@ def _size_header(size: int) -> dict[str, str]:
 
 async def _chunks(log: LogView, start: int, end: int) -> AsyncIterator[bytes]:
     while start < end:
-        chunk = await asyncio.to_thread(log.read, start, min(end - start, _CHUNK))
+        chunk = await in_log_thread(partial(log.read, start, min(end - start, _CHUNK)))
         if not chunk:
             return
         start += len(chunk)

@@ -25,6 +25,7 @@ from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, pag
 from aiosched.web.api.runs import TaskInstanceResource
 from aiosched.web.api.versions import TaskDefinition, tasks_of
 from aiosched.web.auth.access import Role, allow
+from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 
 router = APIRouter(tags=["Task instances"])
@@ -136,7 +137,7 @@ async def get_task(request_client: TheRequestClient, place: ThePlace) -> TaskDet
             "run_key": place.run.key,
             "definition": definition.model_dump(),
             "template_fields": msgspec.to_builtins(spec.tasks[place.task.task_index].template_fields),
-            "logs": await asyncio.to_thread(lambda: request_client.logs.tries(folder_of(place))),
+            "logs": await in_log_thread(lambda: request_client.logs.tries(folder_of(place))),
             "links": [one._asdict() for one in await xcom_queries.list_links(request_client.db, _instance(place))],
         }
     )

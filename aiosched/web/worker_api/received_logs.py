@@ -10,6 +10,7 @@ from pathlib import Path
 from aiosched.core.values.messages import Attempt
 from aiosched.executors.attempt.log_files import log_path
 from aiosched.remote import pending
+from aiosched.remote.plain_files import create_plain
 
 
 class ReceivedLogs:
@@ -33,10 +34,9 @@ class ReceivedLogs:
             await asyncio.to_thread(self._write, log_path(self._folder, attempt), offset, data)
 
     def _write(self, path: Path, offset: int, data: bytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         if self._uploaded:
             pending.announce(self._folder, path, offset)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = create_plain(path, 0)
         try:
             while data:
                 written = os.pwrite(descriptor, data, offset)

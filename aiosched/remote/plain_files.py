@@ -1,0 +1,100 @@
+"""Files below a folder into which others may write, tasks for example: only regular files, and no symbolic links.
+
+A link could lead to a file that its author may not read, a FIFO would block the reader. No component of a path is
+followed, so nothing can be exchanged between a check and its use. What is created is for the owner and the group.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final
+
+FILE_MODE: Final = 0o640
+FOLDER_MODE: Final = 0o750
+_CLOSED: Final = os.O_CLOEXEC | os.O_NOFOLLOW
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | _CLOSED
+_ABSENT: Final = (FileNotFoundError, NotADirectoryError)
+
+
+def open_plain(root: Path, path: str) -> BinaryIO | None:
+    """The regular file `path` below `root`, for reading; None if there is none, or a link is in the way."""
+    *folders, name = PurePosixPath(path).parts
+    folder = _folder(root, folders)
+    if folder is None:
+        return None
+    try:
+        found = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _CLOSED, dir_fd=folder)
+    except OSError as error:
+        if _is_absent(error):
+            return None
+        raise
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        os.close(found)
+        return None
+    return os.fdopen(found, "rb")
+
+
+def plain_size(root: Path, path: str) -> int | None:
+    """The size of that file in bytes; None as above."""
+    file = open_plain(root, path)
+    if file is None:
+        return None
+    with file:
+        return os.fstat(file.fileno()).st_size
+
+
+def plain_names(root: Path, path: str) -> list[str]:
+    """The names in the folder `path` below `root`; none if it does not exist, or a link is in the way."""
+    folder = _folder(root, PurePosixPath(path).parts)
+    if folder is None:
+        return []
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - by descriptor
+    finally:
+        os.close(folder)
+
+
+def create_plain(path: Path, flags: int) -> int:
+    """Open the file `path` for writing, and make it and its folders if need be; returns its descriptor.
+
+    `flags` are added to those of `os.open`. Raises OSError if it is a link.
+    """
+    missing = []
+    folder = path.parent
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | _CLOSED | flags, FILE_MODE)
+
+
+def _folder(root: Path, parts: Sequence[str]) -> int | None:
+    if {"/", ".."} & {*parts}:
+        return None
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # itself may be a link: it is the user's
+    except _ABSENT:
+        return None
+    for part in parts:
+        try:
+            inner = os.open(part, _FOLDER, dir_fd=folder)
+        except OSError as error:
+            if _is_absent(error):
+                return None
+            raise
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def _is_absent(error: OSError) -> bool:
+    """Also a link (ELOOP), and a socket (ENXIO)."""
+    return isinstance(error, _ABSENT) or error.errno in (errno.ELOOP, errno.ENXIO)
