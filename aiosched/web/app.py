@@ -25,6 +25,7 @@ from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import problems
 from aiosched.web.server.etags import Etags
 from aiosched.web.server.guard import Guard
+from aiosched.web.server.ports import is_loopback
 from aiosched.web.views import ui_files
 from aiosched.web.views.live import Hub
 from aiosched.web.views.rendering import Renderer
@@ -36,12 +37,17 @@ API: Final = "/api/v1"
 
 
 def make_app(
-    request_client: RequestClient, *, authenticator: Authenticator | None = None, longest_stream: float = math.inf
+    request_client: RequestClient,
+    *,
+    authenticator: Authenticator | None = None,
+    longest_stream: float = math.inf,
+    listens: bool = False,
 ) -> FastAPI:
     """The application on an open database.
 
     Its lifespan starts and stops what it needs, but not the database. Without an `authenticator`, the settings say how
-    users log in. `longest_stream`: seconds after which a stream of live changes ends and the browser reconnects. An
+    users log in. `longest_stream`: seconds after which a stream of live changes ends and the browser reconnects.
+    `listens`: it is served at `web.host` itself, so without a login only names of this machine are answered there. An
     application that mounts this one does not run its lifespan; `Scheduler.web_app` sees to that.
     """
     web = request_client.settings.web
@@ -68,7 +74,9 @@ def make_app(
     app.state.provider = Provider(web) if web.auth == "oidc" else None
     hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]
     app.add_middleware(Etags)
-    app.add_middleware(Guard, only_loopback=isinstance(authenticator, Loopback) and web.auth is None, hosts=hosts)
+    without_login = isinstance(authenticator, Loopback)
+    only_loopback = without_login and (web.auth is None or (listens and is_loopback(web.host)))
+    app.add_middleware(Guard, only_loopback=only_loopback, hosts=hosts)
     app.add_middleware(WorkerApiDispatcher, api=make_worker_api(request_client.db, request_client.settings))
     problems.install(app, request_client.db.dsn)
     for router in ROUTERS:

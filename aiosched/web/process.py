@@ -86,7 +86,7 @@ async def _serve(order: dict[str, Any], ended: asyncio.Event) -> None:
     configure_logging(settings.logs)
     sock = socket.socket(fileno=order["socket"])
     async with await Database.open(order["dsn"], settings=settings.database, application_name="aiosched web") as db:
-        await server.run(make_app(RequestClient(db, settings)), sock, ended)
+        await server.run(make_app(RequestClient(db, settings), listens=True), sock, ended)
 
 
 async def _main() -> None:

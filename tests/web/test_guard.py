@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Literal
 
 import httpx2
 import pytest
@@ -20,6 +21,28 @@ async def test_without_a_login_only_names_of_this_machine_are_answered(api: http
     answer = await api.get("dags", headers={"Host": host})
 
     assert (answer.status_code, answer.json()["code"]) == (421, "wrong-host")
+
+
+@pytest.mark.parametrize(
+    ("auth", "address", "allowed", "listens", "status"),
+    [
+        ("none", "127.0.0.1", "", True, 421),  # a name that leads to this machine, of a site that somebody visits
+        ("none", "::1", "", True, 421),
+        ("none", "127.0.0.1", "evil.example", True, 200),
+        ("none", "0.0.0.0", "", True, 200),  # check_exposure has asked for the setting
+        ("none", "127.0.0.1", "", False, 200),  # mounted in an application, which sees to it
+        (None, "127.0.0.1", "", False, 421),
+    ],
+)
+async def test_a_server_without_a_login_at_a_loopback_address_answers_to_its_own_names(
+    db: Database, auth: Literal["none"] | None, address: str, allowed: str, listens: bool, status: int
+) -> None:
+    settings = Settings(web=WebSettings(auth=auth, host=address, allowed_hosts=allowed))
+    app = make_app(RequestClient(db, settings), listens=listens)
+    transport = httpx2.ASGITransport(app=app)
+
+    async with httpx2.AsyncClient(transport=transport, base_url="http://evil.example") as client:
+        assert (await client.get("/api/v1/dags")).status_code == status
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8484", "127.0.0.1:1", "[::1]:8484", "LOCALHOST"])

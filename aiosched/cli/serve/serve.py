@@ -380,7 +380,7 @@ class _Service:
             from aiosched.web.app import make_app
             from aiosched.web.requests.request_client import RequestClient
 
-            await server.run(make_app(RequestClient(db, self.settings)), sock, self.requests.asked)
+            await server.run(make_app(RequestClient(db, self.settings), listens=True), sock, self.requests.asked)
         else:
             from aiosched.web.worker_api.endpoints import make_worker_api
 
