@@ -79,6 +79,11 @@ async def seed(db: Database) -> None:
         for table, row in rows:
             await insert(conn, table, row)
         await conn.execute(
+            "INSERT INTO web_session (user_id, token_hash, void, address, agent, expires_at) "
+            "SELECT id, 'h', 0, 'a', 'b', $1 FROM web_user",
+            later,
+        )
+        await conn.execute(
             "INSERT INTO asset_event (asset_id, timestamp, source_dag_id, source_run_id, source_task_index, "
             "source_map_index, extra) SELECT id, $1, $2, $3, 0, -1, '{}' FROM asset", NOON, DAG, run,
         )  # fmt: skip
@@ -102,7 +107,7 @@ _KEYS: Final = frozenset(
     {
         "id", "partition", "run_id", "version_id", "asset_id", "event_id", "backfill_id", "source_run_id",
         "incarnation", "callback_id", "dag_version_id", "applied_by", "dag_version.number", "dag_version.spec",
-        "task_index", "source_task_index",
+        "task_index", "source_task_index", "user_id",
     }
 )  # fmt: skip
 _TASK_INDEXES: Final = tuple(f"{table}.task_index" for table in ("task_instance", "task_try", "xcom", "deferral"))

@@ -412,6 +412,12 @@ class WebSettings(_Section):
     )
     airflow_api: bool = Field(default=False, description="whether /api/v2 answers a subset of Airflow's REST API")
     session_hours: float = Field(default=12.0, gt=0, le=8760, description="duration of a session")
+    session_idle_hours: float = Field(
+        default=8.0, gt=0, le=8760, description="hours after which a session ends that nobody uses"
+    )
+    oidc_token_days: float = Field(
+        default=30.0, gt=0, le=3650, description="days after the last login at which tokens of users with OIDC end"
+    )
 
 
 class MetricsSettings(_Section):

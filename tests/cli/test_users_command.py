@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.db.people import accounts
+from aiosched.db.people import accounts, web_sessions
 from aiosched.web.auth.passwords import hash_token
 from tests.cli.conftest import Cli
 
@@ -58,12 +58,29 @@ def test_what_cannot_be_is_told(on_db: Cli, words: tuple[str, ...], input: str |
 def test_a_token_is_printed_once_and_can_be_revoked(on_db: Cli) -> None:
     create(on_db, "ann", "admin")
     token = on_db("tokens", "create", "ann", "--label", "ci", "--role", "operator").stdout.strip()
-    owner = on_db.work(lambda db: accounts.use_token(db, hash_token(token)))
+    owner = on_db.work(lambda db: accounts.use_token(db, hash_token(token), days_without_login=30))
     (listed,) = on_db.json("tokens", "list")
     on_db("token", "revoke", str(listed["id"]))
 
     assert owner is not None
     assert (owner.owner, owner.role) == ("ann", "operator")
     assert token not in str(listed)
-    assert on_db.work(lambda db: accounts.use_token(db, hash_token(token))) is None
+    assert on_db.work(lambda db: accounts.use_token(db, hash_token(token), days_without_login=30)) is None
     assert on_db("tokens", "create", "nobody", code=3).stderr
+
+
+def test_sessions_are_listed_and_ended(on_db: Cli) -> None:
+    create(on_db, "ann", "viewer")
+    for number in range(2):
+        on_db.work(
+            lambda db, number=number: web_sessions.start_session(
+                db, "ann", f"hash {number}", seconds=60, address="192.0.2.7", agent="Firefox"
+            )
+        )
+
+    listed = on_db.json("users", "sessions", "ann")
+    ended = on_db.json("users", "log-out", "ann")
+
+    assert [(one["user"], one["address"], one["agent"]) for one in listed] == [("ann", "192.0.2.7", "Firefox")] * 2
+    assert ended == {"name": "ann", "ended": 2}
+    assert on_db.json("users", "sessions", "ann") == []

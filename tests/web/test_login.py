@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-import time
 from collections.abc import AsyncIterator
 from typing import Literal
 
@@ -19,7 +19,7 @@ from aiosched.web.app import make_app
 from aiosched.web.auth.access import Role, needed_role
 from aiosched.web.auth.accounts import Accounts, LoginAttempts
 from aiosched.web.auth.passwords import hash_password, hash_token, new_token, verify_password
-from aiosched.web.auth.sessions import Signer, WebSession
+from aiosched.web.auth.sessions import COOKIE
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server.ports import check_exposure
 from tests.web.test_access import routes
@@ -135,17 +135,116 @@ async def test_a_change_needs_the_token_of_the_session(browser: httpx2.AsyncClie
     assert done.status_code == 201
 
 
-def test_a_cookie_is_read_only_as_it_was_sealed() -> None:
-    signer = Signer(b"k" * 32)
-    session = WebSession("ann", int(time.time()) + 60, 0, "n")
-    cookie = signer.seal(session)
-    body, _, mac = cookie.partition(".")
+@pytest.mark.parametrize("cookie", ["", "x", "a" * 4000, '{"name":"admin"}', "; drop"])
+async def test_a_made_up_cookie_is_no_session(browser: httpx2.AsyncClient, cookie: str) -> None:
+    browser.cookies.set(COOKIE, cookie)
 
-    assert signer.open(cookie, time.time()) == session
-    assert signer.open(cookie, session.expires) is None
-    assert Signer(b"x" * 32).open(cookie, 0) is None
-    for broken in ("", ".", body, f"{body}.", f".{mac}", f"{body}x.{mac}", f"{body}.{mac}x", "é.é", cookie + "\0"):
-        assert signer.open(broken, 0) is None
+    assert (await browser.get("me")).status_code == 401
+
+
+async def test_logging_out_ends_the_session_itself(browser: httpx2.AsyncClient, guarded: FastAPI) -> None:
+    """A cookie that somebody has copied is worth nothing then."""
+    await log_in(browser, "viewer")
+    copied = browser.cookies[COOKIE]
+    await browser.post("logout")
+
+    async with client_of(guarded) as thief:
+        thief.cookies.set(COOKIE, copied)
+        assert (await thief.get("me")).status_code == 401
+
+
+async def test_a_namesake_of_a_deleted_user_does_not_get_the_sessions(
+    db: Database, browser: httpx2.AsyncClient, guarded: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    await log_in(browser, "viewer")
+
+    await accounts.delete_user(db, "viewer")
+    await accounts.create_user(db, "viewer", "admin", await hash_password(PASSWORD))
+
+    assert (await browser.get("me")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ("last_used_at = now() - interval '7 hours'", 200),
+        ("last_used_at = now() - interval '9 hours'", 401),  # nobody has used it for longer than it may be idle
+        ("expires_at = now()", 401),
+    ],
+)
+async def test_a_session_ends_by_itself(
+    db: Database, browser: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, change: str, status: int
+) -> None:
+    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    await log_in(browser, "viewer")
+    async with db.acquire() as conn:
+        await conn.execute(f"UPDATE web_session SET {change}")
+
+    assert (await browser.get("me")).status_code == status
+    assert (await browser.get("me")).status_code == status
+
+
+async def test_people_see_and_end_their_sessions(guarded: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    async with client_of(guarded) as here, client_of(guarded) as there, client_of(guarded) as third:
+        for browser, agent in ((here, "Laptop"), (there, "Phone\tx"), (third, "Kiosk")):
+            await log_in(browser, "viewer")
+            browser.headers["User-Agent"] = agent
+            await log_in(browser, "viewer")
+        items = (await here.get("sessions")).json()["items"]
+        phone = next(one for one in items if one["agent"] == "Phonex")
+        assert [one["agent"] for one in items if one["is_current"]] == ["Laptop"]
+        assert {one["user"] for one in items} == {"viewer"}
+
+        assert (await here.delete(f"sessions/{phone['id']}")).status_code == 204
+        assert [(await each.get("me")).status_code for each in (here, there, third)] == [200, 401, 200]
+        assert (await here.delete("sessions")).json()["ended"] == 4
+        assert [(await each.get("me")).status_code for each in (here, there, third)] == [200, 401, 401]
+
+
+async def test_nobody_sees_or_ends_sessions_of_others_but_administrators(
+    browser: httpx2.AsyncClient, guarded: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    async with client_of(guarded) as admin:
+        await log_in(admin, "admin")
+        (mine,) = (await admin.get("sessions")).json()["items"]
+        await log_in(browser, "viewer")
+
+        assert (await browser.get("sessions", params={"user": "admin"})).status_code == 403
+        assert (await browser.delete("sessions", params={"user": "admin"})).status_code == 403
+        assert (await browser.delete(f"sessions/{mine['id']}")).status_code == 404
+        assert (await admin.get("sessions", params={"user": "viewer"})).json()["items"][0]["user"] == "viewer"
+        assert (await admin.delete("sessions", params={"user": "viewer"})).json() == {"ended": 1}
+        assert (await browser.get("me")).status_code == 401
+        assert (await admin.get("me")).status_code == 200
+
+
+async def test_a_session_that_begins_removes_what_is_over(db: Database, browser: httpx2.AsyncClient) -> None:
+    await log_in(browser, "viewer")
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE web_session SET expires_at = now()")
+    await log_in(browser, "viewer")
+
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT count(*) FROM web_session") == 1
+
+
+async def test_a_stream_ends_when_its_user_is_disabled(
+    db: Database, guarded: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.views.live._HEARTBEAT", 0.02)
+    async with client_of(guarded) as browser:
+        await log_in(browser, "viewer")
+        asking = asyncio.create_task(browser.get("stream"))  # ends with the stream
+        hub = guarded.state.hub
+        async with asyncio.timeout(20):
+            await hub.listening.wait()
+            await accounts.change_user(db, "viewer", is_disabled=True)
+            assert (await asking).status_code == 200
+    hub.close()
 
 
 async def test_guessing_is_slowed_down(browser: httpx2.AsyncClient) -> None:
@@ -183,6 +282,31 @@ async def test_a_token_stands_for_its_owner_with_its_own_role(browser: httpx2.As
     assert (me.json()["name"], me.json()["role"]) == ("operator", "viewer")
     assert denied.status_code == 403
     assert (await browser.get("tokens")).json()["items"][0]["last_used_at"] is not None
+
+
+async def test_a_token_makes_no_other(browser: httpx2.AsyncClient, guarded: FastAPI) -> None:
+    """One of fifteen minutes made one that never ended."""
+    await log_in(browser, "admin")
+    made = (await browser.post("tokens", json={"label": "ci", "role": "admin", "days": 0.01})).json()
+
+    async with client_of(guarded) as program:
+        program.headers["Authorization"] = f"Bearer {made['token']}"
+        refused = await program.post("tokens", json={"label": "more", "role": "admin", "days": None})
+
+    assert (refused.status_code, refused.json()["code"]) == (403, "login-needed")
+
+
+async def test_tokens_of_people_of_a_provider_end_without_a_login(db: Database, browser: httpx2.AsyncClient) -> None:
+    """Only a login tells which groups somebody still has."""
+    token = new_token()
+    await accounts.admit(db, "ann", "operator")
+    await accounts.create_token(db, "ann", "ci", hash_token(token), "operator", None)
+    headers = {"Authorization": f"Bearer {token}"}
+    before = await browser.get("me", headers=headers)
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE web_user SET last_login_at = now() - interval '31 days'")
+
+    assert (before.status_code, (await browser.get("me", headers=headers)).status_code) == (200, 401)
 
 
 async def test_a_token_cannot_be_more_than_its_owner(db: Database, browser: httpx2.AsyncClient) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import httpx2
@@ -34,6 +34,7 @@ LISTS: Final = (
     "pools/etl/queue",
     "runs",
     "tags",
+    "sessions?user=u0",
     "tokens",
     "users",
     "variables",
@@ -96,8 +97,11 @@ async def three_of_each(db: Database) -> None:
             await insert(conn, "variable", {"key": f"v{number}", "value": ""})
             await insert(conn, "connection", {"conn_id": f"c{number}", "conn_type": "http", "secret": ""})
             await insert(conn, "web_user", {"name": f"u{number}", "role": "viewer"})
+            user = await conn.fetchval("SELECT min(id) FROM web_user")
             token = {"owner": f"u{number}", "label": "", "token_hash": str(number), "role": "viewer"}
             await insert(conn, "api_token", token)
+            session = {"user_id": user, "token_hash": str(number), "void": 0, "address": "", "agent": ""}
+            await insert(conn, "web_session", session | {"expires_at": datetime(2100, 1, 1, tzinfo=UTC)})
             if number:
                 row = {"dag_id": "sales", "number": number + 1, "content_hash": str(number)}
                 await insert(conn, "dag_version", row | {"spec": {"dag_id": "sales"}})

@@ -125,6 +125,7 @@ PATHS: Final = (
     "connections",
     "connection-types",
     "users",
+    "sessions",
     "tokens",
     "me",
     "login",

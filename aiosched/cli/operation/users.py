@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aiosched.cli.base.options import Dsn, Output, UsageProblem, Yes, confirm
-from aiosched.cli.base.output import Columns, report, show_list, talk
-from aiosched.cli.base.session import with_database
+from aiosched.cli.base.output import Columns, counted, report, show_list, talk
+from aiosched.cli.base.session import load, with_database
 from aiosched.errors import did_you_mean
 
 if TYPE_CHECKING:
     from aiosched.db.people.accounts import StoredUser
+    from aiosched.db.people.web_sessions import StoredSession
     from aiosched.db.server.engine import Database
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Users of the web server.")
@@ -28,6 +29,14 @@ _COLUMNS: Final[Columns[StoredUser]] = {
     "ROLE": lambda user: user.role,
     "STATUS": lambda user: "disabled" if user.is_disabled else "enabled",
     "CREATED": lambda user: user.created_at,
+}
+_SESSIONS: Final[Columns[StoredSession]] = {
+    "ID": lambda session: session.id,
+    "LOGGED IN": lambda session: session.created_at,
+    "LAST USED": lambda session: session.last_used_at,
+    "ENDS": lambda session: session.expires_at,
+    "ADDRESS": lambda session: session.address,
+    "BROWSER": lambda session: session.agent,
 }
 
 
@@ -125,6 +134,26 @@ def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None)
     with_database(dsn, lambda db: delete_user(db, name))
     talk(f"deleted {name}")
     report({"name": name, "deleted": True}, output)
+
+
+@app.command()
+def sessions(name: Name, dsn: Dsn = None, output: Output = None) -> None:
+    """List the browsers in which a user is logged in."""
+    from aiosched.db.people.web_sessions import list_sessions
+
+    idle = load(database__dsn=dsn).settings.web.session_idle_hours * 3600
+    rows = with_database(dsn, lambda db: list_sessions(db, name, idle_seconds=idle))
+    show_list(rows, _SESSIONS, output, empty=f"{name} is not logged in")
+
+
+@app.command("log-out")
+def log_out(name: Name, dsn: Dsn = None, output: Output = None) -> None:
+    """End all sessions of a user; tokens stay."""
+    from aiosched.db.people.web_sessions import end_sessions
+
+    ended = with_database(dsn, lambda db: end_sessions(db, name))
+    talk(f"ended {counted(ended, 'session')} of {name}")
+    report({"name": name, "ended": ended}, output)
 
 
 def _change(name: str, dsn: str | None, output: Any, done: str, **changes: Any) -> None:

@@ -85,6 +85,7 @@ USE_TOKEN: Final = """
            t.last_used_at < now() - interval '1 minute' IS NOT FALSE AS touch
       FROM api_token AS t JOIN web_user AS u ON u.name = t.owner
      WHERE t.token_hash = $1 AND NOT u.is_disabled AND (t.expires_at IS NULL OR t.expires_at > now())
+       AND (u.password IS NOT NULL OR u.last_login_at > now() - make_interval(secs => $2))
 """
 TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
 # Guard: a user with a password is a different account.
@@ -193,10 +194,14 @@ async def delete_token(db: Database, token: int, owner: str | None) -> None:
             raise NotFound(f"There is no token {token}.")
 
 
-async def use_token(db: Database, token_hash: str) -> TokenOwner | None:
-    """The owner of a token; None if it is unknown or expired, or its owner is disabled."""
+async def use_token(db: Database, token_hash: str, *, days_without_login: float) -> TokenOwner | None:
+    """The owner of a token; None if it is unknown or expired, or its owner is disabled.
+
+    The owner's groups at an identity provider are known from a login: a user without a password has no tokens if the
+    last one was more than `days_without_login` ago.
+    """
     async with db.acquire() as conn:
-        row = await conn.fetchrow(USE_TOKEN, token_hash)
+        row = await conn.fetchrow(USE_TOKEN, token_hash, days_without_login * 86_400)
         if row is None:
             return None
         if row["touch"]:

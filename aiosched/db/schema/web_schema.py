@@ -1,20 +1,23 @@
-"""The tables of the web server: users, tokens of programs, the session key."""
+"""The tables of the web server: users, their sessions, tokens of programs, the key that signs."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
     ForeignKey,
+    Identity,
     Index,
     Integer,
     LargeBinary,
     SmallInteger,
     Table,
     Text,
+    func,
     text,
 )
 
@@ -31,8 +34,28 @@ web_user = Table(
     Column("password", Text),  # scrypt, see aiosched.web.auth.passwords; NULL: logs in through OIDC
     Column("is_disabled", Boolean, nullable=False, server_default=text("false")),
     Column("sessions_void", Integer, nullable=False, server_default=text("0")),  # incremented to end all sessions
+    # No namesake of a deleted user gets its id.
+    Column("id", BigInteger, Identity(always=True), nullable=False, unique=True),
+    instant("last_login_at", nullable=False, server_default=func.now()),
     created_at(),
     CheckConstraint(one_of("role", ROLES), name="role"),
+)
+
+# A session of a user in a browser. Only the hash of its cookie is stored. `void`: see web_user.sessions_void.
+web_session = Table(
+    "web_session",
+    metadata,
+    identity(),
+    Column("user_id", BigInteger, ForeignKey("web_user.id", ondelete="CASCADE"), nullable=False),
+    Column("token_hash", Text, nullable=False, unique=True),
+    Column("void", Integer, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    instant("last_used_at", nullable=False, server_default=func.now()),
+    instant("expires_at", nullable=False),
+    created_at(),
+    Index(None, "user_id"),
+    Index(None, "expires_at"),
 )
 
 # Tokens of programs. Only their hashes are stored.

@@ -64,8 +64,7 @@ async def create_token(request: Request, request_client: TheRequestClient, body:
     accounts = request.app.state.authenticator
     token = new_token()
     if isinstance(accounts, Accounts):
-        person, _ = await accounts.log_in(request, body.username, body.password)
-        expires = datetime.now(UTC) + TOKEN_LIFE
-        role = person.role.name.lower()
-        await people.create_token(request_client.db, person.name, "airflow api", hash_token(token), role, expires)
+        login = await accounts.check(request, body.username, body.password)
+        expires, role = datetime.now(UTC) + TOKEN_LIFE, Role.of(login.role).name.lower()
+        await people.create_token(request_client.db, login.name, "airflow api", hash_token(token), role, expires)
     return {"access_token": token}

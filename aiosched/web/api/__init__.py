@@ -26,7 +26,7 @@ from aiosched.web.api import (
     why,
 )
 from aiosched.web.api.operation import metrics, pools, stream, system
-from aiosched.web.api.people import login, secrets, users
+from aiosched.web.api.people import login, secrets, sessions, users
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     actions.router,
@@ -46,6 +46,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     pools.router,
     runs.router,
     secrets.router,
+    sessions.router,
     statistics.router,
     stream.router,
     system.router,

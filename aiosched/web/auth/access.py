@@ -44,10 +44,15 @@ class Role(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The sender of a request. The audit log has `name` as `api:<name>`."""
+    """The sender of a request. The audit log has `name` as `api:<name>`.
+
+    `session` and `token` are the ids of the session or the token by which the sender is known.
+    """
 
     name: str
     role: Role
+    session: int | None = None
+    token: int | None = None
 
     @property
     def requested_by(self) -> str:

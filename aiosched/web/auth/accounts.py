@@ -6,6 +6,7 @@ Here: who is behind a request, the login itself and its rate limit. Elsewhere: h
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import time
@@ -17,9 +18,9 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from aiosched.config import WebSettings
-from aiosched.db.people import accounts
+from aiosched.db.people import accounts, web_sessions
 from aiosched.db.server.engine import Database
-from aiosched.errors import Refused
+from aiosched.errors import NotFound, Refused
 from aiosched.web.auth.access import Principal, Role
 from aiosched.web.auth.oidc import COOKIE as FLOW_COOKIE
 from aiosched.web.auth.oidc import FLOW_SECONDS, Flow, Identity
@@ -30,7 +31,9 @@ from aiosched.web.server.problems import Problem
 logger = logging.getLogger(__name__)
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_REMEMBERED_SECONDS: Final = 5.0  # seconds that a user's row is cached
+_REMEMBERED_SECONDS: Final = 5.0  # seconds for which the owner of a session is cached
+_REMEMBERED: Final = 10_000  # such owners
+_LONGEST_AGENT: Final = 200  # characters of what a browser calls itself
 
 
 class Accounts:
@@ -40,7 +43,7 @@ class Accounts:
         self._db = db
         self._settings = settings
         self._signer: Signer | None = None
-        self._known: dict[str, tuple[float, accounts.Login | None]] = {}
+        self._known: OrderedDict[str, tuple[float, web_sessions.SessionOwner | None]] = OrderedDict()
         self._attempts = LoginAttempts()
 
     async def start(self) -> None:
@@ -68,17 +71,20 @@ class Accounts:
         session = await self.session(request)
         if session is None:
             return None
-        login = await self._login(session.name)
-        if login is None or login.is_disabled or login.sessions_void != session.void:
-            return None
         if request.method not in _SAFE:
             signer = await self._sign()
             if not signer.is_csrf(session, request.headers.get(CSRF_HEADER, "")):
                 raise Problem(403, "csrf", f"Send the token that GET /api/v1/me returns as {CSRF_HEADER}.")
-        return Principal(login.name, Role.of(login.role))
+        return Principal(session.name, Role.of(session.role), session=session.id)
 
     async def log_in(self, request: Request, name: str, password: str) -> tuple[Principal, WebSession]:
-        """Check a password and start a session. Raises Problem 401, or 429 after too many failures."""
+        """Check a password and start a session. Raises as `check`."""
+        login = await self.check(request, name, password)
+        session = await self._begin(request, login.name, login.role)
+        return Principal(login.name, Role.of(login.role), session=session.id), session
+
+    async def check(self, request: Request, name: str, password: str) -> accounts.Login:
+        """The user with this password. Raises Problem 401, or 429 after too many failures."""
         where = request.client.host if request.client else "?"
         wait = self._attempts.wait(name, where)
         if wait:
@@ -91,21 +97,33 @@ class Accounts:
         if login is None or login.is_disabled or not is_right:
             raise Problem(401, "wrong-login", "Wrong name or password.")
         self._attempts.forgive(name, where)
-        return self._begin(login)
+        return login
 
-    async def admit(self, identity: Identity) -> WebSession:
+    async def admit(self, request: Request, identity: Identity) -> WebSession:
         """Start a session for a user whom the identity provider has authenticated. Raises Refused; Problem 403 for a
         disabled user."""
         login = await accounts.admit(self._db, identity.name, identity.role)
-        if login.is_disabled:
-            raise Problem(403, "not-invited", f"{identity.name} has been disabled.")
-        return self._begin(login)[1]
+        return await self._begin(request, login.name, login.role)
 
-    def _begin(self, login: accounts.Login) -> tuple[Principal, WebSession]:
-        self._known.pop(login.name, None)
-        expires = int(time.time() + self._settings.session_hours * 3600)
-        session = WebSession(login.name, expires, login.sessions_void, secrets.token_hex(8))
-        return Principal(login.name, Role.of(login.role)), session
+    async def _begin(self, request: Request, name: str, role: str) -> WebSession:
+        token = secrets.token_urlsafe(32)
+        found = await web_sessions.start_session(
+            self._db,
+            name,
+            hash_token(token),
+            seconds=self._settings.session_hours * 3600,
+            address=request.client.host if request.client else "",
+            agent=_printable(request.headers.get("user-agent", ""))[:_LONGEST_AGENT],
+        )
+        if found is None:
+            raise Problem(403, "not-invited", f"{name} has been disabled.")
+        return WebSession(found, name, role, token)
+
+    async def end(self, session: WebSession) -> None:
+        """Log out: the session ends on all web servers, within seconds."""
+        self._known.pop(hash_token(session.token), None)
+        with contextlib.suppress(NotFound):
+            await web_sessions.end_session(self._db, session.id, session.name)
 
     async def give_flow(self, request: Request, response: Response, flow: Flow) -> None:
         """Set the cookie of a login that has begun at the identity provider."""
@@ -132,7 +150,7 @@ class Accounts:
         """Set the session cookie."""
         response.set_cookie(
             COOKIE,
-            (await self._sign()).seal(session),
+            session.token,
             max_age=int(self._settings.session_hours * 3600),
             path=_path(request),
             secure=request.url.scheme == "https",
@@ -145,9 +163,10 @@ class Accounts:
         response.delete_cookie(COOKIE, path=_path(request), httponly=True, samesite="lax")
 
     async def session(self, request: Request) -> WebSession | None:
-        """The session of a request; None without one or for an expired one."""
-        cookie = request.cookies.get(COOKIE)
-        return None if cookie is None else (await self._sign()).open(cookie, time.time())
+        """The session of a request; None without one, or if it is over."""
+        token = request.cookies.get(COOKIE)
+        owner = None if token is None else await self._owner(hash_token(token))
+        return None if token is None or owner is None else WebSession(owner.id, owner.name, owner.role, token)
 
     async def csrf(self, session: WebSession) -> str:
         """The token that requests that change something must send."""
@@ -155,17 +174,23 @@ class Accounts:
 
     async def _by_token(self, authorization: str) -> Principal:
         kind, _, token = authorization.partition(" ")
-        found = await accounts.use_token(self._db, hash_token(token.strip())) if kind.lower() == "bearer" else None
+        days, found = self._settings.oidc_token_days, None
+        if kind.lower() == "bearer":
+            found = await accounts.use_token(self._db, hash_token(token.strip()), days_without_login=days)
         if found is None:
             raise Problem(401, "wrong-token", "This token is unknown, expired, or its owner is disabled.")
-        return Principal(found.owner, min(Role.of(found.role), Role.of(found.owner_role)))
+        return Principal(found.owner, min(Role.of(found.role), Role.of(found.owner_role)), token=found.id)
 
-    async def _login(self, name: str) -> accounts.Login | None:
+    async def _owner(self, token_hash: str) -> web_sessions.SessionOwner | None:
         now = time.monotonic()
-        known = self._known.get(name)
+        known = self._known.get(token_hash)
         if known is None or known[0] < now:
-            login = await accounts.read_login(self._db, name)
-            self._known[name] = known = now + _REMEMBERED_SECONDS, login
+            idle = self._settings.session_idle_hours * 3600
+            owner = await web_sessions.find_session(self._db, token_hash, idle_seconds=idle)
+            self._known[token_hash] = known = now + _REMEMBERED_SECONDS, owner
+            self._known.move_to_end(token_hash)
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
         return known[1]
 
     async def _sign(self) -> Signer:
@@ -217,6 +242,10 @@ class LoginAttempts:
 
 def _keys(name: str, where: str) -> tuple[tuple[str, str], tuple[str, str]]:
     return ("name", name[:200]), ("where", where)
+
+
+def _printable(text: str) -> str:
+    return "".join(character for character in text if character.isprintable())
 
 
 def _path(request: Request) -> str:

@@ -20,7 +20,7 @@ import logging
 import math
 import secrets
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -100,8 +100,13 @@ class Hub:
         if self._work is not None:
             self._work.cancel()
 
-    async def stream(self, runs: frozenset[int], last: str | None) -> AsyncIterator[bytes]:
-        """The messages for one browser, as server-sent events, until it disconnects or the hub is closed."""
+    async def stream(
+        self, runs: frozenset[int], last: str | None, *, allowed: Callable[[], Awaitable[bool]] | None = None
+    ) -> AsyncIterator[bytes]:
+        """The messages for one browser, as server-sent events, until it disconnects or the hub is closed.
+
+        It also ends when its user is not `allowed` any more, which is asked every 15 seconds.
+        """
         subscriber = Subscriber(runs)
         self._subscribers.add(subscriber)
         if self._work is None or self._work.done():
@@ -110,8 +115,13 @@ class Hub:
             yield b"retry: 2000\n\n"
             for message in self._missed(last, runs):
                 yield message
-            end = asyncio.get_running_loop().time() + self._longest
-            while not self._closed.is_set() and asyncio.get_running_loop().time() < end:
+            loop = asyncio.get_running_loop()
+            end, ask_at = loop.time() + self._longest, loop.time() + _HEARTBEAT
+            while not self._closed.is_set() and loop.time() < end:
+                if allowed is not None and loop.time() >= ask_at:
+                    if not await allowed():
+                        return
+                    ask_at = loop.time() + _HEARTBEAT
                 if (found := await self._next(subscriber)) is not None:
                     yield found
         finally:

@@ -323,6 +323,10 @@ export interface components {
       at: string;
       name: string;
     };
+    /** @description How many sessions were ended. */
+    EndedSessions: {
+      ended: number;
+    };
     /** @description Where errors begin in a log: byte offsets, and line numbers from 0; at most 1,000. */
     ErrorLines: {
       lines: number[];
@@ -703,6 +707,10 @@ export interface components {
       items: components["schemas"]["RunResource"][];
       next_cursor?: string | null;
     };
+    Page_SessionResource_: {
+      items: components["schemas"]["SessionResource"][];
+      next_cursor?: string | null;
+    };
     Page_Tag_: {
       items: components["schemas"]["Tag"][];
       next_cursor?: string | null;
@@ -975,6 +983,18 @@ export interface components {
       start_date: string | null;
       state: string | null;
       try_number: number;
+    };
+    /** @description A browser in which a user is logged in. `address` is where the login came from. */
+    SessionResource: {
+      address: string;
+      agent: string;
+      created_at: string;
+      expires_at: string;
+      id: number;
+      /** @default false */
+      is_current: boolean;
+      last_used_at: string;
+      user: string;
     };
     /** @description A setting of the web server's process; secrets are masked. */
     Setting: {

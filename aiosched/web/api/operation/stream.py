@@ -7,7 +7,8 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
-from aiosched.web.auth.access import Role, allow
+from aiosched.db.server.failures import is_retryable
+from aiosched.web.auth.access import Authenticator, Role, allow
 from aiosched.web.server.problems import Problem
 from aiosched.web.views.live import Hub
 
@@ -30,7 +31,20 @@ async def stream(
 ) -> StreamingResponse:
     """Patches as they happen, continued after `Last-Event-ID`; begins with the event `reset` if that is too old."""
     hub = cast("Hub", request.app.state.hub)
-    messages = hub.stream(frozenset(map(_run, topic or ())), last_event_id or after)
+    authenticator: Authenticator = request.app.state.authenticator
+
+    async def allowed() -> bool:
+        try:
+            person = await authenticator(request)
+        except Problem:
+            return False
+        except Exception as error:
+            if not is_retryable(error):
+                raise
+            return True  # asked again after the database has come back
+        return person is not None and person.role >= Role.VIEWER
+
+    messages = hub.stream(frozenset(map(_run, topic or ())), last_event_id or after, allowed=allowed)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(messages, media_type="text/event-stream", headers=headers)
 

@@ -94,7 +94,7 @@ async def end_oidc(
             )
         if error:
             raise Problem(403, "not-invited", f"The identity provider says {error!r}.")
-        session = await accounts.admit(await provider.identify(flow, state, code, _callback(request)))
+        session = await accounts.admit(request, await provider.identify(flow, state, code, _callback(request)))
     except Problem as problem:
         return _refused(request, problem)
     response = Response(status_code=303, headers={"Location": f"{_base(request)}/{flow.back}"})
@@ -148,9 +148,11 @@ async def log_in(request: Request, credentials: Credentials) -> Response:
 @router.post("/logout", status_code=204)
 @allow(Role.PUBLIC)
 async def log_out(request: Request) -> Response:
-    """End the session in this browser."""
+    """End the session of this browser."""
     response = Response(status_code=204)
     if isinstance(accounts := request.app.state.authenticator, Accounts):
+        if (session := await accounts.session(request)) is not None:
+            await accounts.end(session)
         accounts.take_cookie(request, response)
     return response
 

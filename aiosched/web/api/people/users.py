@@ -16,6 +16,7 @@ from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, pag
 from aiosched.web.auth.access import Person, Role, allow
 from aiosched.web.auth.passwords import check_password, hash_password, hash_token, new_token
 from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Users"])
 
@@ -135,7 +136,9 @@ async def list_tokens(
 @router.post("/tokens", status_code=201)
 @allow(Role.VIEWER)
 async def create_token(request_client: TheRequestClient, person: Person, body: NewToken) -> MadeToken:
-    """Create a token for oneself, with one's own role or a lower one."""
+    """Create a token for oneself, with one's own role or a lower one. Needs a login: a token makes none."""
+    if person.token is not None:
+        raise Problem(403, "login-needed", "A token cannot create others: log in, and create it then.")
     if Role.of(body.role) > person.role:
         raise Refused(f"{person.name} is {person.role.name.lower()}: a token cannot have a higher role.")
     expires_at = None if body.days is None else datetime.now(UTC) + timedelta(days=body.days)

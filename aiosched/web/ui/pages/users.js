@@ -1,10 +1,16 @@
-// Users, and API tokens for programs. A token is shown only once, when it is created.
+// Users, API tokens for programs, and sessions in browsers.
 import { html } from "../lib/html.js";
 import { may, me } from "../lib/api.js";
 import { query } from "../lib/router.js";
 import { Notice, Page, Tabs } from "../parts/basics.js";
+import { Sessions } from "./users/sessions.js";
 import { UserList } from "./users/people.js";
 import { Tokens } from "./users/tokens.js";
+
+const OWN = [
+  ["tokens", "Tokens"],
+  ["sessions", "Sessions"],
+];
 
 export function Users() {
   const isAdmin = may("admin");
@@ -17,17 +23,10 @@ export function Users() {
           <code>web.auth = "password"</code> to change that.
         <//>
       `}
-      <${Tabs}
-        tabs=${
-          isAdmin
-            ? [
-                ["users", "Users"],
-                ["tokens", "Tokens"],
-              ]
-            : [["tokens", "Tokens"]]
-        }
-      />
-      ${tab === "users" && isAdmin ? html`<${UserList} />` : html`<${Tokens} />`}
+      <${Tabs} tabs=${isAdmin ? [["users", "Users"], ...OWN] : OWN} />
+      ${tab === "users" && isAdmin && html`<${UserList} />`}
+      ${tab === "tokens" && html`<${Tokens} />`}
+      ${tab === "sessions" && html`<${Sessions} />`}
     <//>
   `;
 }
