@@ -1,4 +1,4 @@
-"""The tables of the web server: users, their sessions, tokens of programs, the key that signs."""
+"""The tables of the web server: users, sessions, failed logins, tokens of programs, the key that signs."""
 
 from __future__ import annotations
 
@@ -56,6 +56,17 @@ web_session = Table(
     created_at(),
     Index(None, "user_id"),
     Index(None, "expires_at"),
+)
+
+# How often logins have failed, by hashes of who tried from where; no attempt before `until`.
+login_failure = Table(
+    "login_failure",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("failures", Integer, nullable=False),
+    instant("last_at", nullable=False),
+    instant("until", nullable=False),
+    Index(None, "last_at"),
 )
 
 # Tokens of programs. Only their hashes are stored.

@@ -11,21 +11,22 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 from fastapi import Request
 from fastapi.responses import Response
 
 from aiosched.config import WebSettings
-from aiosched.db.people import accounts, web_sessions
+from aiosched.db.people import accounts, login_failures, web_sessions
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
 from aiosched.web.auth.access import Principal, Role
+from aiosched.web.auth.login_limits import LoginCounter, counters_of, is_one_proxy
 from aiosched.web.auth.oidc import COOKIE as FLOW_COOKIE
 from aiosched.web.auth.oidc import FLOW_SECONDS, Flow, Identity
 from aiosched.web.auth.passwords import check_password, hash_password, hash_token, verify_password
-from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, Signer, WebSession
+from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, DEVICE_COOKIE, Signer, WebSession
 from aiosched.web.server.problems import Problem
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REMEMBERED_SECONDS: Final = 5.0  # seconds for which the owner of a session is cached
 _REMEMBERED: Final = 10_000  # such owners
+_DEVICE_SECONDS: Final = 365 * 24 * 3600.0
 _LONGEST_AGENT: Final = 200  # characters of what a browser calls itself
 
 
@@ -44,7 +46,8 @@ class Accounts:
         self._settings = settings
         self._signer: Signer | None = None
         self._known: OrderedDict[str, tuple[float, web_sessions.SessionOwner | None]] = OrderedDict()
-        self._attempts = LoginAttempts()
+        self._addresses: set[str] = set()  # of the first logins, two at most
+        self._has_warned = False
 
     async def start(self) -> None:
         """Create the first user, `admin`, with the password of the settings or a random one, which is logged once."""
@@ -85,19 +88,40 @@ class Accounts:
 
     async def check(self, request: Request, name: str, password: str) -> accounts.Login:
         """The user with this password. Raises Problem 401, or 429 after too many failures."""
-        where = request.client.host if request.client else "?"
-        wait = self._attempts.wait(name, where)
-        if wait:
+        counters = await self._counters(request, name)
+        if wait := await login_failures.seconds_to_wait(self._db, [counter.key for counter in counters]):
             raise Problem(
                 429, "too-many-logins", f"Too many failed logins: wait {wait} s.", headers={"Retry-After": str(wait)}
             )
-        self._attempts.count(name, where)  # before the slow check, so that concurrent logins cannot evade the limit
+        await self._count(counters)  # before the slow check, so that concurrent logins cannot evade the limit
         login = await accounts.read_login(self._db, name) if "\0" not in name else None
         is_right = await verify_password(password, None if login is None else login.password)
         if login is None or login.is_disabled or not is_right:
             raise Problem(401, "wrong-login", "Wrong name or password.")
-        self._attempts.forgive(name, where)
+        await login_failures.forgive(self._db, [counter.key for counter in counters if counter.is_forgiven])
         return login
+
+    async def _counters(self, request: Request, name: str) -> Sequence[LoginCounter]:
+        address = request.client.host if request.client else "?"
+        if len(self._addresses) < 2:
+            self._addresses.add(address)
+        cookie = request.cookies.get(DEVICE_COOKIE)
+        device = None if cookie is None else (await self._sign()).open_device(cookie, name)
+        return counters_of(name, address, device)
+
+    async def _count(self, counters: Sequence[LoginCounter]) -> None:
+        async with self._db.transaction() as conn:
+            failures = await login_failures.count(conn, [counter.key for counter in counters])
+            waits = {each.key: each.wait(failures[each.key]) for each in counters}
+            await login_failures.delay(conn, waits)
+        addresses = [*self._addresses]
+        if any(waits.values()) and not self._has_warned and is_one_proxy(addresses):
+            self._has_warned = True
+            logger.warning(
+                "all logins come from %s: if that is a proxy, name it in FORWARDED_ALLOW_IPS, since failed logins "
+                "count for an address",
+                addresses[0],
+            )
 
     async def admit(self, request: Request, identity: Identity) -> WebSession:
         """Start a session for a user whom the identity provider has authenticated. Raises Refused; Problem 403 for a
@@ -147,16 +171,21 @@ class Accounts:
         response.delete_cookie(FLOW_COOKIE, path=_path(request), httponly=True, samesite="lax")
 
     async def give_cookie(self, request: Request, response: Response, session: WebSession) -> None:
-        """Set the session cookie."""
-        response.set_cookie(
-            COOKIE,
-            session.token,
-            max_age=int(self._settings.session_hours * 3600),
-            path=_path(request),
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="lax",
-        )
+        """Set the session cookie, and the one by which this browser is known again."""
+        device = (await self._sign()).seal_device(session.name)
+        for name, value, seconds in (
+            (COOKIE, session.token, self._settings.session_hours * 3600),
+            (DEVICE_COOKIE, device, _DEVICE_SECONDS),
+        ):
+            response.set_cookie(
+                name,
+                value,
+                max_age=int(seconds),
+                path=_path(request),
+                secure=request.url.scheme == "https",
+                httponly=True,
+                samesite="lax",
+            )
 
     def take_cookie(self, request: Request, response: Response) -> None:
         """Delete the session cookie."""
@@ -197,51 +226,6 @@ class Accounts:
         if self._signer is None:
             self._signer = Signer(await accounts.signing_key(self._db))
         return self._signer
-
-
-@dataclass(slots=True)
-class _Failures:
-    count: int = 0
-    until: float = 0.0
-
-
-class LoginAttempts:
-    """Failed logins by name and by address: a few cost nothing, then each doubles the wait."""
-
-    FREE: Final = 5
-    LONGEST: Final = 900.0
-    REMEMBERED: Final = 10_000  # names and addresses; the oldest are forgotten first
-
-    def __init__(self) -> None:
-        self._failures: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
-
-    def wait(self, name: str, where: str) -> int:
-        """Whole seconds until the next attempt is allowed; 0: now."""
-        now = time.monotonic()
-        waits = [f.until - now for key in _keys(name, where) if (f := self._failures.get(key)) is not None]
-        return max(0, int(max(waits, default=0.0) + 0.999))
-
-    def count(self, name: str, where: str) -> None:
-        """Count an attempt; it counts as failed until `forgive`."""
-        now = time.monotonic()
-        for key in _keys(name, where):
-            failures = self._failures.setdefault(key, _Failures())
-            self._failures.move_to_end(key)
-            failures.count += 1
-            over = failures.count - self.FREE * (1 if key[0] == "name" else 4)  # many users share an address
-            if over >= 0:
-                failures.until = now + min(2.0**over, self.LONGEST)
-        while len(self._failures) > self.REMEMBERED:
-            self._failures.popitem(last=False)
-
-    def forgive(self, name: str, where: str) -> None:
-        """The attempt succeeded."""
-        for key in _keys(name, where):
-            self._failures.pop(key, None)
-
-
-def _keys(name: str, where: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    return ("name", name[:200]), ("where", where)
 
 
 def _printable(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from itsdangerous import Signer as SignatureOf
 from aiosched.web.auth.oidc import Flow
 
 COOKIE: Final = "aiosched_session"
+DEVICE_COOKIE: Final = "aiosched_device"
 CSRF_HEADER: Final = "X-CSRF-Token"
 
 _SIGNATURES: Final[dict[str, Any]] = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
@@ -52,6 +54,18 @@ class Signer:
             return None
         return found if found.expires > now else None
 
+    def seal_device(self, name: str) -> str:
+        """The value of a cookie that says that this user has logged in with this browser."""
+        return self._devices().dumps([name, token_hex(8)])
+
+    def open_device(self, cookie: str, name: str) -> str | None:
+        """The id of the browser; None for a forged cookie, or one of another user."""
+        try:
+            found = msgspec.convert(self._devices().loads(cookie), tuple[str, str])
+        except (BadData, UnicodeError, msgspec.ValidationError):
+            return None
+        return found[1] if found[0] == name else None
+
     def csrf(self, session: WebSession) -> str:
         """The CSRF token of a session."""
         return self._csrf().get_signature(session.token.encode()).decode()
@@ -62,6 +76,9 @@ class Signer:
 
     def _flows(self) -> URLSafeSerializer:
         return URLSafeSerializer(self.key, salt="aiosched flow", signer_kwargs=_SIGNATURES)
+
+    def _devices(self) -> URLSafeSerializer:
+        return URLSafeSerializer(self.key, salt="aiosched device", signer_kwargs=_SIGNATURES)
 
     def _csrf(self) -> SignatureOf:
         return SignatureOf(self.key, salt="aiosched csrf", **_SIGNATURES)

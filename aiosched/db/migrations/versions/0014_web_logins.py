@@ -1,4 +1,4 @@
-"""Sessions of users as rows, and an id of each user that no namesake gets.
+"""Sessions of users as rows, an id of each user that no namesake gets, and counters of failed logins.
 
 Only an addition: web servers of before sign their own cookies, and users log in to each version. Revision 0014.
 """
@@ -37,9 +37,19 @@ def upgrade() -> None:
     )
     op.create_index("ix_web_session_user_id", "web_session", ["user_id"])
     op.create_index("ix_web_session_expires_at", "web_session", ["expires_at"])
+    op.create_table(
+        "login_failure",
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("last_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("until", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("key", name="pk_login_failure"),
+    )
+    op.create_index("ix_login_failure_last_at", "login_failure", ["last_at"])
 
 
 def downgrade() -> None:
+    op.drop_table("login_failure")
     op.drop_table("web_session")
     op.drop_constraint("uq_web_user_id", "web_user")
     op.drop_column("web_user", "last_login_at")
