@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import XComPairs, XComRef
-from aiosched.core.values.states import RunState
+from aiosched.core.values.states import RunState, RunType
 from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.errors import NotFound, Refused
 from aiosched.executors.dag_test.states import StatesInMemory
@@ -31,6 +32,7 @@ class WorldServices:
     def __init__(self, world: People) -> None:
         self.world = world
         self.variables: dict[str, str] = {}
+        self.questions: dict[tuple[int, int, int], InputRequest] = {}  # by run, task index and map index
         self.stores = StatesInMemory()
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
@@ -94,7 +96,8 @@ class WorldServices:
         dates: dict[str, Any] = {
             name: datetime.fromisoformat(args[name]) for name in ("logical_date", "run_after") if args.get(name)
         }
-        run_id = self.world.trigger(dag_id, conf=args.get("conf"), run_id=args.get("run_id"), **dates)
+        named = {name: args.get(name) for name in ("conf", "run_id", "partition_key")}
+        run_id = self.world.trigger(dag_id, **named, **dates)
         return {"run_id": run_id, "is_paused": is_paused}
 
     def clear_run(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,6 +137,21 @@ class WorldServices:
             "end_date": found.end_date,
         }
 
+    def previous_run(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        state, planned_only = args["state"], args["planned_only"]
+        earlier = (one for one in self._earlier(run) if state in (None, one.state))
+        found = next((one for one in earlier if not planned_only or one.run_type is not RunType.MANUAL), None)
+        if found is None:
+            return {"run": None, "task": None}
+        names = ("run_id", "state", "run_type", "logical_date", "run_after", "start_date", "end_date")
+        interval = {"data_interval_start": found.interval_start, "data_interval_end": found.interval_end}
+        indexes = [index for index, task in enumerate(self._tasks(found.key)) if task.task_id == args["task_id"]]
+        rows = self.world.rows.instances.get(found.key, {})
+        row = next((rows[index, args["map_index"]] for index in indexes if (index, args["map_index"]) in rows), None)
+        columns = ("state", "try_number", "start_date", "end_date")
+        task = None if row is None else {name: getattr(row, name) for name in columns}
+        return {"run": {name: getattr(found, name) for name in names} | interval, "task": task}
+
     def check_assets(self, run: int, args: Mapping[str, Any]) -> dict[str, str]:
         specs = self.world.rows.living_specs()
         found, known = names_by_uri(specs), mentioned_names(specs, self.world.rows.assets.aliases)
@@ -168,6 +186,14 @@ class WorldServices:
             raise NotFound(f"There is no variable {args['delete']!r} in the world.")
         return {"value": self.variables.get(args.get("get", ""))}
 
+    def ask_input(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        place = (run, args["task_index"], args["map_index"])
+        self.questions[place] = msgspec.convert(args["question"], InputRequest)
+        return {}
+
+    def close_input(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
+
     def task_state(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
         return self.stores.of_task(run, args)
 
@@ -188,11 +214,14 @@ def _is_in(group: str | None, wanted: str) -> bool:
 
 _SERVICES: Final[Mapping[str, Callable[[WorldServices, int, Mapping[str, Any]], Any]]] = MappingProxyType(
     {
+        "ask_input": WorldServices.ask_input,
         "asset_events": WorldServices.asset_events,
         "asset_state": WorldServices.asset_state,
         "check_assets": WorldServices.check_assets,
         "clear_run": WorldServices.clear_run,
+        "close_input": WorldServices.close_input,
         "connection": WorldServices.connection,
+        "previous_run": WorldServices.previous_run,
         "previous_success": WorldServices.previous_success,
         "run_state": WorldServices.run_state,
         "task_state": WorldServices.task_state,

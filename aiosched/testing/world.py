@@ -24,12 +24,12 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, TaskState
 from aiosched.errors import AioschedError, NotFound
 from aiosched.scheduler.slots.evaluation import decide
+from aiosched.testing.answers import Respondents
 from aiosched.testing.attempts.acting import Authored, Stage
 from aiosched.testing.attempts.endings import Ending, dies, fails, firing, skips, succeeds
 from aiosched.testing.attempts.executor import ScriptedExecutor
 from aiosched.testing.decisions import DecisionLog, Scripts
 from aiosched.testing.member import Fleet, Listener, Member, is_due
-from aiosched.testing.people import People
 from aiosched.testing.rows.rows import Rows
 from aiosched.testing.services import WorldServices
 from aiosched.testing.view import index_of
@@ -40,7 +40,7 @@ _MOST_PASSES: Final = 10_000  # at one instant
 _WORDS: Final[Mapping[str, Ending]] = {"success": succeeds(), "failed": fails(), "skipped": skips(), "lost": dies()}
 
 
-class World(People):
+class World(Respondents):
     """See the module docstring.
 
     now           where the clock starts; aware
@@ -77,8 +77,9 @@ class World(People):
         self._numbers = itertools.count(1)
         self._stages: list[Stage] = []
         self._fleet = Fleet(self.clock, self.rows, self._decisions, parallelism, checked, listener)
+        self._services = WorldServices(self)
         for position in range(schedulers):
-            self._stages.append(stage := Stage(self.clock, self._authored, WorldServices(self)))
+            self._stages.append(stage := Stage(self.clock, self._authored, self._services))
             executor = ScriptedExecutor(
                 self.clock, self._scripts, stage, seed=seed + position, usual=takes, slots=slots,
                 async_slots=async_slots, called=self.rows.callbacks.append,

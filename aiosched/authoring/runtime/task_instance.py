@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
@@ -11,9 +10,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiosched.authoring.runtime.context import Context, DagRun, moment, running_context
+from aiosched.authoring.runtime.earlier_runs import AsksAboutEarlierRuns
 from aiosched.authoring.runtime.instance_keys import TaskInstanceKey
 from aiosched.authoring.runtime.other_runs import AsksAboutRuns
 from aiosched.authoring.runtime.services import Services
+from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.clock import SystemClock
 from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.values.messages import Attempt, SkipDecision, TaskServices, XComPairs, XComPlace, XComRef
@@ -34,7 +35,7 @@ class _Pull(NamedTuple):
     single: bool
 
 
-class TaskInstance(AsksAboutRuns):
+class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
     """The running attempt.
 
     `pushed` holds the XComs that were pushed; the runner stores them with the result. A branch or short circuit
@@ -273,7 +274,7 @@ async def _not_here(place: XComPlace) -> str:
 
 
 def _decoded(pairs: Iterable[tuple[int, str]]) -> Pairs:
-    return [(map_index, json.loads(text)) for map_index, text in pairs]
+    return [(map_index, read_xcom(text)) for map_index, text in pairs]
 
 
 def _assemble(pull: _Pull, found: Sequence[Pairs], default: Any) -> Any:
