@@ -96,7 +96,7 @@ class WorldServices:
         dates: dict[str, Any] = {
             name: datetime.fromisoformat(args[name]) for name in ("logical_date", "run_after") if args.get(name)
         }
-        named = {name: args.get(name) for name in ("conf", "run_id", "partition_key")}
+        named: dict[str, Any] = {name: args.get(name) for name in ("conf", "run_id", "partition_key")}
         run_id = self.world.trigger(dag_id, **named, **dates)
         return {"run_id": run_id, "is_paused": is_paused}
 

@@ -8,7 +8,9 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
 
+from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime.context import Context, DagRun, moment, running_context
 from aiosched.authoring.runtime.earlier_runs import AsksAboutEarlierRuns
 from aiosched.authoring.runtime.instance_keys import TaskInstanceKey
@@ -129,6 +131,23 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
     def execution_date(self) -> DateTime | None:
         """The logical date, by the name that Airflow had for it before version 3."""
         return self.logical_date
+
+    @property
+    def log_url(self) -> str:
+        """The page with the log of this try; its address begins with the setting `web.base_url`."""
+        return self._page(**{"try": self.try_number})
+
+    @property
+    def mark_success_url(self) -> str:
+        """The page of this task instance, on which people can mark it. Opening it changes nothing."""
+        return self._page()
+
+    def _page(self, **query: int) -> str:
+        parts = {"dags": self.dag_id, "runs": self.run_id, "tasks": self.task_id}
+        path = "".join(f"/{name}/{quote(value, safe='')}" for name, value in parts.items())
+        if self.is_mapped:
+            query["map_index"] = self.map_index
+        return f"{defaults().base_url}{path}{'?' if query else ''}{urlencode(query)}"
 
     @property
     def first_started(self) -> datetime:

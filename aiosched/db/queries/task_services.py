@@ -161,7 +161,9 @@ PREVIOUS_RUN: Final = """
 """
 
 
-async def previous_run(conn: DatabaseConnection, run: int, *, state: str | None, with_manual: bool) -> PrecedingRun | None:
+async def previous_run(
+    conn: DatabaseConnection, run: int, *, state: str | None, with_manual: bool
+) -> PrecedingRun | None:
     """The latest run of the DAG with an earlier logical date than the run with this key, in `state` if given."""
     row = await conn.fetchrow(PREVIOUS_RUN, run, state, with_manual)
     return None if row is None else PrecedingRun(*row)
