@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 import tempfile
 import time
@@ -26,6 +25,7 @@ from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.service_errors import error_of_kind, kind_of
 from aiosched.errors import AioschedError, ConfigError, DatabaseError, DatabaseUnreachable, Refused
+from aiosched.scratch import scratch_folder
 
 log: Final = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ PATIENCE: Final = 5.0  # seconds in which a look-up is answered
 _AGAIN: Final = 0.2  # seconds until the database is asked again
 _SLOWER: Final = 1.0  # seconds that a child waits longer than its parser tries
 _MOST_AT_ONCE: Final = 64  # connections; a file that opens more is not answered
-_LONGEST_PATH: Final = 60  # characters of a temporary folder; the path of a socket may have about 100
+_LONGEST_PATH: Final = 95  # characters of a folder; the path of a socket in it may have 103
 _CHUNK: Final = 65_536
 
 
@@ -207,5 +207,11 @@ def hide(kind: str, name: str, value: Any) -> None:
 
 
 def _new_folder() -> tempfile.TemporaryDirectory[str]:
-    short = "/tmp" if len(tempfile.gettempdir()) > _LONGEST_PATH else None
-    return tempfile.TemporaryDirectory(prefix=f"aiosched-values-{os.getpid()}-", dir=short, ignore_cleanup_errors=True)
+    """A folder of this process, which is removed also if the process is killed: by the next scheduler here."""
+    from aiosched import leftovers
+
+    folder = scratch_folder(leftovers.new_mark())
+    if len(folder.name) <= _LONGEST_PATH:
+        return folder
+    folder.cleanup()
+    return tempfile.TemporaryDirectory(prefix="aiosched-", dir="/tmp", ignore_cleanup_errors=True)

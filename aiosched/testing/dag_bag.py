@@ -6,7 +6,6 @@ imported without a child process, so that a test gets the DAG objects and can ru
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from aiosched.errors import ConfigError, NotFound, did_you_mean
 from aiosched.parsing.discovery import Discovery
 from aiosched.parsing.result import FileError
 from aiosched.parsing.tracebacks import file_error
+from aiosched.testing.services import texts_of
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
@@ -102,7 +102,7 @@ def load_dag_bag(
 def _answers(
     variables: Mapping[str, Any], connections: Mapping[str, str | Mapping[str, Any]]
 ) -> Callable[[str, str], dict[str, Any]]:
-    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in variables.items()}
+    texts = texts_of(variables)
 
     def answer(kind: str, key: str) -> dict[str, Any]:
         return {"value": (texts if kind == VARIABLE.name else connections).get(key), "database": False}

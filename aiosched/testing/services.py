@@ -1,6 +1,6 @@
 """The services of scheduler/services/task_services.py for operators that act in a world, from its rows.
 
-Nothing here waits. Variables and connections come from the environment, and from what tasks have set.
+Nothing here waits. Variables and connections come from the environment, from the world, and from what tasks have set.
 """
 
 from __future__ import annotations
@@ -29,9 +29,15 @@ if TYPE_CHECKING:
 class WorldServices:
     """Implements `core.messages.TaskServices`."""
 
-    def __init__(self, world: People) -> None:
+    def __init__(
+        self,
+        world: People,
+        variables: Mapping[str, Any] | None = None,
+        connections: Mapping[str, str | Mapping[str, Any]] | None = None,
+    ) -> None:
         self.world = world
-        self.variables: dict[str, str] = {}
+        self.variables = texts_of(variables or {})
+        self.connections = connections or {}
         self.questions: dict[tuple[int, int, int], InputRequest] = {}  # by run, task index and map index
         self.stores = StatesInMemory()
 
@@ -201,7 +207,15 @@ class WorldServices:
         return self.stores.of_asset(args)
 
     def connection(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
-        return {"value": None}
+        return {"value": self.connections.get(args["get"])}
+
+
+def texts_of(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Variables as they are stored: what is no text becomes JSON."""
+    return {
+        key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for key, value in variables.items()
+    }
 
 
 def _shown(run: Run | None) -> dict[str, Any] | None:

@@ -51,6 +51,8 @@ class World(Respondents):
     checked       compare memory with rows and check every limit after each commit (costs time)
     keep          keep decisions and the task instances of finished runs
     listener      is called with each committed batch and the instant
+    variables     what operators that act look up; what is no text is read as JSON
+    connections   the same by connection id: a URI, or a dict of fields
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class World(Respondents):
         checked: bool = True,
         keep: bool = True,
         listener: Listener | None = None,
+        variables: Mapping[str, Any] | None = None,
+        connections: Mapping[str, str | Mapping[str, Any]] | None = None,
     ) -> None:
         if schedulers < 1:
             raise ValueError(f"schedulers={schedulers}: a world has at least one.")
@@ -77,7 +81,7 @@ class World(Respondents):
         self._numbers = itertools.count(1)
         self._stages: list[Stage] = []
         self._fleet = Fleet(self.clock, self.rows, self._decisions, parallelism, checked, listener)
-        self._services = WorldServices(self)
+        self._services = WorldServices(self, variables, connections)
         for position in range(schedulers):
             self._stages.append(stage := Stage(self.clock, self._authored, self._services))
             executor = ScriptedExecutor(

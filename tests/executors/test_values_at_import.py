@@ -18,6 +18,7 @@ from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Outcome, Report, RunInfo
 from aiosched.errors import Refused
 from aiosched.executors.attempt import dag_cache
+from aiosched.executors.attempt.blocking import WouldBlock, answered_on
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.attempt.runner import drive
@@ -29,7 +30,7 @@ READS = """
 from aiosched import Connection, Variable
 REGION = Variable.get("region")
 HOST = Connection.get("sales").host
-MISSING = Variable.get("missing", "default")
+MISSING = asyncio.run(Variable.aget("missing", "default"))
 def plain(): return [REGION, HOST, MISSING]
 async def later(): return [REGION, HOST, MISSING]
 task(plain), task(later)
@@ -202,6 +203,13 @@ async def test_an_import_gives_up_if_its_loop_does_not_answer(
 
     assert "The scheduler did not answer within 0.05 s." in str((await reports.of(one)).reason)
     await inline.stop(5)
+
+
+async def test_an_import_on_the_loop_itself_is_refused_at_once(services: Stored) -> None:
+    answered = answered_on(asyncio.get_running_loop(), seconds=60)
+
+    with pytest.raises(WouldBlock, match="would block the event loop"):
+        answered(services.call(0, "variable", "{}"))
 
 
 # ---- values that change ----

@@ -23,6 +23,7 @@ from aiosched.parsing.discovery import DagFile
 from aiosched.parsing.pool import ParsingPool
 from aiosched.parsing.result import ParsedFile
 from aiosched.parsing.values import LookUp, NoDatabase, ValueServer
+from aiosched.scratch import scratch_folder
 from tests.parsing.bench import Bench
 from tests.parsing.builders import dag_source, settings_for, write
 
@@ -170,12 +171,19 @@ async def test_a_file_is_told_nothing_but_what_it_asks_for(tmp_path: Path, monke
 
 
 async def test_a_pool_leaves_no_socket_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made: list[str] = []
+
+    def new_folder(mark: str) -> Any:
+        made.append((folder := scratch_folder(mark)).name)
+        return folder
+
+    monkeypatch.setattr(values, "scratch_folder", new_folder)
     async with pool_with(tmp_path, Stored()) as parse:
         outcome = await parse(dag_source("a"))
+        assert [Path(folder).exists() for folder in made] == [True]  # noqa: ASYNC240
 
+    assert [Path(folder).exists() for folder in made] == [False]  # noqa: ASYNC240
     assert (outcome.reads_values, outcome.unanswered) == (False, False)
-    assert not list(tmp_path.glob("aiosched-values*"))  # noqa: ASYNC240
 
 
 async def test_a_socket_that_a_long_temporary_folder_would_not_hold_is_elsewhere(

@@ -15,6 +15,7 @@ from aiosched import (
     BranchDateTimeOperator,
     BranchDayOfWeekOperator,
     BranchPythonOperator,
+    Connection,
     DateTimeSensor,
     DayOfWeekSensor,
     EmptyOperator,
@@ -26,6 +27,7 @@ from aiosched import (
     TimeDeltaSensor,
     TimeSensor,
     TriggerDagRunOperator,
+    Variable,
     task,
 )
 from aiosched.testing import World, fails
@@ -459,3 +461,19 @@ async def test_a_triggered_run_is_about_its_partition() -> None:
         await it.run_until_idle()
 
         assert [run.partition_key for run in it.runs("second")] == ["eu"]
+
+
+async def test_operators_that_act_read_the_variables_and_connections_of_the_world() -> None:
+    def choose() -> str:
+        limits = Variable.get("limits", deserialize_json=True)
+        return "left" if (limits["cpu"], Connection.get("sales").host) == (2, "db") else "right"
+
+    with DAG("d", schedule=None) as written:
+        BranchPythonOperator(task_id="choose", python_callable=choose) >> plain("left", "right")
+    async with world(variables={"limits": {"cpu": 2}}, connections={"sales": "postgres://db"}) as it:
+        it.add(written)
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"choose": "success", "left": "success", "right": "skipped"}

@@ -33,7 +33,7 @@ from aiosched.core.values.messages import (
 )
 from aiosched.errors import TaskTimeout
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
-from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.blocking import answered_on, blocking_on
 from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, InBackground, asking, fetching
 from aiosched.executors.attempt.driven import Driven
 from aiosched.executors.attempt.failures import timeout_reason
@@ -142,7 +142,7 @@ class InlineExecutor:
         self._blocking_services = services_in_threads = BlockingServices(self._loop, services)
         if isinstance(self._dags, FileDags):
             self._dags.fetch = fetching(lambda *question: drive(services_in_threads.call(*question)))
-            answered = blocking_on(self._loop, seconds=ANSWERED_WITHIN)
+            answered = answered_on(self._loop, seconds=ANSWERED_WITHIN)
             self._dags.ask = asking(lambda *question: answered(services.call(*question)))
         self._blocking = blocking_on(self._loop)
         self._triggers: TriggerTasks[AttemptKey] = TriggerTasks(self._dags_for_loop, lambda _, ended: report(ended))

@@ -10,7 +10,7 @@ import msgspec
 
 from aiosched.core.values.messages import Attempt, Outcome, Report, TaskServices
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
-from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.blocking import answered_on, blocking_on
 from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, InBackground, asking
 from aiosched.executors.attempt.logs import TaskLoggerCapture
 from aiosched.executors.attempt.runner import DagSource, drive
@@ -29,7 +29,7 @@ async def run_attempt(attempt: Attempt, services: TaskServices, dags: DagSource,
     """
     loop = asyncio.get_running_loop()
     if isinstance(dags, FileDags):
-        answered = blocking_on(loop, seconds=ANSWERED_WITHIN)
+        answered = answered_on(loop, seconds=ANSWERED_WITHIN)
         dags.ask = asking(lambda *question: answered(services.call(*question)))
     TaskLoggerCapture.begin()
     try:
