@@ -70,10 +70,10 @@ class WorldServices:
         rows = self.world.rows
         return rows.versions[rows.runs[run].version_id].spec.tasks
 
-    def _earlier(self, run: int) -> list[Run]:
-        """The runs of the DAG with an earlier logical date, the latest first."""
+    def _earlier(self, run: int, before: datetime | None = None) -> list[Run]:
+        """The runs of the DAG with an earlier logical date (than `before`, if given), the latest first."""
         rows = self.world.rows
-        dag_id, date = rows.runs[run].dag_id, rows.runs[run].logical_date
+        dag_id, date = rows.runs[run].dag_id, before or rows.runs[run].logical_date
         dated = [(other.logical_date, other.key) for key in rows.of_dag[dag_id] if (other := rows.runs[key])]
         earlier = sorted(((at, key) for at, key in dated if at and date and at < date), reverse=True)
         return [rows.runs[key] for _, key in earlier]
@@ -144,19 +144,21 @@ class WorldServices:
         }
 
     def previous_run(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
-        state, planned_only = args["state"], args["planned_only"]
-        earlier = (one for one in self._earlier(run) if state in (None, one.state))
-        found = next((one for one in earlier if not planned_only or one.run_type is not RunType.MANUAL), None)
-        if found is None:
-            return {"run": None, "task": None}
-        names = ("run_id", "state", "run_type", "logical_date", "run_after", "start_date", "end_date")
-        interval = {"data_interval_start": found.interval_start, "data_interval_end": found.interval_end}
-        indexes = [index for index, task in enumerate(self._tasks(found.key)) if task.task_id == args["task_id"]]
-        rows = self.world.rows.instances.get(found.key, {})
-        row = next((rows[index, args["map_index"]] for index in indexes if (index, args["map_index"]) in rows), None)
-        columns = ("state", "try_number", "start_date", "end_date")
-        task = None if row is None else {name: getattr(row, name) for name in columns}
-        return {"run": {name: getattr(found, name) for name in names} | interval, "task": task}
+        before = args.get("before") and datetime.fromisoformat(args["before"])
+        for found in self._earlier(run, before):
+            task = self._row_of(found.key, args["task_id"], args["map_index"])
+            if (
+                args.get("state") in (None, found.state)
+                and (args.get("task_state") is None or (task is not None and task.state == args["task_state"]))
+                and not (args.get("planned_only") and found.run_type is RunType.MANUAL)
+            ):
+                return {"run": _facts(found), "task": None if task is None else _some(task, _OF_A_TASK)}
+        return {"run": None, "task": None}
+
+    def _row_of(self, run: int, task_id: str, map_index: int) -> Any:
+        indexes = [index for index, task in enumerate(self._tasks(run)) if task.task_id == task_id]
+        rows = self.world.rows.instances.get(run, {})
+        return next((rows[index, map_index] for index in indexes if (index, map_index) in rows), None)
 
     def check_assets(self, run: int, args: Mapping[str, Any]) -> dict[str, str]:
         specs = self.world.rows.living_specs()
@@ -208,6 +210,19 @@ class WorldServices:
 
     def connection(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
         return {"value": self.connections.get(args["get"])}
+
+
+_OF_A_RUN: Final = ("run_id", "state", "run_type", "logical_date", "run_after", "start_date", "end_date")
+_OF_A_TASK: Final = ("state", "try_number", "start_date", "end_date")
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    interval = {"data_interval_start": run.interval_start, "data_interval_end": run.interval_end}
+    return _some(run, _OF_A_RUN) | interval
+
+
+def _some(thing: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in names}
 
 
 def texts_of(variables: Mapping[str, Any]) -> dict[str, str]:

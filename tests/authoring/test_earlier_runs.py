@@ -11,7 +11,8 @@ import pytest
 from authoring_builders import FakeServices, context_of
 
 from aiosched import DAG, BaseOperator, EmptyOperator
-from aiosched.core.values.states import RunState
+from aiosched.airflow.dialect import DIALECTS
+from aiosched.core.values.states import RunState, TaskState
 from aiosched.executors.attempt.runner import drive
 
 START, END = "2026-01-01T06:00:00+00:00", "2026-01-01T06:00:05+00:00"
@@ -49,7 +50,7 @@ def test_the_run_before_and_the_same_task_in_it() -> None:
     scheduler = Scheduler()
     ti = ti_of(scheduler)
 
-    run, before = ti.get_previous_dagrun(), ti.get_previous_ti(state=RunState.FAILED)
+    run, before = ti.get_previous_dagrun(RunState.FAILED), ti.get_previous_ti()
 
     assert (run.dag_id, run.run_id, run.get_state(), run.run_type) == ("d", "before", "failed", "scheduled")
     assert run.execution_date == run.logical_date == datetime(2026, 1, 1, tzinfo=UTC)
@@ -58,7 +59,7 @@ def test_the_run_before_and_the_same_task_in_it() -> None:
     assert (before.try_number, before.duration) == (2, 5.0)
     assert before.execution_date == run.logical_date
     states = [asked.get("state") for name, asked in scheduler.asked if name == "previous_run"]
-    assert states == [None, "failed"]
+    assert states == ["failed", None]
 
 
 def test_its_dates_and_the_names_of_airflow_1() -> None:
@@ -77,21 +78,42 @@ def test_there_may_be_none() -> None:
     assert ti_of(Scheduler(task=None)).get_previous_ti() is None
 
 
+def of_generation(ti: Any, generation: int | None) -> Any:
+    ti.task._dialect = DIALECTS[generation]
+    return ti
+
+
+def test_the_state_of_an_instance_is_its_own_as_in_airflow_3_or_that_of_its_run_as_in_airflow_2() -> None:
+    scheduler = Scheduler()
+    ti, date = ti_of(scheduler), datetime(2026, 2, 1, tzinfo=UTC)
+
+    ti.get_previous_ti("success", logical_date=date, map_index=4)
+    of_generation(ti, 3).get_previous_ti(TaskState.SUCCESS)
+    of_generation(ti, 2).get_previous_ti("success")
+
+    asked = [(args["state"], args["task_state"], args["before"], args["map_index"]) for _, args in scheduler.asked]
+    assert asked == [
+        (None, "success", "2026-02-01T00:00:00+00:00", 4), (None, "success", None, -1), ("success", None, None, -1),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("catchup", "schedule", "state", "planned_only"),
+    ("generation", "catchup", "schedule", "state", "planned_only"),
     [
-        (True, "@daily", None, True),
-        (False, "@daily", None, False),
-        (True, None, None, False),
-        (True, "@daily", "success", False),
+        (2, True, "@daily", None, True),
+        (2, False, "@daily", None, False),
+        (2, True, None, None, False),
+        (2, True, "@daily", "success", False),
+        (3, True, "@daily", None, False),
+        (None, True, "@daily", None, False),
     ],
 )
-def test_runs_by_hand_count_unless_the_dag_catches_up(
-    catchup: bool, schedule: str | None, state: str | None, planned_only: bool
+def test_runs_by_hand_count_unless_an_airflow_2_dag_catches_up(
+    generation: int | None, catchup: bool, schedule: str | None, state: str | None, planned_only: bool
 ) -> None:
     scheduler = Scheduler()
     dag = {"catchup": catchup, "schedule": schedule, "start_date": datetime(2026, 1, 1, tzinfo=UTC)}
 
-    ti_of(scheduler, **dag).get_previous_dagrun(state)
+    of_generation(ti_of(scheduler, **dag), generation).get_previous_dagrun(state)
 
     assert scheduler.asked[0][1]["planned_only"] is planned_only

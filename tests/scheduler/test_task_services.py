@@ -143,6 +143,11 @@ async def test_the_run_before_is_the_latest_earlier_one_that_succeeded(dsn: str,
         assert (failed["task"]["state"], failed["task"]["try_number"]) == ("failed", 1)
         second = await ask(it, "previous_run", run=keys["mine"], **before | {"state": "success", "task_id": "gone"})
         assert (second["run"]["run_id"], second["task"]) == ("second", None)
+        done = await ask(it, "previous_run", run=keys["mine"], **before | {"task_state": "success"})
+        assert (done["run"]["run_id"], done["task"]["state"]) == ("second", "success")
+        earlier = (NEW_YEAR + timedelta(days=2)).isoformat()
+        first = await ask(it, "previous_run", run=keys["mine"], **before | {"before": earlier})
+        assert first["run"]["run_id"] == "first"
         nothing = {"run": None, "task": None}
         assert await ask(it, "previous_run", run=keys["mine"], **before | {"planned_only": True}) == nothing
         assert await ask(it, "previous_run", run=keys["first"], **before) == nothing

@@ -1,8 +1,9 @@
 """What a running task asks about the run of its DAG before its own, by Airflow's names: methods of `ti`.
 
-That is the run with the latest earlier logical date. Without a state, in a DAG with `catchup` and a schedule, runs that
-somebody triggered do not count. A run without a logical date has none before it, and in `dag.test()` there is none.
-They ask the scheduler, so plain functions may call them; on an event loop they would block, and raise.
+That is the run with the latest earlier logical date. In files with Airflow 2's defaults, without a state, in a DAG with
+`catchup` and a schedule, runs that somebody triggered do not count, as there. A run without a logical date has none
+before it, and in `dag.test()` there is none. They ask the scheduler, so plain functions may call them; on an event loop
+they would block, and raise.
 """
 
 from __future__ import annotations
@@ -114,29 +115,43 @@ class _AsksBefore(Protocol):
 
 
 class AsksAboutEarlierRuns:
-    """Base of `TaskInstance`. `state` is that of the run: of those in other states none counts."""
+    """Base of `TaskInstance`. States are those of runs; of runs in other states none counts."""
 
-    def get_previous_dagrun(self: _AsksBefore, state: str | None = None, **_: Any) -> EarlierRun | None:
+    def get_previous_dagrun(self: _AsksBefore, state: str | None = None, session: object = None) -> EarlierRun | None:
         """The run before this one, or None."""
-        return _run(self, _ask(self, state))
+        return _run(self, _ask(self, state=state))
 
-    def get_previous_ti(self: _AsksBefore, state: str | None = None, **_: Any) -> EarlierInstance | None:
-        """The instance of this task, with the same map index, in the run before this one."""
-        answer = _ask(self, state)
+    def get_previous_ti(
+        self: _AsksBefore,
+        state: str | None = None,
+        logical_date: datetime | None = None,
+        map_index: int | None = None,
+        session: object = None,
+    ) -> EarlierInstance | None:
+        """The instance of this task in the run before this one, or before `logical_date` (aware); None if none.
+
+        `state` is that of the instance, as in Airflow 3; in files with Airflow 2's defaults that of the run, as there.
+        """
+        index = self.map_index if map_index is None else map_index
+        states = {"state" if _is_of_airflow_2(self) else "task_state": state}
+        before = None if logical_date is None else logical_date.isoformat()
+        answer = _ask(self, map_index=index, before=before, **states)
         run, task = _run(self, answer), answer["task"]
         if run is None or task is None:
             return None
         times = {name: _moment(task[name]) for name in ("start_date", "end_date")}
-        return EarlierInstance(run, self.task_id, self.map_index, task["state"], task["try_number"], **times)
+        return EarlierInstance(run, self.task_id, index, task["state"], task["try_number"], **times)
 
-    def get_previous_execution_date(self: _AsksBefore, state: str | None = None, **_: Any) -> DateTime | None:
+    def get_previous_execution_date(
+        self: _AsksBefore, state: str | None = None, session: object = None
+    ) -> DateTime | None:
         """The logical date of the run before this one."""
-        run = _run(self, _ask(self, state))
+        run = _run(self, _ask(self, state=state))
         return None if run is None else run.logical_date
 
-    def get_previous_start_date(self: _AsksBefore, state: str | None = None, **_: Any) -> DateTime | None:
+    def get_previous_start_date(self: _AsksBefore, state: str | None = None, session: object = None) -> DateTime | None:
         """When this task started in the run before this one."""
-        task = _ask(self, state)["task"]
+        task = _ask(self, state=state)["task"]
         return None if task is None else _moment(task["start_date"])
 
     @property
@@ -160,17 +175,36 @@ class AsksAboutEarlierRuns:
         return self.get_previous_start_date("success")  # type: ignore[misc] # a TaskInstance
 
 
-def _ask(ti: _AsksBefore, state: str | None) -> Mapping[str, Any]:
+def _ask(
+    ti: _AsksBefore,
+    *,
+    state: str | None = None,
+    task_state: str | None = None,
+    map_index: int | None = None,
+    before: str | None = None,
+) -> Mapping[str, Any]:
     dag = getattr(ti.task, "dag", None)
-    planned_only = state is None and dag is not None and dag.catchup and dag.schedule is not None
+    catches_up = dag is not None and dag.catchup and dag.schedule is not None
     answer: Mapping[str, Any] = ti.services.call(
         "previous_run",
-        state=None if state is None else str(getattr(state, "value", state)),
-        planned_only=bool(planned_only),
         task_id=ti.task_id,
-        map_index=ti.map_index,
+        map_index=ti.map_index if map_index is None else map_index,
+        state=_text(state),
+        task_state=_text(task_state),
+        planned_only=bool(state is None and catches_up and _is_of_airflow_2(ti)),
+        before=before,
     )
     return answer
+
+
+def _is_of_airflow_2(ti: _AsksBefore) -> bool:
+    """Whether the task's file has the defaults of Airflow 2, or 1.10."""
+    dialect = getattr(ti.task, "_dialect", None)
+    return dialect is not None and dialect.name == "Airflow 2"
+
+
+def _text(state: Any) -> str | None:
+    return None if state is None else str(getattr(state, "value", state))
 
 
 def _run(ti: _AsksBefore, answer: Mapping[str, Any]) -> EarlierRun | None:

@@ -7,7 +7,8 @@
     task_states   {dag_id, run_id | logical_date, task_ids, group_id}
                   -> {dag_exists, unknown: [id], run: {run_id, state} or null, tasks: [[task_id, map_index, state]]}
 
-    previous_run      {state, planned_only, task_id, map_index}  -> {run: {run_id, state, …} or null, task: {…} or null}
+    previous_run      {task_id, map_index, state, task_state, planned_only, before}
+                      -> {run: {run_id, state, …} or null, task: {state, try_number, …} or null}
     previous_success  {}  -> {data_interval_start, data_interval_end, start_date, end_date} or null
 
     reserve_xcoms     see xcom_services.py
@@ -164,13 +165,19 @@ async def _previous_success(db: Database, question: Question) -> dict[str, Any] 
 
 async def _previous_run(db: Database, question: Question) -> dict[str, Any]:
     args = question.args
+    which = task_services.Before(
+        task_id=str(args["task_id"]),
+        map_index=int(args["map_index"]),
+        state=args.get("state"),
+        task_state=args.get("task_state"),
+        with_manual=not args.get("planned_only"),
+        date=args.get("before") and datetime.fromisoformat(args["before"]),
+    )
     async with db.acquire() as conn:
-        found = await task_services.previous_run(
-            conn, question.run, state=args["state"], with_manual=not args["planned_only"]
-        )
+        found = await task_services.previous_run(conn, question.run, which)
         if found is None:
             return {"run": None, "task": None}
-        task = await task_services.earlier_task(conn, found.key, str(args["task_id"]), int(args["map_index"]))
+        task = await task_services.earlier_task(conn, found.key, which.task_id, which.map_index)
     return {"run": found._asdict(), "task": None if task is None else task._asdict()}
 
 
