@@ -26,6 +26,7 @@ from aiosched.core.requests import requests
 from aiosched.core.requests.requests import Request
 from aiosched.core.requests.stored import REQUESTS, verb_of
 from aiosched.scheduler.actions import Actions
+from aiosched.testing import World
 from aiosched.testing.people import People
 from aiosched.web.api import actions, assets, backfills, inputs
 from aiosched.web.api.base.models import Because
@@ -84,10 +85,10 @@ ALL = (
     Faces(requests.MarkRun, Actions.mark_run, Client.mark_run, actions.RunMark, People.mark_run, cli_clearing.mark_run),
     # The map index is in the query. A world has no notes.
     Faces(requests.SetNote, Actions.set_note, Client.set_note, None, None, cli_notes.note_task),
-    # Each face says who answers. In a world the outcomes of tasks are given, so nothing is asked.
+    # Each face says who answers.
     Faces(
-        requests.AnswerInput, Actions.answer_input, Client.answer, inputs.NewAnswer, None, cli_inputs.answer,
-        frozenset({"by"}),
+        requests.AnswerInput, Actions.answer_input, Client.answer, inputs.NewAnswer, World.answer_input,
+        cli_inputs.answer, frozenset({"by"}),
     ),
     Faces(
         requests.BackfillCreate, Actions.backfill, Client.backfill, backfills.NewBackfill, People.backfill,

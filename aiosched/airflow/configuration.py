@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from aiosched.airflow.objects.loading import import_string
 from aiosched.airflow.utils.strings import FALSE_LIKE_VALUES, TRUE_LIKE_VALUES
+from aiosched.authoring.base.settings import defaults
 from aiosched.config import Settings, load_settings
 from aiosched.errors import AioschedError
 from aiosched.providers import setting_defaults
@@ -74,10 +75,10 @@ FIXED: Final[Mapping[tuple[str, str], str]] = {
     ("kubernetes_executor", "worker_container_repository"): "",
     ("kubernetes_executor", "worker_container_tag"): "",
     ("smtp", "smtp_mail_from"): "airflow@example.com",
-    ("api", "base_url"): "http://localhost:8080",
-    ("webserver", "base_url"): "http://localhost:8080",
 }
 """Values of Airflow that DAG files and provider packages read without a fallback."""
+
+_BASE_URLS: Final = frozenset({("api", "base_url"), ("webserver", "base_url")})
 
 
 class Configuration:
@@ -149,7 +150,7 @@ class Configuration:
     def as_dict(self, **_: Any) -> dict[str, dict[str, str]]:
         """All sections with their options that have a value."""
         found: dict[str, dict[str, str]] = {}
-        keys = [*FIXED, *SETTINGS, *(place for name in os.environ if (place := _place(name)) is not None)]
+        keys = [*FIXED, *_BASE_URLS, *SETTINGS, *(place for name in os.environ if (place := _place(name)) is not None)]
         for section, key in keys:
             value = self._find(section, key)
             if value is not None:
@@ -167,6 +168,8 @@ class Configuration:
         place = (section.lower(), key.lower())
         if (variable := os.environ.get(_variable(*place))) is not None:
             return variable
+        if place in _BASE_URLS:
+            return defaults().base_url
         if place in SETTINGS:
             group, _, name = SETTINGS[place].partition(".")
             value = getattr(getattr(_settings(), group), name)

@@ -410,6 +410,11 @@ class WebSettings(_Section):
         pattern=r"^(/[A-Za-z0-9._~-]+)*$",
         description="prefix that a proxy strips from addresses of this server, such as /flows",
     )
+    base_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^/?#]+(/[^?#]*)?$",
+        description="address of the web server for people, in links such as `ti.log_url`; unset: host, port and prefix",
+    )
     airflow_api: bool = Field(default=False, description="whether /api/v2 answers a subset of Airflow's REST API")
     session_hours: float = Field(default=12.0, gt=0, le=8760, description="duration of a session")
     session_idle_hours: float = Field(

@@ -244,8 +244,10 @@ OPTIONS: Final[Mapping[tuple[str, str], Here | str]] = MappingProxyType(
         # [workers] and [webserver], [api]
         ("workers", "missing_dag_retries"): Here("executor.missing_dag_retries"),
         ("workers", "missing_dag_retry_delay"): Here("executor.missing_dag_retry_delay"),
+        ("webserver", "base_url"): Here("web.base_url"),
         ("webserver", "web_server_host"): Here("web.host"),
         ("webserver", "web_server_port"): Here("web.port"),
+        ("api", "base_url"): Here("web.base_url"),
         ("api", "host"): Here("web.host"),
         ("api", "port"): Here("web.port"),
     }

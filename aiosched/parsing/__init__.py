@@ -7,6 +7,7 @@
     child.py       the import itself               check.py       the same without a database
     verdict.py     describes how a child ended     watcher.py     detects changes of the folder
     tracebacks.py, code_frame.py                   result.py      messages between processes
+    values.py      what files read at import
     bundle_sources.py  the bundles, as folders     bundle_keeper.py  fetches and removes their versions
 
 Supervisors also import this package, so the names below are imported on first use.

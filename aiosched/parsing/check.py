@@ -1,4 +1,4 @@
-"""Parsing without a database, for `dags check` and `dags test`: same file selection, same child processes."""
+"""Parsing that stores nothing, for `dags check` and `dags test`: same file selection, same child processes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,7 @@ from aiosched.parsing.claims import assign, conflict_message
 from aiosched.parsing.discovery import DagFile, Discovery, archive_members, file_digest
 from aiosched.parsing.pool import ParsingPool
 from aiosched.parsing.result import FileError, ParsedFile
+from aiosched.parsing.values import LookUp, ValueServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,18 @@ class FolderPart:
     errors: list[ParsedFile] = field(default_factory=list)
 
 
-async def check_paths(paths: Sequence[Path | str], settings: Settings) -> list[ParsedFile]:
+_PATIENCE: Final = 20.0  # seconds for a look-up of a file: the embedded database may have to start first
+
+
+async def check_paths(
+    paths: Sequence[Path | str], settings: Settings, *, look_up: LookUp | None = None
+) -> list[ParsedFile]:
     """Parse `paths` (files and folders, default: the DAGs folder or the bundles); returns the outcomes sorted by name.
 
     A folder is searched as the DAGs folder is, with its ignore files and safe mode; a file given by name is always
     parsed. Names are relative to the DAGs folder for files inside it, else to the given folder or the file's own
-    folder. A DAG id in two files is an error of the second file. Raises NotFound for a path that does not exist.
+    folder. A DAG id in two files is an error of the second file. `look_up` answers what files read of variables and
+    connections (None: only the environment does). Raises NotFound for a path that does not exist.
     """
     if paths or not settings.dags.bundles:
         parts = await asyncio.to_thread(_collect, [Path(p) for p in paths] or [settings.core.dags_folder], settings)
@@ -42,7 +50,7 @@ async def check_paths(paths: Sequence[Path | str], settings: Settings) -> list[P
         parts = await list_bundles(settings)
     results = [result for part in parts for result in part.errors]
     for part in parts:
-        results += await _parse(part, settings)
+        results += await _parse(part, settings, look_up)
     conflicts = assign(results, owners={}, stored={}).conflicts
     return sorted((_with_conflicts(r, conflict_message(conflicts.get(r.name, ()), r.name)) for r in results), key=_name)
 
@@ -58,8 +66,9 @@ async def list_bundles(settings: Settings) -> list[FolderPart]:
     return found
 
 
-async def _parse(part: FolderPart, settings: Settings) -> list[ParsedFile]:
-    pool = ParsingPool(settings, root=str(part.root))
+async def _parse(part: FolderPart, settings: Settings, look_up: LookUp | None) -> list[ParsedFile]:
+    values = None if look_up is None else ValueServer(look_up, patience=_PATIENCE)
+    pool = ParsingPool(settings, root=str(part.root), values=values)
     room = asyncio.Semaphore(pool.size)
 
     async def parse(file: DagFile) -> ParsedFile:

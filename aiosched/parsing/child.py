@@ -20,11 +20,13 @@ import msgspec
 
 from aiosched.authoring.dag.loader import load_file
 from aiosched.authoring.dag.sources import finder
+from aiosched.authoring.runtime.lookups import answering
 from aiosched.core.graph.spec import encode_spec
 from aiosched.parsing.discovery import printable
 from aiosched.parsing.limits import Limits, in_units, lift_memory_limit, restrict_this_process
 from aiosched.parsing.result import MAX_MESSAGE, MAX_WARNINGS, ChildAnswer, FileError, one_line
 from aiosched.parsing.tracebacks import file_error
+from aiosched.parsing.values import FileLookups, ValuesAddress
 
 _AGAIN: Final = 1.0  # seconds after which a swallowed interruption is repeated
 
@@ -33,17 +35,21 @@ class ImportTimeout(BaseException):
     """Raised in user code when its import takes too long; not an Exception, so that few handlers swallow it."""
 
 
-def answer_for(path: str, member: str | None, root: str, limits: Limits, fd: int) -> None:
+def answer_for(path: str, member: str | None, root: str, limits: Limits, values: ValuesAddress | None, fd: int) -> None:
     """Import the file at `path` below `root`, or the archive's `member`, and write the answer to `fd`.
 
-    Only call it in a child.
+    The file reads variables and connections at `values`. Only call it in a child.
     """
     faulthandler.enable(file=2)  # a crash, and a supervisor's SIGABRT after a timeout, print the stack
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     restrict_this_process(limits)
-    answer = _import(path, member, root, limits)
+    lookups = FileLookups(values)
+    with answering(lookups):
+        answer = _import(path, member, root, limits)
+    if lookups.any:
+        answer = msgspec.structs.replace(answer, reads_values=True, unanswered=lookups.unanswered)
     document = msgspec.json.encode(answer)
     if len(document) > limits.result:
         message = (

@@ -1,9 +1,10 @@
 """Decides which file is parsed next; the state of the parser between two listings. Pure.
 
 Three ranks: changed (a new, changed or requested file), dependants (a file whose imports have changed since), and
-routine: files may depend on external state, so an unchanged one is parsed again from time to time. Routine takes at
-most one per cent of a core. Within a rank the newest file goes first, or as `order` says; files whose last parse took
-long go last, and one process is kept for the others. A file is never parsed twice at a time.
+routine: files may depend on external state, so an unchanged one is parsed again from time to time, and more often if it
+reads variables or connections. Routine takes at most one per cent of a core. Within a rank the newest file goes first,
+or as `order` says; files whose last parse took long go last, and one process is kept for the others. A file is never
+parsed twice at a time.
 
 Instants are readings of the monotonic clock, in seconds.
 Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.2.
@@ -41,10 +42,11 @@ class _QueuedFile:
     running: Rank | None = None
     digest: str | None = None  # of the content that was parsed last
     version: str | None = None  # of its bundle, with that content
-    finished_at: float = 0.0
     failed: bool = False
     slow: bool = False  # its last parse took long
     sources: Mapping[str, str] | None = None  # the files that its import loaded, with their hashes; None: unknown
+    reads_values: bool = False  # its import looked up variables or connections
+    due_at: float = 0.0  # of its next routine parse
 
 
 def newest_first(file: DagFile) -> int:
@@ -63,14 +65,20 @@ def order_of(mode: str, host: str) -> Callable[[DagFile], int]:
 class ParseQueue:
     """The files of one scheduler.
 
-    `reparse_every` seconds, 0 for never; `order`: the lowest value goes first in its rank; `processes`: how many files
-    are parsed at a time.
+    `reparse_every` seconds, 0 for never; `readers_every` those for files that read variables or connections (None: the
+    same); `order`: the lowest value goes first in its rank; `processes`: how many files are parsed at a time.
     """
 
     def __init__(
-        self, *, reparse_every: float, order: Callable[[DagFile], int] | None = None, processes: int = 1_000
+        self,
+        *,
+        reparse_every: float,
+        readers_every: float | None = None,
+        order: Callable[[DagFile], int] | None = None,
+        processes: int = 1_000,
     ) -> None:
         self._reparse_every = reparse_every
+        self._readers_every = reparse_every if readers_every is None else min(readers_every, reparse_every)
         self._most_slow = max(processes - 1, 1)
         self._slow: set[str] = set()  # slow files that are being parsed
         self._order = order or newest_first
@@ -152,7 +160,7 @@ class ParseQueue:
         while self._routine and self._routine[0][0] <= now and self._routine_from <= now:
             due, name = heapq.heappop(self._routine)
             entry = self._entries.get(name)
-            if entry is None or entry.running is not None or entry.finished_at + self._reparse_every != due:
+            if entry is None or entry.running is not None or entry.due_at != due:
                 continue
             self._routine_from = float("inf")  # one at a time
             return self._start(entry, Rank.ROUTINE)
@@ -185,7 +193,7 @@ class ParseQueue:
         entry.running = None
         entry.digest, entry.version = result.digest, result.bundle_version
         entry.failed, entry.slow = result.error is not None, result.seconds >= SLOW
-        entry.sources = result.sources
+        entry.sources, entry.reads_values = result.sources, result.reads_values
         self._finish(entry, now)
         if entry.waiting is not None:  # it has changed since
             self._push(entry)
@@ -251,8 +259,8 @@ class ParseQueue:
         return entry.file, rank
 
     def _finish(self, entry: _QueuedFile, now: float) -> None:
-        entry.finished_at = now
         self._unchecked[entry.file.name] = None
         self._unlisted.update((entry.sources or {}).keys() - (self._modules or {}).keys())
         if self._reparse_every > 0:
-            heapq.heappush(self._routine, (now + self._reparse_every, entry.file.name))
+            entry.due_at = now + (self._readers_every if entry.reads_values else self._reparse_every)
+            heapq.heappush(self._routine, (entry.due_at, entry.file.name))

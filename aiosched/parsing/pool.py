@@ -21,10 +21,12 @@ import msgspec
 
 from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.bundles.names import path_in, prefix_of
+from aiosched.core.values.masking import secrets
 from aiosched.parsing.discovery import DagFile
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
 from aiosched.parsing.supervisor import ParseRequest, prepare, supervise
+from aiosched.parsing.values import ValueServer
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
@@ -43,13 +45,15 @@ class ParsingPool:
     """Supervisors that parse files.
 
     They start with the first files and end with `close`. Submit at most `size` files at a time: if a supervisor is
-    killed from outside, all submitted files fail with it and are parsed once more.
+    killed from outside, all submitted files fail with it and are parsed once more. `values` answers look-ups of
+    variables and connections (None: files read only the environment); the pool closes it.
     """
 
-    def __init__(self, settings: Settings, *, root: str = "") -> None:
+    def __init__(self, settings: Settings, *, root: str = "", values: ValueServer | None = None) -> None:
         self.size = supervisors_for(settings)
         self._prepared_with = (Limits.of(settings), AuthoringDefaults.of(settings))
         self._root = root
+        self._values = values
         self._closed = False
         self._context = _CleanContext()
         self._executor = self._new_executor()
@@ -60,11 +64,12 @@ class ParsingPool:
         prefix = prefix_of(file.bundle)
         sources = result.sources and {prefix + name: digest for name, digest in result.sources.items()}
         place = {"name": file.name, "bundle": file.bundle, "bundle_version": file.version}
-        return msgspec.structs.replace(result, sources=sources, **place)
+        return msgspec.structs.replace(_masked(result), sources=sources, **place)
 
     async def _parse(self, file: DagFile) -> ParsedFile:
         name, root = path_in(file.bundle, file.name), self._root if file.root is None else str(file.root)
-        request = ParseRequest(name, str(file.path), root, file.member)
+        values = None if self._values is None else await self._values.address()
+        request = ParseRequest(name, str(file.path), root, file.member, values)
         for _ in range(2):
             executor = self._executor
             try:
@@ -95,12 +100,27 @@ class ParsingPool:
         """End all supervisors and their children. Pending `parse` calls raise BrokenProcessPool."""
         self._closed = True
         self._context.terminate()
+        if self._values is not None:
+            await self._values.close()
         await asyncio.to_thread(self._executor.shutdown, wait=True, cancel_futures=True)
 
     def _new_executor(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
             self.size, mp_context=self._context, initializer=prepare, initargs=self._prepared_with
         )
+
+
+def _masked(result: ParsedFile) -> ParsedFile:
+    """The outcome without the secrets that its file was told, in messages and in what it printed."""
+    may_know_some = result.reads_values or result.sources is None  # None: it ended without an answer
+    if not may_know_some or not secrets:
+        return result
+    error, warnings = result.error, tuple(map(secrets.redact, result.warnings))
+    if error is not None:
+        texts = {name: getattr(error, name) for name in ("message", "traceback", "code_frame")}
+        hidden = {name: secrets.redact(text) for name, text in texts.items() if text is not None}
+        error = msgspec.structs.replace(error, **hidden)
+    return msgspec.structs.replace(result, error=error, warnings=warnings)
 
 
 class _CleanContext(SpawnContext):

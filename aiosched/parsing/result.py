@@ -40,6 +40,8 @@ class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     error: FileError | None = None
     warnings: tuple[str, ...] = ()
     sources: dict[str, str] = {}  # see ParsedFile
+    reads_values: bool = False  # see ParsedFile
+    unanswered: bool = False
 
 
 class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +83,8 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, str] | None = None
     bundle: str | None = None  # None: the DAGs folder
     bundle_version: str | None = None
+    reads_values: bool = False  # the import looked up variables or connections that are not in the environment
+    unanswered: bool = False  # and the database did not answer: the outcome says nothing about the file
 
     @property
     def source_hash(self) -> str | None:

@@ -19,13 +19,15 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
 from aiosched.core.values.ids import PARTITIONS, partition_of
+from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.people.secrets import SecretStore
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import dags as dag_statements
@@ -40,6 +42,7 @@ from aiosched.parsing.parse_queue import ParseQueue, Rank, order_of
 from aiosched.parsing.pool import ParsingPool
 from aiosched.parsing.result import FileError, ParsedFile
 from aiosched.parsing.store import StoredFiles, remove_files, store_results
+from aiosched.parsing.values import ValueServer
 
 log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -105,9 +108,10 @@ class Parser:
         self._sources = sources_of(settings, self._keeper)
         parsing = settings.parsing
         every = parsing.reparse_interval
-        self._pool = ParsingPool(settings)
+        self._pool = ParsingPool(settings, values=ValueServer(self._look_up))
         self._parse_queue = ParseQueue(
             reparse_every=max(every, parsing.min_file_process_interval) if every else 0.0,
+            readers_every=parsing.min_file_process_interval,
             order=order_of(parsing.file_parsing_sort_mode, socket.gethostname()),
             processes=self._pool.size,
         )
@@ -317,9 +321,13 @@ class Parser:
                 self._busy -= 1
                 self._idle_since = time.monotonic()
             if self._parse_queue.finish(result, time.monotonic()):
+                loop = asyncio.get_running_loop()
                 if not self._parse_queue.is_as_listed(result) and self._again is None:
-                    self._again = asyncio.get_running_loop().call_later(LIST_AGAIN, self.refresh)
-                self._take_result(result, rank)
+                    self._again = loop.call_later(LIST_AGAIN, self.refresh)
+                if result.unanswered:  # the database is gone: what is stored about the file stays as it is
+                    loop.call_later(RETRY[0], self.request, [file.name])
+                else:
+                    self._take_result(result, rank)
             else:
                 self._finished_first([file.name])
             self._work_changed.set()  # one routine file at a time: the next may have to wait for this one
@@ -435,6 +443,10 @@ class Parser:
                 await notify(conn, "dags", {partition_of(dag_id) for dag_id in stored.changed})
         except _DATABASE_TROUBLE as error:  # the owners also poll
             log.warning("the owners of %d DAGs could not be notified: %s", len(stored.changed), error)
+
+    async def _look_up(self, kind: str, name: str) -> Any:
+        """A variable or connection that a file reads while it is imported."""
+        return await SecretStore(self._db, Keyring.of(self._settings)).look_up(kind, name)
 
     async def _in_database(self, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:
         """The result of `work`, run in one transaction; retries while the database is unavailable."""

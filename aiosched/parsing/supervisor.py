@@ -23,6 +23,7 @@ from aiosched.config.secret_environment import forget_secrets
 from aiosched.parsing.killable import become_supervisor, run_killable
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
+from aiosched.parsing.values import ValuesAddress
 from aiosched.parsing.verdict import parsed_file
 
 if TYPE_CHECKING:
@@ -34,12 +35,16 @@ _limits: Limits
 
 
 class ParseRequest(NamedTuple):
-    """The file to parse: its key, its path (for a member: its archive's), and the folder that it belongs to."""
+    """The file to parse: its key, its path (for a member: its archive's), and the folder that it belongs to.
+
+    `values`: where it can read variables and connections; None: only in the environment.
+    """
 
     name: str
     path: str
     root: str
     member: str | None = None
+    values: ValuesAddress | None = None
 
     @property
     def source_name(self) -> str:
@@ -99,7 +104,7 @@ def _supervise(request: ParseRequest, started: float) -> ParsedFile:
         return ParsedFile(name=request.name, digest="", seconds=time.monotonic() - started, error=wrong)
     path = os.path.join(request.path, request.member) if request.member else request.path  # noqa: PTH118
     ending = run_killable(
-        lambda fd: answer_for(request.path, request.member, request.root, _limits, fd),
+        lambda fd: answer_for(request.path, request.member, request.root, _limits, request.values, fd),
         timeout=_limits.file_timeout,
         max_answer=_limits.result,
         max_output=_limits.output,

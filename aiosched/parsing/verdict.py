@@ -68,6 +68,8 @@ def parsed_file(
         error=error,
         warnings=tuple(one_line(w) for w in warnings),
         sources=sources,
+        reads_values=isinstance(answer, ChildAnswer) and answer.reads_values,
+        unanswered=isinstance(answer, ChildAnswer) and answer.unanswered,
     )
 
 

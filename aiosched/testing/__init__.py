@@ -6,6 +6,7 @@
     decisions.py     the decision log, and the scripts of attempts
     services.py      the services for acting operators            simulation.py  what would run when
     dag_bag.py       all DAGs of a folder                         plugin.py      the fixtures
+    answers.py       answers to tasks that ask people
     attempts/        how attempts run and end                     rows/          the stored rows, with their guards
 
 Names are imported on first use, so that the plugin costs nothing where it is not used.

@@ -7,18 +7,20 @@ imported without a child process, so that a test gets the DAG objects and can ru
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
 from aiosched.authoring.dag.loader import load_file
+from aiosched.authoring.runtime.lookups import VARIABLE, answering
 from aiosched.config import Settings, load_settings
 from aiosched.errors import ConfigError, NotFound, did_you_mean
 from aiosched.parsing.discovery import Discovery
 from aiosched.parsing.result import FileError
 from aiosched.parsing.tracebacks import file_error
+from aiosched.testing.services import texts_of
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
@@ -52,9 +54,17 @@ class DagBag(Mapping[str, "DAG"]):
         return "\n\n".join(_text(name, error) for name, error in self.errors.items())
 
 
-def load_dag_bag(folder: Path | str | None = None, *, settings: Settings | None = None) -> DagBag:
+def load_dag_bag(
+    folder: Path | str | None = None,
+    *,
+    settings: Settings | None = None,
+    variables: Mapping[str, Any] | None = None,
+    connections: Mapping[str, str | Mapping[str, Any]] | None = None,
+) -> DagBag:
     """Import every DAG file of `folder` (None: the DAGs folder of the settings).
 
+    What files look up at their top level is in the environment, else in `variables` (those that are no texts are read
+    as JSON) and `connections` (by id: URIs, or their fields). No database is used.
     Exceptions of files are kept in `errors`, and so are DAG ids that another file has already defined.
     Raises ConfigError if there is no such folder.
     """
@@ -70,7 +80,8 @@ def load_dag_bag(folder: Path | str | None = None, *, settings: Settings | None 
     owners: dict[str, str] = {}
     for name, file in sorted(listing.files.items()):
         try:
-            loaded = load_file(file.path, root=root, member=file.member)
+            with answering(_answers(variables or {}, connections or {})):
+                loaded = load_file(file.path, root=root, member=file.member)
             for dag in loaded.dags:
                 dag.to_spec()
         except (Exception, SystemExit) as error:  # whatever user code raises on import
@@ -86,6 +97,17 @@ def load_dag_bag(folder: Path | str | None = None, *, settings: Settings | None 
                 message = f"the DAG {dag.dag_id!r} is defined in {first} already; give one of them another dag_id."
                 bag.errors[name] = FileError(type="DagError", message=message)
     return bag
+
+
+def _answers(
+    variables: Mapping[str, Any], connections: Mapping[str, str | Mapping[str, Any]]
+) -> Callable[[str, str], dict[str, Any]]:
+    texts = texts_of(variables)
+
+    def answer(kind: str, key: str) -> dict[str, Any]:
+        return {"value": (texts if kind == VARIABLE.name else connections).get(key), "database": False}
+
+    return answer
 
 
 def _text(name: str, error: FileError) -> str:

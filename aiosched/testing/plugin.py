@@ -74,13 +74,14 @@ def run_dag(request: pytest.FixtureRequest) -> Callable[..., Any]:
 def dag_bag() -> Callable[..., DagBag]:
     """`dag_bag("dags")` imports every file of a folder and returns the DAGs by id.
 
-    The test fails if a file has an import error. Without an argument, the DAGs folder of the settings is used.
+    The test fails if a file has an import error. Without an argument, the DAGs folder of the settings is used. Takes
+    `variables` and `connections` that files look up at their top level, as `load_dag_bag` does.
     """
     from aiosched.testing.dag_bag import load_dag_bag
 
-    def load(folder: Path | str | None = None) -> DagBag:
+    def load(folder: Path | str | None = None, **values: Any) -> DagBag:
         __tracebackhide__ = True
-        bag = load_dag_bag(folder)
+        bag = load_dag_bag(folder, **values)
         if bag.errors:
             pytest.fail(f"{len(bag.errors)} DAG files cannot be imported.\n\n{bag.explain()}", pytrace=False)
         return bag

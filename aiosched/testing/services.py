@@ -1,6 +1,6 @@
 """The services of scheduler/services/task_services.py for operators that act in a world, from its rows.
 
-Nothing here waits. Variables and connections come from the environment, and from what tasks have set.
+Nothing here waits. Variables and connections come from the environment, from the world, and from what tasks have set.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import XComPairs, XComRef
-from aiosched.core.values.states import RunState
+from aiosched.core.values.states import RunState, RunType
 from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.errors import NotFound, Refused
 from aiosched.executors.dag_test.states import StatesInMemory
@@ -28,9 +29,16 @@ if TYPE_CHECKING:
 class WorldServices:
     """Implements `core.messages.TaskServices`."""
 
-    def __init__(self, world: People) -> None:
+    def __init__(
+        self,
+        world: People,
+        variables: Mapping[str, Any] | None = None,
+        connections: Mapping[str, str | Mapping[str, Any]] | None = None,
+    ) -> None:
         self.world = world
-        self.variables: dict[str, str] = {}
+        self.variables = texts_of(variables or {})
+        self.connections = connections or {}
+        self.questions: dict[tuple[int, int, int], InputRequest] = {}  # by run, task index and map index
         self.stores = StatesInMemory()
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
@@ -62,10 +70,10 @@ class WorldServices:
         rows = self.world.rows
         return rows.versions[rows.runs[run].version_id].spec.tasks
 
-    def _earlier(self, run: int) -> list[Run]:
-        """The runs of the DAG with an earlier logical date, the latest first."""
+    def _earlier(self, run: int, before: datetime | None = None) -> list[Run]:
+        """The runs of the DAG with an earlier logical date (than `before`, if given), the latest first."""
         rows = self.world.rows
-        dag_id, date = rows.runs[run].dag_id, rows.runs[run].logical_date
+        dag_id, date = rows.runs[run].dag_id, before or rows.runs[run].logical_date
         dated = [(other.logical_date, other.key) for key in rows.of_dag[dag_id] if (other := rows.runs[key])]
         earlier = sorted(((at, key) for at, key in dated if at and date and at < date), reverse=True)
         return [rows.runs[key] for _, key in earlier]
@@ -94,7 +102,8 @@ class WorldServices:
         dates: dict[str, Any] = {
             name: datetime.fromisoformat(args[name]) for name in ("logical_date", "run_after") if args.get(name)
         }
-        run_id = self.world.trigger(dag_id, conf=args.get("conf"), run_id=args.get("run_id"), **dates)
+        named: dict[str, Any] = {name: args.get(name) for name in ("conf", "run_id", "partition_key")}
+        run_id = self.world.trigger(dag_id, **named, **dates)
         return {"run_id": run_id, "is_paused": is_paused}
 
     def clear_run(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,6 +143,23 @@ class WorldServices:
             "end_date": found.end_date,
         }
 
+    def previous_run(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        before = args.get("before") and datetime.fromisoformat(args["before"])
+        for found in self._earlier(run, before):
+            task = self._row_of(found.key, args["task_id"], args["map_index"])
+            if (
+                args.get("state") in (None, found.state)
+                and (args.get("task_state") is None or (task is not None and task.state == args["task_state"]))
+                and not (args.get("planned_only") and found.run_type is RunType.MANUAL)
+            ):
+                return {"run": _facts(found), "task": None if task is None else _some(task, _OF_A_TASK)}
+        return {"run": None, "task": None}
+
+    def _row_of(self, run: int, task_id: str, map_index: int) -> Any:
+        indexes = [index for index, task in enumerate(self._tasks(run)) if task.task_id == task_id]
+        rows = self.world.rows.instances.get(run, {})
+        return next((rows[index, map_index] for index in indexes if (index, map_index) in rows), None)
+
     def check_assets(self, run: int, args: Mapping[str, Any]) -> dict[str, str]:
         specs = self.world.rows.living_specs()
         found, known = names_by_uri(specs), mentioned_names(specs, self.world.rows.assets.aliases)
@@ -168,6 +194,14 @@ class WorldServices:
             raise NotFound(f"There is no variable {args['delete']!r} in the world.")
         return {"value": self.variables.get(args.get("get", ""))}
 
+    def ask_input(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        place = (run, args["task_index"], args["map_index"])
+        self.questions[place] = msgspec.convert(args["question"], InputRequest)
+        return {}
+
+    def close_input(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
+
     def task_state(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
         return self.stores.of_task(run, args)
 
@@ -175,7 +209,28 @@ class WorldServices:
         return self.stores.of_asset(args)
 
     def connection(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
-        return {"value": None}
+        return {"value": self.connections.get(args["get"])}
+
+
+_OF_A_RUN: Final = ("run_id", "state", "run_type", "logical_date", "run_after", "start_date", "end_date")
+_OF_A_TASK: Final = ("state", "try_number", "start_date", "end_date")
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    interval = {"data_interval_start": run.interval_start, "data_interval_end": run.interval_end}
+    return _some(run, _OF_A_RUN) | interval
+
+
+def _some(thing: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in names}
+
+
+def texts_of(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Variables as they are stored: what is no text becomes JSON."""
+    return {
+        key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for key, value in variables.items()
+    }
 
 
 def _shown(run: Run | None) -> dict[str, Any] | None:
@@ -188,11 +243,14 @@ def _is_in(group: str | None, wanted: str) -> bool:
 
 _SERVICES: Final[Mapping[str, Callable[[WorldServices, int, Mapping[str, Any]], Any]]] = MappingProxyType(
     {
+        "ask_input": WorldServices.ask_input,
         "asset_events": WorldServices.asset_events,
         "asset_state": WorldServices.asset_state,
         "check_assets": WorldServices.check_assets,
         "clear_run": WorldServices.clear_run,
+        "close_input": WorldServices.close_input,
         "connection": WorldServices.connection,
+        "previous_run": WorldServices.previous_run,
         "previous_success": WorldServices.previous_success,
         "run_state": WorldServices.run_state,
         "task_state": WorldServices.task_state,

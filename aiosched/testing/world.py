@@ -24,12 +24,12 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, TaskState
 from aiosched.errors import AioschedError, NotFound
 from aiosched.scheduler.slots.evaluation import decide
+from aiosched.testing.answers import Respondents
 from aiosched.testing.attempts.acting import Authored, Stage
 from aiosched.testing.attempts.endings import Ending, dies, fails, firing, skips, succeeds
 from aiosched.testing.attempts.executor import ScriptedExecutor
 from aiosched.testing.decisions import DecisionLog, Scripts
 from aiosched.testing.member import Fleet, Listener, Member, is_due
-from aiosched.testing.people import People
 from aiosched.testing.rows.rows import Rows
 from aiosched.testing.services import WorldServices
 from aiosched.testing.view import index_of
@@ -40,7 +40,7 @@ _MOST_PASSES: Final = 10_000  # at one instant
 _WORDS: Final[Mapping[str, Ending]] = {"success": succeeds(), "failed": fails(), "skipped": skips(), "lost": dies()}
 
 
-class World(People):
+class World(Respondents):
     """See the module docstring.
 
     now           where the clock starts; aware
@@ -51,6 +51,8 @@ class World(People):
     checked       compare memory with rows and check every limit after each commit (costs time)
     keep          keep decisions and the task instances of finished runs
     listener      is called with each committed batch and the instant
+    variables     what operators that act look up; what is no text is read as JSON
+    connections   the same by connection id: a URI, or a dict of fields
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class World(People):
         checked: bool = True,
         keep: bool = True,
         listener: Listener | None = None,
+        variables: Mapping[str, Any] | None = None,
+        connections: Mapping[str, str | Mapping[str, Any]] | None = None,
     ) -> None:
         if schedulers < 1:
             raise ValueError(f"schedulers={schedulers}: a world has at least one.")
@@ -77,8 +81,9 @@ class World(People):
         self._numbers = itertools.count(1)
         self._stages: list[Stage] = []
         self._fleet = Fleet(self.clock, self.rows, self._decisions, parallelism, checked, listener)
+        self._services = WorldServices(self, variables, connections)
         for position in range(schedulers):
-            self._stages.append(stage := Stage(self.clock, self._authored, WorldServices(self)))
+            self._stages.append(stage := Stage(self.clock, self._authored, self._services))
             executor = ScriptedExecutor(
                 self.clock, self._scripts, stage, seed=seed + position, usual=takes, slots=slots,
                 async_slots=async_slots, called=self.rows.callbacks.append,

@@ -21,7 +21,7 @@ with DAG(
 
     @task
     def choose() -> str:
-        """Read inside a task: at the top of a file there is no database to ask."""
+        """Read inside a task: the value of now. At the top of the file it is that of when the file was read."""
         region = Variable.get("region", default="eu-west-1")
         limits = Variable.get("limits", default={"cpu": 2}, deserialize_json=True)
         return f"{limits['cpu']} processors in {region}"

@@ -6,15 +6,18 @@ import os
 import sqlite3
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from aiosched import DAG, BaseOperator, EmptyOperator
 from aiosched.airflow.objects import contexts, helpers, loading, processes, sessions
 from aiosched.airflow.objects.base_types import NOTSET, is_arg_set
 from aiosched.airflow.objects.basic_hooks import SqliteHook
+from aiosched.airflow.objects.models import TaskReschedule
 from aiosched.airflow.objects.resumable import ResumableJobMixin
 from aiosched.airflow.objects.scripts import write_python_script
 from aiosched.airflow.tables.objects import NAMES
@@ -192,3 +195,15 @@ async def test_a_job_without_a_store_is_submitted_each_time() -> None:
     context["task_state_store"] = None
 
     assert operator.execute(context) == ["submit", "poll job-2", "result job-2"]
+
+
+def test_a_rescheduled_try_knows_its_first_call() -> None:
+    ti = context_of(EmptyOperator(task_id="t"))["ti"]
+    ti.attempt = msgspec.structs.replace(ti.attempt, first_started=None)
+    assert TaskReschedule.find_for_task_instance(ti) == []
+
+    ti.attempt = msgspec.structs.replace(ti.attempt, first_started=ti.start_date - timedelta(hours=1))
+    (first,) = TaskReschedule.find_for_task_instance(ti, try_number=ti.try_number)
+    assert (first.task_id, first.start_date) == ("t", ti.start_date - timedelta(hours=1))
+    with pytest.raises(Refused, match="only the running try"):
+        TaskReschedule.find_for_task_instance(ti, try_number=7)

@@ -12,7 +12,7 @@ from airflow_builders import using
 from dateutil.relativedelta import relativedelta
 
 from aiosched.airflow.configuration import FIXED, SETTINGS, Configuration
-from aiosched.airflow.utils import dates, helpers, strings, timezone
+from aiosched.airflow.utils import dates, helpers, security, strings, timezone
 from aiosched.airflow.utils.state import DagRunState, StateNames, TaskInstanceState
 from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.config import Settings, setting_fields
@@ -146,3 +146,41 @@ def test_an_option_of_another_kind_is_an_error(monkeypatch: pytest.MonkeyPatch) 
 def test_settings_are_not_changed() -> None:
     with pytest.raises(AioschedError, match="AIRFLOW__CORE__PARALLELISM"):
         conf.set("core", "parallelism", "3")
+
+
+def test_principals_and_hosts_have_the_forms_of_kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getfqdn", lambda: "Node.Example")
+
+    assert security.get_components("hive/_HOST@REALM") == ["hive", "_HOST", "REALM"]
+    assert security.get_components(None) is None
+    assert security.replace_hostname_pattern(["hive", "_HOST", "REALM"]) == "hive/node.example@REALM"
+    assert security.replace_hostname_pattern(["hive", "_HOST", "REALM"], "DB") == "hive/db@REALM"
+    assert security.replace_hostname_pattern(["hive", "_HOST", "REALM"], "0.0.0.0") == "hive/node.example@REALM"
+    assert security.principal_from_username("ada", "REALM") == "ada@REALM"
+    assert [security.principal_from_username(*one) for one in (("ada@X", "REALM"), ("ada", None))] == ["ada@X", "ada"]
+
+
+def test_the_full_name_of_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(host: str) -> tuple[str, list[str], list[str]]:
+        if host == "nowhere":
+            raise OSError
+        return ("localhost" if host == "127.0.0.1" else "db.example", [], [])
+
+    monkeypatch.setattr("socket.gethostbyaddr", resolve)
+    monkeypatch.setattr("socket.getfqdn", lambda: "here.example")
+
+    found = [security.get_fqdn(host) for host in (None, "db", "127.0.0.1", "nowhere")]
+
+    assert found == ["here.example", "db.example", "here.example", "nowhere"]
+
+
+def test_the_address_of_the_web_server_is_a_setting() -> None:
+    settings = Settings()
+    assert AuthoringDefaults.of(settings).base_url == "http://127.0.0.1:8484"
+    settings.web.prefix = "/flows"
+    assert AuthoringDefaults.of(settings).base_url == "http://127.0.0.1:8484/flows"
+    settings.web.base_url = "https://flows.example/"
+
+    with using(AuthoringDefaults.of(settings)):
+        assert conf.get("webserver", "BASE_URL") == conf.get("api", "base_url") == "https://flows.example"
+        assert conf.as_dict()["api"]["base_url"] == "https://flows.example"

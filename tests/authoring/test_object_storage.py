@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import fsspec
 import pytest
 
-from aiosched import Connection, ObjectStoragePath
+from aiosched import DAG, Connection, ObjectStoragePath, task
 from aiosched.authoring.runtime import object_storage
 from aiosched.authoring.runtime.object_storage import options_of
+from aiosched.authoring.runtime.xcom_values import PATH, read_xcom
+from aiosched.authoring.runtime.xcoms import TaskXCom
 
 
 @pytest.fixture(autouse=True)
@@ -106,3 +109,48 @@ def test_the_login_of_a_connection_gets_the_names_of_its_store(
     protocol: str, fields: dict[str, Any], options: dict[str, Any]
 ) -> None:
     assert options_of(Connection.from_fields("c", fields), protocol) == options
+
+
+async def test_a_path_is_an_xcom_and_comes_back_as_a_path() -> None:
+    with DAG("d", schedule=None) as dag:
+
+        @task(multiple_outputs=True)
+        def make() -> dict[str, Any]:
+            return {
+                "one": ObjectStoragePath("memory://store@bucket/a.txt"),
+                "many": [ObjectStoragePath("memory://b/c")],
+            }
+
+        @task
+        def take(one: Any, many: Any, ti: Any) -> list[str]:
+            whole = ti.xcom_pull(task_ids="make")
+            assert whole == {"one": one, "many": many}
+            return [type(path).__name__ + f" {path} {path.conn_id}" for path in [one, *many]]
+
+        @task
+        async def each(path: Any) -> str:
+            return f"{path.key} {type(path).__name__}"
+
+        @task
+        def paths() -> list[ObjectStoragePath]:
+            return [ObjectStoragePath("memory://b/1"), ObjectStoragePath("memory://b/2")]
+
+        made = make()
+        take(made["one"], made["many"])
+        each.expand(path=paths())
+
+    run = await dag.test()
+
+    assert run.state == "success", [one.reason for one in run.tasks]
+    assert run.xcoms["take"]["return_value"] == [
+        "ObjectStoragePath memory://bucket/a.txt store", "ObjectStoragePath memory://b/c None",
+    ]  # fmt: skip
+    assert run.xcoms["each"]["return_value"] == ["1 ObjectStoragePath", "2 ObjectStoragePath"]
+    assert run.xcoms["make"]["one"] == ObjectStoragePath("memory://store@bucket/a.txt")
+
+
+def test_what_looks_like_a_path_in_part_is_plain_data() -> None:
+    text = json.dumps({PATH: {"path": "memory://b/c"}, "more": 1})
+
+    assert read_xcom(text) == {PATH: {"path": "memory://b/c"}, "more": 1}
+    assert TaskXCom.deserialize_value(TaskXCom.serialize_value([ObjectStoragePath("memory://b/c")]))[0].bucket == "b"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from authoring_builders import FakeServices, attempt_of, not_allowed, without_loop
 
@@ -166,3 +167,16 @@ async def test_a_coroutine_awaits_a_value_in_remote_storage_and_never_blocks_for
     assert await ti.axcom_pull("a") == ["a/0", "a/1", "a/2"]
     await ti.load_remote()
     assert ti.xcom_pull("a") == ["a/0", "a/1", "a/2"]
+
+
+def test_the_pages_of_a_task_instance_have_addresses() -> None:
+    attempt = attempt_of("group.t", map_index=3)
+    run = msgspec.structs.replace(attempt.run, dag_id="d", run_id="manual__2026-01-01T00:00:00+00:00")
+    attempt = msgspec.structs.replace(attempt, run=run)
+    mapped = TaskInstance(attempt, EmptyOperator(task_id="t"), FakeServices(), without_loop)
+    plain = instance()
+    page = "http://127.0.0.1:8484/dags/d/runs/manual__2026-01-01T00%3A00%3A00%2B00%3A00/tasks/group.t"
+
+    assert mapped.log_url == f"{page}?try={mapped.try_number}&map_index=3"
+    assert mapped.mark_success_url == f"{page}?map_index=3"
+    assert plain.log_url == f"{plain.mark_success_url}?try={plain.try_number}"

@@ -67,6 +67,15 @@ async def test_a_run_may_get_a_note_and_a_later_start() -> None:
     assert (asked["note"], asked["run_after"]) == ("for 2026-01-02", "2026-01-02T06:00:00+00:00")
 
 
+async def test_a_run_may_be_about_a_partition() -> None:
+    scheduler = Scheduler()
+
+    await execute(scheduler, partition_key="{{ ds }}|eu")
+
+    ((_, asked),) = scheduler.asked
+    assert asked["partition_key"] == "2026-01-02|eu"
+
+
 async def test_a_run_is_asked_for_with_its_conf_and_its_id_is_pushed() -> None:
     scheduler = Scheduler()
 

@@ -10,11 +10,16 @@ from typing import Any
 
 import httpx2
 import pytest
+from cryptography.fernet import Fernet
 
 from aiosched.config import Settings
+from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Outcome
+from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.engines import attempts as statements
+from aiosched.db.people.secrets import SecretStore, VariableValue
+from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler.engines.engine_executor import EngineExecutor
 from aiosched.scheduler.partitions import handover
@@ -442,3 +447,42 @@ async def test_a_question_is_answered_though_another_attempt_of_the_run_has_been
             while not (found := await rows(scheduler, "SELECT value FROM xcom")):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         assert found == [('"none"',)]
+
+
+AT_THE_TOP = """
+from aiosched import BaseHook, DAG, Variable, task
+
+CITY, HOST = Variable.get("city"), BaseHook.get_connection("sales").host
+
+with DAG("d", schedule=None):
+    @task
+    def plain():
+        return CITY + HOST
+
+    @task
+    async def coroutine():
+        return CITY + HOST
+
+    plain(), coroutine()
+"""
+
+
+@pytest.fixture
+def keys(settings: Settings) -> None:
+    """Values can be encrypted. Request it before the web server that decrypts them."""
+    settings.secrets.fernet_keys = Fernet.generate_key().decode()
+
+
+async def test_a_file_reads_variables_and_connections_when_a_worker_imports_it(
+    settings: Settings, keys: None, engine: AgentEngine, dsn: str
+) -> None:
+    async with await Database.open(dsn) as db:
+        store = SecretStore(db, Keyring.of(settings))
+        await store.set_variables({"city": VariableValue("Oslo")})
+        await store.set_connections([ConnectionValue(conn_id="sales", conn_type="http", host="db")])
+    (settings.core.dags_folder / "d.py").write_text(AT_THE_TOP)
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+
+        assert await run.wait(timeout=GUARD) == "success"
+        assert await rows(scheduler, "SELECT value FROM xcom ORDER BY task_index") == [('"Oslodb"',)] * 2

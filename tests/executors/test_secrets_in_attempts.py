@@ -212,7 +212,7 @@ async def test_a_dag_test_without_the_variable_names_it(code: str, variable: str
     failed = (await dag.test()).task("t")
 
     assert failed.reason is not None
-    assert f"because dag.test() uses no database. Set {variable} in the environment" in failed.reason
+    assert f"because no database is used here. Set {variable} in the environment" in failed.reason
 
 
 async def test_a_dag_test_hides_secrets_on_the_console_too(

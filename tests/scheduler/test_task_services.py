@@ -16,6 +16,7 @@ from harness import NEW_YEAR, Running, dag, running, task
 
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import GroupSpec
+from aiosched.core.timetables import PartitionedAtRuntime
 from aiosched.core.values.messages import XComRef
 from aiosched.db.queries import asset_queries
 from aiosched.db.server.connection import DatabaseConnection
@@ -134,6 +135,22 @@ async def test_the_run_before_is_the_latest_earlier_one_that_succeeded(dsn: str,
             "start_date": "2026-01-01T00:01:00Z",
             "end_date": "2026-01-01T00:02:00Z",
         }
+        before = {"state": None, "planned_only": False, "task_id": "a", "map_index": -1}
+        failed = await ask(it, "previous_run", run=keys["mine"], **before)
+        assert (failed["run"]["run_id"], failed["run"]["state"], failed["run"]["run_type"]) == (
+            "failed", "failed", "manual",
+        )  # fmt: skip
+        assert (failed["task"]["state"], failed["task"]["try_number"]) == ("failed", 1)
+        second = await ask(it, "previous_run", run=keys["mine"], **before | {"state": "success", "task_id": "gone"})
+        assert (second["run"]["run_id"], second["task"]) == ("second", None)
+        done = await ask(it, "previous_run", run=keys["mine"], **before | {"task_state": "success"})
+        assert (done["run"]["run_id"], done["task"]["state"]) == ("second", "success")
+        earlier = (NEW_YEAR + timedelta(days=2)).isoformat()
+        first = await ask(it, "previous_run", run=keys["mine"], **before | {"before": earlier})
+        assert first["run"]["run_id"] == "first"
+        nothing = {"run": None, "task": None}
+        assert await ask(it, "previous_run", run=keys["mine"], **before | {"planned_only": True}) == nothing
+        assert await ask(it, "previous_run", run=keys["first"], **before) == nothing
         assert await ask(it, "previous_success", run=keys["first"]) is None
         assert await ask(it, "previous_success", run=keys["undated"]) is None
 
@@ -293,3 +310,11 @@ async def test_a_triggered_run_gets_its_note(dsn: str, clock: FakeClock) -> None
 
         (note,) = await it.fetch("SELECT note FROM dag_run WHERE run_id = 'r'")
         assert note["note"] == "by hand"
+
+
+async def test_a_triggered_run_may_be_about_a_partition(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("other", schedule=PartitionedAtRuntime())) as it:
+        await ask(it, "trigger_dag", dag_id="other", run_id="r", partition_key="eu")
+
+        (run,) = await it.fetch("SELECT partition_key FROM dag_run WHERE run_id = 'r'")
+        assert run["partition_key"] == "eu"

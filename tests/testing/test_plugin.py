@@ -6,6 +6,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,3 +130,20 @@ async def test_a_dag_of_a_bag_can_be_put_into_a_world(project: Path) -> None:
         await world.run_until_idle()
 
         assert world.states("sales", run) == {"extract": "success", "double": "success"}
+
+
+def test_what_files_look_up_at_their_top_is_given(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "from aiosched import Connection, DAG, Variable\n"
+        "name, limits = Variable.get('name'), Variable.get('limits', deserialize_json=True)\n"
+        "parts = [name, str(limits['cpu']), Connection.get('a').host, Connection.get('b').host]\n"
+        "parts += [Variable.get('c', 'd')]\n"
+        "dag = DAG('_'.join(parts), schedule=None)\n"
+    )
+    values: dict[str, Any] = {
+        "variables": {"name": "n", "limits": {"cpu": 2}},
+        "connections": {"a": "http://one", "b": {"conn_type": "http", "host": "two"}},
+    }
+
+    assert list(load_dag_bag(tmp_path, **values)) == ["n_2_one_two_d"]
+    assert "There is no variable 'name' here" in load_dag_bag(tmp_path).explain()

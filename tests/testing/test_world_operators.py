@@ -15,16 +15,19 @@ from aiosched import (
     BranchDateTimeOperator,
     BranchDayOfWeekOperator,
     BranchPythonOperator,
+    Connection,
     DateTimeSensor,
     DayOfWeekSensor,
     EmptyOperator,
     ExternalTaskSensor,
     LatestOnlyOperator,
+    PartitionedAtRuntime,
     PythonOperator,
     ShortCircuitOperator,
     TimeDeltaSensor,
     TimeSensor,
     TriggerDagRunOperator,
+    Variable,
     task,
 )
 from aiosched.testing import World, fails
@@ -425,3 +428,52 @@ async def test_what_acts_uses_slots_as_any_other() -> None:
 
         assert meanwhile == {"moment": "running", "work": "scheduled"}
         assert set(it.states("d", run).values()) == {"success"}
+
+
+# ---- the run before ----
+
+
+async def test_a_branch_may_decide_by_the_run_before() -> None:
+    def choose(ti: Any) -> str:
+        before, run = ti.get_previous_ti(), ti.get_previous_dagrun("success")
+        return "again" if before is not None and run is not None and before.run_id == run.run_id else "first"
+
+    with DAG("d", schedule=None) as written:
+        BranchPythonOperator(task_id="choose", python_callable=choose) >> plain("first", "again")
+    async with world() as it:
+        it.add(written)
+        for day in (1, 2):
+            it.trigger("d", run_id=f"r{day}", logical_date=NEW_YEAR + timedelta(days=day))
+            await it.run_until_idle()
+
+        assert [it.states("d", run)["again"] for run in ("r1", "r2")] == ["skipped", "success"]
+
+
+async def test_a_triggered_run_is_about_its_partition() -> None:
+    with DAG("first", schedule=None) as first:
+        TriggerDagRunOperator(task_id="start", trigger_dag_id="second", partition_key="eu")
+    with DAG("second", schedule=PartitionedAtRuntime()) as second:
+        plain("work")
+    async with world() as it:
+        it.add(first, second)
+        it.trigger("first")
+
+        await it.run_until_idle()
+
+        assert [run.partition_key for run in it.runs("second")] == ["eu"]
+
+
+async def test_operators_that_act_read_the_variables_and_connections_of_the_world() -> None:
+    def choose() -> str:
+        limits = Variable.get("limits", deserialize_json=True)
+        return "left" if (limits["cpu"], Connection.get("sales").host) == (2, "db") else "right"
+
+    with DAG("d", schedule=None) as written:
+        BranchPythonOperator(task_id="choose", python_callable=choose) >> plain("left", "right")
+    async with world(variables={"limits": {"cpu": 2}}, connections={"sales": "postgres://db"}) as it:
+        it.add(written)
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        assert it.states("d", run) == {"choose": "success", "left": "success", "right": "skipped"}

@@ -1,7 +1,8 @@
-"""`DagModel`: what Airflow's code asks the database about a DAG, as far as a task can know it."""
+"""What Airflow's code asks the database about a DAG and about calls of a task, as far as a task can know it."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from aiosched.authoring.runtime.context import running_context
@@ -31,3 +32,27 @@ class DagModel:
         return cls(dag)
 
     get_current = get_dagmodel
+
+
+class TaskReschedule:
+    """The first call of a try that was rescheduled since: sensors of Airflow 1.10 and 2 measure their time from it."""
+
+    def __init__(self, ti: Any) -> None:
+        self.dag_id: str = ti.dag_id
+        self.task_id: str = ti.task_id
+        self.run_id: str = ti.run_id
+        self.map_index: int = ti.map_index
+        self.try_number: int = ti.try_number
+        self.start_date: datetime = ti.first_started
+
+    @classmethod
+    def find_for_task_instance(
+        cls, task_instance: Any, session: object = None, try_number: int | None = None
+    ) -> list[TaskReschedule]:
+        """The first call of the running try, if this is a later one; of several calls before only the first is known.
+
+        Raises Refused for another try.
+        """
+        if try_number not in (None, task_instance.try_number):
+            raise Refused(f"TaskReschedule: only the running try, {task_instance.try_number}, is known to its task.")
+        return [] if task_instance.first_started == task_instance.start_date else [cls(task_instance)]

@@ -85,7 +85,11 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.models.xcom_arg": {"XComArg": "aiosched:XComArg"},
     "airflow.notifications.basenotifier": {"BaseNotifier": "aiosched:BaseNotifier"},
     "airflow.security.permissions": {"*": "aiosched.airflow.utils.permissions"},
-    "airflow.security": {"permissions": "aiosched.airflow.utils.permissions"},
+    "airflow.security": {
+        "permissions": "aiosched.airflow.utils.permissions",
+        "utils": "aiosched.airflow.utils.security",
+    },
+    "airflow.security.utils": {"*": "aiosched.airflow.utils.security"},
     "airflow.settings": {
         "AIRFLOW_HOME": "aiosched.airflow.configuration:AIRFLOW_HOME",
         "DAGS_FOLDER": "aiosched.airflow.configuration:DAGS_FOLDER",

@@ -85,7 +85,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.listeners.listener": _LISTENERS,
     "airflow.models": {
         **_LINK, **_SKIP, **_XCOM, **_MAPPED,
-        "DagModel": f"{_OBJECTS}.models:DagModel",
+        **_from(f"{_OBJECTS}.models", ("DagModel", "TaskReschedule")),
         "DagRun": "aiosched.authoring.runtime.context:DagRun",
     },
     "airflow.models.baseoperator": _LINK,
@@ -96,6 +96,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.models.taskinstance": _KEY,
     "airflow.models.taskinstancekey": _KEY,
     "airflow.models.taskmixin": {"DAGNode": "aiosched.authoring.base.dependencies:Dependable"},
+    "airflow.models.taskreschedule": _from(f"{_OBJECTS}.models", ("TaskReschedule",)),
     "airflow.models.xcom": _XCOM,
     "airflow.observability.stats": _STATS,
     "airflow.operators.branch": _BRANCH,

@@ -31,8 +31,8 @@ class TriggerDagRunOperator(BaseOperator):
     `skip_when_already_exists` skips the task; otherwise the task fails. With `wait_for_completion` the task polls every
     `poke_interval` seconds until the run is in one of `allowed_states` (success), and fails if it is in one of
     `failed_states` (failed); with `deferrable` it waits without a worker. A run of a paused DAG waits;
-    `fail_when_dag_is_paused` fails the task instead. The run starts at `run_after` (by default at once) and gets the
-    `note`.
+    `fail_when_dag_is_paused` fails the task instead. The run starts at `run_after` (by default at once), is about the
+    partition `partition_key` of assets, and gets the `note`.
     """
 
     template_fields: ClassVar[Sequence[str]] = (
@@ -44,6 +44,7 @@ class TriggerDagRunOperator(BaseOperator):
         "skip_when_already_exists",
         "run_after",
         "note",
+        "partition_key",
     )
     template_fields_renderers: ClassVar[Mapping[str, str]] = {"conf": "py"}
     ui_color = "#ffefeb"
@@ -65,6 +66,7 @@ class TriggerDagRunOperator(BaseOperator):
         deferrable: bool = False,
         run_after: str | datetime | Any | None = None,
         note: str | Any | None = None,
+        partition_key: str | Any | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -82,6 +84,7 @@ class TriggerDagRunOperator(BaseOperator):
         self.deferrable = deferrable
         self.run_after = run_after
         self.note = note
+        self.partition_key = partition_key
 
     async def execute(self, context: Context) -> None:
         """Trigger the run, and wait for it with `wait_for_completion`."""
@@ -108,6 +111,8 @@ class TriggerDagRunOperator(BaseOperator):
         more = {"note": str(self.note)} if self.note else {}
         if self.run_after is not None:
             more["run_after"] = aware("run_after", self.run_after).isoformat()
+        if self.partition_key is not None:
+            more["partition_key"] = str(self.partition_key)
         try:
             answer = await acall(
                 "trigger_dag",

@@ -1,6 +1,6 @@
 """`Connection`: the address of an external service, and the login.
 
-    Connection.get("sales")                 in a task
+    Connection.get("sales")                 in a task, or at the top of a DAG file
     await Connection.aget("sales")          in an `async def` task
     "{{ conn.sales.host }}"                 in an argument of a task
 
@@ -73,7 +73,7 @@ class Connection(ConnectionValue):
 
     @classmethod
     def get(cls, conn_id: str) -> Connection:
-        """The connection of that id. Raises NotFound, and DagError at the top level of a DAG file."""
+        """The connection of that id. Raises NotFound, and DagError where nobody can be asked."""
         return _read(conn_id, look_up(CONNECTION, conn_id))
 
     @classmethod

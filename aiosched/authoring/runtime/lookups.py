@@ -1,5 +1,8 @@
 """How variables and connections are looked up: first in the environment, then in the database, by the scheduler.
 
+A running task asks its services. The top level of a DAG file asks what the process that imports it has set with
+`answering`: a worker asks in the name of the attempt, a parsing child asks its parser.
+
 The public classes are in variables.py and connections.py; the scheduler's side is in
 `aiosched.scheduler.services.secret_services`.
 
@@ -10,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
 from typing import Any, Final, NamedTuple
 
 from aiosched.authoring.runtime.services import Services, running_services
@@ -44,16 +48,46 @@ class LookupAnswer(NamedTuple):
     database: bool = True  # whether there is a database
 
 
+Answers = Callable[[str, str], Mapping[str, Any]]  # kind and key -> the answer of the service of that kind
+
+
+class answering:
+    """Sets what answers the look-ups of DAG files that this thread or coroutine imports. It may block, for a while."""
+
+    __slots__ = ("_answers", "_token")
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def __enter__(self) -> None:
+        self._token: Token[Answers | None] = _answers_here.set(self._answers)
+
+    def __exit__(self, *_: object) -> None:
+        _answers_here.reset(self._token)
+
+
+_answers_here: ContextVar[Answers | None] = ContextVar("aiosched_answers", default=None)
+
+
 def look_up(kind: Kind, key: str) -> LookupAnswer:
-    """The value of `key`, from plain code. Raises DagError outside a running task, WouldBlock on an event loop."""
-    found = from_environment(kind, key)
-    return found if found is not None else _answer(_services(kind, key).call(kind.name, get=key))
+    """The value of `key`, from plain code.
+
+    Raises DagError if nobody can be asked here, and WouldBlock in a task on an event loop.
+    """
+    if (found := from_environment(kind, key)) is not None:
+        return found
+    if (services := running_services()) is not None:
+        return _answer(services.call(kind.name, get=key))
+    return _answer(_answers_for(kind, key)(kind.name, key))
 
 
 async def alook_up(kind: Kind, key: str) -> LookupAnswer:
     """As `look_up`, for coroutines."""
-    found = from_environment(kind, key)
-    return found if found is not None else _answer(await _services(kind, key).acall(kind.name, get=key))
+    if (found := from_environment(kind, key)) is not None:
+        return found
+    if (services := running_services()) is not None:
+        return _answer(await services.acall(kind.name, get=key))
+    return _answer(_answers_for(kind, key)(kind.name, key))
 
 
 def from_environment(kind: Kind, key: str) -> LookupAnswer | None:
@@ -68,7 +102,7 @@ def not_found(kind: Kind, key: str, answer: LookupAnswer) -> NotFound:
     """The error for a name that is neither in the environment nor in the database."""
     remedy = f"Set {kind.variables(key)[0]} in the environment"
     if not answer.database:
-        return NotFound(f"There is no {kind.name} {key!r} here, because dag.test() uses no database. {remedy}.")
+        return NotFound(f"There is no {kind.name} {key!r} here, because no database is used here. {remedy}.")
     return NotFound(f"There is no {kind.name} {key!r}. {remedy}, or store it: {kind.command % key}")
 
 
@@ -80,15 +114,15 @@ def in_a_task(kind: Kind, key: str, verb: str) -> Services:
     return services
 
 
-def _services(kind: Kind, key: str) -> Services:
-    services = running_services()
-    if services is None:
+def _answers_for(kind: Kind, key: str) -> Answers:
+    answers = _answers_here.get()
+    if answers is None:
         raise DagError(
-            f"The {kind.name} {key!r} is not in the environment ({kind.variables(key)[0]}), and the database can be "
-            "asked only while a task runs: a DAG file is read often, and must not depend on it. "
+            f"The {kind.name} {key!r} is not in the environment ({kind.variables(key)[0]}), and no database can be "
+            "asked here: neither does a task run, nor does aiosched import a DAG file in this thread. "
             f"Use the template {kind.template % key} in an argument of a task, or read it inside the task."
         )
-    return services
+    return answers
 
 
 def _answer(response: Mapping[str, Any]) -> LookupAnswer:

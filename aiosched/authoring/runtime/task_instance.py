@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
 
+from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime.context import Context, DagRun, moment, running_context
+from aiosched.authoring.runtime.earlier_runs import AsksAboutEarlierRuns
 from aiosched.authoring.runtime.instance_keys import TaskInstanceKey
 from aiosched.authoring.runtime.other_runs import AsksAboutRuns
 from aiosched.authoring.runtime.services import Services
+from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.clock import SystemClock
 from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.values.messages import Attempt, SkipDecision, TaskServices, XComPairs, XComPlace, XComRef
@@ -34,7 +37,7 @@ class _Pull(NamedTuple):
     single: bool
 
 
-class TaskInstance(AsksAboutRuns):
+class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
     """The running attempt.
 
     `pushed` holds the XComs that were pushed; the runner stores them with the result. A branch or short circuit
@@ -128,6 +131,23 @@ class TaskInstance(AsksAboutRuns):
     def execution_date(self) -> DateTime | None:
         """The logical date, by the name that Airflow had for it before version 3."""
         return self.logical_date
+
+    @property
+    def log_url(self) -> str:
+        """The page with the log of this try; its address begins with the setting `web.base_url`."""
+        return self._page(**{"try": self.try_number})
+
+    @property
+    def mark_success_url(self) -> str:
+        """The page of this task instance, on which people can mark it. Opening it changes nothing."""
+        return self._page()
+
+    def _page(self, **query: int) -> str:
+        parts = {"dags": self.dag_id, "runs": self.run_id, "tasks": self.task_id}
+        path = "".join(f"/{name}/{quote(value, safe='')}" for name, value in parts.items())
+        if self.is_mapped:
+            query["map_index"] = self.map_index
+        return f"{defaults().base_url}{path}{'?' if query else ''}{urlencode(query)}"
 
     @property
     def first_started(self) -> datetime:
@@ -273,7 +293,7 @@ async def _not_here(place: XComPlace) -> str:
 
 
 def _decoded(pairs: Iterable[tuple[int, str]]) -> Pairs:
-    return [(map_index, json.loads(text)) for map_index, text in pairs]
+    return [(map_index, read_xcom(text)) for map_index, text in pairs]
 
 
 def _assemble(pull: _Pull, found: Sequence[Pairs], default: Any) -> Any:

@@ -1,6 +1,6 @@
 """`Variable`: settings of DAGs that are stored outside their files.
 
-    Variable.get("region")                      in a task; the text
+    Variable.get("region")                      in a task, or at the top of a DAG file; the text
     await Variable.aget("limits", deserialize_json=True)   in an `async def` task
     "{{ var.value.region }}"                    in an argument of a task
 
@@ -27,8 +27,8 @@ class Variable:
     def get(key: str, default: Any = _MISSING, deserialize_json: bool = False, *, default_var: Any = _MISSING) -> Any:
         """The text of a variable, or with `deserialize_json` what its JSON holds.
 
-        Without `default` (or Airflow's `default_var`) a missing one raises NotFound. The top level of a DAG file
-        can read only the environment: for other variables it gets DagError, even with a default.
+        Without `default` (or Airflow's `default_var`) a missing one raises NotFound. Where nobody can be asked (neither
+        in a task, nor in a DAG file that aiosched imports) it raises DagError, even with a default.
         """
         return _read(key, look_up(VARIABLE, key), default_var if default is _MISSING else default, deserialize_json)
 

@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from aiosched.authoring.runtime.context import running_context
+from aiosched.authoring.runtime.xcom_values import plain_path, read_xcom
 from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.errors import AioschedError
 
@@ -79,13 +80,13 @@ class TaskXCom:
     @staticmethod
     def serialize_value(value: Any, **_: Any) -> str:
         """The JSON text of a value."""
-        return json.dumps(value)
+        return json.dumps(value, default=plain_path)
 
     @staticmethod
     def deserialize_value(result: Any) -> Any:
         """The value of a JSON text, or of an object with such a text as `value`."""
         text = getattr(result, "value", result)
-        return json.loads(text) if isinstance(text, str | bytes) else text
+        return read_xcom(text) if isinstance(text, str | bytes) else text
 
 
 def _running() -> TaskInstance:

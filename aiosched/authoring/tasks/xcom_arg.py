@@ -5,7 +5,6 @@ Source: the semantics reference, sections 26.1 and 26.2.
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -16,6 +15,7 @@ import msgspec
 
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.dependencies import Dependable
+from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.authoring.tasks.nesting import indexes_read, is_mapped, mapped_groups, reads_own_index
 from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import Concatenated, MapInput, TaskOutput, Zipped
@@ -185,9 +185,9 @@ class XComArg(Output):
         """
         texts, is_list = self._texts(context)
         if is_list:
-            return [json.loads(text) for text in texts]
+            return [read_xcom(text) for text in texts]
         if texts:
-            return json.loads(texts[0])
+            return read_xcom(texts[0])
         if self.key == RETURN_VALUE:
             return None
         raise AioschedError(
@@ -199,14 +199,14 @@ class XComArg(Output):
         """See Output. Each value is decoded only when it is read: there may be thousands of readers."""
         texts, is_list = self._texts(context)
         if is_list:
-            return XComView(len(texts), lambda position: json.loads(texts[position]))
+            return XComView(len(texts), lambda position: read_xcom(texts[position]))
         items = _items_of(texts[0]) if texts else None
         if items is None:
             return super().view(context)  # raises the error
         if isinstance(items, list):
-            return XComView(len(items), lambda position: json.loads(bytes(items[position])))
+            return XComView(len(items), lambda position: read_xcom(bytes(items[position])))
         pairs = list(items.items())
-        return XComView(len(pairs), lambda position: (pairs[position][0], json.loads(bytes(pairs[position][1]))))
+        return XComView(len(pairs), lambda position: (pairs[position][0], read_xcom(bytes(pairs[position][1]))))
 
     def _texts(self, context: Context) -> tuple[list[str], bool]:
         """The stored values that the running task reads, as JSON texts; and whether the value is a list of them."""

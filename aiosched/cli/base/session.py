@@ -50,6 +50,13 @@ def with_database(dsn: str | None, work: Callable[[Database], Awaitable[T]]) -> 
     return asyncio.run(run())
 
 
+def has_database(settings: Settings) -> bool:
+    """Whether a database is named, or there is an embedded one; it may not be reachable."""
+    from aiosched.db.server.embedded import embedded_data_dir
+
+    return settings.database.dsn is not None or embedded_data_dir(settings.core.home).exists()
+
+
 @contextlib.asynccontextmanager
 async def open_database(settings: Settings, *, check: bool = True) -> AsyncIterator[Database]:
     """The database of `settings`, open.

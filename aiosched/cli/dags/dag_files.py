@@ -1,4 +1,7 @@
-"""`aiosched dags test`, `next` and `check`: commands that work on DAG files, without a database."""
+"""`aiosched dags test`, `next` and `check`: commands that work on DAG files.
+
+They need no database; if there is one, variables and connections that files read at import come from there.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from aiosched.cli.base.file_values import file_values, parse
 from aiosched.cli.base.options import (
     Conf,
     DagId,
@@ -128,7 +132,8 @@ def find_dag(dag_id: str, settings: Settings) -> DAG:
         if before is not None and before != root:
             finder.park(before)  # modules of two bundles can have the same names
         try:
-            dags = load_file(file.path, root=root, member=file.member).dags
+            with file_values(settings):
+                dags = load_file(file.path, root=root, member=file.member).dags
         except (Exception, SystemExit) as error:  # whatever user code raises at import
             path = file.path / file.member if file.member else file.path
             broken[file.name] = file_error(error, path=str(path), root=str(root))
@@ -155,7 +160,8 @@ def load_dag(dag_id: str, root: Path, file: str, settings: Settings) -> DAG:
     path, member = root / file, None
     if not path.exists():  # a module in an archive
         path, member = path.parent, path.name
-    found = {dag.dag_id: dag for dag in load_file(path, root=root, member=member).dags}
+    with file_values(settings):
+        found = {dag.dag_id: dag for dag in load_file(path, root=root, member=member).dags}
     if dag_id not in found:
         raise NotFound(f"{file} does not define the DAG {dag_id!r}.{did_you_mean(dag_id, found)}")
     return found[dag_id]
@@ -288,14 +294,12 @@ def check(
     output: Output = None,
 ) -> None:
     """Parse DAG files as the scheduler does and show errors, warnings and times; exit 1 on an error."""
-    from aiosched.parsing import check_paths
-
     settings = load(core__dags_folder=dags).settings
     wanted = paths or ([] if settings.dags.bundles else [settings.core.dags_folder])
     for path in wanted:
         if not path.exists():
             raise NotFound(f"There is no {shown_path(path)}.")
-    found = [_checked(parsed) for parsed in asyncio.run(check_paths(wanted, settings))]
+    found = [_checked(parsed) for parsed in asyncio.run(parse(wanted, settings))]
     show_list(found, _CHECK_COLUMNS, output, empty="no DAG files here")
     if chosen(output) in (Format.TABLE, Format.PLAIN):
         _report_details(found)

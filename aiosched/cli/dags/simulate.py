@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from aiosched.cli.base.file_values import parse
 from aiosched.cli.base.options import DagsFolder, Dsn, Output, UsageProblem, read_instant
 from aiosched.cli.base.output import Columns, Format, chosen, duration, instant, show_data, show_list, talk
 from aiosched.cli.base.session import load, open_database, shown_path
@@ -174,12 +175,10 @@ def _pool_size(text: str) -> tuple[str, int]:
 
 
 def _from_files(wanted: list[str], settings: Settings) -> Given:
-    from aiosched.parsing import check_paths
-
     folder: Path = settings.core.dags_folder
     if not settings.dags.bundles and not folder.is_dir():
         raise NotFound(f"There is no {shown_path(folder)}.")
-    parsed = asyncio.run(check_paths([], settings))
+    parsed = asyncio.run(parse([], settings))
     specs = {dag.dag_id: dag.spec for file in parsed for dag in file.dags}
     broken = [file for file in parsed if file.error is not None]
     for file in broken:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from aiosched.cli.base.file_values import parse
 from aiosched.cli.base.options import Dsn, Output, UsageProblem
 from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, counted, show_data, show_list, talk, write
 from aiosched.cli.base.session import address, load, open_database, requester
@@ -92,7 +93,6 @@ def airflow(
     """
     from aiosched.migration.cfg import fernet_keys, from_environment, metadata_url, read_cfg, translate
     from aiosched.migration.files import installs, judge_files
-    from aiosched.parsing import check_paths
 
     if not folder.is_dir():
         raise UsageProblem(f"{folder} is not a folder; name the folder that dags_folder has in airflow.cfg.")
@@ -100,7 +100,7 @@ def airflow(
         raise UsageProblem("--apply takes data over: name Airflow's metadata database with --database.")
     cfg = from_environment(os.environ) if config is None else read_cfg(config, os.environ)
     settings = load(core__dags_folder=folder, database__dsn=dsn).settings
-    parsed = asyncio.run(check_paths([folder], settings))
+    parsed = asyncio.run(parse([folder], settings))
     steps: list[MigrationStep] = []
     if database is not None:
         keys = [*(fernet_key or ()), *fernet_keys(cfg)]

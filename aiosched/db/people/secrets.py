@@ -130,6 +130,14 @@ class SecretStore:
             for key, token, description in rows
         }
 
+    async def look_up(self, kind: str, name: str) -> str | dict[str, Any] | None:
+        """The text of a `variable`, or the fields of a `connection`; None if there is none."""
+        if kind == "variable":
+            variable = (await self.get_variables([name])).get(name)
+            return None if variable is None else variable.value
+        connection = (await self.get_connections([name])).get(name)
+        return None if connection is None else connection.as_fields()
+
     async def get_variable(self, key: str) -> VariableValue:
         """One variable; raises NotFound with similar keys."""
         found = await self.get_variables([key])

@@ -126,6 +126,100 @@ async def previous_success(conn: DatabaseConnection, run: int) -> EndedRun | Non
     return None if row is None else EndedRun(*row)
 
 
+class EarlierTask(NamedTuple):
+    """A task instance of an earlier run."""
+
+    state: str | None
+    try_number: int
+    start_date: datetime | None
+    end_date: datetime | None
+
+
+class PrecedingRun(NamedTuple):
+    """The run of a DAG before another one."""
+
+    key: int
+    run_id: str
+    state: str
+    run_type: str
+    logical_date: datetime
+    run_after: datetime
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+
+
+# A task's index is in the version to which a run is pinned. Index: uq_dag_run_dag_id_logical_date, backwards.
+PREVIOUS_RUN: Final = """
+    WITH this AS (SELECT dag_id, logical_date FROM dag_run WHERE id = $1),
+    place AS MATERIALIZED (
+        SELECT v.id AS version_id, t.position - 1 AS task_index
+          FROM dag_version AS v
+          JOIN json_array_elements(v.spec -> 'tasks') WITH ORDINALITY AS t (task, position)
+            ON t.task ->> 'task_id' = $5
+         WHERE $4::text IS NOT NULL AND v.dag_id = (SELECT dag_id FROM this))
+    SELECT before.id, before.run_id, before.state, before.run_type, before.logical_date, before.run_after,
+           before.data_interval_start, before.data_interval_end, before.start_date, before.end_date
+      FROM this
+      JOIN dag_run AS before
+        ON before.dag_id = this.dag_id AND before.logical_date < coalesce($7::timestamptz, this.logical_date)
+     WHERE ($2::text IS NULL OR before.state = $2) AND ($3 OR before.run_type <> 'manual')
+       AND ($4::text IS NULL OR EXISTS (
+           SELECT FROM place
+             JOIN task_instance AS ti
+               ON ti.run_id = before.id AND ti.task_index = place.task_index AND ti.map_index = $6 AND ti.state = $4
+            WHERE place.version_id = before.version_id))
+     ORDER BY before.logical_date DESC LIMIT 1
+"""
+
+
+class Before(NamedTuple):
+    """Which earlier run is meant: the latest of those before a logical date, by default that of the asking run."""
+
+    task_id: str
+    map_index: int
+    state: str | None = None  # of the run
+    task_state: str | None = None
+    with_manual: bool = True
+    date: datetime | None = None
+
+
+async def previous_run(conn: DatabaseConnection, run: int, which: Before) -> PrecedingRun | None:
+    """The run of the same DAG before the one with this key."""
+    row = await conn.fetchrow(
+        PREVIOUS_RUN,
+        run,
+        which.state,
+        which.with_manual,
+        which.task_state,
+        which.task_id,
+        which.map_index,
+        which.date,
+    )
+    return None if row is None else PrecedingRun(*row)
+
+
+# The task's index is in the version to which the run is pinned. Index: primary keys.
+EARLIER_TASK: Final = """
+    SELECT ti.state, ti.try_number, ti.start_date, ti.end_date
+      FROM dag_run AS r
+      JOIN dag_version AS v ON v.id = r.version_id
+      JOIN task_instance AS ti ON ti.run_id = r.id
+     WHERE r.id = $1 AND ti.map_index = $3
+       AND ti.task_index = (
+           SELECT t.position - 1
+             FROM json_array_elements(v.spec -> 'tasks') WITH ORDINALITY AS t (task, position)
+            WHERE t.task ->> 'task_id' = $2)
+"""
+
+
+async def earlier_task(conn: DatabaseConnection, run: int, task_id: str, map_index: int) -> EarlierTask | None:
+    """One task instance of a run; None if there is none."""
+    row = await conn.fetchrow(EARLIER_TASK, run, task_id, map_index)
+    return None if row is None else EarlierTask(*row)
+
+
 # Task names are in the version to which the run is pinned. Index: primary keys.
 TASK_STATES: Final = """
     SELECT v.spec -> 'tasks' -> ti.task_index::int ->> 'task_id' AS task_id, ti.map_index, ti.state

@@ -36,7 +36,7 @@ from aiosched.core.values.messages import (
     Report,
     TaskServices,
 )
-from aiosched.errors import AioschedError
+from aiosched.errors import AioschedError, DagError
 from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.logs import AttemptLog, current_log
@@ -182,7 +182,7 @@ class TriggerExecution(Execution):
             if not is_of_a_folder():
                 try:
                     importlib.import_module(module_name)
-                except ImportError:  # a module in the DAGs folder becomes importable with its DAG
+                except (ImportError, DagError):  # of the DAGs folder: importable with its DAG, which may look up values
                     await dags.load(run)
             if is_of_a_folder() and dags.cached(run) is None:  # it is reloaded along with its DAG
                 await dags.load(run)

@@ -7,11 +7,15 @@ the cached DAG runs. The DAG records its source.
 
 The code of a version of a bundle is in a folder of its own (`RunInfo.bundle_version`). It never changes, so nothing of
 the above happens there.
+
+A file that is imported asks the scheduler for variables and connections in the name of the attempt. The values are
+compared now and then, and if one has changed, the files of its folder are imported again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 import zipfile
@@ -20,13 +24,14 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
 from aiosched.authoring.dag.loader import LoadedFile, drop_files, load_file
 from aiosched.authoring.dag.sources import ParkedModules, digest_of, finder, read_whole, source_hash
+from aiosched.authoring.runtime.lookups import answering
 from aiosched.bundles.kinds import places_of
 from aiosched.bundles.names import path_in
 from aiosched.bundles.places import CodeKey, CodePlaces
@@ -41,6 +46,10 @@ if TYPE_CHECKING:
 
 MOST_CODES: Final = 8  # folders whose imports a process keeps
 CHECK_AGAIN: Final = 1.0  # seconds between checks of a file that differs from the scheduler's source
+VALUES_LAST: Final = 30.0  # seconds until values that files have read are compared with those of now
+ANSWERED_WITHIN: Final = 10.0  # seconds that an import waits for a loop, which may wait for its modules
+
+Ask = Callable[[RunInfo, str, str], Mapping[str, Any]]  # run, kind and key -> the answer of the service of that kind
 
 
 @dataclass(slots=True)
@@ -74,10 +83,16 @@ class _Code:
     root: Path
     files: dict[str, _Imported] = field(default_factory=dict)
     parked: ParkedModules | None = None  # its modules, while others are in use
+    values: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)  # what its files have read
+    values_at: float = 0.0  # when these were compared with the scheduler's; monotonic second
 
     @property
     def is_fixed(self) -> bool:
         return self.key[1] is not None
+
+    def may_be_outdated(self, now: float) -> bool:
+        """Whether the values that its files have read are to be compared with those of now."""
+        return bool(self.values) and now >= self.values_at + VALUES_LAST
 
     def place(self, file: str) -> tuple[Path, str | None]:
         """The path of a DAG file, and the module name if it is in an archive."""
@@ -95,9 +110,10 @@ class _Code:
 class FileDags:
     """The DAGs of files below `root`, or of bundles; loads in the calling thread.
 
-    A file of a version is imported once, and never checked. The modules of only one folder are in use at a time: those
-    of the attempt that was loaded last. `places` has the folders of bundles (None: there are none). `time_limit`
-    bounds an import (see runner.TimeLimit). `defaults` of DAGs and tasks become the defaults of this process.
+    A file of a version is imported once, and never checked, but for values that it has read. The modules of only one
+    folder are in use at a time: those of the attempt that was loaded last. `places` has the folders of bundles (None:
+    there are none). `time_limit` bounds an import (see runner.TimeLimit). `defaults` of DAGs and tasks become the
+    defaults of this process.
     """
 
     def __init__(
@@ -116,6 +132,7 @@ class FileDags:
         self.seconds = 0.0  # total time of all imports
         self.after_import: Callable[[], None] = lambda: None
         self.fetch: Callable[[RunInfo], None] | None = None  # puts a version onto this machine; raises AioschedError
+        self.ask: Ask | None = None  # answers what files look up while they are imported; raises AioschedError
         self._locks: dict[str | None, threading.Lock] = {}  # one import at a time for each file
         self._used: OrderedDict[CodeKey, _Code] = OrderedDict()  # the last one is in use
 
@@ -129,7 +146,7 @@ class FileDags:
         """The DAG of `run`, if its file was imported with the source that the run requests."""
         code = self._in_use
         imported = None if code is None or code.key != run.code else code.files.get(run.file or "")
-        if code is None or imported is None:
+        if code is None or imported is None or code.may_be_outdated(time.monotonic()):
             return None
         if code.is_fixed:
             return imported.dags.get(run.dag_id) if code.root.is_dir() else None  # somebody may have removed it
@@ -199,14 +216,14 @@ class FileDags:
 
     def _load(self, code: _Code, run: RunInfo, file: str) -> DAG:
         path, member = code.place(file)
-        if not code.is_fixed and finder.has_changed():
+        if (not code.is_fixed and finder.has_changed()) or self._values_have_changed(code, run):
             self._forget_all(code)
         imported = code.files.get(file)
         if imported is None or not (code.is_fixed or _is_current(code, path, imported, run)):
-            imported = self._import(code, file, path, member)
+            imported = self._import(code, run, file, path, member)
             if not code.is_fixed and not all(code.digests(run.modules).values()):
                 self._forget_all(code)  # a module replaced another one, or a package
-                imported = self._import(code, file, path, member)
+                imported = self._import(code, run, file, path, member)
         imported.answer(run, code.digests(run.modules))
         if run.dag_id not in imported.dags:
             found = ", ".join(sorted(imported.dags)) or "no DAG"
@@ -215,14 +232,38 @@ class FileDags:
             raise DagUnavailable(reason, passing=True)
         return imported.dags[run.dag_id]
 
-    def _import(self, code: _Code, file: str, path: Path, member: str | None) -> _Imported:
+    def _values_have_changed(self, code: _Code, run: RunInfo) -> bool:
+        """Ask again for what the files of a folder have read, if that was some time ago."""
+        now = time.monotonic()
+        if self.ask is None or not code.may_be_outdated(now):
+            return False
+        code.values_at = now
+        try:
+            return any(self.ask(run, *what) != known for what, known in list(code.values.items()))
+        except AioschedError:  # what is imported goes on until there is an answer
+            return False
+
+    def _answering(self, code: _Code, run: RunInfo) -> AbstractContextManager[None]:
+        if (ask := self.ask) is None:
+            return nullcontext()
+
+        def answer(kind: str, key: str) -> Mapping[str, Any]:
+            found = ask(run, kind, key)
+            if not code.values:
+                code.values_at = time.monotonic()
+            code.values[kind, key] = found
+            return found
+
+        return answering(answer)
+
+    def _import(self, code: _Code, run: RunInfo, file: str, path: Path, member: str | None) -> _Imported:
         message = f"the import took longer than {self._timeout:g} s (core.dagbag_import_timeout)"
         limit: AbstractContextManager[None] = nullcontext()
         if self._time_limit is not None:
             limit = self._time_limit(self._timeout, message)
         began = time.monotonic()
         try:
-            with limit:
+            with limit, self._answering(code, run):
                 loaded = _load_as_it_is(path, code.root, member)
         except AttemptStopped:
             raise
@@ -241,11 +282,13 @@ class FileDags:
         """Drop all imports: files share the modules of the DAGs folder, and some have changed."""
         finder.forget()
         code.files.clear()
+        code.values.clear()
 
     def forget(self, run: RunInfo) -> None:
         """Import the file of `run` again on the next use."""
         if (code := self._used.get(run.code)) is not None:
             code.files.pop(run.file or "", None)
+            code.values_at = float("-inf")
 
 
 def fetching(call: Callable[[int, str, str], object]) -> Callable[[RunInfo], None]:
@@ -256,6 +299,16 @@ def fetching(call: Callable[[int, str, str], object]) -> Callable[[RunInfo], Non
         call(run.key, "bundle", msgspec.json.encode(arguments).decode())
 
     return fetch
+
+
+def asking(call: Callable[[int, str, str], str]) -> Ask:
+    """Asks the scheduler for variables and connections, by `call` of a service, and waits."""
+
+    def ask(run: RunInfo, kind: str, key: str) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = json.loads(call(run.key, kind, json.dumps({"get": key})))
+        return found
+
+    return ask
 
 
 def _load_as_it_is(path: Path, root: Path, member: str | None) -> LoadedFile:

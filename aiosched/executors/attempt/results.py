@@ -4,8 +4,8 @@ A task can return values that `msgspec.json` encodes: None, bool, int, float, st
 lists), dicts (keys come back as strings), datetimes (ISO 8601 strings), UUIDs and Decimals (strings), bytes (base64),
 enums (their value), dataclasses, attrs classes and msgspec Structs (dicts), and pydantic models (their
 `model_dump(mode="json")`). So are values of their subclasses, such as the pendulum instants of a context, and NumPy's
-numbers. Nothing is converted back: a reader gets plain JSON. NaN and infinity are refused, because JSON cannot
-represent them.
+numbers. Nothing is converted back, a reader gets plain JSON; only an `ObjectStoragePath` comes back as one. NaN and
+infinity are refused, because JSON cannot represent them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from aiosched.authoring.runtime.xcom_values import plain_path
 from aiosched.core.values.json_bounds import find_problem, is_bounded
 from aiosched.core.values.messages import XComValue
 from aiosched.errors import AioschedError
@@ -49,6 +50,8 @@ def _plain(value: Any) -> Any:
     """A value that `msgspec.json` does not know, as one that it does."""
     if hasattr(type(value), "model_dump"):
         return value.model_dump(mode="json")
+    if (path := plain_path(value)) is not None:
+        return path
     for kind, to_plain in _SUBCLASSED.items():
         if isinstance(value, kind):
             return to_plain(value)

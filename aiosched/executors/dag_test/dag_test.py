@@ -9,7 +9,6 @@ their real time. Source: the semantics reference, section 33.3.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.mapping.mapped import MappedOperator
 from aiosched.authoring.operators.python import PythonOperator
 from aiosched.authoring.runtime.task_instance import TaskInstance
+from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.authoring.tasks.nesting import is_mapped_over, map_length
 from aiosched.authoring.tasks.task_context import build_context
 from aiosched.clock import Clock, SystemClock
@@ -348,7 +348,7 @@ class _Player:
         ]  # fmt: skip
         xcoms: dict[str, dict[str, Any]] = {}
         for (task_id, key), values in self._memory.values.items():
-            decoded = [json.loads(values[index]) for index in sorted(values)]
+            decoded = [read_xcom(values[index]) for index in sorted(values)]
             if values:
                 xcoms.setdefault(task_id, {})[key] = decoded[0] if set(values) == {-1} else decoded
         return TestRun(self._board.run.run_id, self._board.run.state, tasks, xcoms)

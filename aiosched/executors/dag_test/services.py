@@ -123,6 +123,10 @@ class Memory:
     async def previous_success(self, args: Mapping[str, Any]) -> None:
         """There is no earlier run."""
 
+    async def previous_run(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """There is no earlier run."""
+        return {"run": None, "task": None}
+
     def _is_ours(self, args: Mapping[str, Any]) -> bool:
         if args["dag_id"] == self._dag_id:
             return True
@@ -138,6 +142,7 @@ MEMORY_SERVICES: Mapping[str, MemoryService] = {
     "clear_run": Memory.clear_run,
     "close_input": Memory.close_input,
     "connection": Memory.connection,
+    "previous_run": Memory.previous_run,
     "previous_success": Memory.previous_success,
     "run_state": Memory.run_state,
     "task_state": Memory.task_state,

@@ -33,8 +33,8 @@ from aiosched.core.values.messages import (
 )
 from aiosched.errors import TaskTimeout
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
-from aiosched.executors.attempt.blocking import blocking_on
-from aiosched.executors.attempt.dag_cache import FileDags, InBackground, fetching
+from aiosched.executors.attempt.blocking import answered_on, blocking_on
+from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, InBackground, asking, fetching
 from aiosched.executors.attempt.driven import Driven
 from aiosched.executors.attempt.failures import timeout_reason
 from aiosched.executors.attempt.logs import TaskLoggerCapture
@@ -139,9 +139,11 @@ class InlineExecutor:
         """Start on the caller's loop."""
         self._loop = asyncio.get_running_loop()
         self._report, self._services = report, services
-        self._blocking_services = asking = BlockingServices(self._loop, services)
+        self._blocking_services = services_in_threads = BlockingServices(self._loop, services)
         if isinstance(self._dags, FileDags):
-            self._dags.fetch = fetching(lambda *question: drive(asking.call(*question)))
+            self._dags.fetch = fetching(lambda *question: drive(services_in_threads.call(*question)))
+            answered = answered_on(self._loop, seconds=ANSWERED_WITHIN)
+            self._dags.ask = asking(lambda *question: answered(services.call(*question)))
         self._blocking = blocking_on(self._loop)
         self._triggers: TriggerTasks[AttemptKey] = TriggerTasks(self._dags_for_loop, lambda _, ended: report(ended))
         self._threads = DaemonThreads(self._slots)

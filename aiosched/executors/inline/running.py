@@ -10,8 +10,8 @@ import msgspec
 
 from aiosched.core.values.messages import Attempt, Outcome, Report, TaskServices
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
-from aiosched.executors.attempt.blocking import blocking_on
-from aiosched.executors.attempt.dag_cache import InBackground
+from aiosched.executors.attempt.blocking import answered_on, blocking_on
+from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, InBackground, asking
 from aiosched.executors.attempt.logs import TaskLoggerCapture
 from aiosched.executors.attempt.runner import DagSource, drive
 from aiosched.executors.attempt.surroundings import Surroundings
@@ -28,6 +28,9 @@ async def run_attempt(attempt: Attempt, services: TaskServices, dags: DagSource,
     `task.cancel(ELSEWHERE)` stops a trigger without its `on_kill`.
     """
     loop = asyncio.get_running_loop()
+    if isinstance(dags, FileDags):
+        answered = answered_on(loop, seconds=ANSWERED_WITHIN)
+        dags.ask = asking(lambda *question: answered(services.call(*question)))
     TaskLoggerCapture.begin()
     try:
         if attempt.trigger is not None:

@@ -19,8 +19,8 @@ from aiosched import leftovers
 from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComPairs, XComRef
 from aiosched.errors import ExecutorError
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
-from aiosched.executors.attempt.blocking import blocking_on
-from aiosched.executors.attempt.dag_cache import FileDags, InBackground, fetching
+from aiosched.executors.attempt.blocking import answered_on, blocking_on
+from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, InBackground, asking, fetching
 from aiosched.executors.attempt.driven import Driven
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution
@@ -78,6 +78,8 @@ class AsyncWorker(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._blocking = blocking_on(self._loop)
         dags.fetch = fetching(lambda *question: self._blocking(self.call(*question)))
+        answered = answered_on(self._loop, seconds=ANSWERED_WITHIN)
+        dags.ask = asking(lambda *question: answered(self.call(*question)))
         self._triggers: TriggerTasks[int] = TriggerTasks(self._dags, self._fired)
         self._health = LoopHealth(sign, lambda: len(self._running))
 

@@ -33,7 +33,7 @@ from aiosched import leftovers
 from aiosched.core.values.messages import Attempt, Report, XComPairs, XComRef
 from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.attempt.attempts import execution_of
-from aiosched.executors.attempt.dag_cache import FileDags, fetching
+from aiosched.executors.attempt.dag_cache import FileDags, asking, fetching
 from aiosched.executors.attempt.interrupts import alarm, interrupts
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution, drive
@@ -226,6 +226,7 @@ class Worker:
             places=config.places, import_timeout=config.import_timeout, time_limit=alarm, defaults=config.defaults
         )
         self._dags.fetch = fetching(lambda *question: drive(channel.call(*question)))
+        self._dags.ask = asking(lambda *question: drive(channel.call(*question)))
         self._running: Execution | None = None
         self._done = 0
         self._left_children = self._is_changed = False

@@ -36,13 +36,10 @@ def secret_services(keyring: Keyring) -> Mapping[str, Service]:
             else:
                 await store.delete_variable(args["delete"], requested_by=who, request=question.id)
             return {}
-        found = (await store.get_variables([args["get"]])).get(args["get"])
-        return {"value": found.value if found is not None else None}
+        return {"value": await store.look_up("variable", args["get"])}
 
     async def connection(db: Database, question: Question) -> dict[str, Any]:
-        conn_id = question.args["get"]
-        found = (await SecretStore(db, keyring).get_connections([conn_id])).get(conn_id)
-        return {"value": found.as_fields() if found is not None else None}
+        return {"value": await SecretStore(db, keyring).look_up("connection", question.args["get"])}
 
     return {"variable": _refusing_bad_keys(variable), "connection": _refusing_bad_keys(connection)}
 

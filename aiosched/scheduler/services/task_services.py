@@ -1,11 +1,14 @@
 """Services for running tasks, answered from the database.
 
-    trigger_dag   {dag_id, run_id, logical_date, run_after, conf, note, fail_when_paused} -> {run_id, is_paused}
+    trigger_dag   {dag_id, run_id, logical_date, run_after, conf, note, partition_key, fail_when_paused}
+                  -> {run_id, is_paused}
     clear_run     {dag_id, run_id}                               -> {run_id}
     run_state     {dag_id, run_id | logical_date | newest}       -> {dag_exists, run: {run_id, state} or null}
     task_states   {dag_id, run_id | logical_date, task_ids, group_id}
                   -> {dag_exists, unknown: [id], run: {run_id, state} or null, tasks: [[task_id, map_index, state]]}
 
+    previous_run      {task_id, map_index, state, task_state, planned_only, before}
+                      -> {run: {run_id, state, …} or null, task: {state, try_number, …} or null}
     previous_success  {}  -> {data_interval_start, data_interval_end, start_date, end_date} or null
 
     reserve_xcoms     see xcom_services.py
@@ -160,6 +163,24 @@ async def _previous_success(db: Database, question: Question) -> dict[str, Any] 
     return None if found is None else found._asdict()
 
 
+async def _previous_run(db: Database, question: Question) -> dict[str, Any]:
+    args = question.args
+    which = task_services.Before(
+        task_id=str(args["task_id"]),
+        map_index=int(args["map_index"]),
+        state=args.get("state"),
+        task_state=args.get("task_state"),
+        with_manual=not args.get("planned_only"),
+        date=args.get("before") and datetime.fromisoformat(args["before"]),
+    )
+    async with db.acquire() as conn:
+        found = await task_services.previous_run(conn, question.run, which)
+        if found is None:
+            return {"run": None, "task": None}
+        task = await task_services.earlier_task(conn, found.key, which.task_id, which.map_index)
+    return {"run": found._asdict(), "task": None if task is None else task._asdict()}
+
+
 async def _trigger_dag(db: Database, question: Question) -> dict[str, Any]:
     args = question.args
     dag_id = str(args["dag_id"])
@@ -171,7 +192,7 @@ async def _trigger_dag(db: Database, question: Question) -> dict[str, Any]:
     is_paused = dag is not None and dag.is_paused
     if is_paused and args.get("fail_when_paused") and not asked_before:
         raise Refused(f"DAG {dag_id!r} is paused: its run would wait. Unpause it: `aiosched dags unpause {dag_id}`.")
-    names = ("run_id", "logical_date", "run_after", "conf")
+    names = ("run_id", "logical_date", "run_after", "conf", "partition_key")
     wanted = {name: args[name] for name in names if args.get(name) is not None}
     answer = await _ask_owner(db, question, "trigger", dag_id, {**wanted, "triggered_by": "operator"})
     if args.get("note"):
@@ -250,6 +271,7 @@ SERVICES: Final[Mapping[str, Service]] = MappingProxyType(
         "check_assets": asset_services.check_assets,
         "clear_run": _clear_run,
         "close_input": close_input,
+        "previous_run": _previous_run,
         "previous_success": _previous_success,
         "reserve_xcoms": reserve_xcoms,
         "run_state": _run_state,

@@ -1,7 +1,7 @@
 """Acting: operators that run their real code in a world, and sensors that poke for the result of their script.
 
-Operators act if they decide by what the scheduler knows (branches, short circuits, clocks, runs of other DAGs),
-sensors if their script sets when they are done. An attempt takes the same steps as in the real runner; clock,
+Operators act if they decide by what the scheduler knows (branches, short circuits, clocks, runs of other DAGs) or ask
+people, sensors if their script sets when they are done. An attempt takes the same steps as in the real runner; clock,
 loop and services are the world's. Callbacks do not run: the world records them. Source: the semantics
 reference, sections 7, 24 and 25.
 """
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from aiosched.authoring.operators.branching import BaseBranchOperator, LatestOnlyOperator
+from aiosched.authoring.operators.human_input import HITLOperator
 from aiosched.authoring.operators.python import BranchPythonOperator, ShortCircuitOperator
 from aiosched.authoring.operators.sensor import BaseSensorOperator, PokeReturnValue
 from aiosched.authoring.operators.trigger_dagrun import TriggerDagRunOperator
@@ -41,9 +42,12 @@ if TYPE_CHECKING:
 
 ACTING: Final = (
     BaseBranchOperator, BranchPythonOperator, DayOfWeekSensor, ExternalTaskMarker, ExternalTaskSensor,
-    LatestOnlyOperator, MomentSensor, ShortCircuitOperator, TriggerDagRunOperator,
+    HITLOperator, LatestOnlyOperator, MomentSensor, ShortCircuitOperator, TriggerDagRunOperator,
 )  # fmt: skip
-_TRIGGERS: Final = ("aiosched.authoring.triggers.temporal.", "aiosched.authoring.triggers.external.")
+_TRIGGERS: Final = (
+    "aiosched.authoring.triggers.temporal.", "aiosched.authoring.triggers.external.",
+    "aiosched.authoring.triggers.human_input.",
+)  # fmt: skip
 _SURROUNDINGS: Final = Surroundings(hostname="world", pid=0)
 
 

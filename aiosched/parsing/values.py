@@ -1,0 +1,217 @@
+"""Variables and connections that a DAG file reads while it is imported: its child asks, its parser answers.
+
+A child has neither the address of the database nor the keys. It asks the parser over a Unix socket in a folder that
+only this user can enter, and only if its file reads something. Every look-up is one connection: a line of JSON asks,
+and what comes back until the end of the connection is the answer. A question that the database cannot answer in time is
+an error in the file, but not one of the file: `FileLookups.unanswered` says that the outcome is void.
+
+Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 27.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from aiosched.core.values.connections import ConnectionValue
+from aiosched.core.values.masking import secrets
+from aiosched.core.values.service_errors import error_of_kind, kind_of
+from aiosched.errors import AioschedError, ConfigError, DatabaseError, DatabaseUnreachable, Refused
+from aiosched.scratch import scratch_folder
+
+log: Final = logging.getLogger(__name__)
+
+LookUp = Callable[[str, str], Awaitable[Any]]  # kind and name -> text or fields; None if there is none
+
+PATIENCE: Final = 5.0  # seconds in which a look-up is answered
+_AGAIN: Final = 0.2  # seconds until the database is asked again
+_SLOWER: Final = 1.0  # seconds that a child waits longer than its parser tries
+_MOST_AT_ONCE: Final = 64  # connections; a file that opens more is not answered
+_LONGEST_PATH: Final = 95  # characters of a folder; the path of a socket in it may have 103
+_CHUNK: Final = 65_536
+
+
+class ValuesAddress(NamedTuple):
+    """Where a child asks, and the seconds that it waits for an answer."""
+
+    path: str
+    patience: float
+
+
+class ValueQuestion(msgspec.Struct, frozen=True):
+    """Kind ("variable" or "connection") and name."""
+
+    kind: str
+    name: str
+
+
+class ValueAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The value, or why there is none: `error_kind` is a name of service_errors.py, "" for no answer in time."""
+
+    value: Any = None
+    database: bool = True  # whether there is one
+    error: str | None = None
+    error_kind: str = ""
+
+
+# ---- in the child ----
+
+
+class FileLookups:
+    """What one file has looked up so far. Call it with kind and name; it asks for each name once.
+
+    Raises Refused if no key fits, and DatabaseError if there is no answer in time.
+    """
+
+    def __init__(self, address: ValuesAddress | None) -> None:
+        self._address = address
+        self._known: dict[ValueQuestion, ValueAnswer] = {}
+        self.unanswered = False
+
+    @property
+    def any(self) -> bool:
+        """Whether the file has looked up something that is not in the environment."""
+        return bool(self._known) or self.unanswered
+
+    def __call__(self, kind: str, name: str) -> Mapping[str, Any]:
+        question = ValueQuestion(kind, name)
+        answer = self._known.get(question)
+        if answer is None:
+            answer = self._known[question] = self._answer(question)
+        if answer.error is not None:
+            raise error_of_kind(answer.error, answer.error_kind)
+        return {"value": answer.value, "database": answer.database}
+
+    def _answer(self, question: ValueQuestion) -> ValueAnswer:
+        what = f"The {question.kind} {question.name!r} cannot be read now"
+        if self._address is None:
+            return ValueAnswer(database=False)
+        began = time.monotonic()
+        try:
+            answer = msgspec.json.decode(_exchange(self._address, question), type=ValueAnswer)
+        except (OSError, msgspec.DecodeError) as error:
+            self.unanswered = True
+            raise DatabaseError(f"{what}: the process that parses files does not answer ({error}).") from None
+        except BaseException:  # the time of the import is over: the fault of the file, or of this look-up
+            self.unanswered |= time.monotonic() - began > _SLOWER
+            raise
+        if answer.error is not None and not answer.error_kind:
+            self.unanswered = True
+            raise DatabaseError(f"{what}: {answer.error}")
+        return answer
+
+
+def _exchange(address: ValuesAddress, question: ValueQuestion) -> bytes:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.settimeout(address.patience + _SLOWER)
+        line.connect(address.path)
+        line.sendall(msgspec.json.encode(question) + b"\n", socket.MSG_NOSIGNAL)  # SIGPIPE would end this process
+        return b"".join(iter(lambda: line.recv(_CHUNK), b""))
+
+
+# ---- in the process that parses ----
+
+
+class ValueServer:
+    """Answers the children of one pool on the running event loop, by `look_up`.
+
+    What it gives away that is secret is masked from then on, in this process as well: in what the file printed, too.
+    """
+
+    def __init__(self, look_up: LookUp, *, patience: float | None = None) -> None:
+        self._look_up = look_up
+        self._patience = PATIENCE if patience is None else patience
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._server: asyncio.Server | None = None
+        self._starting = asyncio.Lock()
+        self._open = 0
+
+    async def address(self) -> ValuesAddress:
+        """Where to ask; starts the server with the first call. If that fails, nobody answers there; it is logged."""
+        async with self._starting:
+            if self._folder is None:
+                self._folder = await asyncio.to_thread(_new_folder)
+                try:
+                    self._server = await asyncio.start_unix_server(self._serve, self._path)
+                except OSError as error:
+                    log.warning("DAG files cannot read variables and connections: %s: %s", self._path, error)
+            return ValuesAddress(self._path, self._patience)
+
+    async def close(self) -> None:
+        """Stop answering, and remove the socket."""
+        if self._server is not None:
+            self._server.close()
+        if self._folder is not None:
+            await asyncio.to_thread(self._folder.cleanup)
+
+    @property
+    def _path(self) -> str:
+        assert self._folder is not None
+        return f"{self._folder.name}/values"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if self._open <= _MOST_AT_ONCE:
+                async with asyncio.timeout(self._patience):
+                    question = msgspec.json.decode(await reader.readline(), type=ValueQuestion)
+                writer.write(msgspec.json.encode(await self._answer(question)))
+                await writer.drain()
+        except (OSError, ValueError, TimeoutError):  # a file wrote to the socket by itself, or has ended
+            pass
+        finally:
+            self._open -= 1
+            writer.close()
+
+    async def _answer(self, question: ValueQuestion) -> ValueAnswer:
+        reason = "the database does not answer."
+        try:
+            async with asyncio.timeout(self._patience):
+                while True:
+                    try:
+                        return self._found(question, await self._look_up(question.kind, question.name))
+                    except (Refused, ConfigError) as error:  # no key fits
+                        return ValueAnswer(error=str(error), error_kind=kind_of(error) or Refused.__name__)
+                    except NoDatabase:
+                        return ValueAnswer(database=False)
+                    except Exception as error:
+                        reason = str(error) if isinstance(error, AioschedError) else f"{type(error).__name__}: {error}"
+                    await asyncio.sleep(_AGAIN)
+        except TimeoutError:
+            return ValueAnswer(error=reason)
+
+    def _found(self, question: ValueQuestion, value: Any) -> ValueAnswer:
+        hide(question.kind, question.name, value)
+        return ValueAnswer(value)
+
+
+class NoDatabase(DatabaseUnreachable):
+    """None is set up here: only the environment has values."""
+
+
+def hide(kind: str, name: str, value: Any) -> None:
+    """Register the secrets of a variable or connection with this process's Redactor."""
+    if kind == "variable" and value is not None:
+        secrets.register_named(name, value)
+    elif value is not None:
+        with contextlib.suppress(ConfigError):
+            ConnectionValue.from_fields(name, value).hide()
+
+
+def _new_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder of this process, which is removed also if the process is killed: by the next scheduler here."""
+    from aiosched import leftovers
+
+    folder = scratch_folder(leftovers.new_mark())
+    if len(folder.name) <= _LONGEST_PATH:
+        return folder
+    folder.cleanup()
+    return tempfile.TemporaryDirectory(prefix="aiosched-", dir="/tmp", ignore_cleanup_errors=True)
