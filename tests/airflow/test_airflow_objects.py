@@ -129,6 +129,14 @@ def test_a_script_calls_a_function_elsewhere(tmp_path: Path) -> None:
     assert __import__("pickle").loads(result.read_bytes()) == 42
 
 
+def test_serializers_are_modules_by_name_that_are_imported_on_use() -> None:
+    from airflow.providers.standard.operators.python import _SERIALIZERS as SERIALIZERS
+
+    assert sorted(SERIALIZERS) == ["cloudpickle", "dill", "pickle"]
+    assert SERIALIZERS["pickle"].__name__ == "pickle"
+    assert "json" not in SERIALIZERS
+
+
 class Job(ResumableJobMixin, BaseOperator):
     """Submits a job, and remembers what was called."""
 

@@ -98,8 +98,8 @@ def web() -> Iterator[str]:
     server.server_close()
 
 
-def test_http_operators_and_sensors_run_also_deferred(two_providers: Path, web: str, run_file: Run) -> None:
-    run = run_file(two_providers, HTTP, AIRFLOW_CONN_LOCAL=web)
+def test_http_operators_and_sensors_run_also_deferred(three_providers: Path, web: str, run_file: Run) -> None:
+    run = run_file(three_providers, HTTP, AIRFLOW_CONN_LOCAL=web)
 
     assert {name: one["state"] for name, one in run["tasks"].items()} == dict.fromkeys(
         ["wait", "plain", "deferred"], "success"
@@ -108,10 +108,10 @@ def test_http_operators_and_sensors_run_also_deferred(two_providers: Path, web: 
     assert json.loads(run["tasks"]["deferred"]["xcoms"]["return_value"]) == {"body": "deferred"}
 
 
-def test_sql_operators_run_on_sqlite(two_providers: Path, tmp_path: Path, run_file: Run) -> None:
+def test_sql_operators_run_on_sqlite(three_providers: Path, tmp_path: Path, run_file: Run) -> None:
     base = tmp_path / "base.db"
 
-    run = run_file(two_providers, SQL, AIRFLOW_CONN_BASE=json.dumps({"conn_type": "sqlite", "host": str(base)}))
+    run = run_file(three_providers, SQL, AIRFLOW_CONN_BASE=json.dumps({"conn_type": "sqlite", "host": str(base)}))
 
     states = {name: one["state"] for name, one in run["tasks"].items()}
     assert states == {**dict.fromkeys(states, "success"), "no": "skipped"}, run
@@ -121,10 +121,10 @@ def test_sql_operators_run_on_sqlite(two_providers: Path, tmp_path: Path, run_fi
         assert connection.execute("SELECT COUNT(*) FROM t").fetchone() == (2,)
 
 
-def test_every_class_of_them_can_be_constructed_rendered_and_serialized(two_providers: Path) -> None:
+def test_every_class_of_them_can_be_constructed_rendered_and_serialized(three_providers: Path) -> None:
     names = ("apache-airflow-providers-common-sql", "apache-airflow-providers-http")
 
-    found = walked(two_providers, names)
+    found = walked(three_providers, names)
 
     assert {name: share for name, share in shares(found).items() if share < 100} == {}, found
     assert sum(map(len, found.values())) >= 14

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import distributions
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 from aiosched.cli.base.options import UsageProblem
 from aiosched.cli.operation import provider_tools
-from aiosched.cli.operation.provider_plan import Fetched, ProviderPlan, make_plan, parse_requirements
+from aiosched.cli.operation.provider_plan import Fetched, ProviderPlan, make_plan, parse_requirements, read_distribution
 from aiosched.cli.operation.provider_tools import Installer
 from aiosched.errors import AioschedError, NotFound
 
@@ -65,6 +67,22 @@ def test_libraries_that_airflow_brings_are_added_when_they_are_imported() -> Non
     plan = planned([HTTP], package(HTTP, "6.3.0", "attrs", imports=("tenacity", "attr", "yaml", "unknown_library")))
 
     assert set(plan.requirements) == {"attrs", "tenacity", "PyYAML"}
+
+
+def test_imports_are_found_wherever_they_are_but_not_those_of_type_checkers(tmp_path: Path) -> None:
+    metadata = tmp_path / "a_provider-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: a-provider\nVersion: 1.0\n")
+    (metadata / "RECORD").write_text("hooks.py,,\n")
+    (tmp_path / "hooks.py").write_text(
+        "import os\nfrom typing import TYPE_CHECKING\n"
+        "try:\n    import dill\nexcept ImportError:\n    import lazy_object_proxy\n"
+        "def show():\n    from tabulate import tabulate\n"
+        "if TYPE_CHECKING:\n    import pandas\nelse:\n    import attr\n"
+    )
+    [distribution] = distributions(path=[str(tmp_path)])
+
+    assert read_distribution(distribution).imports == {"dill", "lazy_object_proxy", "tabulate", "attr"}
 
 
 def test_requirements_of_extras_and_markers_are_followed_only_where_they_apply() -> None:

@@ -9,14 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
-from tests.conftest import NIGHTLY
 from tests.engines.brokers import REDIS, WHY_NO_REDIS, RealBroker
-from tests.providers.conftest import Run, installed
+from tests.providers.conftest import NIGHT, Run, installed
 
-pytestmark = [
-    pytest.mark.skipif(not NIGHTLY, reason="installs many packages: set AIOSCHED_NIGHTLY=1"),
-    pytest.mark.timeout(3_600),
-]
+pytestmark = NIGHT
 
 POSTGRES = """
 from airflow import DAG
