@@ -1,6 +1,6 @@
-"""A daemon that speaks Docker's API as far as operators do, and runs the commands of containers as processes of its own.
+"""A daemon that speaks Docker's API as far as operators do, and runs the commands of containers as processes.
 
-An image is a name, with what is at its entry point. Paths below `/tmp` in a command are those of the container's folder.
+An image is a name. Paths below `/tmp` in a command are those of the container's folder.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import base64
 import contextlib
 import http.server
 import io
+import itertools
 import json
 import os
 import re
@@ -70,6 +71,11 @@ class Container:
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
+    def remove(self) -> None:
+        self.stop()
+        if self.process is not None and self.process.stdout is not None:
+            self.process.stdout.close()
+
 
 class DockerDaemon:
     """What the daemon has: `images` that can be pulled, `containers`, and a list of what it did (`done`)."""
@@ -78,6 +84,7 @@ class DockerDaemon:
         self.folder, self.images = folder, images
         self.pulled: set[str] = set()
         self.containers: dict[str, Container] = {}
+        self.numbers = itertools.count(1)
         self.done: list[str] = []
         self.logins: list[Mapping[str, Any]] = []
         self.socket = folder / "docker.sock"
@@ -94,7 +101,7 @@ class DockerDaemon:
             yield self
         finally:
             for container in self.containers.values():
-                container.stop()
+                container.remove()
             server.shutdown()
             thread.join()
             server.server_close()
@@ -172,12 +179,17 @@ class DockerHandler(http.server.BaseHTTPRequestHandler):
         self.daemon.pulled.add(name)
         self.daemon.done.append(f"pull {name}")
         news: list[dict[str, str]] = [{"status": f"Pulling from {name}", "id": name}, {"status": "Download complete"}]
-        self.answer("".join(json.dumps(one) + "\r\n" for one in news).encode())
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for text in (*(json.dumps(one) + "\r\n" for one in news), ""):
+            self.wfile.write(f"{len(text):x}\r\n{text}\r\n".encode())
 
     def create(self, query: Any, body: Any) -> None:
         if body["Image"] not in self.daemon.pulled:
             raise DockerError(404, f"No such image: {body['Image']}")
-        id_ = f"{len(self.daemon.containers):064x}"
+        id_ = f"{next(self.daemon.numbers):064x}"
         self.daemon.containers[id_] = Container(id_, body, self.daemon.folder / id_[-8:])
         self.daemon.done.append("create")
         self.answer({"Id": id_, "Warnings": []}, status=201)
@@ -218,7 +230,7 @@ class DockerHandler(http.server.BaseHTTPRequestHandler):
         self.answer(b"", status=204)
 
     def remove(self, id_: str, query: Any, body: Any) -> None:
-        self.daemon.container(id_).stop()
+        self.daemon.container(id_).remove()
         del self.daemon.containers[id_]
         self.daemon.done.append("remove")
         self.answer(b"", status=204)

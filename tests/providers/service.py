@@ -57,7 +57,8 @@ class Service:
         dags = self.folder / "dags"
         dags.mkdir(exist_ok=True)
         (dags / f"{dag_id}.py").write_text(source, encoding="utf-8")
-        self._serve(dags)
+        said = self._serve(dags)
+        assert f" {dag_id} " in said, said  # a file that cannot be imported
         shown = self._read("runs", "show", dag_id, "latest")
         return {one["task_id"]: self._ran(dag_id, one) for one in shown["tasks"]}
 
@@ -75,7 +76,7 @@ class Service:
         assert done.exit_code == 0, f"aiosched {' '.join(words)}: {done.output}"
         return done.stdout
 
-    def _serve(self, dags: Path) -> None:
+    def _serve(self, dags: Path) -> str:
         words = ("serve", "--no-web", "--until-idle", "--slots", "2", "--dags", str(dags))
         done = subprocess.run(
             [sys.executable, "-m", "aiosched", *words],
@@ -87,6 +88,7 @@ class Service:
             timeout=PATIENCE,
         )
         assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
 
     def _settings(self) -> dict[str, str]:
         return {

@@ -60,11 +60,11 @@ def test_operators_hooks_notifiers_and_failures_send_mails(
 
     ran = service.run(SOURCE, dag_id="mails")
 
-    print(ran["lost"].log)
     assert states(ran) == {
         "report": "success", "hook": "success", "breaks": "failed", "notifies": "failed", "lost": "failed",
     }, ran  # fmt: skip
-    sent = {message["Subject"]: envelope[1] for message, envelope in zip(mailbox.messages, mailbox.envelopes)}
+    pairs = zip(mailbox.messages, mailbox.envelopes, strict=True)
+    sent = {message["Subject"]: envelope[1] for message, envelope in pairs}
     assert sent["Report of mails"] == ["a@example.com", "b@example.com", "c@example.com"]
     assert sent["by hook"] == ["d@example.com"]
     assert sent["notifies"] == ["e@example.com"]
