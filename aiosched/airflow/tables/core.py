@@ -85,7 +85,14 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.models.xcom_arg": {"XComArg": "aiosched:XComArg"},
     "airflow.notifications.basenotifier": {"BaseNotifier": "aiosched:BaseNotifier"},
     "airflow.security.permissions": {"*": "aiosched.airflow.utils.permissions"},
-    "airflow.security": {"permissions": "aiosched.airflow.utils.permissions"},
+    "airflow.security": {
+        "kerberos": "aiosched.airflow.utils.kerberos",
+        "permissions": "aiosched.airflow.utils.permissions",
+    },
+    "airflow.security.kerberos": {
+        "get_kerberos_principal": "aiosched.airflow.utils.kerberos:get_kerberos_principal",
+        "renew_from_kt": "aiosched.airflow.utils.kerberos:renew_from_kt",
+    },
     "airflow.settings": {
         "AIRFLOW_HOME": "aiosched.airflow.configuration:AIRFLOW_HOME",
         "DAGS_FOLDER": "aiosched.airflow.configuration:DAGS_FOLDER",
