@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.providers.processes import started
+
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 WHY_NO_SSHD = "sshd is not installed (apt-get install openssh-server)"
-SFTP_SERVER = "internal-sftp"
 _SEPARATION = Path("/run/sshd")  # sshd wants this folder when it is started by root
 
 CONFIG = """\
@@ -27,7 +28,7 @@ StrictModes no
 UsePAM no
 PasswordAuthentication no
 AcceptEnv WORD
-Subsystem sftp {sftp}
+Subsystem sftp internal-sftp
 """
 
 
@@ -56,17 +57,7 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
-    (folder / "config").write_text(CONFIG.format(port=port, folder=folder, sftp=SFTP_SERVER))
+    (folder / "config").write_text(CONFIG.format(port=port, folder=folder))
     command = [SSHD, "-D", "-e", "-f", str(folder / "config")]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            for line in process.stderr:
-                if "listening" in line:
-                    break
-            else:
-                raise AssertionError(f"sshd ended with {process.wait()}")
-            yield SshServer(port, (folder / "key").read_text())
-        finally:
-            process.terminate()
-            process.stderr.close()  # type: ignore[union-attr]
+    with started(command, "listening on"):
+        yield SshServer(port, (folder / "key").read_text())
