@@ -58,7 +58,7 @@ class Service:
         dags.mkdir(exist_ok=True)
         (dags / f"{dag_id}.py").write_text(source, encoding="utf-8")
         said = self._serve(dags)
-        assert f" {dag_id} " in said, said  # a file that cannot be imported
+        assert f" {dag_id} " in said, said + self._command("dags", "errors")
         shown = self._read("runs", "show", dag_id, "latest")
         return {one["task_id"]: self._ran(dag_id, one) for one in shown["tasks"]}
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.providers.conftest import NIGHT, installed
 from tests.providers.pods import PodsApi, PodsKubelet
-from tests.providers.service import Service, states
+from tests.providers.service import Ran, Service, states
 
 pytestmark = NIGHT
 
@@ -25,24 +25,25 @@ from airflow.providers.cncf.kubernetes.secret import Secret
 from airflow.sdk import task
 
 pods = {
-    "kubernetes_conn_id": "cluster", "image": "tools:1", "cmds": ["sh", "-c"], "random_name_suffix": True,
-    "on_finish_action": "delete_pod", "poll_interval": 1,
+    "kubernetes_conn_id": "cluster", "image": "tools:1", "random_name_suffix": True, "on_finish_action": "delete_pod",
+    "poll_interval": 1,
 }
 
 with DAG("pods", schedule="@once", default_args=pods):
     plain = KubernetesPodOperator(
-        task_id="plain", arguments=["echo $WORD of {{ dag.dag_id }}; echo $PASSWORD | wc -c"],
+        task_id="plain", cmds=["sh", "-c"], arguments=["echo $WORD of {{ dag.dag_id }}; echo $PASSWORD | wc -c"],
         env_vars={"WORD": "greetings"}, secrets=[Secret("env", "PASSWORD", "bank", "password")],
     )
     result = KubernetesPodOperator(
-        task_id="result", do_xcom_push=True, arguments=['echo \\'{"n": 3}\\' > /airflow/xcom/return.json'],
+        task_id="result", do_xcom_push=True, cmds=["sh", "-c"],
+        arguments=['echo \\'{"n": 3}\\' > /airflow/xcom/return.json'],
     )
     deferred = KubernetesPodOperator(
         task_id="deferred", do_xcom_push=True, deferrable=True,
-        arguments=["echo deferred; echo [1] > /airflow/xcom/return.json"],
+        cmds=["sh", "-c"], arguments=["echo deferred; echo [1] > /airflow/xcom/return.json"],
     )
 
-    @task.kubernetes(kubernetes_conn_id="cluster", image="python:3.11", do_xcom_push=True, cmds=None)
+    @task.kubernetes(image="python:3.11", do_xcom_push=True)
     def add(a, b):
         return {"sum": a + b}
 
@@ -53,12 +54,16 @@ with DAG("pods", schedule="@once", default_args=pods):
         return KubernetesHook("cluster").get_namespace()
 
     hook()
-    KubernetesPodOperator(task_id="wrong", arguments=["echo broken; exit 3"], do_xcom_push=False)
-    KubernetesPodOperator(task_id="wrong_deferred", arguments=["exit 4"], do_xcom_push=False, deferrable=True)
     KubernetesPodOperator(
-        task_id="long", arguments=["sleep 1000"], do_xcom_push=False, execution_timeout=timedelta(seconds=5),
+        task_id="wrong", cmds=["sh", "-c"], arguments=["echo broken; exit 3"], do_xcom_push=False,
     )
-    KubernetesPodOperator(task_id="refused", kubernetes_conn_id="locked", arguments=["true"])
+    KubernetesPodOperator(
+        task_id="wrong_deferred", cmds=["sh", "-c"], arguments=["exit 4"], do_xcom_push=False, deferrable=True,
+    )
+    KubernetesPodOperator(
+        task_id="long", cmds=["sleep"], arguments=["1000"], do_xcom_push=False, execution_timeout=timedelta(seconds=5),
+    )
+    KubernetesPodOperator(task_id="refused", kubernetes_conn_id="locked", cmds=["sh", "-c"], arguments=["true"])
 """
 
 
@@ -85,7 +90,7 @@ async def test_pods_run_fail_and_are_deleted(site: Path, tmp_path: Path, dsn: st
     locked["extra"]["kube_config"] = locked["extra"]["kube_config"].replace(cluster.token, "wrong")
     service = Service(site, tmp_path, dsn)
 
-    def run() -> dict[str, object]:
+    def run() -> dict[str, Ran]:
         service.connect("cluster", **cluster.connection())
         service.connect("locked", **locked)
         return service.run(SOURCE, dag_id="pods")
@@ -102,6 +107,6 @@ async def test_pods_run_fail_and_are_deleted(site: Path, tmp_path: Path, dsn: st
     assert ran["add"].result == {"sum": 3}
     assert ran["hook"].result == "default"
     assert "broken" in ran["wrong"].log
-    assert "exit" in ran["wrong"].reason.lower()
+    assert "returned a failure" in ran["wrong"].reason
     assert "Unauthorized" in ran["refused"].reason
     assert cluster.store.all("pods", "default") == []
