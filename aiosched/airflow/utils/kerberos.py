@@ -1,6 +1,6 @@
 """`airflow.security.kerberos`: takes a Kerberos ticket by `kinit`, with Airflow's settings of the section `kerberos`.
 
-They are read from the environment, such as `AIRFLOW__KERBEROS__CCACHE`. No service renews tickets here: tasks take them.
+They are read from the environment, such as `AIRFLOW__KERBEROS__CCACHE`. No service renews tickets: tasks take them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def get_kerberos_principal(principal: str | None) -> str:
 
 
 def renew_from_kt(principal: str | None, keytab: str, exit_on_fail: bool = True) -> int:
-    """Take a ticket with a keytab; the status of `kinit`. Raises AioschedError if it fails and `exit_on_fail` is set."""
+    """Take a ticket with a keytab; the status of `kinit`. With `exit_on_fail` a failure raises AioschedError."""
     seconds = conf.getint(_SECTION, "reinit_frequency", fallback=3600)
     command = [
         conf.get(_SECTION, "kinit_path", fallback="kinit"),
