@@ -96,6 +96,7 @@ def test_objects_are_put_copied_found_and_deleted(site: Path, tmp_path: Path, ds
     gone = {**extra, "endpoint_url": "http://127.0.0.1:9", "config_kwargs": {"retries": {"total_max_attempts": 1}}}
     service.connect("gone", conn_type="aws", login="key", password="secret", extra=gone)
 
+    assert service.test_connection("cloud").startswith("ok")
     ran = service.run(SOURCE.format(folder=tmp_path), dag_id="store")
 
     failed = {"no_bucket", "no_server"}

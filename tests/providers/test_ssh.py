@@ -88,6 +88,7 @@ def test_commands_run_and_files_are_copied(site: Path, tmp_path: Path, dsn: str,
     service.connect("files", conn_type="sftp", **machine.fields)
     service.connect("locked", conn_type="ssh", **{**machine.fields, "extra": {"no_host_key_check": True}})
 
+    assert service.test_connection("machine").startswith("ok")
     ran = service.run(SOURCE.format(folder=tmp_path), dag_id="remote")
 
     failed = {"wrong", "unknown", "refused"}

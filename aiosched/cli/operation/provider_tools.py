@@ -58,7 +58,7 @@ class Installer:
     def fetch(self, requirement: str) -> Fetched:
         """Read a distribution of the index, into a folder that is removed again. Raises NotFound, AioschedError."""
         with tempfile.TemporaryDirectory(prefix="aiosched-providers-") as folder:
-            self._run("--no-deps", "--target", folder, requirement)
+            self._run("--no-compile", "--no-deps", "--target", folder, requirement)
             name = canonicalize_name(Requirement(requirement).name)
             for distribution in distributions(path=[folder]):
                 if canonicalize_name(distribution.metadata["Name"]) == name:
@@ -66,10 +66,10 @@ class Installer:
         raise AioschedError(f"{requirement} was fetched, and is no package with metadata: it cannot be installed.")
 
     def install(self, requirements: Sequence[str], *, alone: bool) -> None:
-        """Install; with `alone` without what they require."""
+        """Install, with bytecode; with `alone` without what they require."""
         if not requirements:
             return
-        options = ["--no-deps"] if alone else []
+        options = ["--compile", *(["--no-deps"] if alone else [])]  # uv makes none unless asked
         if self.target is None:
             self._run(*options, *requirements)
             return
