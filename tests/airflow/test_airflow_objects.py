@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from aiosched.airflow.objects.models import TaskReschedule
 from aiosched.airflow.objects.resumable import ResumableJobMixin
 from aiosched.airflow.objects.scripts import write_python_script
 from aiosched.airflow.tables.objects import NAMES
-from aiosched.errors import Refused
+from aiosched.errors import AioschedError, Refused
 from tests.authoring.authoring_builders import context_of
 
 
@@ -132,6 +133,14 @@ def test_a_script_calls_a_function_elsewhere(tmp_path: Path) -> None:
     assert __import__("pickle").loads(result.read_bytes()) == 42
 
 
+def test_serializers_are_modules_by_name_that_are_imported_on_use() -> None:
+    from airflow.providers.standard.operators.python import _SERIALIZERS as SERIALIZERS
+
+    assert sorted(SERIALIZERS) == ["cloudpickle", "dill", "pickle"]
+    assert SERIALIZERS["pickle"].__name__ == "pickle"
+    assert "json" not in SERIALIZERS
+
+
 class Job(ResumableJobMixin, BaseOperator):
     """Submits a job, and remembers what was called."""
 
@@ -207,3 +216,48 @@ def test_a_rescheduled_try_knows_its_first_call() -> None:
     assert (first.task_id, first.start_date) == ("t", ti.start_date - timedelta(hours=1))
     with pytest.raises(Refused, match="only the running try"):
         TaskReschedule.find_for_task_instance(ti, try_number=7)
+
+
+@pytest.fixture
+def kinit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `kinit` that writes down its arguments, and fails for a keytab of the name `wrong`."""
+    program, said = tmp_path / "kinit", tmp_path / "said"
+    program.write_text(f'#!/bin/sh\necho "$@" > {said}\ncase "$*" in *wrong*) echo no key >&2; exit 1;; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("AIRFLOW__KERBEROS__KINIT_PATH", str(program))
+    monkeypatch.setenv("AIRFLOW__KERBEROS__CCACHE", "/tmp/cache")
+    return said
+
+
+def test_a_kerberos_ticket_is_taken_with_the_settings_of_airflow(kinit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.security import kerberos
+
+    monkeypatch.setenv("AIRFLOW__KERBEROS__REINIT_FREQUENCY", "60")
+
+    assert kerberos.renew_from_kt("me@EXAMPLE", "my.keytab") == 0
+    assert kinit.read_text() == "-f -a -r 1m -k -t my.keytab -c /tmp/cache me@EXAMPLE\n"
+
+
+def test_the_principal_may_name_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.security.kerberos import get_kerberos_principal
+
+    monkeypatch.setenv("AIRFLOW__KERBEROS__PRINCIPAL", "airflow/_HOST@EXAMPLE")
+
+    assert get_kerberos_principal("me") == "me"
+    assert get_kerberos_principal(None) == f"airflow/{socket.getfqdn()}@EXAMPLE"
+
+
+@pytest.mark.usefixtures("kinit")
+def test_a_kerberos_ticket_that_is_refused_ends_the_task_unless_told_otherwise() -> None:
+    from airflow.security.kerberos import renew_from_kt
+
+    assert renew_from_kt("me@EXAMPLE", "wrong", exit_on_fail=False) == 1
+    with pytest.raises(AioschedError, match=r"no key.*AIRFLOW__KERBEROS__"):
+        renew_from_kt("me@EXAMPLE", "wrong")
+
+
+def test_the_failures_of_sensors_of_the_standard_provider_can_be_caught() -> None:
+    from airflow.providers.standard.exceptions import DuplicateStateError, ExternalDagFailedError
+
+    assert issubclass(DuplicateStateError, AioschedError)
+    assert issubclass(ExternalDagFailedError, AioschedError)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import builtins
 import json
-import socketserver
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from email import message_from_string, policy
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from aiosched.authoring.runtime.context import Context
 from aiosched.authoring.runtime.mail import addresses
 from aiosched.authoring.tasks.task_context import build_run_context
 from aiosched.errors import AioschedError, CommandFailed
+from tests.mailbox import Mailbox
 
 
 @dataclass
@@ -154,52 +153,11 @@ async def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pyt
 # ---- mails
 
 
-class Mailbox:
-    """An SMTP server on loopback, as much of one as is needed."""
-
-    def __init__(self) -> None:
-        self.envelopes: list[tuple[str, list[str]]] = []
-        self.messages: list[Any] = []
-        mailbox = self
-
-        class Handler(socketserver.StreamRequestHandler):
-            def handle(self) -> None:
-                self.wfile.write(b"220 here\r\n")
-                sender, receivers = "", []
-                while line := self.rfile.readline().decode().strip():
-                    word = line.split(" ")[0].upper().split(":")[0]
-                    if word == "MAIL":
-                        sender = line
-                    elif word == "RCPT":
-                        receivers.append(line.partition("<")[2].rstrip(">"))
-                    if word == "DATA":
-                        self.wfile.write(b"354 go on\r\n")
-                        text = b"".join(iter(self.rfile.readline, b".\r\n")).decode()
-                        mailbox.messages.append(message_from_string(text, policy=policy.default))
-                        mailbox.envelopes.append((sender, receivers))
-                    self.wfile.write(b"221 bye\r\n" if word == "QUIT" else b"250 fine\r\n")
-                    if word == "QUIT":
-                        return
-
-        self.server = socketserver.TCPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
-
-    @property
-    def connection(self) -> str:
-        extra = {"disable_ssl": True, "disable_tls": True, "from_email": "ops@example.com"}
-        port = self.server.server_address[1]
-        return json.dumps({"conn_type": "smtp", "host": "127.0.0.1", "port": port, "extra": extra})
-
-
 @pytest.fixture
 def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
-    mailbox = Mailbox()
-    monkeypatch.setenv("AIOSCHED_CONN_SMTP_DEFAULT", mailbox.connection)
-    mailbox.thread.start()
-    yield mailbox
-    mailbox.server.shutdown()
-    mailbox.thread.join()
-    mailbox.server.server_close()
+    with Mailbox().open() as mailbox:
+        monkeypatch.setenv("AIOSCHED_CONN_SMTP_DEFAULT", mailbox.connection)
+        yield mailbox
 
 
 async def test_a_mail_goes_to_everybody_with_its_files(mailbox: Mailbox, tmp_path: Path) -> None:

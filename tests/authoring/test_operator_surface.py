@@ -111,6 +111,19 @@ async def test_a_class_that_steers_its_rendering_is_rendered_by_its_own_methods(
     assert operator.query == "q.sql"  # the task itself is unchanged
 
 
+class Early(BaseOperator):
+    def __init__(self, *, size: int, **kwargs: Any) -> None:
+        if size > 9:
+            self.log.warning("size=%d is large", size)
+        super().__init__(**kwargs)
+
+
+def test_an_operator_may_log_before_it_is_constructed(caplog: pytest.LogCaptureFixture) -> None:
+    Early(task_id="t", size=10)
+
+    assert "size=10 is large" in caplog.text
+
+
 def test_links_are_pushed_and_a_broken_one_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     with DAG("d"):
         operator = EmptyOperator(task_id="t")

@@ -99,6 +99,26 @@ def test_objects_with_template_fields_are_copied_and_rendered() -> None:
     assert given.text == "{{ ds }}"
 
 
+class Guarded(Echo):
+    """Its templated argument is a property with a default of its own."""
+
+    @property
+    def value(self) -> Any:
+        return self._value or "default"
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._value = value
+
+
+@pytest.mark.parametrize(("value", "result"), [("on {{ ds }}", "on 2026-01-02"), (None, "default")])
+def test_a_template_field_may_be_a_property(value: Any, result: str) -> None:
+    task = Guarded(task_id="t", value=value, dag=DAG("d"))
+
+    assert task.render(context_of(task, attempt_of())).value == result
+    assert task.value == (value or "default")
+
+
 def test_a_literal_stays_as_it_is() -> None:
     assert rendered(literal("{{ ds }}")) == "{{ ds }}"
 

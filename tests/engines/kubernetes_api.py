@@ -24,6 +24,7 @@ from tests.deploy.manifests import problems
 from tests.engines.kubernetes_store import KINDS, Object, Refused, Store, now
 
 TOKEN = "sesame"
+MERGE_PATCHES = {"application/merge-patch+json", "application/strategic-merge-patch+json"}  # the same but for lists
 
 
 class KubernetesApi:
@@ -40,6 +41,7 @@ class KubernetesApi:
         self.on_delete: Callable[[Object], None] = lambda pod: self.store.remove("pods", pod)  # set by a kubelet
         self.token = TOKEN
         self.tls: ssl.SSLContext | None = None
+        self.kinds = set(KINDS)  # that this server knows
         self._streams: dict[int, web.Request] = {}  # watches, by their identity
         self._runner: web.AppRunner | None = None
         with socket.socket() as sock:
@@ -49,6 +51,7 @@ class KubernetesApi:
 
     async def start(self) -> None:
         app = web.Application(middlewares=[self._guard])
+        self.add_routes(app.router)
         one = "/api/v1/namespaces/{namespace}/{kind}/{name}"
         app.router.add_get("/api/v1/namespaces/{namespace}/{kind}", self._list)
         app.router.add_post("/api/v1/namespaces/{namespace}/{kind}", self._create)
@@ -58,6 +61,9 @@ class KubernetesApi:
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, handle_signals=False)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True, ssl_context=self.tls).start()
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        """For subclasses that know more requests."""
 
     async def stop(self) -> None:
         """Cut all connections; the objects stay."""
@@ -94,7 +100,7 @@ class KubernetesApi:
                 self.told_to_wait += 1
                 raise Refused(429, "TooManyRequests", "the server is busy: ask again later")
             kind = request.match_info.get("kind")
-            if kind not in KINDS:
+            if kind not in self.kinds:
                 raise Refused(404, "NotFound", "the server could not find the requested resource")
             verb = self._verb(request)
             self.seen[verb, kind] += 1
@@ -135,7 +141,7 @@ class KubernetesApi:
 
     async def _patch(self, request: web.Request) -> web.Response:
         match, patch = request.match_info, await self._body(request)
-        if request.content_type != "application/merge-patch+json":
+        if request.content_type not in MERGE_PATCHES:
             raise Refused(415, "UnsupportedMediaType", "this server only knows merge patches")
         found = self.store.get(match["kind"], match["namespace"], match["name"])
         for name in ("uid", "resourceVersion"):

@@ -12,10 +12,16 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import NIGHTLY
 from tests.providers.walk import Walked
 
 COMMAND = (sys.executable, "-m", "aiosched", "providers", "install", "--target")
 PATIENCE = 1_800  # seconds for an installation
+
+NIGHT = [  # marks of a file whose tests install much
+    pytest.mark.skipif(not NIGHTLY, reason="installs many packages: set AIOSCHED_NIGHTLY=1"),
+    pytest.mark.timeout(3_600),
+]
 
 Run = Callable[..., Mapping[str, Any]]
 
@@ -34,10 +40,10 @@ def installed(folder: Path, packages: Sequence[str]) -> Path:
 
 
 @pytest.fixture(scope="session")
-def two_providers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the providers for HTTP and SQLite, and what they require."""
-    names = ("apache-airflow-providers-http", "apache-airflow-providers-sqlite")
-    return installed(tmp_path_factory.mktemp("providers") / "two", names)
+def three_providers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the providers for HTTP, SQLite and SMTP, and what they require."""
+    names = ("apache-airflow-providers-http", "apache-airflow-providers-sqlite", "apache-airflow-providers-smtp")
+    return installed(tmp_path_factory.mktemp("providers") / "three", names)
 
 
 @pytest.fixture

@@ -7,8 +7,13 @@ import enum
 import inspect
 from typing import Any
 
+
+def _function(*_: Any) -> str:
+    return "text"
+
+
 _BY_NAME: dict[str, Any] = {
-    "python_callable": len,
+    "python_callable": _function,
     "sql": "SELECT 1",
     "checks": {"row_count": {"check_statement": "COUNT(*) > 0"}},
     "column_mapping": {"id": {"null_check": {"equal_to": 0}}},
@@ -40,7 +45,7 @@ _BY_TYPE: tuple[tuple[str, Any], ...] = (  # the first that the annotation begin
     ("datetime.datetime", datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)),
     ("datetime", datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)),
     ("date", datetime.date(2026, 1, 2)),
-    ("callable", len),
+    ("callable", _function),
     ("path", "text"),
     ("any", "text"),
 )

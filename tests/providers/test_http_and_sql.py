@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.providers.conftest import Run, walked
-from tests.providers.walk import shares
+from tests.providers.service import Service, states
 
 pytestmark = pytest.mark.timeout(1_800)
 
@@ -22,7 +22,7 @@ from airflow import DAG
 from airflow.providers.http.operators.http import HttpOperator
 from airflow.providers.http.sensors.http import HttpSensor
 
-with DAG("web", schedule=None):
+with DAG("web", schedule="@once", catchup=False):
     wait = HttpSensor(task_id="wait", http_conn_id="local", endpoint="ready", poke_interval=0.1)
     plain = HttpOperator(
         task_id="plain", http_conn_id="local", endpoint="echo", method="POST", data="{{ dag.dag_id }}",
@@ -31,7 +31,9 @@ with DAG("web", schedule=None):
     deferred = HttpOperator(
         task_id="deferred", http_conn_id="local", endpoint="echo", method="POST", data="deferred", deferrable=True,
     )
-    wait >> [plain, deferred]
+    wrong = HttpOperator(task_id="wrong", http_conn_id="local", endpoint="nowhere", method="GET", deferrable=True)
+    wait >> [plain, deferred, wrong]
+    HttpOperator(task_id="unknown", http_conn_id="nobody", endpoint="ready")
 """
 
 SQL = """
@@ -65,13 +67,13 @@ with DAG("store", schedule=None, default_args={"conn_id": "base"}):
 
 
 class _Echo(http.server.BaseHTTPRequestHandler):
-    """Returns the body of a POST; the second GET of /ready succeeds."""
+    """Returns the body of a POST; the second GET of /ready succeeds, and no other."""
 
     asked: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
-        self.send_response(200 if len(self.asked) > 1 else 404)
+        self.send_response(200 if self.path == "/ready" and len(self.asked) > 1 else 404)
         self.end_headers()
 
     def do_POST(self) -> None:
@@ -87,44 +89,52 @@ class _Echo(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def web() -> Iterator[str]:
+def web() -> Iterator[int]:
     _Echo.asked.clear()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
+    yield server.server_port
     server.shutdown()
     thread.join()
     server.server_close()
 
 
-def test_http_operators_and_sensors_run_also_deferred(two_providers: Path, web: str, run_file: Run) -> None:
-    run = run_file(two_providers, HTTP, AIRFLOW_CONN_LOCAL=web)
+def test_http_operators_and_sensors_run_also_deferred(
+    three_providers: Path, tmp_path: Path, dsn: str, web: int
+) -> None:
+    service = Service(three_providers, tmp_path, dsn)
+    service.connect("local", conn_type="http", host="127.0.0.1", port=web)
 
-    assert {name: one["state"] for name, one in run["tasks"].items()} == dict.fromkeys(
-        ["wait", "plain", "deferred"], "success"
-    ), run
-    assert run["tasks"]["plain"]["xcoms"]["return_value"] == "web"
-    assert json.loads(run["tasks"]["deferred"]["xcoms"]["return_value"]) == {"body": "deferred"}
+    ran = service.run(HTTP, dag_id="web")
+
+    assert states(ran) == {
+        "wait": "success", "plain": "success", "deferred": "success", "wrong": "failed", "unknown": "failed",
+    }, ran  # fmt: skip
+    assert ran["plain"].result == "web"
+    assert json.loads(ran["deferred"].result) == {"body": "deferred"}
+    assert "404" in ran["wrong"].reason
+    assert "'nobody'" in ran["unknown"].reason
 
 
-def test_sql_operators_run_on_sqlite(two_providers: Path, tmp_path: Path, run_file: Run) -> None:
+def test_sql_operators_run_on_sqlite(three_providers: Path, tmp_path: Path, run_file: Run) -> None:
     base = tmp_path / "base.db"
 
-    run = run_file(two_providers, SQL, AIRFLOW_CONN_BASE=json.dumps({"conn_type": "sqlite", "host": str(base)}))
+    run = run_file(three_providers, SQL, AIRFLOW_CONN_BASE=json.dumps({"conn_type": "sqlite", "host": str(base)}))
 
-    states = {name: one["state"] for name, one in run["tasks"].items()}
-    assert states == {**dict.fromkeys(states, "success"), "no": "skipped"}, run
+    became = {name: one["state"] for name, one in run["tasks"].items()}
+    assert became == {**dict.fromkeys(became, "success"), "no": "skipped"}, run
     assert run["tasks"]["read"]["xcoms"]["return_value"] == [[1], [2]]
     assert run["tasks"]["last"]["xcoms"]["return_value"] == [[2]]
     with sqlite3.connect(base) as connection:
         assert connection.execute("SELECT COUNT(*) FROM t").fetchone() == (2,)
 
 
-def test_every_class_of_them_can_be_constructed_rendered_and_serialized(two_providers: Path) -> None:
+def test_every_class_of_them_can_be_constructed_rendered_and_serialized(three_providers: Path) -> None:
     names = ("apache-airflow-providers-common-sql", "apache-airflow-providers-http")
 
-    found = walked(two_providers, names)
+    found = walked(three_providers, names)
 
-    assert {name: share for name, share in shares(found).items() if share < 100} == {}, found
-    assert sum(map(len, found.values())) >= 14
+    every = [one for ones in found.values() for one in ones]
+    assert [one for one in every if one.stage] == []
+    assert sum(one.is_task for one in every) >= 14

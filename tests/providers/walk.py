@@ -3,7 +3,8 @@
     python -m tests.providers.walk FOLDER PACKAGE…     writes one JSON object a class to stdout
 
 FOLDER was made by `aiosched providers install --target FOLDER …`. For each class: import its module, construct it with
-made-up arguments, render its templates, and serialize its DAG. `stage` is the one that failed, "" for none.
+made-up arguments, render its templates, and serialize its DAG. `stage` is the one that failed, "" for none. What else
+a package declares (hooks, triggers, notifiers, links, decorators) is only imported.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import re
 import site
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any
@@ -26,6 +27,7 @@ import msgspec
 
 from aiosched import DAG, BaseOperator
 from aiosched.airflow.finder import install
+from aiosched.airflow.objects.loading import import_string
 from aiosched.authoring.tasks.defaults_by_name import parameters_of
 from aiosched.providers import installed_providers
 from tests.authoring.authoring_builders import attempt_of, context_of
@@ -41,6 +43,7 @@ class Walked:
     path: str
     stage: str = ""  # import, construct, template, serialize
     error: str = ""
+    is_task: bool = True  # or another part of the package
 
 
 def walk(package: str) -> Iterator[Walked]:
@@ -55,6 +58,20 @@ def walk(package: str) -> Iterator[Walked]:
         for name, kind in sorted(vars(loaded).items()):
             if _is_walked(kind, module) and not name.startswith("_"):
                 yield _try(kind)
+
+
+def walk_parts(package: str) -> Iterator[Walked]:
+    """Import what else the package declares."""
+    provider = installed_providers()[package]
+    classes = {*provider.notifications, *provider.extra_links, *provider.decorators.values()}
+    classes |= {one.hook for one in provider.connection_types}
+    for name in sorted({*provider.hooks, *provider.triggers, *classes}):
+        walked = Walked(name, is_task=False)
+        try:
+            (import_string if name in classes else import_module)(name)
+        except Exception as error:
+            walked.stage, walked.error = "import", _said(error)
+        yield walked
 
 
 def _is_walked(kind: Any, module: str) -> bool:
@@ -140,9 +157,9 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:600]
 
 
-def shares(walked: Mapping[str, list[Walked]]) -> dict[str, float]:
-    """For each package the share of classes without an error, in percent."""
-    return {package: 100 * sum(not one.stage for one in ones) / max(1, len(ones)) for package, ones in walked.items()}
+def share(ones: Sequence[Walked]) -> float:
+    """The share of those without an error, in percent."""
+    return 100 * sum(not one.stage for one in ones) / max(1, len(ones))
 
 
 def main(folder: str, packages: list[str]) -> None:
@@ -153,7 +170,7 @@ def main(folder: str, packages: list[str]) -> None:
     logging.disable(logging.CRITICAL)
     for package in packages:
         with contextlib.redirect_stdout(io.StringIO()):
-            found = list(walk(package))
+            found = [*walk(package), *walk_parts(package)]
         for one in found:
             sys.stdout.write(json.dumps({"package": package, **asdict(one)}) + "\n")
 

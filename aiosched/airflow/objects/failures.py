@@ -63,6 +63,10 @@ class TaskInstanceNotFound(NotFound):
     """There is no such task instance."""
 
 
+class DuplicateStateError(AioschedError):
+    """A sensor has the same state among those that it waits for and those that make it fail."""
+
+
 class PoolNotFound(NotFound):
     """There is no such pool."""
 

@@ -1,4 +1,4 @@
-"""`write_python_script`: a program that calls a function elsewhere, such as in a container.
+"""`write_python_script`: a program that calls a function elsewhere, such as in a container; and the serializers for it.
 
     python SCRIPT INPUT OUTPUT STRING_ARGS TERMINATION_LOG
 
@@ -8,9 +8,11 @@ the name `virtualenv_string_args`, may be a file that does not exist. An excepti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Final
 
 _PROGRAM = """\
 import os
@@ -56,3 +58,27 @@ def write_python_script(
         name=jinja_context["python_callable"],
     )
     Path(filename).write_text(text, encoding="utf-8")
+
+
+class _Modules(Mapping[str, ModuleType]):
+    """Modules by name, each imported when it is asked for."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __getitem__(self, name: str) -> ModuleType:
+        if name not in self._names:
+            raise KeyError(name)
+        return import_module(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+SERIALIZERS: Final[Mapping[str, ModuleType]] = _Modules("pickle", "dill", "cloudpickle")

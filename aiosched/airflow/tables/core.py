@@ -86,8 +86,13 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.notifications.basenotifier": {"BaseNotifier": "aiosched:BaseNotifier"},
     "airflow.security.permissions": {"*": "aiosched.airflow.utils.permissions"},
     "airflow.security": {
+        "kerberos": "aiosched.airflow.utils.kerberos",
         "permissions": "aiosched.airflow.utils.permissions",
         "utils": "aiosched.airflow.utils.security",
+    },
+    "airflow.security.kerberos": {
+        "get_kerberos_principal": "aiosched.airflow.utils.kerberos:get_kerberos_principal",
+        "renew_from_kt": "aiosched.airflow.utils.kerberos:renew_from_kt",
     },
     "airflow.security.utils": {"*": "aiosched.airflow.utils.security"},
     "airflow.settings": {

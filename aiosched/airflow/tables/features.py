@@ -12,6 +12,22 @@ _EXTERNAL: Final = {
     "ExternalTaskMarker": "aiosched:ExternalTaskMarker",
     "ExternalTaskFailedError": "aiosched.authoring.sensors:ExternalTaskFailed",
 }
+_SENSOR_FAILURES: Final = {
+    "DuplicateStateError": "aiosched.airflow.objects.failures:DuplicateStateError",
+    **dict.fromkeys(
+        ("ExternalDagFailedError", "ExternalTaskFailedError", "ExternalTaskGroupFailedError"),
+        "aiosched.authoring.sensors:ExternalTaskFailed",
+    ),
+    **dict.fromkeys(
+        (
+            "ExternalDagDeletedError",
+            "ExternalDagNotFoundError",
+            "ExternalTaskGroupNotFoundError",
+            "ExternalTaskNotFoundError",
+        ),
+        "aiosched.errors:NotFound",
+    ),
+}
 _FILE_TRIGGERS: Final = {
     "DirectoryFileDeleteTrigger": "aiosched:DirectoryFileDeleteTrigger",
     "FileDeleteTrigger": "aiosched:FileDeleteTrigger",
@@ -37,6 +53,7 @@ _STORES: Final = {
 
 NAMES: Final[dict[str, dict[str, str]]] = {
     # Airflow 3
+    "airflow.providers.standard.exceptions": _SENSOR_FAILURES,
     "airflow.providers.standard.operators.python": _PYTHON,
     "airflow.providers.standard.sensors.external_task": _EXTERNAL,
     "airflow.providers.standard.triggers.file": _FILE_TRIGGERS,

@@ -48,6 +48,7 @@ _XCOM: Final = {
     "XCOM_RETURN_KEY": "aiosched.core.graph.mapping:RETURN_VALUE",
     "XCom": "aiosched.authoring.runtime.xcoms:TaskXCom",
 }
+_SERIALIZERS: Final = {"_SERIALIZERS": f"{_OBJECTS}.scripts:SERIALIZERS"}
 _KEY: Final = {"TaskInstanceKey": "aiosched.authoring.runtime.instance_keys:TaskInstanceKey"}
 _MASK: Final = _from(f"{_OBJECTS}.masking", ("mask_secret", "redact"))
 _STATS: Final = {"Stats": f"{_OBJECTS}.stats:Stats"}
@@ -100,10 +101,12 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.models.xcom": _XCOM,
     "airflow.observability.stats": _STATS,
     "airflow.operators.branch": _BRANCH,
+    "airflow.operators.python": _SERIALIZERS,
     "airflow.providers.common.sql.hooks.sql": {"DbApiHook": f"{_OBJECTS}.basic_hooks:DbApiHook"},
     "airflow.providers.http.hooks.http": {"HttpHook": f"{_OBJECTS}.basic_hooks:HttpHook"},
     "airflow.providers.smtp.hooks.smtp": {"SmtpHook": f"{_OBJECTS}.basic_hooks:SmtpHook"},
     "airflow.providers.sqlite.hooks.sqlite": {"SqliteHook": f"{_OBJECTS}.basic_hooks:SqliteHook"},
+    "airflow.providers.standard.operators.python": _SERIALIZERS,
     "airflow.providers.standard.utils.python_virtualenv": {
         "write_python_script": f"{_OBJECTS}.scripts:write_python_script",
     },

@@ -77,6 +77,7 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
     can_skip_downstream: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True  # False: execute does not change self, so attempts share it; not inherited
 
+    logger_name: str | None = None  # also while a subclass has not called __init__ yet
     start_from_trigger: bool = False  # start in the trigger of start_trigger_args, without a worker
     start_trigger_args: StartTriggerArgs | None = None
 

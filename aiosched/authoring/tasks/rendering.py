@@ -54,7 +54,8 @@ def render_task(task: T, context: Context, *, verbatim: Iterable[Any] = (), in_p
     if not changed and not task.keeps_state:
         return task
     twin = task if in_place else copy.copy(task)
-    twin.__dict__.update(changed)
+    for name, value in changed.items():
+        setattr(twin, name, value)  # a field may be a property
     return twin
 
 
@@ -68,7 +69,8 @@ def _rendered_by_itself(task: T, context: Context, kept: Container[int], *, in_p
         raise
     except Exception as error:
         raise TemplateError(f"Task {task.task_id!r}: its templates cannot be rendered: {error}") from error
-    twin.__dict__.update(verbatim)
+    for name, value in verbatim.items():
+        setattr(twin, name, value)
     return twin
 
 

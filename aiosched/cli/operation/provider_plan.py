@@ -151,15 +151,25 @@ def read_distribution(distribution: Distribution) -> Fetched:
 
 
 def _imported(path: Path) -> set[str]:
-    """The top-level modules that a file imports when it is loaded, except the standard library's."""
+    """The top-level modules that a file imports, also in functions, except the standard library's."""
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return set()
     found: set[str] = set()
-    for node in tree.body:
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.If) and _is_for_type_checkers(node.test):
+            waiting += node.orelse
+        else:
+            waiting += ast.iter_child_nodes(node)
     return found - sys.stdlib_module_names
+
+
+def _is_for_type_checkers(test: ast.expr) -> bool:
+    return "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))

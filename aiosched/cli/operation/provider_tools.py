@@ -58,7 +58,7 @@ class Installer:
     def fetch(self, requirement: str) -> Fetched:
         """Read a distribution of the index, into a folder that is removed again. Raises NotFound, AioschedError."""
         with tempfile.TemporaryDirectory(prefix="aiosched-providers-") as folder:
-            self._run("--no-deps", "--target", folder, requirement)
+            self._run("--no-compile", "--no-deps", "--target", folder, requirement)
             name = canonicalize_name(Requirement(requirement).name)
             for distribution in distributions(path=[folder]):
                 if canonicalize_name(distribution.metadata["Name"]) == name:
@@ -66,15 +66,16 @@ class Installer:
         raise AioschedError(f"{requirement} was fetched, and is no package with metadata: it cannot be installed.")
 
     def install(self, requirements: Sequence[str], *, alone: bool) -> None:
-        """Install; with `alone` without what they require."""
+        """Install, with bytecode; with `alone` without what they require."""
         if not requirements:
             return
-        options = ["--no-deps"] if alone else []
+        options = ["--compile", *(["--no-deps"] if alone else [])]  # uv makes none unless asked
         if self.target is None:
             self._run(*options, *requirements)
             return
         with tempfile.TemporaryDirectory(prefix="aiosched-providers-") as folder:  # pip does not merge into `airflow/`
             self._run(*options, "--target", folder, *requirements)
+            _remove_other_versions(Path(folder), self.target)
             shutil.copytree(folder, self.target, dirs_exist_ok=True)
 
     def _run(self, *arguments: str) -> None:
@@ -88,6 +89,20 @@ class Installer:
         if _UNREACHABLE.search(done.stderr):
             raise AioschedError(f"The package index cannot be reached for {asked}: {_last(said)}")
         raise AioschedError(f"{Path(self.command[0]).name} could not install {asked}:\n{said.strip()}")
+
+
+def _remove_other_versions(new: Path, target: Path) -> None:
+    """Remove what `target` has of the distributions in `new`, in other versions: files of two versions do not mix."""
+    versions = {canonicalize_name(one.metadata["Name"]): one.version for one in distributions(path=[str(new)])}
+    for old in [*distributions(path=[str(target)])]:
+        if versions.get(canonicalize_name(old.metadata["Name"]), old.version) == old.version:
+            continue
+        files = [Path(str(old.locate_file(file))).resolve() for file in old.files or ()]
+        for file in files:
+            if file.is_relative_to(target.resolve()):
+                file.unlink(missing_ok=True)
+        for folder in {file.parent for file in files if file.name == "METADATA"}:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _last(said: str) -> str:

@@ -60,7 +60,9 @@ def install(
         talk(f"warning: {warning}")
     missing = _missing(plan, target)
     if not dry_run:
-        installer.install([*missing.requirements], alone=False)
+        # Into an environment all of them, so that what is there and what comes fit together.
+        resolved = plan if target is None and missing.requirements else missing
+        installer.install([*resolved.requirements], alone=False)
         installer.install([one.pin for one in missing.packages.values()], alone=True)
         forget_providers()
     verb = "would install" if dry_run else "installed"
