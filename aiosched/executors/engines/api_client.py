@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from aiosched.core.values.worker_messages import MEDIA_TYPE, PREFIX
 from aiosched.errors import AttemptStopped, ConfigError, ExecutorError
+from aiosched.executors.engines.plain_http import Answer, PlainHttp
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,8 @@ class ApiClient:
         self._urls = [url.rstrip("/") for url in urls]
         limits = httpx2.Limits(max_connections=20, max_keepalive_connections=20, keepalive_expiry=60.0)
         self._http = httpx2.AsyncClient(timeout=_TIMEOUT, limits=limits, transport=transport, trust_env=False)
-        self._unreachable = (httpx2.TransportError, httpx2.InvalidURL)
+        self._plain = PlainHttp(_TIMEOUT) if transport is None else None
+        self._unreachable = (httpx2.TransportError, httpx2.InvalidURL, OSError)
         self._at = 0
         self._is_failing = self._is_closed = False
 
@@ -72,7 +74,7 @@ class ApiClient:
             if self._is_closed:
                 raise AttemptStopped("has stopped")
             try:
-                response = await self._http.post(f"{self._url}{PREFIX}/{name}{query}", content=body, headers=headers)
+                response = await self._send(f"{self._url}{PREFIX}/{name}{query}", body, headers)
             except RuntimeError:  # of a client that was closed meanwhile
                 if not self._is_closed:
                     raise
@@ -80,15 +82,15 @@ class ApiClient:
             except self._unreachable as error:
                 problem = f"{self._url}: {type(error).__name__} {error}".strip()
             else:
-                if response.status_code in (200, 204):
+                if response.status in (200, 204):
                     self._is_failing = False
                     if answer is bytes:
-                        return cast("M", response.content)
-                    return msgspec.msgpack.decode(response.content, type=answer) if response.content else answer()
-                if response.status_code == 410:
+                        return cast("M", response.body)
+                    return msgspec.msgpack.decode(response.body, type=answer) if response.body else answer()
+                if response.status == 410:
                     raise AttemptGone
-                problem = f"{self._url} answered {response.status_code}: {response.text[:500]}"
-                if response.status_code < 500 and response.status_code != 429:
+                problem = f"{self._url} answered {response.status}: {response.body[:500].decode(errors='replace')}"
+                if response.status < 500 and response.status != 429:
                     raise ExecutorError(f"The worker API refused {name!r}: {problem}")
             if not self._is_failing:
                 self._is_failing = True
@@ -99,6 +101,12 @@ class ApiClient:
             if not goes_on():
                 raise AttemptStopped(f"could not reach the worker API for as long as its lease: {problem}")
 
+    async def _send(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        if self._plain is not None and url.startswith("http://"):
+            return await self._plain.post(url, body, headers)
+        response = await self._http.post(url, content=body, headers=headers)
+        return Answer(response.status_code, response.content)
+
     @property
     def _url(self) -> str:
         return self._urls[self._at % len(self._urls)]
@@ -106,4 +114,6 @@ class ApiClient:
     async def close(self) -> None:
         """Close all connections; whoever asks gets AttemptStopped."""
         self._is_closed = True
+        if self._plain is not None:
+            await self._plain.close()
         await self._http.aclose()
