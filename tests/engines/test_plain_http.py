@@ -10,6 +10,7 @@ import pytest
 from aiosched.executors.engines.plain_http import Answer, PlainHttp
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nye"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Server:
@@ -73,8 +74,7 @@ async def test_requests_share_a_connection(server: Server) -> None:
         (b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\nover", Answer(410, b"over")),
         (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, Answer(200, b"ye")),
         (
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-            b"3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nt: 1\r\n\r\n",
+            CHUNKED + b"3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nt: 1\r\n\r\n",
             Answer(200, b"abc0123456789"),
         ),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000, Answer(200, b"x" * 200_000)),

@@ -35,8 +35,8 @@ CLAIM: Final = f"""
     ), given AS (
         INSERT INTO engine_attempt (partition, run_id, task_index, map_index, try_number, executor, attempt, queued_by)
         SELECT a.*, $1
-          FROM fence, unnest($32::smallint[], $33::bigint[], $34::int[], $35::int[], $36::smallint[], $37::text[],
-                             $38::bytea[])
+          FROM fence, unnest($32::text::smallint[], $33::text::bigint[], $34::text::int[], $35::text::int[],
+                             $36::text::smallint[], $37::text::text[], $38::bytea[])
             AS a (partition, run_id, task_index, map_index, try_number, executor, attempt)
         ON CONFLICT (run_id, task_index, map_index, try_number) DO UPDATE
            SET id = DEFAULT, executor = excluded.executor, attempt = excluded.attempt, queued_by = excluded.queued_by,
@@ -74,7 +74,8 @@ async def write_with_attempts(
     """As `journal.write`, with new rows of `attempts`; the reports with the ids `applied` are deleted."""
     deltas = {name: delta for name, delta in sorted(pool_deltas.items()) if delta}
     values = parameters(incarnation, instances, runs, deltas)
+    *columns, bodies = columns_of(attempts)
     async with refusals(conn, incarnation, instances, runs, deltas):
-        rows = await conn.fetch(CLAIM, *values, array_text(applied), *columns_of(attempts))
+        rows = await conn.fetch(CLAIM, *values, array_text(applied), *map(array_text, columns), bodies)
     pools = {row["name"]: PoolRow(*tuple(row)[1:4]) for row in rows if row["name"] is not None}
     return Claimed(pools, {AttemptKey(*tuple(row)[4:8]): row["id"] for row in rows if row["id"] is not None})

@@ -97,7 +97,8 @@ async def renew(
 ) -> list[Alive]:
     """Renew a worker's lease on attempts; those that are missing in the answer have ended, or their lease has.
 
-    Those whose task instance is at another try are to end within `grace` seconds. The first time it also reports that they have started. Call it in a transaction.
+    Those whose task instance is at another try are to end within `grace` seconds. The first time it also reports that
+    they have started. Call it in a transaction.
     """
     found = await conn.fetch(RENEW, list(attempts), worker, lease, round(grace))
     new = [row for row in found if not row["is_announced"]]
