@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from aiosched.executors.engines.plain_http import Answer, PlainHttp
+from aiosched.executors.engines.plain_http import HttpAnswer, PlainHttp
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nye"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -50,7 +50,7 @@ async def server() -> AsyncIterator[Server]:
     listening.close()
 
 
-async def ask(client: PlainHttp, server: Server, answers: Sequence[bytes | None]) -> list[Answer]:
+async def ask(client: PlainHttp, server: Server, answers: Sequence[bytes | None]) -> list[HttpAnswer]:
     server.answers += answers
     url = server.url
     return [await client.post(f"{url}/at?offset=3", b"body", {"Name": "value"}) for _ in answers]
@@ -58,7 +58,7 @@ async def ask(client: PlainHttp, server: Server, answers: Sequence[bytes | None]
 
 async def test_requests_share_a_connection(server: Server) -> None:
     client = PlainHttp(5.0)
-    assert await ask(client, server, [OK, OK]) == [Answer(200, b"ye")] * 2
+    assert await ask(client, server, [OK, OK]) == [HttpAnswer(200, b"ye")] * 2
     assert server.connections == 1
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     host = server.url.removeprefix("http://").encode()
@@ -70,20 +70,20 @@ async def test_requests_share_a_connection(server: Server) -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (b"HTTP/1.1 204 No Content\r\n\r\n", Answer(204, b"")),
-        (b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\nover", Answer(410, b"over")),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, Answer(200, b"ye")),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", HttpAnswer(204, b"")),
+        (b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\nover", HttpAnswer(410, b"over")),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, HttpAnswer(200, b"ye")),
         (
             CHUNKED + b"3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nt: 1\r\n\r\n",
-            Answer(200, b"abc0123456789"),
+            HttpAnswer(200, b"abc0123456789"),
         ),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000, Answer(200, b"x" * 200_000)),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000, HttpAnswer(200, b"x" * 200_000)),
     ],
     ids=["nothing", "an error", "a notice before it", "chunks", "large"],
 )
-async def test_answers_are_read_whole(server: Server, answer: bytes, expected: Answer) -> None:
+async def test_answers_are_read_whole(server: Server, answer: bytes, expected: HttpAnswer) -> None:
     client = PlainHttp(5.0)
-    assert await ask(client, server, [answer, OK]) == [expected, Answer(200, b"ye")]
+    assert await ask(client, server, [answer, OK]) == [expected, HttpAnswer(200, b"ye")]
     assert server.connections == 1
     await client.close()
 
@@ -97,7 +97,7 @@ async def test_an_answer_that_does_not_come_is_an_error_and_the_next_request_has
     client = PlainHttp(5.0)
     with pytest.raises(ConnectionError):
         await ask(client, server, [answer])
-    assert await ask(client, server, [OK]) == [Answer(200, b"ye")]
+    assert await ask(client, server, [OK]) == [HttpAnswer(200, b"ye")]
     assert server.connections == 2
     await client.close()
 
@@ -105,7 +105,7 @@ async def test_an_answer_that_does_not_come_is_an_error_and_the_next_request_has
 async def test_a_connection_that_the_server_has_closed_is_not_used_again(server: Server) -> None:
     client = PlainHttp(5.0)
     await ask(client, server, [b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"])
-    assert await ask(client, server, [OK]) == [Answer(200, b"ye")]
+    assert await ask(client, server, [OK]) == [HttpAnswer(200, b"ye")]
     assert server.connections == 2
     await client.close()
 
@@ -116,6 +116,9 @@ async def test_a_server_that_does_not_answer_is_an_error(server: Server) -> None
         await ask(client, server, [b""])
 
 
-async def test_nobody_listens() -> None:
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/", "http://127.0.0.1:x/", "http://[::1/", "http://no host.invalid/"]
+)
+async def test_where_nobody_listens_there_is_no_answer(url: str) -> None:
     with pytest.raises(OSError):
-        await PlainHttp(5.0).post("http://127.0.0.1:1/", b"", {})
+        await PlainHttp(5.0).post(url, b"", {})

@@ -1,4 +1,4 @@
-"""The worker API, as a worker calls it. Needs httpx2 (`pip install 'aiosched[worker]'`).
+"""The worker API, as a worker calls it. With TLS it needs httpx2 (`pip install 'aiosched[worker]'`).
 
 What does not reach a server is asked again, at the next address, until the worker's lease is over. Source:
 docs/decisions/0036-attempts-on-engines.md.
@@ -15,7 +15,7 @@ import msgspec
 
 from aiosched.core.values.worker_messages import MEDIA_TYPE, PREFIX
 from aiosched.errors import AttemptStopped, ConfigError, ExecutorError
-from aiosched.executors.engines.plain_http import Answer, PlainHttp
+from aiosched.executors.engines.plain_http import HttpAnswer, PlainHttp
 
 logger = logging.getLogger(__name__)
 
@@ -35,17 +35,9 @@ class ApiClient:
     """One worker's connection to web servers; `urls` are as good as each other."""
 
     def __init__(self, urls: Sequence[str], *, transport: Any = None) -> None:
-        try:
-            import httpx2
-        except ImportError:
-            raise ConfigError(
-                "Workers on engines need httpx2: pip install 'aiosched[worker]' where they run."
-            ) from None
         self._urls = [url.rstrip("/") for url in urls]
-        limits = httpx2.Limits(max_connections=20, max_keepalive_connections=20, keepalive_expiry=60.0)
-        self._http = httpx2.AsyncClient(timeout=_TIMEOUT, limits=limits, transport=transport, trust_env=False)
-        self._plain = PlainHttp(_TIMEOUT) if transport is None else None
-        self._unreachable = (httpx2.TransportError, httpx2.InvalidURL, OSError)
+        is_plain = transport is None and all(url.startswith("http://") for url in urls)
+        self._http: PlainHttp | _FullHttp = PlainHttp(_TIMEOUT) if is_plain else _FullHttp(transport)
         self._at = 0
         self._is_failing = self._is_closed = False
 
@@ -74,12 +66,12 @@ class ApiClient:
             if self._is_closed:
                 raise AttemptStopped("has stopped")
             try:
-                response = await self._send(f"{self._url}{PREFIX}/{name}{query}", body, headers)
+                response = await self._http.post(f"{self._url}{PREFIX}/{name}{query}", body, headers)
             except RuntimeError:  # of a client that was closed meanwhile
                 if not self._is_closed:
                     raise
                 continue
-            except self._unreachable as error:
+            except OSError as error:
                 problem = f"{self._url}: {type(error).__name__} {error}".strip()
             else:
                 if response.status in (200, 204):
@@ -101,12 +93,6 @@ class ApiClient:
             if not goes_on():
                 raise AttemptStopped(f"could not reach the worker API for as long as its lease: {problem}")
 
-    async def _send(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        if self._plain is not None and url.startswith("http://"):
-            return await self._plain.post(url, body, headers)
-        response = await self._http.post(url, content=body, headers=headers)
-        return Answer(response.status_code, response.content)
-
     @property
     def _url(self) -> str:
         return self._urls[self._at % len(self._urls)]
@@ -114,6 +100,29 @@ class ApiClient:
     async def close(self) -> None:
         """Close all connections; whoever asks gets AttemptStopped."""
         self._is_closed = True
-        if self._plain is not None:
-            await self._plain.close()
-        await self._http.aclose()
+        await self._http.close()
+
+
+class _FullHttp:
+    """As PlainHttp, by httpx2: for TLS, and for the transports of tests."""
+
+    def __init__(self, transport: Any) -> None:
+        try:
+            import httpx2
+        except ImportError:
+            raise ConfigError(
+                "A worker API with TLS needs httpx2: pip install 'aiosched[worker]' where workers run."
+            ) from None
+        limits = httpx2.Limits(max_connections=20, max_keepalive_connections=20, keepalive_expiry=60.0)
+        self._client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=limits, transport=transport, trust_env=False)
+        self._unreachable = (httpx2.TransportError, httpx2.InvalidURL)
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
+        try:
+            response = await self._client.post(url, content=body, headers=headers)
+        except self._unreachable as error:
+            raise ConnectionError(f"{type(error).__name__} {error}".strip()) from error
+        return HttpAnswer(response.status_code, response.content)
+
+    async def close(self) -> None:
+        await self._client.aclose()

@@ -19,7 +19,7 @@ _Place = tuple[str, int]
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """The status and the body of a response."""
 
     status: int
@@ -34,13 +34,16 @@ class PlainHttp:
         self._idle: defaultdict[_Place, list[_Streams]] = defaultdict(list)
         self._room = asyncio.Semaphore(_MOST)
 
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         """Send a request and wait for the whole answer. Raises OSError, also TimeoutError, if there is none."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            place = parts.hostname or "", parts.port or 80
+        except ValueError as error:
+            raise ConnectionError(f"no address: {error}") from error
         target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         fields = {"Host": parts.netloc.rpartition("@")[2], **headers, "Content-Length": str(len(body))}
         lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
-        place = parts.hostname or "", parts.port or 80
         async with self._room:
             reader, writer = await self._connect(place)
             try:
@@ -48,7 +51,7 @@ class PlainHttp:
                     writer.write("\r\n".join(lines).encode() + body)
                     await writer.drain()
                 status, found = await self._head(reader)
-                answer = Answer(status, await self._body(reader, status, found))
+                answer = HttpAnswer(status, await self._body(reader, status, found))
             except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, IndexError) as error:
                 writer.transport.abort()
                 raise ConnectionError(f"the answer is cut off, or no HTTP: {error}") from error
