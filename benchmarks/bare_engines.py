@@ -56,7 +56,7 @@ async def bare_dask(shape: Shape) -> float:
                     made[task_id] = client.submit(call, *before, key=f"{dag_id}-{task_id}", pure=False)
                 futures += made.values()
             await client.gather(futures)
-        return _last_end(shape, folders.records) - began
+        return last_end(shape, folders.records) - began
 
 
 async def bare_celery(shape: Shape) -> float:
@@ -84,7 +84,7 @@ async def bare_celery(shape: Shape) -> float:
                     call.apply_async()
         while _count(folders.records) < shape.total:  # noqa: ASYNC110  workers are other processes
             await asyncio.sleep(0.05)
-        return _last_end(shape, folders.records) - began
+        return last_end(shape, folders.records) - began
 
 
 async def _celery_answers(app: Any) -> None:
@@ -97,7 +97,8 @@ def _count(records: Path) -> int:
     return sum(file.read_bytes().count(b"\n") for file in records.iterdir())
 
 
-def _last_end(shape: Shape, folder: Path) -> float:
+def last_end(shape: Shape, folder: Path) -> float:
+    """When the last call of all has ended, by the monotonic clock; raises RuntimeError if some are missing."""
     records = record.read(folder)
     if len(records) != shape.total:
         raise RuntimeError(f"{len(records)} of {shape.total} calls were made")

@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks.airflow_names import airflow_names
 from benchmarks.api import api_latencies, api_load
 from benchmarks.endurance import endurance
-from benchmarks.engines import CELERY, DASK, Rival, against
+from benchmarks.engines import CELERY, DASK, KUBERNETES, Rival, against
 from benchmarks.figures import Finding
 from benchmarks.fleet import fleet
 from benchmarks.flood import flood
@@ -88,6 +88,7 @@ SCENARIOS: Final = MappingProxyType(
         "endurance": Scenario("what grows in two hours of `serve`", endurance, 200, "tasks/s", 7200, 8000),
         "engine-dask": _engine(DASK),
         "engine-celery": _engine(CELERY),
+        "engine-kubernetes": _engine(KUBERNETES),
         "memory-1000": Scenario("memory of `serve`, idle and under load", memory, 1000, "DAGs"),
         "ready": Scenario("start of `serve` on its embedded database", ready, 5, "starts", 60),
         **{f"schedulers-{count}": _fleet(count) for count in (1, 2, 3)},

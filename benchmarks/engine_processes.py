@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -77,6 +79,34 @@ async def celery(at: Stage) -> AsyncIterator[Callable[[Settings], None]]:
 
         def change(settings: Settings) -> None:
             settings.celery.broker, settings.executor.worker_api = address, url
+
+        yield change
+
+
+@contextmanager
+def kubernetes_node(folders: Folders, of_pods: Mapping[str, str]) -> Iterator[Path]:
+    """The kubeconfig of a cluster of one node (kubernetes_node.py); `of_pods` is the environment of its pods."""
+    environment = with_ours_on_the_path({"BENCHMARK_PODS": json.dumps(dict(of_pods))})
+    command, log = (*PYTHON, "benchmarks.kubernetes_node", str(folders.root)), folders.root / "node.log"
+    kubeconfig = folders.root / "kubeconfig"
+    with process_group(command, log=log, environment=environment) as process:
+        while not kubeconfig.exists():
+            if process.poll() is not None:
+                raise RuntimeError(f"the node has ended: {log.read_text()[-2000:]}")
+            time.sleep(0.05)
+        yield kubeconfig
+
+
+@asynccontextmanager
+async def kubernetes(at: Stage) -> AsyncIterator[Callable[[Settings], None]]:
+    """A cluster whose pods know our DAGs, and a server with the worker API."""
+    pods = {"AIOSCHED_DAGS": str(at.folders.dags), "AIOSCHED__EXECUTOR__SLOTS": "1", "AIOSCHED__LOGS__LEVEL": "WARNING"}
+    with worker_api(at) as url, kubernetes_node(at.folders, pods) as kubeconfig:
+
+        def change(settings: Settings) -> None:
+            options = settings.kubernetes
+            options.kubeconfig, options.image, options.requests_per_second = kubeconfig, "aiosched", 500.0
+            settings.executor.worker_api = url
 
         yield change
 

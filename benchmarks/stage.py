@@ -166,7 +166,9 @@ class Serve:
 
 
 @contextmanager
-def process_group(command: Sequence[str], *, log: Path, environment: Mapping[str, str]) -> Iterator[None]:
+def process_group(
+    command: Sequence[str], *, log: Path, environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process and all that it starts, which end with the block. `environment` is added to ours."""
     ours = {key: value for key, value in os.environ.items() if not key.startswith("AIOSCHED_")}
     with log.open("ab") as output:
@@ -174,7 +176,7 @@ def process_group(command: Sequence[str], *, log: Path, environment: Mapping[str
             command, stdout=output, stderr=output, env=ours | dict(environment), start_new_session=True
         )
     try:
-        yield
+        yield process
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)

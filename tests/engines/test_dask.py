@@ -15,6 +15,7 @@ pytest.importorskip("distributed", reason="Dask is not installed: pip install di
 
 from aiosched.config import Settings
 from aiosched.errors import ConfigError
+from aiosched.executors.engines import dask_engine, dask_worker
 from aiosched.executors.engines.dask_engine import DaskEngine
 from tests.engines.dask_cluster import Cluster
 from tests.engines.hundred_attempts import check_that_a_killed_scheduler_loses_none
@@ -68,6 +69,21 @@ async def test_a_cluster_of_this_machine_runs_tasks(settings: Settings, worker_a
         assert await run.wait(timeout=GUARD) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
         assert await rows(scheduler, LEFT) == [(0,)]
+
+
+async def test_workers_that_only_the_scheduler_of_dask_reaches_are_asked_through_it(
+    settings: Settings, cluster: Cluster, waits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So are those with an older aiosched, which do not know the question."""
+    monkeypatch.setattr(dask_engine, "_DIRECT_TIMEOUT", 0.2)
+    monkeypatch.setattr(dask_worker, "TAKE_JOBS", "unknown")
+    (waits / "go").touch()
+    engine = DaskEngine(settings)
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        assert await run.wait(timeout=GUARD) == "success"
+        assert engine._out_of_reach == engine._workers.keys()
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
 
 
 async def test_attempts_in_a_cluster_outlive_their_scheduler(settings: Settings, cluster: Cluster, waits: Path) -> None:

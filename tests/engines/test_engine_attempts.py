@@ -25,6 +25,7 @@ from aiosched.scheduler.engines.engine_executor import EngineExecutor
 from aiosched.scheduler.partitions import handover
 from aiosched.scheduler.partitions.adoption import watch_engines
 from aiosched.scheduler.partitions.ownership import give_back
+from aiosched.scheduler.slots import enqueueing
 from tests.engines.agents import AgentEngine
 from tests.executors.conformance import WAITS
 
@@ -257,6 +258,7 @@ async def test_a_partition_stays_until_its_attempts_are_stored(
         await go_on.wait()
         return await insert(*args, **options)
 
+    monkeypatch.setattr(enqueueing, "attempts_for_engines", lambda *_: [])
     monkeypatch.setattr(statements, "insert_attempts", slow)
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
@@ -321,6 +323,7 @@ async def test_an_attempt_that_is_cancelled_while_it_is_stored_leaves_no_row(
         await go_on.wait()
         return await insert(*args, **options)
 
+    monkeypatch.setattr(enqueueing, "attempts_for_engines", lambda *_: [])
     monkeypatch.setattr(statements, "insert_attempts", slow)
     async with serving(settings, engine) as scheduler:
         await scheduler.trigger("d", run_id="r")

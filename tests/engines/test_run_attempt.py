@@ -20,7 +20,7 @@ from aiosched.config import Settings
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
 from aiosched.core.values.worker_messages import Job
-from aiosched.db.engines.attempts import NewAttempt, insert_attempts
+from aiosched.db.engines.attempts import insert_attempts, new_attempt
 from aiosched.db.engines.tokens import TokenSigner
 from aiosched.db.people.accounts import signing_key
 from aiosched.db.server.engine import Database
@@ -74,7 +74,7 @@ class Place:
                 "INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)"
                 " VALUES ('s', 'h', 1, '0', 'engine', 1, now() + interval '1 hour') RETURNING incarnation"
             )
-            new = [NewAttempt(partition_of("d"), "engine", attempt)]
+            new = [new_attempt(partition_of("d"), "engine", attempt)]
             ids = await insert_attempts(conn, new, incarnation=scheduler)
         token = TokenSigner(await signing_key(self.db)).seal(ids[key], key)
         return Job(id=ids[key], token=token, urls=("http://127.0.0.1:1", self.url), title=task_id)

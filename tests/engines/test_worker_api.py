@@ -33,7 +33,7 @@ from aiosched.core.values.worker_messages import (
     XComQuestion,
 )
 from aiosched.db.engines import workers
-from aiosched.db.engines.attempts import NewAttempt, insert_attempts
+from aiosched.db.engines.attempts import insert_attempts, new_attempt
 from aiosched.db.engines.tokens import TokenSigner
 from aiosched.db.people.accounts import signing_key
 from aiosched.db.server.engine import Database
@@ -97,11 +97,12 @@ class Api:
 async def api(dsn: str, settings: Settings) -> AsyncIterator[Api]:
     """Beside a web server with its login; attempts 1, 2 and 3 wait, sent by one scheduler."""
     settings.web.auth = "password"
+    settings.core.killed_task_cleanup_time = 0.0
     async with await Database.open(dsn) as db:
         transport = httpx2.ASGITransport(app=make_app(RequestClient(db, settings)))
         async with httpx2.AsyncClient(transport=transport, base_url="http://worker-api") as http:
             found = Api(db, http, TokenSigner(await signing_key(db)))
-            new = [NewAttempt(partition_of("d"), "engine", attempt(number)) for number in (1, 2, 3)]
+            new = [new_attempt(partition_of("d"), "engine", attempt(number)) for number in (1, 2, 3)]
             async with db.transaction() as conn:
                 number = await conn.fetchval(
                     "INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)"
@@ -197,6 +198,45 @@ async def test_a_worker_hears_what_it_is_to_stop(api: Api) -> None:
     await api.claim(1)
     await api.execute("UPDATE engine_attempt SET stop_grace = 7")
     assert (await api.beat(1)).attempts[0].stop_grace == 7
+
+
+INSTANCE = """
+    INSERT INTO dag_version (dag_id, number, content_hash, spec) VALUES ('d', 1, 'x', '{}');
+    INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after)
+         VALUES ('d', 'r', 0, 1, 'manual', 'test', 'running', now());
+    INSERT INTO task_instance (run_id, task_index, map_index, try_number, state) VALUES (1, 0, -1, 1, 'queued')
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "begins"),
+    [
+        ("state = 'queued'", True),
+        ("state = 'running'", True),
+        ("state = 'scheduled'", False),
+        ("state = NULL", False),
+        ("try_number = 2", False),
+        ("state = 'success'", False),
+    ],
+)
+async def test_an_attempt_begins_only_while_its_task_instance_waits_for_this_try(
+    api: Api, at: str, begins: bool
+) -> None:
+    """A scheduler that does not know of engines may have taken it over, and have lost it."""
+    await api.execute(INSTANCE)
+    await api.execute(f"UPDATE task_instance SET {at}")
+    assert await api.claim(1) == [StartAnswer(attempt=attempt(1)) if begins else GONE]
+
+
+async def test_an_attempt_whose_task_instance_is_at_another_try_is_to_stop(api: Api, settings: Settings) -> None:
+    await api.execute(INSTANCE)
+    await api.claim(1, 2)
+    assert [status.stop_grace for status in (await api.beat(1, 2)).attempts] == [None, None]
+    await api.execute("UPDATE task_instance SET state = 'scheduled'")
+    assert (await api.beat(1)).attempts[0].stop_grace is None, "nothing else runs"
+    await api.execute("UPDATE task_instance SET state = 'queued', try_number = 2")
+    assert [status.stop_grace for status in (await api.beat(1, 2)).attempts] == [0, None]
+    assert await api.report(1, success(1)), "how it ends is heard"
 
 
 @pytest.mark.parametrize("token", [None, "", "nonsense", "WzEsWzEsMCwtMSwxXV0.forged", "é"])

@@ -28,6 +28,12 @@ class NewAttempt(NamedTuple):
     partition: int
     executor: str
     attempt: Attempt
+    body: bytes  # the attempt, encoded
+
+
+def new_attempt(partition: int, executor: str, attempt: Attempt) -> NewAttempt:
+    """Encode an attempt; raises whatever its values cause."""
+    return NewAttempt(partition, executor, attempt, _encode(attempt))
 
 
 class SentAttempt(NamedTuple):
@@ -68,13 +74,18 @@ async def insert_attempts(
     conn: DatabaseConnection, attempts: Sequence[NewAttempt], *, incarnation: int
 ) -> dict[AttemptKey, int]:
     """Store attempts before an engine is given them; returns their ids. Empty if the scheduler was taken over."""
-    rows = [(new.partition, *new.attempt.key, new.executor, _encode(new.attempt)) for new in attempts]
-    columns = list(map(list, zip(*rows, strict=True)))
+    columns = columns_of(attempts)
     found = await conn.fetch(INSERT_ATTEMPTS, incarnation, *columns)
-    if 0 < len(found) < len(rows):  # all again: their ids are not used yet
+    if 0 < len(found) < len(attempts):  # all again: their ids are not used yet
         await conn.execute(DELETE_EARLIER, *columns[1:5])
         found = await conn.fetch(INSERT_ATTEMPTS, incarnation, *columns)
     return {AttemptKey(*key): number for number, *key in found}
+
+
+def columns_of(attempts: Sequence[NewAttempt]) -> list[list[Any]]:
+    """The columns of new rows: partition, the four of the key, executor, attempt."""
+    rows = [(new.partition, *new.attempt.key, new.executor, new.body) for new in attempts]
+    return list(map(list, zip(*rows, strict=True)))
 
 
 _SENT: Final = "id, run_id, task_index, map_index, try_number, queued_by, executor, hostname, pid, begun_at, attempt"

@@ -17,9 +17,14 @@ from aiosched.db.engines.attempts import decode_attempt
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import NOTIFY_CHANNEL, notify
 
-# Claimed once: by whoever comes first, and again by the same worker if it did not hear the answer. Rows are locked in
-# one order.
-CLAIM: Final = """
+_INSTANCE: Final = """
+    SELECT FROM task_instance AS ti
+     WHERE ti.run_id = e.run_id AND ti.task_index = e.task_index AND ti.map_index = e.map_index
+"""
+# Claimed once: by whoever comes first, and again by the same worker if it did not hear the answer; and only while the
+# task instance waits for this try. A scheduler that does not know of engines may have taken it over and gone on to the
+# next try. Rows are locked in one order. Indexes: the primary keys.
+CLAIM: Final = f"""
     WITH wanted AS MATERIALIZED (
         SELECT id FROM engine_attempt WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
     )
@@ -28,10 +33,11 @@ CLAIM: Final = """
            alive_until = clock_timestamp() + make_interval(secs => $5)
       FROM wanted
      WHERE e.id = wanted.id AND (e.worker IS NULL OR e.worker = $2 AND e.alive_until > clock_timestamp())
+       AND NOT EXISTS ({_INSTANCE} AND (ti.state IN ('queued', 'running') AND ti.try_number = e.try_number) IS NOT TRUE)
     RETURNING e.id, e.attempt
 """
 _KEY: Final = ("run_id", "task_index", "map_index", "try_number")
-THERE: Final = "SELECT id FROM engine_attempt WHERE id = ANY($1::bigint[])"
+BEGUN: Final = "SELECT id FROM engine_attempt WHERE id = ANY($1::bigint[]) AND worker IS NOT NULL"
 
 
 class ClaimedStarts(NamedTuple):
@@ -44,11 +50,12 @@ class ClaimedStarts(NamedTuple):
 async def claim_starts(
     conn: DatabaseConnection, attempts: Collection[int], *, worker: str, hostname: str, pid: int, lease: float
 ) -> ClaimedStarts:
-    """Claim the starts of attempts for a worker. Those that the answer does not name have ended."""
+    """Claim the starts of attempts for a worker. Those that the answer does not name have ended, or nobody waits for
+    them any more."""
     found = await conn.fetch(CLAIM, list(attempts), worker, hostname, pid, lease)
     claimed = {row["id"]: decode_attempt(row["attempt"]) for row in found}
     missing = set(attempts) - claimed.keys()
-    there = await conn.fetch(THERE, list(missing)) if missing else ()
+    there = await conn.fetch(BEGUN, list(missing)) if missing else ()
     return ClaimedStarts(claimed, {row["id"] for row in there})
 
 
@@ -59,9 +66,14 @@ class Alive(NamedTuple):
     stop_grace: int | None
 
 
-# An expired lease is not renewed. Index: the primary key.
-RENEW: Final = """
-    UPDATE engine_attempt SET alive_until = clock_timestamp() + make_interval(secs => $3)
+# An expired lease is not renewed. An attempt whose task instance has gone on to another try, in a scheduler that does
+# not know of engines, is to be stopped. Indexes: the primary keys.
+RENEW: Final = f"""
+    UPDATE engine_attempt AS e
+       SET alive_until = clock_timestamp() + make_interval(secs => $3),
+           stop_grace = CASE WHEN stop_grace IS NULL AND EXISTS (
+               {_INSTANCE} AND ti.state IN ('queued', 'running') AND ti.try_number <> e.try_number
+           ) THEN $4 ELSE stop_grace END
      WHERE id = ANY($1::bigint[]) AND worker = $2 AND alive_until > clock_timestamp()
     RETURNING id, stop_grace, is_announced, partition, run_id, task_index, map_index, try_number, queued_by,
               begun_at, hostname, pid
@@ -80,12 +92,15 @@ ANNOUNCE: Final = """
 """
 
 
-async def renew(conn: DatabaseConnection, attempts: Collection[int], *, worker: str, lease: float) -> list[Alive]:
+async def renew(
+    conn: DatabaseConnection, attempts: Collection[int], *, worker: str, lease: float, grace: float
+) -> list[Alive]:
     """Renew a worker's lease on attempts; those that are missing in the answer have ended, or their lease has.
 
-    The first time it also reports that they have started. Call it in a transaction.
+    Those whose task instance is at another try are to end within `grace` seconds. The first time it also reports that
+    they have started. Call it in a transaction.
     """
-    found = await conn.fetch(RENEW, list(attempts), worker, lease)
+    found = await conn.fetch(RENEW, list(attempts), worker, lease, round(grace))
     new = [row for row in found if not row["is_announced"]]
     if new:
         starts = [msgspec.json.encode(_started(row)).decode() for row in new]

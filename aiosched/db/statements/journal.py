@@ -7,8 +7,9 @@ memory and rows disagree.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -133,7 +134,7 @@ async def read_pools(conn: DatabaseConnection, names: Iterable[str], *, lock: bo
 # fits its slots. If anything is not as expected, a division by zero voids the statement. Indexes: the primary keys.
 # Pools are updated in name order, as everywhere; a use that cannot be true is stored as the largest number, and counted
 # again (recounts.py). The columns are passed as texts of arrays (arrays.py).
-_FENCED_INSTANCES: Final = """fence AS MATERIALIZED (
+FENCED_INSTANCES: Final = """fence AS MATERIALIZED (
         SELECT 1 AS held FROM scheduler WHERE incarnation = $1 FOR KEY SHARE
     ), changed AS (
         UPDATE task_instance AS ti
@@ -152,8 +153,7 @@ _FENCED_INSTANCES: Final = """fence AS MATERIALIZED (
         RETURNING 1
     )
 """
-WRITE: Final = f"""
-    WITH {_FENCED_INSTANCES}, ended AS (
+ENDED_RUNS: Final = """ended AS (
         UPDATE dag_run AS r
            SET state = c.state, queued_at = c.queued_at, start_date = c.start_date, end_date = c.end_date,
                reason = c.reason, clear_number = c.clear_number
@@ -163,23 +163,27 @@ WRITE: Final = f"""
           ) AS c (id, old_state, state, queued_at, start_date, end_date, reason, clear_number)
          WHERE r.id = c.id AND r.state = c.old_state
         RETURNING 1
-    ), moved AS (
+    )"""
+MOVED_POOLS: Final = """moved AS (
         UPDATE pool AS p
            SET used = least(p.used::bigint + m.delta, 2147483647)
           FROM fence, unnest($26::text::text[], $27::text::int[]) AS m (name, delta)
          WHERE p.name = m.name AND (m.delta <= 0 OR p.slots < 0 OR p.used::bigint + m.delta <= p.slots)
         RETURNING p.name, p.slots, p.used, p.include_deferred
-    )
-    SELECT name, slots, used, include_deferred FROM moved
-     UNION ALL
-    SELECT NULL, NULL, 1 / (
+    )"""
+AS_EXPECTED: Final = """1 / (
         (SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $28)::int
         * ((SELECT count(*) FROM ended) = $29)::int * ((SELECT count(*) FROM moved) = $30)::int
-    ), NULL
+    )"""
+WRITE: Final = f"""
+    WITH {FENCED_INSTANCES}, {ENDED_RUNS}, {MOVED_POOLS}
+    SELECT name, slots, used, include_deferred FROM moved
+     UNION ALL
+    SELECT NULL, NULL, {AS_EXPECTED}, NULL
 """
 # The same for a batch of instances only, as in a chain: parts of a statement cost time even without rows.
 WRITE_INSTANCES: Final = f"""
-    WITH {_FENCED_INSTANCES}
+    WITH {FENCED_INSTANCES}
     SELECT 1 / ((SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $18)::int)
 """
 
@@ -196,21 +200,41 @@ async def write(
     Raises StaleRows if a row is not as expected, and FencedOut if our scheduler row no longer exists.
     """
     deltas = {name: delta for name, delta in sorted(pool_deltas.items()) if delta}
-    columns = array_texts(instances, len(InstanceChange._fields))
-    try:
+    async with refusals(conn, incarnation, instances, runs, deltas):
         if not runs and not deltas:
+            columns = array_texts(instances, len(InstanceChange._fields))
             await conn.fetch(WRITE_INSTANCES, incarnation, *columns, len(instances))
             return {}
-        rows = await conn.fetch(
-            WRITE,
-            incarnation,
-            *columns,
-            *array_texts(runs, len(RunChange._fields)),
-            *array_texts(list(deltas.items()), 2),
-            len(instances),
-            len(runs),
-            len(deltas),
-        )
+        rows = await conn.fetch(WRITE, *parameters(incarnation, instances, runs, deltas))
+    return {name: PoolRow(*pool) for name, *pool in rows if name is not None}
+
+
+def parameters(
+    incarnation: int, instances: Sequence[InstanceChange], runs: Sequence[RunChange], deltas: Mapping[str, int]
+) -> list[object]:
+    """Those of WRITE; `deltas` are not zero, and in the order of their names."""
+    return [
+        incarnation,
+        *array_texts(instances, len(InstanceChange._fields)),
+        *array_texts(runs, len(RunChange._fields)),
+        *array_texts(list(deltas.items()), 2),
+        len(instances),
+        len(runs),
+        len(deltas),
+    ]
+
+
+@contextlib.asynccontextmanager
+async def refusals(
+    conn: DatabaseConnection,
+    incarnation: int,
+    instances: Collection[InstanceChange],
+    runs: Collection[RunChange],
+    deltas: Collection[str],
+) -> AsyncIterator[None]:
+    """Raise StaleRows or FencedOut, and end the transaction, if a batch is refused in the block."""
+    try:
+        yield
     except asyncpg.CheckViolationError as error:
         if "ck_pool_used" not in str(error):
             raise
@@ -222,7 +246,6 @@ async def write(
             raise fenced_out(incarnation) from None
         what = f"{len(instances)} task instances, {len(runs)} runs and {len(deltas)} pools"
         raise StaleRows(f"Of a batch of {what} some were not as expected") from None
-    return {name: PoolRow(*pool) for name, *pool in rows if name is not None}
 
 
 def fenced_out(incarnation: int) -> FencedOut:

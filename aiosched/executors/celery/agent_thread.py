@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
+import uvloop
+
 from aiosched.core.values.worker_messages import Job
 from aiosched.executors.engines.agent import WorkerAgent
 from aiosched.executors.local.options import LocalOptions
@@ -35,7 +37,8 @@ class AgentThread:
         self._started.result(_STARTS_WITHIN)
 
     def _serve(self, options: LocalOptions) -> None:
-        asyncio.run(self._main(options))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._main(options))
 
     async def _main(self, options: LocalOptions) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()

@@ -57,6 +57,8 @@ class Broker:
     async def publish(self, messages: Sequence[tuple[str, Sequence[Job]]], *, held: bool) -> None:
         """Send jobs to a queue, as one message; returns once the broker has all of them. Raises EngineUnavailable.
 
+        Past `send_task`, whose routes, signals and options take half as much processor time as the broker's protocol.
+
         `held`: plain functions hold a slot of their worker, as Celery knows it, until they have ended.
         """
 
@@ -68,9 +70,13 @@ class Broker:
             for queue, jobs in messages:
                 text, name = msgspec.json.encode(jobs).decode(), name_of(job.id for job in jobs)
                 more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
-                self._app.send_task(
-                    RUN_JOBS, args=(text, held), task_id=name, queue=queue, producer=producer, retry=False,
-                    ignore_result=True, argsrepr=f"<{jobs[0].title}{more}>",
+                message = self._app.amqp.create_task_message(
+                    name, RUN_JOBS, (text, held), {}, argsrepr=f"<{jobs[0].title}{more}>", kwargsrepr="{}",
+                    ignore_result=True,
+                )  # fmt: skip
+                producer.publish(
+                    message.body, exchange="", routing_key=queue, serializer="json", headers=message.headers,
+                    retry=False, delivery_mode="persistent", **message.properties,
                 )  # fmt: skip
             if self._is_amqp:
                 producer.channel.tx_commit()  # returns once the broker has them on its disk

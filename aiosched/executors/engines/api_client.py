@@ -1,4 +1,4 @@
-"""The worker API, as a worker calls it. Needs httpx2 (`pip install 'aiosched[worker]'`).
+"""The worker API, as a worker calls it. With TLS it needs httpx2 (`pip install 'aiosched[worker]'`).
 
 What does not reach a server is asked again, at the next address, until the worker's lease is over. Source:
 docs/decisions/0036-attempts-on-engines.md.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from aiosched.core.values.worker_messages import MEDIA_TYPE, PREFIX
 from aiosched.errors import AttemptStopped, ConfigError, ExecutorError
+from aiosched.executors.engines.plain_http import HttpAnswer, PlainHttp
 
 logger = logging.getLogger(__name__)
 
@@ -34,16 +35,9 @@ class ApiClient:
     """One worker's connection to web servers; `urls` are as good as each other."""
 
     def __init__(self, urls: Sequence[str], *, transport: Any = None) -> None:
-        try:
-            import httpx2
-        except ImportError:
-            raise ConfigError(
-                "Workers on engines need httpx2: pip install 'aiosched[worker]' where they run."
-            ) from None
         self._urls = [url.rstrip("/") for url in urls]
-        limits = httpx2.Limits(max_connections=20, max_keepalive_connections=20, keepalive_expiry=60.0)
-        self._http = httpx2.AsyncClient(timeout=_TIMEOUT, limits=limits, transport=transport, trust_env=False)
-        self._unreachable = (httpx2.TransportError, httpx2.InvalidURL)
+        is_plain = transport is None and all(url.startswith("http://") for url in urls)
+        self._http: PlainHttp | _FullHttp = PlainHttp(_TIMEOUT) if is_plain else _FullHttp(transport)
         self._at = 0
         self._is_failing = self._is_closed = False
 
@@ -72,23 +66,23 @@ class ApiClient:
             if self._is_closed:
                 raise AttemptStopped("has stopped")
             try:
-                response = await self._http.post(f"{self._url}{PREFIX}/{name}{query}", content=body, headers=headers)
+                response = await self._http.post(f"{self._url}{PREFIX}/{name}{query}", body, headers)
             except RuntimeError:  # of a client that was closed meanwhile
                 if not self._is_closed:
                     raise
                 continue
-            except self._unreachable as error:
+            except OSError as error:
                 problem = f"{self._url}: {type(error).__name__} {error}".strip()
             else:
-                if response.status_code in (200, 204):
+                if response.status in (200, 204):
                     self._is_failing = False
                     if answer is bytes:
-                        return cast("M", response.content)
-                    return msgspec.msgpack.decode(response.content, type=answer) if response.content else answer()
-                if response.status_code == 410:
+                        return cast("M", response.body)
+                    return msgspec.msgpack.decode(response.body, type=answer) if response.body else answer()
+                if response.status == 410:
                     raise AttemptGone
-                problem = f"{self._url} answered {response.status_code}: {response.text[:500]}"
-                if response.status_code < 500 and response.status_code != 429:
+                problem = f"{self._url} answered {response.status}: {response.body[:500].decode(errors='replace')}"
+                if response.status < 500 and response.status != 429:
                     raise ExecutorError(f"The worker API refused {name!r}: {problem}")
             if not self._is_failing:
                 self._is_failing = True
@@ -106,4 +100,29 @@ class ApiClient:
     async def close(self) -> None:
         """Close all connections; whoever asks gets AttemptStopped."""
         self._is_closed = True
-        await self._http.aclose()
+        await self._http.close()
+
+
+class _FullHttp:
+    """As PlainHttp, by httpx2: for TLS, and for the transports of tests."""
+
+    def __init__(self, transport: Any) -> None:
+        try:
+            import httpx2
+        except ImportError:
+            raise ConfigError(
+                "A worker API with TLS needs httpx2: pip install 'aiosched[worker]' where workers run."
+            ) from None
+        limits = httpx2.Limits(max_connections=20, max_keepalive_connections=20, keepalive_expiry=60.0)
+        self._client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=limits, transport=transport, trust_env=False)
+        self._unreachable = (httpx2.TransportError, httpx2.InvalidURL)
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
+        try:
+            response = await self._client.post(url, content=body, headers=headers)
+        except self._unreachable as error:
+            raise ConnectionError(f"{type(error).__name__} {error}".strip()) from error
+        return HttpAnswer(response.status_code, response.content)
+
+    async def close(self) -> None:
+        await self._client.aclose()

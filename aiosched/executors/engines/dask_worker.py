@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PLUGIN: Final = "aiosched"
+TAKE_JOBS: Final = "aiosched_take_jobs"  # the name of `take_jobs` among what a Dask worker answers
 _NOT_READY: Final = "this Dask worker has no agent of aiosched: it is closing, or could not start it"
 _READY_WITHIN: Final = 20.0  # seconds from a worker's first task
 _STOP_GRACE: Final = 2.0  # seconds for the attempts of a worker that closes
@@ -51,9 +52,11 @@ class AgentPlugin(WorkerPlugin):
         options = replace(LocalOptions.from_settings(settings), slots=worker.state.nthreads)
         self.agent = WorkerAgent(options)
         await self.agent.start()
+        worker.handlers[TAKE_JOBS] = partial(take_jobs, dask_worker=worker)
 
     async def teardown(self, worker: Any) -> None:
         """End the agent; what it still runs is lost."""
+        worker.handlers.pop(TAKE_JOBS, None)
         if (agent := self.agent) is not None:
             self.agent = None
             await agent.stop(0.0)

@@ -24,7 +24,7 @@ from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import Attempt, AttemptKey, Executor, Outcome, Report, TaskServices
 from aiosched.core.values.worker_messages import Job
 from aiosched.db.engines import attempts as statements
-from aiosched.db.engines.attempts import NewAttempt, SentAttempt
+from aiosched.db.engines.attempts import NewAttempt, SentAttempt, new_attempt
 from aiosched.db.engines.tokens import TokenSigner
 from aiosched.db.people.accounts import signing_key
 from aiosched.db.server.engine import Database
@@ -66,6 +66,8 @@ class EngineExecutor:
         self._keys: dict[int, AttemptKey] = {}  # by id
         self.remarks: dict[AttemptKey, str] = {}  # what the engine says of attempts that have perhaps ended
         self._unstored: dict[AttemptKey, Attempt] = {}
+        self._rows: dict[AttemptKey, int] = {}  # of attempts that are about to be submitted
+        self._unneeded: list[int] = []  # rows that were stored for nothing
         self._to_send: dict[int, Job] = {}
         self._async_count = 0
         self._throughput = Throughput(_AHEAD)
@@ -123,15 +125,30 @@ class EngineExecutor:
         return self._db
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
-        """Accept the attempts; they are stored and sent together."""
+        """Accept the attempts; they are sent together. Those without a row (`has_row`) are stored before."""
         without_slot = [each for each in attempts if each.trigger is not None or each.callback is not None]
         if without_slot:
             self._local.submit(without_slot)
         for attempt in attempts:
             if attempt.trigger is None and attempt.callback is None:
-                self._note(attempt.key, _Sent(attempt.is_async))
-                self._unstored[attempt.key] = attempt
-        if self._unstored:
+                number = self._rows.pop(attempt.key, None)
+                self._note(attempt.key, _Sent(attempt.is_async, number))
+                if number is None:
+                    self._unstored[attempt.key] = attempt
+                else:
+                    self._to_send[number] = self._job(number, attempt)
+        if self._unstored or self._to_send:
+            self._changed.set()
+
+    def has_row(self, key: AttemptKey, number: int) -> None:
+        """An attempt was stored with its claim, and is about to be submitted."""
+        self._rows[key] = number
+
+    def drop_rows(self) -> None:
+        """The attempts with rows that were not submitted are not wanted any more."""
+        if self._rows:
+            self._unneeded.extend(self._rows.values())
+            self._rows.clear()
             self._changed.set()
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
@@ -215,6 +232,8 @@ class EngineExecutor:
             await self._changed.wait()
             self._changed.clear()
             try:
+                if self._unneeded:
+                    await self._remove_unneeded()
                 while self._unstored:
                     await self._store(list(itertools.islice(self._unstored.values(), _MOST_AT_ONCE)))
                 if self._to_send:
@@ -238,8 +257,8 @@ class EngineExecutor:
         incarnation = self._incarnation()
         if incarnation is None:
             raise EngineUnavailable("this scheduler is not a member of the fleet")
-        new = [NewAttempt(partition_of(each.run.dag_id), self.name, each) for each in attempts]
         try:
+            new = [new_attempt(partition_of(each.run.dag_id), self.name, each) for each in attempts]
             async with self._storing, self.db.acquire() as conn:
                 ids = await statements.insert_attempts(conn, new, incarnation=incarnation)
         except Exception as error:
@@ -252,21 +271,25 @@ class EngineExecutor:
             self.settled(attempts[0].key)
             self._report(_failed(attempts[0].key, f"cannot be stored: {type(error).__name__}: {error}"))
             return
-        forgotten = list[int]()
         for attempt in attempts:
             self._unstored.pop(attempt.key, None)
             sent, number = self._sent.get(attempt.key), ids.get(attempt.key)
             if number is None:
                 continue
             if sent is None:
-                forgotten.append(number)
+                self._unneeded.append(number)  # cancelled, or left to another session, while it was inserted
                 continue
             sent.id = number
             self._keys[number] = attempt.key
             self._to_send[number] = self._job(number, attempt)
-        if forgotten:  # cancelled, or left to another session, while their rows were inserted
-            async with self.db.acquire() as conn:
-                await statements.remove_unclaimed(conn, forgotten)
+        if self._unneeded:
+            await self._remove_unneeded()
+
+    async def _remove_unneeded(self) -> None:
+        numbers = self._unneeded.copy()
+        async with self.db.acquire() as conn:
+            await statements.remove_unclaimed(conn, numbers)
+        del self._unneeded[: len(numbers)]
 
     def _job(self, number: int, attempt: Attempt) -> Job:
         index = f"[{attempt.key.map_index}]" if attempt.key.map_index >= 0 else ""
@@ -352,7 +375,22 @@ class Engines:
 
     def runs(self, attempt: Attempt) -> bool:
         """Whether the attempt runs on an engine."""
-        return (attempt.executor or self._default) in self.members
+        return self.name_of(attempt.executor) is not None
+
+    def name_of(self, executor: str | None) -> str | None:
+        """The engine that runs tasks with this executor, None for another executor."""
+        name = self._default if executor is None else executor
+        return name if name in self.members else None
+
+    def have_rows(self, attempts: Iterable[NewAttempt], ids: Mapping[AttemptKey, int]) -> None:
+        """These attempts were stored with their claims, and are about to be submitted."""
+        for new in attempts:
+            self.members[new.executor].has_row(new.attempt.key, ids[new.attempt.key])
+
+    def drop_rows(self) -> None:
+        """See EngineExecutor."""
+        for member in self.members.values():
+            member.drop_rows()
 
     def partitions_to_keep(self) -> set[int]:
         """Partitions with attempts that are not stored yet: their next owner could not know of them."""

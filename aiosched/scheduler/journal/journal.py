@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Any
 
 from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.engines.claims import Claimed, write_with_attempts
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_connection_failure
@@ -91,7 +92,7 @@ class Transaction:
         if tasks.created:
             await copy_instances(self.conn, tasks.created)
         self.committing = not self.is_open
-        moved = await journal.write(self.conn, self._incarnation, tasks.instances, runs.changed, batch.pools.deltas)
+        moved, engine_rows = await self._write_states(batch)
         self.committing = False
         self.pools.update(moved)
         if tasks.tries:
@@ -118,13 +119,22 @@ class Transaction:
             await journal.store_sources(self.conn, tasks.sources)
         if batch.pools.demands:
             await store_demands(self.conn, self._incarnation, batch.pools.demands)
-        if messages.read_reports:
+        if messages.read_reports and not messages.attempts:  # else it is done
             await delete_reports(self.conn, messages.read_reports)
         if messages.requests:
             await add_requests(self.conn, messages.requests)
         if messages.answers:
             await answer_commands(self.conn, messages.answers, incarnation=self._incarnation)
-        return Committed(batch, outbox, paused, consumers)
+        return Committed(batch, outbox, paused, consumers, engine_rows)
+
+    async def _write_states(self, batch: Changes) -> Claimed:
+        """States of instances and runs, and the use of pools; with claims of engines' slots also their attempts."""
+        messages, states = batch.messages, (batch.tasks.instances, batch.runs.changed, batch.pools.deltas)
+        if not messages.attempts:
+            return Claimed(await journal.write(self.conn, self._incarnation, *states), {})
+        return await write_with_attempts(
+            self.conn, self._incarnation, *states, attempts=messages.attempts, applied=messages.read_reports
+        )
 
     async def answer(self, command: int, result: dict[str, Any], requests: Iterable[NewRequest] = ()) -> None:
         """Answer a request as applied, in the transaction that stores its effects; `requests` follow from it."""

@@ -43,6 +43,7 @@ _ROWS: Final[Sequence[tuple[str, str, Callable[[Any], int]]]] = (
     ("runs", "changed", lambda row: row.id),
     ("runs", "deadlines", lambda row: row.run_id),
     ("runs", "kept_deadlines", lambda row: row[0]),
+    ("messages", "attempts", lambda row: row.attempt.key.run),
     ("messages", "callbacks", lambda row: row.run_id),
     ("messages", "asset_events", lambda row: row.run_id),
 )  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from aiosched.scheduler.effects.after_commit import after_commit
+from aiosched.scheduler.effects.after_commit import after_commit, attempts_for_engines
 from aiosched.scheduler.journal.journal import Transaction
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.attribution import attributing
@@ -54,12 +54,16 @@ async def _decide(session: Session, transaction: Transaction) -> Changes:
     room = room_of(transaction.pools, freed, env.executor, open=open_slots, parallelism=parallelism)
     now = env.clock.now()
     if not transaction.shared:
-        return claim(cache, room, now, incarnation=env.incarnation, include_deferred=keeping)
-    rows = {name: row for name, row in transaction.pools.items() if row is not None}
-    fairness = membership.pool_fairness
-    return claim_with_competitors(
-        cache, room, now, fairness, rows, incarnation=env.incarnation, include_deferred=keeping
-    )
+        batch = claim(cache, room, now, incarnation=env.incarnation, include_deferred=keeping)
+    else:
+        rows = {name: row for name, row in transaction.pools.items() if row is not None}
+        fairness = membership.pool_fairness
+        batch = claim_with_competitors(
+            cache, room, now, fairness, rows, incarnation=env.incarnation, include_deferred=keeping
+        )
+    if env.engines:
+        batch.messages.attempts = attempts_for_engines(session, batch.effects.claimed)
+    return batch
 
 
 async def check_pools(session: Session, transaction: Transaction, *, claims: bool) -> tuple[set[str], dict[str, int]]:

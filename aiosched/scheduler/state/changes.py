@@ -16,6 +16,7 @@ from aiosched.core.graph.instances import TrySource
 from aiosched.core.run.board import Board, FinishedTry, Instance
 from aiosched.core.values.messages import AttemptKey, Report
 from aiosched.db.assets.assets import NewAssetEvent
+from aiosched.db.engines.attempts import NewAttempt
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.inbox import CommandResult, NewRequest
 from aiosched.db.statements.journal import InstanceChange, RunChange, XComRow
@@ -72,11 +73,13 @@ class MessageChanges(msgspec.Struct, eq=False):
     answers: list[tuple[int, CommandResult]] = []  # to requests, by their id
     requests: list[NewRequest] = []  # that follow from those that are answered
     read_reports: list[int] = []  # rows of reports of other schedulers that are applied or dropped
+    attempts: list[NewAttempt] = []  # for engines, those of the claims of this batch
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to store."""
-        return not (self.callbacks or self.asset_events or self.answers or self.requests or self.read_reports)
+    def needs_transaction(self) -> bool:
+        """Whether there is more to store than attempts for engines, and the reports that are deleted with them."""
+        more = self.callbacks or self.asset_events or self.answers or self.requests
+        return bool(more or (self.read_reports and not self.attempts))
 
 
 class SideEffects(msgspec.Struct, eq=False):
@@ -110,7 +113,7 @@ class Changes(msgspec.Struct, eq=False):
     def needs_transaction(self) -> bool:
         """Whether it takes more than the one statement of the hot path."""
         more = self.tasks.needs_transaction or self.runs.needs_transaction
-        return bool(more or self.pools.demands or not self.messages.is_empty)
+        return bool(more or self.pools.demands or self.messages.needs_transaction)
 
     @property
     def is_empty(self) -> bool:
@@ -125,3 +128,4 @@ class Committed(NamedTuple):
     outbox: Mapping[int, WaitingCallback] = MappingProxyType({})  # the requested callbacks by their new ids
     paused: Collection[str] = ()  # DAGs that were paused after too many consecutive failures
     consumers: Collection[int] = ()  # partitions of the DAGs that asset events were queued for
+    engine_rows: Mapping[AttemptKey, int] = MappingProxyType({})  # ids of the stored attempts for engines

@@ -74,13 +74,15 @@ class Refusal(Exception):
 
 @dataclass(slots=True)
 class WorkerApi:
-    """The endpoints on one database. `lease`: seconds that a worker may be silent."""
+    """The endpoints on one database. `lease`: seconds that a worker may be silent; `grace`: that an attempt may take to
+    end whose task instance is at another try."""
 
     db: Database
     services: Any  # DatabaseServices
     logs: ReceivedLogs
     archives: CodeArchives
     lease: float
+    grace: float
     _signer: TokenSigner | None = None
 
     async def starts(self, request: Request) -> Response:
@@ -113,7 +115,8 @@ class WorkerApi:
         ids = [None if (token := await self._open(text)) is None else token.id for text in beat.tokens]
         known = [number for number in ids if number is not None]
         async with self.db.transaction() as conn:
-            alive = {one.id: one for one in await workers.renew(conn, known, worker=beat.worker, lease=self.lease)}
+            renewed = await workers.renew(conn, known, worker=beat.worker, lease=self.lease, grace=self.grace)
+            alive = {one.id: one for one in renewed}
         found = [alive.get(number) if number is not None else None for number in ids]
         states = [
             AttemptStatus(gone=True) if one is None else AttemptStatus(stop_grace=one.stop_grace) for one in found
@@ -259,7 +262,8 @@ def make_worker_api(db: Database, settings: Settings) -> Starlette:
     logs = ReceivedLogs(
         settings.logs_folder, limit=settings.core.max_log_bytes, uploaded=settings.logs.remote is not None
     )
-    api = WorkerApi(db, services_of(db, settings), logs, CodeArchives(db, settings), settings.executor.worker_lease)
+    lease, grace = settings.executor.worker_lease, settings.core.killed_task_cleanup_time
+    api = WorkerApi(db, services_of(db, settings), logs, CodeArchives(db, settings), lease, grace)
     names = ("starts", "code", "heartbeat", "xcoms", "call", "log", "reports")
     routes = [Route(f"{PREFIX}/{name}", _guarded(getattr(api, name)), methods=["POST"]) for name in names]
     probes = [Route("/livez", _guarded(api.livez)), Route("/readyz", _guarded(api.readyz))]  # of the role worker-api

@@ -1,0 +1,124 @@
+"""The client for plain HTTP, against a server that answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from aiosched.executors.engines.plain_http import HttpAnswer, PlainHttp
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nye"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+class Server:
+    """Answers the requests of all connections in turn; after an answer of None it closes the connection."""
+
+    def __init__(self) -> None:
+        self.answers: list[bytes | None] = []
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                size = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
+                self.requests.append(head + await reader.readexactly(size))
+                answer = self.answers.pop(0)
+                if answer is None:
+                    return
+                writer.write(answer)
+                if b"close" in answer:
+                    return
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    found = Server()
+    listening = await asyncio.start_server(found.serve, "127.0.0.1", 0)
+    found.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    yield found
+    listening.close()
+
+
+async def ask(client: PlainHttp, server: Server, answers: Sequence[bytes | None]) -> list[HttpAnswer]:
+    server.answers += answers
+    url = server.url
+    return [await client.post(f"{url}/at?offset=3", b"body", {"Name": "value"}) for _ in answers]
+
+
+async def test_requests_share_a_connection(server: Server) -> None:
+    client = PlainHttp(5.0)
+    assert await ask(client, server, [OK, OK]) == [HttpAnswer(200, b"ye")] * 2
+    assert server.connections == 1
+    head, _, body = server.requests[0].partition(b"\r\n\r\n")
+    host = server.url.removeprefix("http://").encode()
+    lines = [b"POST /at?offset=3 HTTP/1.1", b"Host: " + host, b"Name: value", b"Content-Length: 4"]
+    assert (head.split(b"\r\n"), body) == (lines, b"body")
+    await client.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"HTTP/1.1 204 No Content\r\n\r\n", HttpAnswer(204, b"")),
+        (b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\nover", HttpAnswer(410, b"over")),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, HttpAnswer(200, b"ye")),
+        (
+            CHUNKED + b"3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nt: 1\r\n\r\n",
+            HttpAnswer(200, b"abc0123456789"),
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000, HttpAnswer(200, b"x" * 200_000)),
+    ],
+    ids=["nothing", "an error", "a notice before it", "chunks", "large"],
+)
+async def test_answers_are_read_whole(server: Server, answer: bytes, expected: HttpAnswer) -> None:
+    client = PlainHttp(5.0)
+    assert await ask(client, server, [answer, OK]) == [expected, HttpAnswer(200, b"ye")]
+    assert server.connections == 1
+    await client.close()
+
+
+@pytest.mark.parametrize(
+    "answer", [None, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\nabc", b"SSH-2.0-close\r\n\r\n"]
+)
+async def test_an_answer_that_does_not_come_is_an_error_and_the_next_request_has_a_new_connection(
+    server: Server, answer: bytes | None
+) -> None:
+    client = PlainHttp(5.0)
+    with pytest.raises(ConnectionError):
+        await ask(client, server, [answer])
+    assert await ask(client, server, [OK]) == [HttpAnswer(200, b"ye")]
+    assert server.connections == 2
+    await client.close()
+
+
+async def test_a_connection_that_the_server_has_closed_is_not_used_again(server: Server) -> None:
+    client = PlainHttp(5.0)
+    await ask(client, server, [b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"])
+    assert await ask(client, server, [OK]) == [HttpAnswer(200, b"ye")]
+    assert server.connections == 2
+    await client.close()
+
+
+async def test_a_server_that_does_not_answer_is_an_error(server: Server) -> None:
+    client = PlainHttp(0.05)
+    with pytest.raises(TimeoutError):
+        await ask(client, server, [b""])
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/", "http://127.0.0.1:x/", "http://[::1/", "http://no host.invalid/"]
+)
+async def test_where_nobody_listens_there_is_no_answer(url: str) -> None:
+    with pytest.raises(OSError):
+        await PlainHttp(5.0).post(url, b"", {})
