@@ -1,4 +1,4 @@
-"""The row of an attempt on an engine is stored with the claim of its slot, and sent by the next scheduler if need be."""
+"""An attempt on an engine is stored with the claim of its slot, and sent by the next scheduler if need be."""
 
 from __future__ import annotations
 

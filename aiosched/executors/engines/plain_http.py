@@ -1,7 +1,7 @@
-"""POST requests over plain HTTP/1.1, on connections that are kept open.
+"""POST requests over plain HTTP/1.1, on connections that are kept open. The protocol is h11's.
 
 Workers ask a server twice for each attempt. A client for everything (redirects, cookies, proxies, pools of any kind)
-takes four times as much processor time for that. What needs TLS goes through httpx2 (api_client.py).
+takes several times as much processor time for that. What needs TLS goes through httpx2 (api_client.py).
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+import h11
+
 _MOST: Final = 20  # connections
 _PART: Final = 65_536  # bytes that are read at once
 
 _Place = tuple[str, int]
-_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class HttpAnswer(NamedTuple):
@@ -31,7 +32,7 @@ class PlainHttp:
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
-        self._idle: defaultdict[_Place, list[_Streams]] = defaultdict(list)
+        self._idle: defaultdict[_Place, list[_Line]] = defaultdict(list)
         self._room = asyncio.Semaphore(_MOST)
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
@@ -43,83 +44,79 @@ class PlainHttp:
             raise ConnectionError(f"no address: {error}") from error
         target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         fields = {"Host": parts.netloc.rpartition("@")[2], **headers, "Content-Length": str(len(body))}
-        lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
         async with self._room:
-            reader, writer = await self._connect(place)
+            line = await self._connect(place)
             try:
-                async with asyncio.timeout(self._timeout):
-                    writer.write("\r\n".join(lines).encode() + body)
-                    await writer.drain()
-                status, found = await self._head(reader)
-                answer = HttpAnswer(status, await self._body(reader, status, found))
-            except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, IndexError) as error:
-                writer.transport.abort()
+                answer = await line.ask(h11.Request(method="POST", target=target, headers=[*fields.items()]), body)
+            except h11.ProtocolError as error:
+                line.abort()
                 raise ConnectionError(f"the answer is cut off, or no HTTP: {error}") from error
             except BaseException:
-                writer.transport.abort()
+                line.abort()
                 raise
-            if found.get("connection", "").lower() == "close":
-                writer.close()
+            if line.is_reusable():
+                self._idle[place].append(line)
             else:
-                self._idle[place].append((reader, writer))
+                line.close()
             return answer
 
-    async def _connect(self, place: _Place) -> _Streams:
+    async def _connect(self, place: _Place) -> _Line:
         """One that is open, or a new one."""
         while idle := self._idle[place]:
-            reader, writer = idle.pop()
-            if not (reader.at_eof() or writer.is_closing()):
-                return reader, writer
-            writer.close()
+            if (line := idle.pop()).is_open():
+                return line
+            line.close()
         async with asyncio.timeout(self._timeout):
-            return await asyncio.open_connection(*place)
-
-    async def _head(self, reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
-        """The status and the fields, whose names are in lower case; notices that precede an answer are left out."""
-        while True:
-            async with asyncio.timeout(self._timeout):
-                lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            version, code = lines[0].split(" ", 2)[:2]
-            if not version.startswith("HTTP/1."):
-                raise ValueError(lines[0][:50])
-            if (status := int(code)) >= 200:
-                fields = (line.partition(":") for line in lines[1:] if line)
-                return status, {name.lower(): value.strip() for name, _, value in fields}
-
-    async def _body(self, reader: asyncio.StreamReader, status: int, fields: Mapping[str, str]) -> bytes:
-        if status in (204, 304):
-            return b""
-        if fields.get("transfer-encoding", "").lower() == "chunked":
-            return await self._chunks(reader)
-        if (length := fields.get("content-length")) is not None:
-            return await self._exactly(reader, int(length))
-        raise ValueError("an answer without a length")
-
-    async def _chunks(self, reader: asyncio.StreamReader) -> bytes:
-        found = bytearray()
-        while True:
-            size = int((await self._line(reader)).split(b";")[0], 16)
-            if size == 0:
-                while await self._line(reader):  # trailing fields
-                    pass
-                return bytes(found)
-            found += await self._exactly(reader, size)
-            await self._line(reader)
-
-    async def _line(self, reader: asyncio.StreamReader) -> bytes:
-        async with asyncio.timeout(self._timeout):
-            return (await reader.readuntil(b"\n")).strip()
-
-    async def _exactly(self, reader: asyncio.StreamReader, size: int) -> bytes:
-        found = bytearray()
-        while (left := size - len(found)) > 0:
-            async with asyncio.timeout(self._timeout):
-                found += await reader.readexactly(min(left, _PART))
-        return bytes(found)
+            return _Line(*await asyncio.open_connection(*place), self._timeout)
 
     async def close(self) -> None:
         """Close the connections on which nobody waits."""
         for idle in self._idle.values():
-            for _, writer in idle:
-                writer.close()
+            for line in idle:
+                line.close()
         self._idle.clear()
+
+
+class _Line:
+    """One connection: moves bytes between its socket and the state machine of the protocol."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, timeout: float) -> None:
+        self._reader, self._writer, self._timeout = reader, writer, timeout
+        self._protocol = h11.Connection(h11.CLIENT)
+
+    async def ask(self, request: h11.Request, body: bytes) -> HttpAnswer:
+        protocol = self._protocol
+        parts = [protocol.send(request), protocol.send(h11.Data(data=body)), protocol.send(h11.EndOfMessage())]
+        async with asyncio.timeout(self._timeout):
+            self._writer.write(b"".join(part for part in parts if part))
+            await self._writer.drain()
+        status, found = 0, bytearray()
+        while True:
+            event = protocol.next_event()
+            if event is h11.NEED_DATA:
+                async with asyncio.timeout(self._timeout):
+                    protocol.receive_data(await self._reader.read(_PART))
+            elif isinstance(event, h11.Response):
+                status = event.status_code
+            elif isinstance(event, h11.Data):
+                found += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                return HttpAnswer(status, bytes(found))
+            elif isinstance(event, h11.ConnectionClosed):
+                raise h11.RemoteProtocolError("the connection was closed")
+
+    def is_reusable(self) -> bool:
+        """Whether another request may follow; then it is expected."""
+        if self._protocol.our_state is not h11.DONE or self._protocol.their_state is not h11.DONE:
+            return False
+        self._protocol.start_next_cycle()
+        return True
+
+    def is_open(self) -> bool:
+        return not (self._reader.at_eof() or self._writer.is_closing())
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
