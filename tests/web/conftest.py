@@ -8,10 +8,13 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from aiosched.config import Settings
+from aiosched.config import Settings, WebSettings
+from aiosched.db.people import accounts
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
+from aiosched.web.auth.passwords import hash_password
 from aiosched.web.requests.request_client import RequestClient
+from tests.web.logins import PASSWORD, client_of
 
 
 @pytest.fixture
@@ -31,4 +34,25 @@ async def api(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the API; paths are relative to `/api/v1`."""
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost/api/v1/") as client:
+        yield client
+
+
+@pytest.fixture
+def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passwords are hashed fast."""
+    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
+
+
+@pytest.fixture
+async def guarded(db: Database, cheap_hashes: None) -> FastAPI:
+    """The application with a login, and a person of each role, who is called as the role is."""
+    for role in ("viewer", "operator", "admin"):
+        await accounts.create_user(db, role, role, await hash_password(PASSWORD))
+    return make_app(RequestClient(db, Settings(web=WebSettings(auth="password"))))
+
+
+@pytest.fixture
+async def browser(guarded: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
+    """A browser that nobody has logged in with."""
+    async with client_of(guarded) as client:
         yield client

@@ -32,7 +32,7 @@ class PlainHttp:
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
-        self._idle: defaultdict[_Place, list[_Line]] = defaultdict(list)
+        self._idle: defaultdict[_Place, list[_HttpLine]] = defaultdict(list)
         self._room = asyncio.Semaphore(_MOST)
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
@@ -60,14 +60,14 @@ class PlainHttp:
                 line.close()
             return answer
 
-    async def _connect(self, place: _Place) -> _Line:
+    async def _connect(self, place: _Place) -> _HttpLine:
         """One that is open, or a new one."""
         while idle := self._idle[place]:
             if (line := idle.pop()).is_open():
                 return line
             line.close()
         async with asyncio.timeout(self._timeout):
-            return _Line(*await asyncio.open_connection(*place), self._timeout)
+            return _HttpLine(*await asyncio.open_connection(*place), self._timeout)
 
     async def close(self) -> None:
         """Close the connections on which nobody waits."""
@@ -77,7 +77,7 @@ class PlainHttp:
         self._idle.clear()
 
 
-class _Line:
+class _HttpLine:
     """One connection: moves bytes between its socket and the state machine of the protocol."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, timeout: float) -> None:
