@@ -179,7 +179,8 @@ def server() -> Iterator[Server]:
         return
     _end_leftovers()
     folder = short_folder()
-    embedded = EmbeddedPostgres(folder / "pg", durable=False)
+    options = {"shared_buffers": "32MB"}  # dropping a database looks at all of them
+    embedded = EmbeddedPostgres(folder / "pg", durable=False, options=options)
     try:
         dsn = embedded.start_blocking()
         _run(migrate(dsn))
