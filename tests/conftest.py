@@ -10,10 +10,12 @@ import asyncio
 import atexit
 import contextlib
 import fcntl
+import gc
 import logging
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -23,6 +25,7 @@ from typing import Any, Final, TextIO, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import WorkStealingScheduling
 
 from aiosched.clock import FakeClock
 from aiosched.db.server.dsn import with_database
@@ -54,6 +57,10 @@ if (
 ):  # a job in the background: what tests start would never hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What tests start would else compile aiosched anew each time, where the variable is set.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 OTHER_SERVER = os.environ.get("AIOSCHED_TEST_DSN")  # of a superuser; without -n: all tests on a server of your own
 POSTGRES_15 = Path(os.environ.get("AIOSCHED_TEST_POSTGRES_15", "/usr/lib/postgresql/15/bin"))  # as Debian installs it
 POSTGRES_16 = binaries().parent.with_name("pginstall") / "bin"  # comes with the wheel
@@ -71,6 +78,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if isinstance(item, pytest.Function) and getattr(item.obj, "is_hypothesis_test", False):
                 item.add_marker(pytest.mark.timeout(NIGHTLY_TIMEOUT))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WorkStealingScheduling | None:
+    """With `-n 2`, each process takes a half of the list: a browser, a broker or a cluster is started by one of them.
+
+    Whoever has finished takes over what the other one has not begun.
+    """
+    return WorkStealingScheduling(config, log) if config.option.dist == "load" else None
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # ten thousand tests and what they import: none of it is garbage soon
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _base() -> Path:
@@ -157,7 +179,8 @@ def server() -> Iterator[Server]:
         return
     _end_leftovers()
     folder = short_folder()
-    embedded = EmbeddedPostgres(folder / "pg", durable=False)
+    options = {"shared_buffers": "32MB"}  # dropping a database looks at all of them
+    embedded = EmbeddedPostgres(folder / "pg", durable=False, options=options)
     try:
         dsn = embedded.start_blocking()
         _run(migrate(dsn))

@@ -7,11 +7,13 @@ Elsewhere: what they do (api/, views/), who may use them (auth/), the server (se
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import AsyncIterator
 from typing import Final
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.routing import BaseRoute
 
 import aiosched
 from aiosched.web.airflow_api import application as airflow_api
@@ -61,10 +63,7 @@ def make_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(authorise)],
         lifespan=_lifespan,
-        responses=problems.RESPONSES,
-        generate_unique_id_function=operation_id,
     )
     app.state.request_client = request_client
     app.state.hub = Hub(request_client.db, longest=longest_stream)
@@ -79,13 +78,36 @@ def make_app(
     app.add_middleware(Guard, only_loopback=only_loopback, hosts=hosts)
     app.add_middleware(WorkerApiDispatcher, api=make_worker_api(request_client.db, request_client.settings))
     problems.install(app, request_client.db.dsn)
-    for router in ROUTERS:
-        app.include_router(router, prefix=API)
-    app.include_router(probes.router)
+    app.router.routes.extend(_api())
     if web.airflow_api:
         airflow_api.mount(app, request_client, authenticator)
-    app.include_router(ui_files.router)  # last, as it answers every other address
+    app.router.routes.extend(_ui())  # last, as it answers every other address
     return app
+
+
+@functools.cache  # all applications share them: FastAPI needs a tenth of a second for them at the first request
+def _api() -> tuple[BaseRoute, ...]:
+    parent = _parent()
+    for router in ROUTERS:
+        parent.include_router(router, prefix=API)
+    parent.include_router(probes.router)
+    return tuple(parent.routes)
+
+
+@functools.cache
+def _ui() -> tuple[BaseRoute, ...]:
+    parent = _parent()
+    parent.include_router(ui_files.router)
+    return tuple(parent.routes)
+
+
+def _parent() -> APIRouter:
+    return APIRouter(
+        redirect_slashes=False,
+        dependencies=[Depends(authorise)],
+        responses=problems.RESPONSES,
+        generate_unique_id_function=operation_id,
+    )
 
 
 @contextlib.asynccontextmanager

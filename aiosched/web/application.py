@@ -7,7 +7,7 @@ an operation needs, and how callers authenticate.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -23,11 +23,13 @@ _SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"session": []}]
 class Application(FastAPI):
     """FastAPI with our additions to the document."""
 
+    _document: ClassVar[dict[str, Any] | None] = None
+
     def openapi(self) -> dict[str, Any]:
-        """The document, made once."""
-        if self.openapi_schema is None:
-            self.openapi_schema = _completed(super().openapi(), _roles())
-        return self.openapi_schema
+        """The document, made once: all applications have the same routes."""
+        if Application._document is None:
+            Application._document = _completed(super().openapi(), _roles())
+        return Application._document
 
 
 def operation_id(route: APIRoute) -> str:
