@@ -1,4 +1,4 @@
-"""The row of an attempt on an engine is stored with the claim of its slot, and sent by the next scheduler if need be."""
+"""Rows of attempts on engines are stored with the claims of their slots, and the next scheduler sends what was not sent."""
 
 from __future__ import annotations
 
