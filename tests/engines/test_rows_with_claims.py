@@ -1,4 +1,4 @@
-"""Rows of attempts on engines are stored with the claims of their slots, and the next scheduler sends what was not sent."""
+"""Rows of attempts on engines are stored with the claims of their slots, and survive their scheduler."""
 
 from __future__ import annotations
 
