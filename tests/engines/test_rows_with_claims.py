@@ -1,4 +1,4 @@
-"""An attempt on an engine is stored with the claim of its slot, and sent by the next scheduler if need be."""
+"""Rows of attempts on engines are stored with the claims of their slots, and survive their scheduler."""
 
 from __future__ import annotations
 
