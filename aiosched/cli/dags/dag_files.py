@@ -127,21 +127,21 @@ def find_dag(dag_id: str, settings: Settings) -> DAG:
     seen: list[str] = []
     broken: dict[str, FileError] = {}
     mentions = {file.name: dag_id.encode() in file.path.read_bytes() for file in files}
-    for file in sorted(files, key=lambda file: (not mentions[file.name], file.name)):
-        before, root = root, file.root or settings.core.dags_folder.absolute()
-        if before is not None and before != root:
-            finder.park(before)  # modules of two bundles can have the same names
-        try:
-            with file_values(settings):
+    with file_values(settings):
+        for file in sorted(files, key=lambda file: (not mentions[file.name], file.name)):
+            before, root = root, file.root or settings.core.dags_folder.absolute()
+            if before is not None and before != root:
+                finder.park(before)  # modules of two bundles can have the same names
+            try:
                 dags = load_file(file.path, root=root, member=file.member).dags
-        except (Exception, SystemExit) as error:  # whatever user code raises at import
-            path = file.path / file.member if file.member else file.path
-            broken[file.name] = file_error(error, path=str(path), root=str(root))
-            continue
-        for dag in dags:
-            if dag.dag_id == dag_id:
-                return dag
-            seen.append(dag.dag_id)
+            except (Exception, SystemExit) as error:  # whatever user code raises at import
+                path = file.path / file.member if file.member else file.path
+                broken[file.name] = file_error(error, path=str(path), root=str(root))
+                continue
+            for dag in dags:
+                if dag.dag_id == dag_id:
+                    return dag
+                seen.append(dag.dag_id)
     for name, wrong in broken.items():
         if mentions[name]:
             raise DagError(f"{_where(name, wrong)}\n{wrong.code_frame or wrong.traceback or ''}".rstrip())
