@@ -31,8 +31,8 @@ def load(**flags: Any) -> Loaded:
     return load_settings({name.replace("__", "."): value for name, value in flags.items()})
 
 
-def load_for_service(**flags: Any) -> Loaded:
-    """As `load`, for a process that starts others with code of DAG authors: the environment loses secret settings."""
+def load_for_author_code(**flags: Any) -> Loaded:
+    """As `load`, for a process that runs code of DAG authors, or starts others that do: it forgets secret variables."""
     from aiosched.config.secret_environment import forget_secrets
 
     loaded = load(**flags)

@@ -11,7 +11,7 @@ import typer
 
 from aiosched.cli.base.options import Conf, DagId, DagsFolder, Dsn, Output, Param, RunRef, TaskId
 from aiosched.cli.base.output import show_one
-from aiosched.cli.base.session import load, open_database
+from aiosched.cli.base.session import load_for_author_code, open_database
 from aiosched.cli.dags import dag_files
 from aiosched.errors import NotFound
 
@@ -51,7 +51,7 @@ def render(
     output: Output = None,
 ) -> None:
     """Show the template fields of a task as they are in a run, without running it; secrets are masked."""
-    loaded = load(core__dags_folder=dags, database__dsn=dsn)
+    loaded = load_for_author_code(core__dags_folder=dags, database__dsn=dsn)
 
     async def work() -> dict[str, Any]:
         from aiosched.db.crypto.keyring import Keyring

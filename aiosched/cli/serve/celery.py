@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from aiosched.cli.base.options import DagsFolder
-from aiosched.cli.base.session import load_for_service
+from aiosched.cli.base.session import load_for_author_code
 from aiosched.errors import ConfigError
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
@@ -36,7 +36,7 @@ def worker(
     As `celery -A aiosched.executors.celery worker --pool threads` with as many threads as slots, and without what these
     tasks do not need. SIGTERM ends it: attempts have `scheduler.grace` seconds, then they are lost and run elsewhere.
     """
-    settings = load_for_service(core__dags_folder=dags, executor__slots=slots, logs__level=log_level).settings
+    settings = load_for_author_code(core__dags_folder=dags, executor__slots=slots, logs__level=log_level).settings
     try:
         from aiosched.executors.celery.celery_worker import make_worker_app
     except ImportError as error:

@@ -15,7 +15,7 @@ import typer
 
 from aiosched.cli.base.options import DagsFolder, Dsn, Output, UsageProblem
 from aiosched.cli.base.output import duration
-from aiosched.cli.base.session import address, load_for_service, shown_path
+from aiosched.cli.base.session import address, load_for_author_code, shown_path
 from aiosched.cli.serve.disk import logs_summary
 from aiosched.cli.serve.screen import Screen
 from aiosched.cli.serve.stopping import StopRequests, end
@@ -93,7 +93,7 @@ def serve(
 
     Ctrl-C stops claiming and waits for running tasks; a second one ends them, a third one exits.
     """
-    loaded = load_for_service(
+    loaded = load_for_author_code(
         database__dsn=dsn,
         core__dags_folder=dags,
         core__home=home,

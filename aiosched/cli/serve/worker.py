@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from aiosched.cli.base.options import DagsFolder, UsageProblem
-from aiosched.cli.base.session import load_for_service
+from aiosched.cli.base.session import load_for_author_code
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run_attempt(
     begun here, 75 if it was lost. SIGTERM ends it as lost: its task runs again elsewhere. With --wait it is also 0 if
     no job has come in time.
     """
-    settings = load_for_service(core__dags_folder=dags, scheduler__grace=grace, logs__level=log_level).settings
+    settings = load_for_author_code(core__dags_folder=dags, scheduler__grace=grace, logs__level=log_level).settings
     from aiosched.logs import configure_logging
 
     configure_logging(settings.logs)
