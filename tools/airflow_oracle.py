@@ -239,11 +239,12 @@ class Oracle:
             unused.backup(database)
 
     def _unfinished(self, dag_id: str) -> str:
-        """What a run waits for that does not end: its tasks that have begun and not ended."""
+        """What a run waits for that does not end: its tasks that have begun and not ended, or wait for somebody."""
         with closing(sqlite3.connect(self._database)) as database:
             rows = database.execute(
                 "SELECT task_id, operator, state FROM task_instance "
-                "WHERE dag_id = ? AND state NOT IN ('success', 'failed', 'skipped', 'upstream_failed', 'removed') "
+                "WHERE dag_id = ? AND state NOT IN "
+                "('scheduled', 'success', 'failed', 'skipped', 'removed', 'upstream_failed') "
                 "ORDER BY task_id",
                 (dag_id,),
             ).fetchall()
