@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -42,6 +43,12 @@ def install(mode: str | Callable[[], str]) -> None:
     _finder.mode = mode
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+
+
+def folder_of_another() -> str | None:
+    """The folder of an Airflow that is not aiosched and has been imported in this process."""
+    file: str | None = getattr(sys.modules.get(ROOT), "__file__", None)  # modules of aiosched's have none
+    return None if file is None else os.path.dirname(file)  # noqa: PTH120 - nothing else is imported here
 
 
 _finder = AirflowFinder()

@@ -68,6 +68,26 @@ def test_without_one_aiosched_answers_unless_it_is_off(tmp_path: Path, mode: str
     assert answer in python(install(mode) + SHOW, path=tmp_path)
 
 
+@pytest.mark.parametrize(("code", "warned"), [("from airflow import DAG", True), ("import json", False)])
+def test_a_file_whose_dags_an_installed_airflow_made_says_so(
+    site: Path, tmp_path: Path, code: str, warned: bool
+) -> None:
+    (tmp_path / "dag.py").write_text(code)
+    load_it = (
+        f"from pathlib import Path; root = Path({str(tmp_path)!r})\n"
+        "from aiosched.authoring.base import settings\n"
+        "settings.use_defaults(settings.AuthoringDefaults(airflow='installed'))\n"
+        "from aiosched.authoring.dag.loader import load_file\n"
+        "print(*load_file(root / 'dag.py', root=root).warnings)"
+    )
+
+    shown = python(load_it, path=site)
+
+    place = str(site / "airflow")
+    assert (f"`import airflow` was answered by the Airflow in {place}" in shown) == warned
+    assert bool(shown) == warned
+
+
 def test_modules_of_an_installed_airflow_are_not_mixed_with_ours(site: Path) -> None:
     assert "aiosched answers `airflow`" in python(install("compat") + "import airflow.www", path=site)
 

@@ -1,7 +1,7 @@
 """From the database of a real Airflow: its schedules go on without a gap or a repetition. docs/migration.md.
 
 Runs only if AIOSCHED_TEST_AIRFLOW names virtual environments with Airflow, separated by colons: tools/airflow_oracle.py
-says how to make one. Each of them works on a PostgreSQL database of the test.
+says how to make one; add asyncpg and psycopg2-binary. Each of them works on a PostgreSQL database of the test.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from types import CodeType, ModuleType
 from typing import Final, Protocol
 
-from aiosched.airflow.finder import install
+from aiosched.airflow.finder import folder_of_another, install
 from aiosched.authoring.base import building
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.dag import DAG
@@ -35,6 +35,10 @@ from aiosched.errors import DagError, DuplicateTaskError
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
 DAG_WORDS: Final = (b"dag", b"asset")
 _DAG_MODULES: Final = "aiosched_dag_"
+_OF_ANOTHER: Final = (
+    "No DAG of aiosched is in this file: `import airflow` was answered by the Airflow in {}, and DAGs of its classes "
+    'run only there. To run them here, set core.airflow to "compat".'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,10 @@ def load_file(
                 advise(dag)
     finally:
         finder.end()
-    return LoadedFile(dags, [_line(warning) for warning in caught], digest)
+    lines = [_line(warning) for warning in caught]
+    if not dags and (airflow := folder_of_another()) is not None:  # which catches what is warned
+        lines.append(f"{path}:1: {_OF_ANOTHER.format(airflow)}")
+    return LoadedFile(dags, lines, digest)
 
 
 def drop_files(root: Path) -> None:
