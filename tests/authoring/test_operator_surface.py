@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any, ClassVar
 
@@ -236,6 +237,30 @@ async def test_a_decorator_of_ones_own_makes_tasks_of_another_operator() -> None
     assert (await run_task(operator))[0] == "HELLO YOU"
     assert isinstance(operator, FunctionOperator)
     assert operator.get_python_source().startswith("def greet(name: str)")
+
+
+class Giving(FunctionOperator):
+    """Gives the function a session, and makes its parameter `spark` optional."""
+
+    def __init__(self, *, python_callable: Any, op_kwargs: Any = None, **kwargs: Any) -> None:
+        signature = inspect.signature(python_callable)
+        parameters = [p.replace(default=None) if p.name == "spark" else p for p in signature.parameters.values()]
+        python_callable.__signature__ = signature.replace(parameters=parameters)
+        given = {"session": None} if "session" in signature.parameters else {}
+        super().__init__(python_callable=python_callable, op_kwargs={**(op_kwargs or {}), **given}, **kwargs)
+
+
+def test_the_operator_of_a_decorator_may_give_arguments_itself() -> None:
+    def giving(function: Any, task_id: str) -> Any:
+        return task_decorator_factory(function, decorated_operator_class=Giving, task_id=task_id)()
+
+    with DAG("d") as dag:
+        giving(lambda session: 1, "asks")
+        giving(lambda spark: 1, "sparks")
+        with pytest.raises(DagError, match="'day'"):
+            giving(lambda session, day: 1, "more")
+
+    assert dag.task("asks").op_kwargs == {"session": None}
 
 
 def test_a_decorator_that_no_provider_registers_names_the_way_to_get_it() -> None:

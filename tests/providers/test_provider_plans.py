@@ -126,6 +126,8 @@ class Recorder:
     [
         (("pytest>=1", "no-such-library>=1"), ["pytest>=1", "no-such-library>=1"]),
         (("pytest>=1",), []),
+        (("SQLAlchemy[asyncio]>=2",), []),  # an extra of aiosched's own, so that it is there
+        (("SQLAlchemy[oracle]>=2",), ["SQLAlchemy[oracle]>=2"]),
     ],
 )
 def test_what_is_there_is_resolved_together_with_what_is_missing(

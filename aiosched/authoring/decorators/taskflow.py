@@ -73,8 +73,12 @@ class TaskFunction(Generic[P, R]):
         self._fitting: set[tuple[Any, ...]] = set()  # valid calls: number of positional arguments, other names
 
     def __call__(self, *args: Any, **kwargs: Any) -> XComArg:
-        self._check_call(args, kwargs)
-        return self.output_of(self.operator(**self.operator_options(args, kwargs)))
+        if not issubclass(self.operator, FunctionOperator):
+            self._check_call(args, kwargs)
+        made = self.operator(**self.operator_options(args, kwargs))
+        if isinstance(made, FunctionOperator):  # its class may give arguments itself
+            self._check_call(*made.called_with)
+        return self.output_of(made)
 
     def output_of(self, made: BaseOperator) -> XComArg:
         """The output of a new task of this function, after `mark`."""

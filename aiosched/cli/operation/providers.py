@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -92,26 +92,46 @@ def _missing(plan: ProviderPlan, target: Path | None) -> ProviderPlan:
     """The part of the plan that this environment, or the folder `target` together with it, does not have."""
     from aiosched.cli.operation.provider_plan import ProviderPlan
 
-    there = _versions([*([] if target is None else [str(target)]), *sys.path])
-    own = there if target is None else _versions([str(target)])
+    there = _distributions([*([] if target is None else [str(target)]), *sys.path])
+    own = there if target is None else _distributions([str(target)])
     return ProviderPlan(
-        packages={name: one for name, one in plan.packages.items() if own.get(name) != one.version},
+        packages={
+            name: one for name, one in plan.packages.items() if name not in own or own[name].version != one.version
+        },
         requirements={text: one for text, one in plan.requirements.items() if not _is_met(one, there)},
         left_out=plan.left_out,
         warnings=plan.warnings,
     )
 
 
-def _is_met(requirement: Requirement, there: Mapping[str, str]) -> bool:
-    """Whether it is installed in a fitting version. One with extras is left to the installer, which knows them."""
-    version = there.get(_normal(requirement.name))
-    return version is not None and not requirement.extras and requirement.specifier.contains(version, prereleases=True)
+def _is_met(requirement: Requirement, there: Mapping[str, metadata.Distribution]) -> bool:
+    """Whether it is installed in a fitting version, and what its extras require is, too.
+
+    An extra that requires another one is left to the installer.
+    """
+    found = there.get(_normal(requirement.name))
+    if found is None or not requirement.specifier.contains(found.version, prereleases=True):
+        return False
+    return not requirement.extras or all(
+        not one.extras and _is_met(one, there) for one in _required_by_extras(found, requirement.extras)
+    )
 
 
-def _versions(path: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _required_by_extras(distribution: metadata.Distribution, extras: Collection[str]) -> Iterator[Requirement]:
+    from packaging.requirements import Requirement
+
+    for one in map(Requirement, distribution.requires or ()):
+        marker = one.marker
+        if marker is None or marker.evaluate({"extra": ""}):
+            continue
+        if any(marker.evaluate({"extra": extra}) for extra in extras):
+            yield one
+
+
+def _distributions(path: list[str]) -> dict[str, metadata.Distribution]:
+    found: dict[str, metadata.Distribution] = {}
     for distribution in metadata.distributions(path=path):
-        found.setdefault(_normal(distribution.metadata["Name"]), distribution.version)
+        found.setdefault(_normal(distribution.metadata["Name"]), distribution)
     return found
 
 
