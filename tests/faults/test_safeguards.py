@@ -19,19 +19,19 @@ from tests.simulation.workload import make_plan
 
 _SEEDS = 40
 
-# What is taken away, and which rule of the checker notices.
-NEEDED: dict[str, tuple[tuple[Removal, ...], str]] = {
-    "the fence": ((safeguards.fence,), "owner"),
-    "both lines around pools": ((safeguards.pool_lock, safeguards.pool_guard), "pool"),
-    "commit before dispatch": ((safeguards.commit_first,), "commit first"),
-    "one process for an attempt": ((safeguards.one_process,), "overlap"),
-    "the trust window": ((safeguards.trust,), "memory"),
-    "a request and its answer in one transaction": ((safeguards.exactly_once,), "inbox"),
-    "dropping stale reports": ((safeguards.stale_reports,), "lost"),
-    "taking free partitions only": ((safeguards.free_partitions,), "lease"),
-    "noticing lost attempts": ((safeguards.lost_attempts,), "lost"),
-    "waiting for the run before": ((safeguards.waiting_for_the_past,), "past"),
-    "callbacks that stay until they have run": ((safeguards.kept_callbacks,), "callbacks"),
+# What is taken away, which rule of the checker notices, and the seed to begin with: the first one known to show it.
+NEEDED: dict[str, tuple[tuple[Removal, ...], str, int]] = {
+    "the fence": ((safeguards.fence,), "owner", 7),
+    "both lines around pools": ((safeguards.pool_lock, safeguards.pool_guard), "pool", 14),
+    "commit before dispatch": ((safeguards.commit_first,), "commit first", 0),
+    "one process for an attempt": ((safeguards.one_process,), "overlap", 0),
+    "the trust window": ((safeguards.trust,), "memory", 1),
+    "a request and its answer in one transaction": ((safeguards.exactly_once,), "inbox", 3),
+    "dropping stale reports": ((safeguards.stale_reports,), "lost", 0),
+    "taking free partitions only": ((safeguards.free_partitions,), "lease", 0),
+    "noticing lost attempts": ((safeguards.lost_attempts,), "lost", 0),
+    "waiting for the run before": ((safeguards.waiting_for_the_past,), "past", 0),
+    "callbacks that stay until they have run": ((safeguards.kept_callbacks,), "callbacks", 11),
 }
 
 
@@ -46,9 +46,9 @@ def objections(seed: int, *removals: Removal) -> list[str]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", NEEDED)
 def test_without_it_the_checker_objects(name: str) -> None:
-    removals, rule = NEEDED[name]
+    removals, rule, first = NEEDED[name]
     said: list[str] = []
-    for seed in range(_SEEDS):
+    for seed in (*range(first, _SEEDS), *range(first)):
         said += objections(seed, *removals)
         if any(one.startswith(f"[{rule}]") for one in said):
             return
