@@ -24,7 +24,9 @@ async def main(folder: Path) -> None:
     api = KubernetesApi()
     await api.start()
     kubelet = Kubelet(api, folder / "pods", json.loads(os.environ["BENCHMARK_PODS"]))
-    api.kubeconfig(folder)
+    made = folder / "made"
+    made.mkdir()
+    api.kubeconfig(made).rename(folder / "kubeconfig")  # whole at once
     try:
         await ended.wait()
     finally:
