@@ -179,6 +179,14 @@ def _loop_factory() -> Any:
     return uvloop.new_event_loop
 
 
+async def _after_first_pass(scheduler: Scheduler) -> Parser:
+    """The parser, when it has been through all DAG files once."""
+    while (parser := scheduler.parser) is None:  # noqa: ASYNC110  # it is made right after the start
+        await asyncio.sleep(0.01)
+    await parser.first_pass
+    return parser
+
+
 class _Service:
     """One run of `serve`: start, show, wait for a reason to stop, stop."""
 
@@ -195,6 +203,7 @@ class _Service:
         self.until_idle, self.run_duration = until_idle, run_duration
         self.requests = StopRequests()
         self.started = time.monotonic()
+        self._is_late = False  # the first pass over the DAG files was not finished for the banner
 
     async def run(self) -> int:
         """Serve until asked to stop; returns the exit code."""
@@ -212,7 +221,7 @@ class _Service:
                 self._show_web(url)
                 if not self.requests.asked.is_set():
                     self.screen.ready(time.monotonic() - self.started)
-                async with supervised():
+                async with supervised(), self._showing_late_files(scheduler):
                     return await self._serve(scheduler)
 
     @contextlib.asynccontextmanager
@@ -279,6 +288,7 @@ class _Service:
             parser = await self._first_pass(scheduler)
             stats = parser.stats if parser is not None else None
             self.screen.dags(folder, stats, watching=True)
+            self._is_late = parser is None
         else:
             self.screen.fact("dags", f"{folder}   parsed elsewhere")
         executor = scheduler.executor
@@ -288,21 +298,32 @@ class _Service:
     async def _first_pass(self, scheduler: Scheduler) -> Parser | None:
         """The parser after its first pass, None if that takes longer than the banner may wait."""
 
-        async def seen() -> Parser:
-            while (parser := scheduler.parser) is None:  # noqa: ASYNC110  # it is made right after the start
-                await asyncio.sleep(0.01)
-            await parser.first_pass
-            return parser
-
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_PASS_SECONDS):
-                watching = asyncio.ensure_future(seen())
+                watching = asyncio.ensure_future(_after_first_pass(scheduler))
                 try:
                     if await self._first(watching, scheduler.failed, self.requests.asked.wait()):
                         return await watching
                 finally:
                     watching.cancel()
         return None
+
+    @contextlib.asynccontextmanager
+    async def _showing_late_files(self, scheduler: Scheduler) -> AsyncIterator[None]:
+        """Show the result of the first pass during the block, if it was not finished for the banner."""
+
+        async def show() -> None:
+            parser = await _after_first_pass(scheduler)
+            self.screen.dags(_shown_sources(self.settings), parser.stats, watching=True)
+
+        showing = asyncio.ensure_future(show()) if self._is_late else None
+        try:
+            yield
+        finally:
+            if showing is not None:
+                if scheduler.parser is None or not scheduler.parser.first_pass.done():
+                    showing.cancel()
+                await asyncio.gather(showing, return_exceptions=True)
 
     async def _serve(self, scheduler: Scheduler) -> int:
         """Wait for a reason to stop, then stop; the exit code."""
