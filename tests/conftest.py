@@ -10,7 +10,6 @@ import asyncio
 import atexit
 import contextlib
 import fcntl
-import gc
 import logging
 import os
 import shutil
@@ -87,12 +86,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WorkStealing
     Whoever has finished takes over what the other one has not begun.
     """
     return WorkStealingScheduling(config, log) if config.option.dist == "load" else None
-
-
-def pytest_collection_finish() -> None:
-    gc.collect()
-    gc.freeze()  # ten thousand tests and what they import: none of it is garbage soon
-    gc.set_threshold(50_000, 20, 100)
 
 
 def _base() -> Path:
