@@ -68,6 +68,25 @@ def test_a_file_can_import_modules_of_its_folder_and_their_dags_are_their_own(tm
     assert ids(load(tmp_path, "import helper_of_test\nhelper_of_test.make('mine')")) == ["mine"]
 
 
+def test_a_file_named_like_a_module_of_the_standard_library_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "colorsys.py").write_text("from aiosched import DAG\na = DAG('hides')\n")
+    (tmp_path / "helpers.py").write_text("name = 'ours'\n")
+    sys.modules.pop("colorsys", None)
+
+    loaded = load(tmp_path, "import colorsys, helpers\na = DAG(helpers.name)\nassert colorsys.rgb_to_hsv(0, 0, 0)")
+
+    assert ids(loaded) == ["ours"]
+    assert ids(load_file(tmp_path / "colorsys.py", root=tmp_path)) == ["hides"]
+
+
+def test_modules_beside_a_file_come_before_installed_packages(tmp_path: Path) -> None:
+    (tmp_path / "wheel").mkdir()
+    (tmp_path / "wheel" / "__init__.py").write_text("name = 'ours'\n")
+    sys.modules.pop("wheel", None)
+
+    assert ids(load(tmp_path, "import wheel\na = DAG(wheel.name)")) == ["ours"]
+
+
 def test_the_place_of_a_dag_is_the_file(tmp_path: Path) -> None:
     loaded = load(tmp_path, "with DAG('a', template_searchpath='x') as d:\n    EmptyOperator(task_id='t')")
 

@@ -28,7 +28,7 @@ from aiosched.authoring.base import building
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.serialize import advise
-from aiosched.authoring.dag.sources import digest_of, finder, read_whole
+from aiosched.authoring.dag.sources import digest_of, finder, put_on_path, read_whole
 from aiosched.authoring.plugins.loading import load_plugins
 from aiosched.errors import DagError, DuplicateTaskError
 
@@ -229,7 +229,7 @@ def _duplicate(known: DAG, dag: DAG) -> DagError:
 def _make_importable(folder: Path) -> None:
     entry = str(folder.absolute())
     if entry not in sys.path:
-        sys.path.insert(0, entry)
+        put_on_path([entry])
 
 
 def _line(warning: warnings.WarningMessage) -> str:

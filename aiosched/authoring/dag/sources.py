@@ -220,7 +220,7 @@ class SourceFinder:
         """Put parked modules back; call `park` for the others before."""
         self._files, self._modules, self._late = parked.files, parked.specs, parked.late
         sys.modules.update(parked.modules)
-        sys.path[:0] = parked.path
+        put_on_path(parked.path)
 
     def refresh(self) -> None:
         """Make Python's finder list the folders again, whatever their modification times are."""
@@ -234,6 +234,16 @@ class SourceFinder:
                 folders = Path(path[len(root) :]).parts[:-1]
                 return not any(folder.startswith(".") or folder in _INSTALLED for folder in folders)
         return False
+
+
+def put_on_path(entries: Sequence[str]) -> None:
+    """Let modules of these folders be imported: before installed packages, and behind the standard library.
+
+    So a DAG file named `queue.py` hides nothing from a library that imports `queue`.
+    """
+    installed = (place for place, entry in enumerate(sys.path) if Path(entry).name in _INSTALLED)
+    place = next(installed, len(sys.path))
+    sys.path[place:place] = entries
 
 
 class _FolderModule(SourceFileLoader):
