@@ -119,6 +119,7 @@ EVERYTHING: Final = (
     ("flood",),
     ("engine-dask",),
     ("engine-celery",),
+    ("engine-kubernetes",),
     ("schedulers-1",),
     ("schedulers-2",),
     ("schedulers-3",),

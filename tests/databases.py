@@ -17,6 +17,7 @@ from typing import Any, Final
 import asyncpg
 
 from aiosched.db.server.dsn import with_database
+from aiosched.db.server.engine import Database
 
 TEMPLATE: Final = "aiosched"  # the database that the embedded server makes; nobody may stay connected to it
 _OWN: Final = "databases_of_tests"  # its thread is connected to it
@@ -117,3 +118,16 @@ def server_at(dsn: str) -> Iterator[Server]:
         yield server
     finally:
         server.close()
+
+
+async def downgrade(db: Database, revision: str) -> None:
+    """Take the schema back to a revision, `base` for none."""
+    from alembic import command
+
+    from aiosched.db.server.schema_version import migrations_config
+
+    def down(connection: Any) -> None:
+        command.downgrade(migrations_config(attributes={"connection": connection}), revision)
+
+    async with db.engine.begin() as conn:
+        await conn.run_sync(down)

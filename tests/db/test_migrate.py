@@ -20,6 +20,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate, outstanding
 from aiosched.db.server.schema_version import HEAD, MIGRATIONS, REVISIONS, current_revision
 from aiosched.errors import DatabaseError, DatabaseReadOnly, SchemaOutOfDate
+from tests.databases import downgrade
 from tests.db.waiting import until_a_lock_is_awaited
 
 
@@ -205,18 +206,6 @@ async def test_a_migration_names_the_sessions_that_hold_a_table(dsn: str) -> Non
             with pytest.raises(DatabaseError, match=expected):
                 await migrate(dsn, patience=0.0)
         assert await migrate(dsn) == "0011"
-
-
-async def downgrade(db: Database, revision: str) -> None:
-    from alembic import command
-
-    def down(connection: Any) -> None:
-        config = Config(attributes={"connection": connection})
-        config.set_main_option("script_location", str(MIGRATIONS))
-        command.downgrade(config, revision)
-
-    async with db.engine.begin() as conn:
-        await conn.run_sync(down)
 
 
 async def test_going_down_removes_everything(dsn: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import asyncpg
 import pytest
 
 from aiosched.clock import FakeClock
@@ -17,6 +16,7 @@ from aiosched.db.statements.runs import StoredVersion, load_versions
 from aiosched.errors import BundleError
 from aiosched.parsing.bundle_keeper import BundleKeeper
 from aiosched.scheduler.state.versions import run_info
+from tests.databases import downgrade
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
 Columns = tuple[str | None, str | None]  # bundle and version
@@ -79,36 +79,13 @@ async def test_callbacks_have_the_code_of_their_run(dsn: str, clock: FakeClock) 
     assert run_info(run, version, newest).bundle_version == PINNED[1]
 
 
-BEFORE_BUNDLES = (  # what revision 0009 has added, and those after it
-    "DROP TABLE human_input",
-    *(f"DROP TABLE {table}" for table in ("asset_partition_event", "asset_partition", "asset_key_event")),
-    "ALTER TABLE dag DROP COLUMN is_partitioned",
-    *(
-        f"ALTER TABLE {table} DROP COLUMN partition_key, DROP COLUMN partition_date"
-        for table in ("dag_run", "asset_event")
-    ),
-    *(f"DROP TRIGGER xcom_{what} ON xcom" for what in ("deleted", "replaced", "stored")),
-    *(f"DROP FUNCTION aiosched_xcom_{what}()" for what in ("released", "stored")),
-    "DROP TABLE task_state",
-    "DROP TABLE asset_state",
-    "DROP TABLE unreferenced_xcom",
-    "ALTER TABLE xcom DROP COLUMN stored",
-    "ALTER TABLE dag_version DROP COLUMN bundle, DROP COLUMN bundle_version",
-    "ALTER TABLE dag_file DROP COLUMN bundle_version",
-    "DROP TABLE bundle_snapshot",
-    "UPDATE alembic_version SET version_num = '0008'",
-)
-
-
 async def test_the_versions_of_a_database_without_bundles_stay_readable(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", task("a"))) as it:
         await it.trigger("d", "r")
-    conn = await asyncpg.connect(dsn)
-    for statement in BEFORE_BUNDLES:
-        await conn.execute(statement)
-    await conn.close()
+    async with await Database.open(dsn, application_name="test") as db:
+        await downgrade(db, "0008")
 
-    await migrate(dsn)
+    assert await migrate(dsn) == "0008"
 
     async with running(dsn, clock) as it:
         attempt = await it.attempt("a")

@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
 from aiosched.core.run.board import Board, Instance
-from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import Attempt
 from aiosched.core.values.states import SUCCEEDED, TaskState
-from aiosched.db.engines.attempts import NewAttempt, new_attempt
 from aiosched.errors import DagFailure, FencedOut
 from aiosched.scheduler.effects.attempt_control import is_held, stop_attempt
 from aiosched.scheduler.effects.deadlines import watch_deadlines
@@ -111,18 +108,6 @@ def hand_out_claims(session: Session, committed: Committed) -> None:
     env.engines.drop_rows()
     env.metrics.claimed(waited, env.clock.now())
     raise_failures(failures)
-
-
-def attempts_for_engines(session: Session, claimed: Iterable[tuple[Board, Instance]]) -> list[NewAttempt]:
-    """The attempts of claims that engines run, to be stored with these, as far as they can be handed out at once."""
-    engines, stopping, found = session.env.engines, session.env.attempts.stopping, list[NewAttempt]()
-    for board, instance in claimed:
-        name = engines.name_of(board.graph.tasks[instance.task].executor)
-        if name is None or (stopping and board.key(instance)[:3] in stopping):
-            continue
-        with contextlib.suppress(Exception):  # the executor says later of what cannot be stored why it fails
-            found.append(new_attempt(partition_of(board.run.dag_id), name, board.attempt(instance)))
-    return found
 
 
 def _still_held(session: Session) -> list[tuple[Board, Instance]]:

@@ -7,10 +7,15 @@ claims handed to the executor. Source: docs/architecture.md, "The loop"; the sem
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterable
 from typing import Final
 
-from aiosched.scheduler.effects.after_commit import after_commit, attempts_for_engines
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.values.ids import partition_of
+from aiosched.db.engines.attempts import NewAttempt, new_attempt
+from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.journal.journal import Transaction
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.attribution import attributing
@@ -64,6 +69,18 @@ async def _decide(session: Session, transaction: Transaction) -> Changes:
     if env.engines:
         batch.messages.attempts = attempts_for_engines(session, batch.effects.claimed)
     return batch
+
+
+def attempts_for_engines(session: Session, claimed: Iterable[tuple[Board, Instance]]) -> list[NewAttempt]:
+    """The attempts of claims that engines run, to be stored with these, as far as they can be handed out at once."""
+    engines, stopping, found = session.env.engines, session.env.attempts.stopping, list[NewAttempt]()
+    for board, instance in claimed:
+        name = engines.name_of(board.graph.tasks[instance.task].executor)
+        if name is None or (stopping and board.key(instance)[:3] in stopping):
+            continue
+        with contextlib.suppress(Exception):  # the executor says later of what cannot be stored why it fails
+            found.append(new_attempt(partition_of(board.run.dag_id), name, board.attempt(instance)))
+    return found
 
 
 async def check_pools(session: Session, transaction: Transaction, *, claims: bool) -> tuple[set[str], dict[str, int]]:
