@@ -56,6 +56,9 @@ def make_app(settings: Settings, **more: Any) -> Celery:
         task_reject_on_worker_lost=True,
         task_serializer="json",
         worker_cancel_long_running_tasks_on_connection_loss=False,
+        # After a lost connection Celery would take one message at a time until what ran then has ended; a message that
+        # came again meanwhile used up that one, and the worker took nothing any more.
+        worker_enable_prefetch_count_reduction=False,
         worker_prefetch_multiplier=1,
         worker_redirect_stdouts=False,
         **more,
