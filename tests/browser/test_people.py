@@ -105,6 +105,28 @@ async def test_login_and_what_each_role_may(service: Service, browser: Browser, 
     await viewer.context.close()
 
 
+async def test_a_user_sees_and_ends_the_sessions_of_other_browsers(browser: Browser, guarded: str) -> None:
+    there = await (await browser.new_context()).new_page()
+    await there.goto(guarded + "/users?tab=sessions")
+    await log_in(there, "admin", PASSWORD)
+    await expect(there.get_by_text("this one")).to_have_count(1)
+    context = await browser.new_context()
+    here = Tab(await context.new_page(), guarded)
+    page = await here.open("/users?tab=sessions")
+    await log_in(page, "admin", PASSWORD)
+    await expect(page.get_by_text("this one")).to_have_count(1)
+    await here.check_access()
+    await here.picture("sessions")
+
+    await page.get_by_role("button", name="Log out everywhere else …").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Log out").click()
+
+    await expect(page.get_by_role("button", name="Log out session")).to_have_count(1)
+    await expect(page.get_by_text("this one")).to_be_visible()
+    await there.context.close()
+    await context.close()
+
+
 async def test_people_and_tokens_are_changed_and_taken_away(browser: Browser, guarded: str) -> None:
     context = await browser.new_context()
     tab = Tab(await context.new_page(), guarded)
