@@ -27,13 +27,11 @@ def open_plain(root: Path, path: str) -> BinaryIO | None:
     if folder is None:
         return None
     try:
-        found = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _CLOSED, dir_fd=folder)
-    except OSError as error:
-        if _is_absent(error):
-            return None
-        raise
+        found = _open(name, os.O_RDONLY | os.O_NONBLOCK | _CLOSED, folder)
     finally:
         os.close(folder)
+    if found is None:
+        return None
     if not stat.S_ISREG(os.fstat(found).st_mode):
         os.close(found)
         return None
@@ -84,17 +82,20 @@ def _folder(root: Path, parts: Sequence[str]) -> int | None:
         return None
     for part in parts:
         try:
-            inner = os.open(part, _FOLDER, dir_fd=folder)
-        except OSError as error:
-            if _is_absent(error):
-                return None
-            raise
+            inner = _open(part, _FOLDER, folder)
         finally:
             os.close(folder)
+        if inner is None:
+            return None
         folder = inner
     return folder
 
 
-def _is_absent(error: OSError) -> bool:
-    """Also a link (ELOOP), and a socket (ENXIO)."""
-    return isinstance(error, _ABSENT) or error.errno in (errno.ELOOP, errno.ENXIO)
+def _open(name: str, flags: int, folder: int) -> int | None:
+    """Open what is in a folder; None if it is not there, or is a link (ELOOP) or a socket (ENXIO)."""
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except OSError as error:
+        if isinstance(error, _ABSENT) or error.errno in (errno.ELOOP, errno.ENXIO):
+            return None
+        raise
