@@ -20,8 +20,8 @@ from aiosched.airflow.objects.base_types import NOTSET, is_arg_set
 from aiosched.airflow.objects.basic_hooks import SqliteHook
 from aiosched.airflow.objects.models import TaskReschedule
 from aiosched.airflow.objects.resumable import ResumableJobMixin
-from aiosched.airflow.objects.scripts import write_python_script
 from aiosched.airflow.tables.objects import NAMES
+from aiosched.airflow.utils.scripts import write_python_script
 from aiosched.errors import AioschedError, Refused
 from tests.authoring.authoring_builders import context_of
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _OBJECTS: Final = "aiosched.airflow.objects"
+_SCRIPTS: Final = "aiosched.airflow.utils.scripts"
 
 
 def _from(home: str, names: Iterable[str]) -> dict[str, str]:
@@ -48,7 +49,7 @@ _XCOM: Final = {
     "XCOM_RETURN_KEY": "aiosched.core.graph.mapping:RETURN_VALUE",
     "XCom": "aiosched.authoring.runtime.xcoms:TaskXCom",
 }
-_SERIALIZERS: Final = {"_SERIALIZERS": f"{_OBJECTS}.scripts:SERIALIZERS"}
+_SERIALIZERS: Final = {"_SERIALIZERS": f"{_SCRIPTS}:SERIALIZERS"}
 _KEY: Final = {"TaskInstanceKey": "aiosched.authoring.runtime.instance_keys:TaskInstanceKey"}
 _MASK: Final = _from(f"{_OBJECTS}.masking", ("mask_secret", "redact"))
 _STATS: Final = {"Stats": f"{_OBJECTS}.stats:Stats"}
@@ -108,7 +109,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "airflow.providers.sqlite.hooks.sqlite": {"SqliteHook": f"{_OBJECTS}.basic_hooks:SqliteHook"},
     "airflow.providers.standard.operators.python": _SERIALIZERS,
     "airflow.providers.standard.utils.python_virtualenv": {
-        "write_python_script": f"{_OBJECTS}.scripts:write_python_script",
+        "write_python_script": f"{_SCRIPTS}:write_python_script",
     },
     "airflow.providers.standard.utils.skipmixin": _SKIP,
     "airflow.providers_manager": _PROVIDERS,
@@ -178,7 +179,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "airflow.utils.platform": {"getuser": f"{_OBJECTS}.helpers:getuser"},
     "airflow.utils.process_utils": _from(f"{_OBJECTS}.processes", ("execute_in_subprocess", "patch_environ")),
-    "airflow.utils.python_virtualenv": {"write_python_script": f"{_OBJECTS}.scripts:write_python_script"},
+    "airflow.utils.python_virtualenv": {"write_python_script": f"{_SCRIPTS}:write_python_script"},
     "airflow.utils.session": _SESSION,
     "airflow.utils.timeout": _TIMEOUT,
     "airflow.utils.types": _TYPES,

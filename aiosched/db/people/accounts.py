@@ -28,13 +28,12 @@ class StoredUser:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The data that a login is checked against: the password hash, and how often sessions were ended."""
+    """The data that a login is checked against."""
 
     name: str
     role: str
     password: str | None
     is_disabled: bool
-    sessions_void: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ CHANGE_USER: Final = f"""
            sessions_void = sessions_void + 1
      WHERE name = $1 RETURNING {_USER}
 """
-READ_LOGIN: Final = "SELECT name, role, password, is_disabled, sessions_void FROM web_user WHERE name = $1"
+READ_LOGIN: Final = "SELECT name, role, password, is_disabled FROM web_user WHERE name = $1"
 OTHER_ADMINS: Final = "SELECT count(*) FROM web_user WHERE role = 'admin' AND NOT is_disabled AND name <> $1"
 
 _TOKEN: Final = "id, owner, label, role, created_at, expires_at, last_used_at"
@@ -94,7 +93,7 @@ ADMIT: Final = """
     ON CONFLICT (name) DO UPDATE
        SET role = excluded.role, sessions_void = web_user.sessions_void + (web_user.role <> excluded.role)::int
      WHERE web_user.password IS NULL
-    RETURNING name, role, password, is_disabled, sessions_void
+    RETURNING name, role, password, is_disabled
 """
 MAKE_KEY: Final = "INSERT INTO web_key (id, key) VALUES (1, $1) ON CONFLICT DO NOTHING"
 
