@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ class Kubelet:
                     self._containers(
                         pod, {"waiting": {"reason": error, "message": f'Back-off pulling image "{image}"'}}
                     )
-                if not await self._until(pod, lambda image=image, error=error: self.image_errors.get(image) != error):
+                if not await self._until(pod, partial(self._image_changed, image, error)):
                     self._end(pod, "the pod was deleted")
                     return False
         sources = [one["secret"] for one in pod["spec"].get("volumes") or () if "secret" in one]
@@ -121,6 +122,9 @@ class Kubelet:
             self._end(pod, "the pod was deleted")
             return False
         return True
+
+    def _image_changed(self, image: str, error: str) -> bool:
+        return self.image_errors.get(image) != error
 
     async def _execute(self, pod: Object) -> None:
         uid, container = pod["metadata"]["uid"], pod["spec"]["containers"][0]
