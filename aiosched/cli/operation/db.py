@@ -107,6 +107,34 @@ def info(dsn: Dsn = None, output: Output = None) -> None:
 
 
 @app.command()
+def roles(
+    scheduler: Annotated[str, typer.Option(metavar="NAME", help="The role of schedulers.")] = "aiosched_scheduler",
+    web: Annotated[str, typer.Option(metavar="NAME", help="The role of web servers.")] = "aiosched_web",
+    apply: Annotated[bool, typer.Option("--apply", help="Run the SQL instead of printing it.")] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Print the SQL for two roles of the database that may do only what schedulers and web servers need.
+
+    Run it as the role that migrates, after each migration. Roles that exist keep their passwords; new ones have none.
+    """
+    from aiosched.db.server import roles as database_roles
+
+    names = {database_roles.Purpose.SCHEDULER: scheduler, database_roles.Purpose.WEB: web}
+    work = partial(database_roles.apply if apply else database_roles.script, names=names)
+    found = _with_address(load(database__dsn=dsn).settings, work)
+    if output in STRUCTURED:
+        report({"applied": apply, "existing": found.existing, "sql": found.statements}, output)
+    elif not apply:
+        write("\n".join(["BEGIN;", *(f"{statement};" for statement in found.statements), "COMMIT;"]))
+    for name in names.values():
+        if name not in found.existing:
+            talk(f"{name} is new and has no password: set one with \\password {name} in `aiosched db shell`")
+    if apply:
+        talk(f"{scheduler} and {web} have what they need")
+
+
+@app.command()
 def reset(yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
     """Drop everything that aiosched has in the database and create it again."""
     from aiosched.db.server import admin
