@@ -36,15 +36,21 @@ def migrate(
     sql: Annotated[
         bool, typer.Option("--sql", help="Only print the outstanding SQL, for the database's owner to run with psql.")
     ] = False,
+    with_roles: Annotated[
+        bool, typer.Option("--roles", help="Then grant what `db roles --apply` grants, to roles of those names.")
+    ] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Migrate the tables to the schema of this aiosched; creates them in an empty database."""
+    from aiosched.db.server import roles as database_roles
     from aiosched.db.server.migrate import migrate as run_migrations
     from aiosched.db.server.migrate import outstanding
     from aiosched.db.server.schema_version import HEAD
 
     settings = load(database__dsn=dsn).settings
+    if sql and with_roles:
+        raise UsageProblem("--sql and --roles exclude each other: `aiosched db roles` prints the SQL of the roles")
     if sql:
         slots = settings.core.default_pool_task_slot_count
         found, script = _with_address(settings, partial(outstanding, default_pool_slots=slots))
@@ -58,6 +64,8 @@ def migrate(
         return
     work = partial(run_migrations, default_pool_slots=settings.core.default_pool_task_slot_count)
     found = _with_address(settings, work, create=True)
+    if with_roles:
+        _with_address(settings, partial(database_roles.apply, names=database_roles.USUAL))
     after = found if found is not None and found > HEAD else HEAD
     talk(_current(after) if found == after else f"migrated from {found or 'empty'} to {after}")
     report({"before": found, "after": after, "changed": found != after}, output)

@@ -30,6 +30,9 @@ class Purpose(StrEnum):
     WEB = "web"
 
 
+# The names, if no others are given.
+USUAL: Final = MappingProxyType({purpose: f"aiosched_{purpose}" for purpose in Purpose})
+
 Privileges = Mapping[str, Sequence[str]]  # by table
 
 _ALL: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
