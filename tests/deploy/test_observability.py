@@ -124,7 +124,7 @@ def test_the_parts_of_the_profile_find_each_other() -> None:
     targets = [target for job in config["scrape_configs"] for one in job["static_configs"] for target in one["targets"]]
 
     assert targets == ["web:8484"]
-    assert "8484:8484" in services["web"].ports
+    assert services["web"].ports == ("127.0.0.1:8484:8484",)
     assert source["url"] == "http://prometheus:9090"
     assert {one["datasource"]["uid"] for panel in panels() for one in panel["targets"]} == {source["uid"]}
     assert all((PROMETHEUS / name).exists() for name in config["rule_files"])
