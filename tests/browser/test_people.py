@@ -22,7 +22,7 @@ from aiosched.web.app import make_app
 from aiosched.web.auth.oidc import Provider
 from aiosched.web.requests.request_client import RequestClient
 from tests.browser.conftest import Service, Tab, serving
-from tests.web.test_oidc import SETTINGS, FakeProvider
+from tests.web.provider import SETTINGS, FakeProvider
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -16,7 +16,7 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("web_user", sa.Column("kind", sa.Text(), nullable=False, server_default="person"))
-    op.create_check_constraint("ck_web_user_kind", "web_user", "kind IN ('person', 'service', 'local')")
+    op.create_check_constraint("kind", "web_user", "kind IN ('person', 'service', 'local')")
     op.add_column("web_user", sa.Column("issuer", sa.Text()))
     op.add_column("web_user", sa.Column("subject", sa.Text()))
     op.create_unique_constraint("uq_web_user_issuer_subject", "web_user", ["issuer", "subject"])

@@ -87,7 +87,9 @@ async def end_session(
 
 def _idle_seconds(request: Request) -> float:
     accounts = request.app.state.authenticator
-    return accounts.idle_seconds if isinstance(accounts, Accounts) else 0.0  # others keep no sessions here
+    if isinstance(accounts, Accounts):
+        return accounts.idle_seconds
+    return float(request.app.state.request_client.settings.web.session_idle_hours * 3600)
 
 
 def _whose(person: Principal, user: str | None) -> str:

@@ -1,11 +1,12 @@
 // The list of users.
 import { html, useState } from "../../lib/html.js";
-import { at, me, patch, post, remove } from "../../lib/api.js";
+import { at, me, patch, remove } from "../../lib/api.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Tag, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
-import { PasswordField, RoleField } from "./fields.js";
+import { RoleField } from "./fields.js";
+import { NewUser } from "./new_user.js";
 import { Created, NewToken } from "./tokens.js";
 
 /** @type {Record<string, string>} */
@@ -151,55 +152,6 @@ function DeleteDialog({ user, onClose, onDone }) {
       onDone=${onDone}
     >
       <p>Their sessions end and their tokens are deleted.</p>
-    <//>
-  `;
-}
-
-/** @param {DialogProps} props */
-function NewUser({ onClose, onDone }) {
-  const [draft, setDraft] = useState({ name: "", role: "viewer", kind: "person", password: "" });
-  const isService = draft.kind === "service";
-  /** @param {Partial<typeof draft>} change */
-  const set = (change) => setDraft({ ...draft, ...change });
-  return html`
-    <${Confirm}
-      title="New user"
-      submitLabel="Add"
-      act=${() => post("users", { ...draft, password: isService ? null : draft.password })}
-      done=${`User ${draft.name} created.`}
-      disabled=${!draft.name || (!isService && draft.password.length < 8)}
-      cli=${commandLine(
-        "users",
-        "create",
-        draft.name || "NAME",
-        "--role",
-        draft.role,
-        isService && "--service",
-      )}
-      onClose=${onClose}
-      onDone=${onDone}
-    >
-      <div class="field">
-        <label for="u-name">Name</label>
-        <input
-          class="input"
-          id="u-name"
-          required
-          autocomplete="off"
-          value=${draft.name}
-          onInput=${(e) => set({ name: e.target.value })}
-        />
-      </div>
-      <${RoleField} value=${draft.role} onChange=${(role) => set({ role })} />
-      <label class="row">
-        <input
-          type="checkbox"
-          checked=${isService}
-          onChange=${(e) => set({ kind: e.target.checked ? "service" : "person" })}
-        />
-        Service account: only has tokens, and cannot log in
-      </label>
-      ${!isService && html`<${PasswordField} value=${draft.password} onInput=${(password) => set({ password })} />`}
     <//>
   `;
 }
