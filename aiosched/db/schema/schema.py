@@ -40,6 +40,7 @@ from aiosched.db.schema import (
     quarantine_schema,
     remote_schema,
     state_schema,
+    team_schema,
     web_schema,
 )
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of, partition, task_key
@@ -47,7 +48,7 @@ from aiosched.db.schema.columns import created_at, identity, instant, metadata, 
 # beside the tables below
 __all__ = [
     "asset_schema", "bundle_schema", "engine_schema", "input_schema", "metadata", "quarantine_schema",
-    "remote_schema", "state_schema", "web_schema",
+    "remote_schema", "state_schema", "team_schema", "web_schema",
 ]  # fmt: skip
 
 dag = Table(
@@ -76,6 +77,7 @@ dag = Table(
     instant("asset_scheduled_at"),  # by parsing: when it was first scheduled on assets; NULL: never
     instant("last_asset_run_after"),  # run_after of its newest asset-triggered run
     Column("is_partitioned", Boolean, nullable=False, server_default=text("false")),  # its runs are of partitions
+    Column("team", Text),  # whose folder holds its file; NULL: nobody's
     created_at(),
     CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
     Index(None, "partition"),
@@ -228,6 +230,7 @@ pool = Table(
     Column("include_deferred", Boolean, nullable=False, server_default=text("false")),
     Column("description", Text),
     Column("demands", JSONB, nullable=False, server_default=text("'{}'")),  # waiting work, by incarnation
+    Column("team", Text, ForeignKey("team.name")),  # NULL: for the DAGs of all teams
     CheckConstraint("slots >= -1", name="slots"),
     CheckConstraint("used >= 0", name="used"),
     postgresql_with={"fillfactor": "20"},
@@ -286,6 +289,7 @@ variable = Table(
     Column("value", Text, nullable=False),  # Fernet token
     Column("description", Text),
     created_at(),
+    Column("team", Text, ForeignKey("team.name")),  # NULL: for the DAGs of all teams
 )
 
 connection = Table(
@@ -296,6 +300,7 @@ connection = Table(
     Column("secret", Text, nullable=False),  # Fernet token of the whole connection as JSON
     Column("description", Text),
     created_at(),
+    Column("team", Text, ForeignKey("team.name")),  # NULL: for the DAGs of all teams
 )
 
 # The inbox of requests; also the audit log.

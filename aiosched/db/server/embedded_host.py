@@ -126,7 +126,8 @@ def socket_folder(data_dir: Path, account: Account) -> Path:
     if _fits(data_dir):
         return data_dir
     digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]
-    for base in (Path(tempfile.gettempdir()), Path("/tmp")):  # last resort, if TMPDIR itself is too long
+    last_resort = Path("/tmp")  # noqa: S108 if TMPDIR itself is too long; the folder in it is private
+    for base in (Path(tempfile.gettempdir()), last_resort):
         folder = base / f"aiosched-{account.uid}-{digest}"
         if _fits(folder) and _make_private(folder, account):
             log.debug("the socket of %s is in %s: its own path is too long", data_dir, folder)
