@@ -101,7 +101,8 @@ class Change(NamedTuple):
 WORDS: Final = (
     "dag_run.state", "dag_run.run_type", "dag_run.triggered_by", "dag_run.reason", "task_instance.state",
     "task_try.state", "backfill.rerun", "asset_reference.role", "asset_reference.kind", "command.verb", "command.state",
-    "callback_outbox.kind", "web_user.role", "api_token.role", "scheduler.executor", "connection.conn_type",
+    "callback_outbox.kind", "web_user.role", "web_user.kind", "api_token.role", "scheduler.executor",
+    "connection.conn_type",
 )  # fmt: skip
 _KEYS: Final = frozenset(
     {

@@ -43,6 +43,7 @@ _VISIBLE: Final = {
     "tokens": _entry("operation.tokens", "List, create and revoke API tokens.", _OPERATE),
     "requests": _entry("operation.requests", "List requests and their outcomes, withdraw one that waits.", _OPERATE),
     "schedulers": _entry("operation.schedulers", "List schedulers and check that they are alive.", _OPERATE),
+    "web": _entry("serve.web", "Print or open the address of the web server.", _OPERATE),
     "worker": _entry("serve.worker", "Run attempts that an engine has delivered to this machine.", _OPERATE),
     "celery": _entry("serve.celery", "Start a Celery worker that runs attempts.", _OPERATE),
     "db": _entry("operation.db", "Migrate, check, back up and open the database.", _OPERATE),

@@ -383,7 +383,12 @@ class WebSettings(_Section):
     )
     auth: Literal["none", "password", "oidc"] | None = Field(
         default=None,
-        description="how users log in; unset: no login, which is allowed only for a loopback address",
+        description="how users log in; unset: as loopback_login says, which is allowed only for a loopback address",
+    )
+    loopback_login: Literal["token", "none"] = Field(
+        default="token",
+        description="at a loopback address without `auth`: the printed address has a one-time token that logs in; "
+        "none: every user and program of this machine is an administrator",
     )
     admin_password: SecretText = Field(
         default=None, description="password of the first user, `admin`, created if there is no user; for containers"
@@ -423,9 +428,14 @@ class WebSettings(_Section):
     oidc_token_days: float = Field(
         default=30.0, gt=0, le=3650, description="days after the last login at which tokens of users with OIDC end"
     )
+    max_token_days: float = Field(default=365.0, ge=0, description="most days until a new token expires; 0: no limit")
 
 
 class MetricsSettings(_Section):
+    token: SecretText = Field(
+        default=None, description="bearer token for /metrics and the details of /health, besides logins"
+    )
+    public: bool = Field(default=False, description="whether /metrics answers everybody")
     statsd_host: str | None = Field(default=None, description="UDP address of StatsD; unset: off")
     statsd_port: int = Field(default=8125, ge=1, le=65535, description="its port")
     statsd_prefix: str = Field(default="aiosched", description="prefix of each name; empty: Airflow's bare names")

@@ -27,6 +27,7 @@ ROLES: Final = ("viewer", "operator", "admin")
 _COLUMNS: Final[Columns[StoredUser]] = {
     "USER": lambda user: user.name,
     "ROLE": lambda user: user.role,
+    "KIND": lambda user: user.kind,
     "STATUS": lambda user: "disabled" if user.is_disabled else "enabled",
     "CREATED": lambda user: user.created_at,
 }
@@ -67,6 +68,9 @@ def list_(dsn: Dsn = None, output: Output = None) -> None:
 def create(
     name: Name,
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="viewer, operator or admin.")] = "viewer",
+    service: Annotated[
+        bool, typer.Option("--service", help="An account for a program: no password, no login, only tokens.")
+    ] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -79,14 +83,16 @@ def create(
     check_role(role)
     if not re.match(NAME_PATTERN, name):
         raise UsageProblem(f"{name!r} cannot be a user's name: letters, digits and . _ @ + - are allowed.")
-    password = ask_password()
-    check_password(password)
+    password = None if service else ask_password()
+    if password is not None:
+        check_password(password)
 
     async def make(db: Database) -> StoredUser:
-        return await create_user(db, name, role, await hash_password(password))
+        digest = None if password is None else await hash_password(password)
+        return await create_user(db, name, role, digest, kind="service" if service else "person")
 
     user = with_database(dsn, make)
-    talk(f"created {user.role} {user.name}")
+    talk(f"created {user.role} {user.name}" + (f"; its tokens: aiosched tokens create {user.name}" if service else ""))
     report(asdict(user), output)
 
 
@@ -127,7 +133,7 @@ def enable(name: Name, dsn: Dsn = None, output: Output = None) -> None:
 
 @app.command()
 def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
-    """Delete a user and their tokens."""
+    """Delete a user, their tokens and their sessions."""
     from aiosched.db.people.accounts import delete_user
 
     confirm(f"Delete the user {name} and their tokens?", yes=yes)
@@ -139,9 +145,10 @@ def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None)
 @app.command()
 def sessions(name: Name, dsn: Dsn = None, output: Output = None) -> None:
     """List the browsers in which a user is logged in."""
+    from aiosched.db.people.local_logins import LOCAL, SESSION_SECONDS
     from aiosched.db.people.web_sessions import list_sessions
 
-    idle = load(database__dsn=dsn).settings.web.session_idle_hours * 3600
+    idle = load(database__dsn=dsn).settings.web.session_idle_hours * 3600 if name != LOCAL else SESSION_SECONDS
     rows = with_database(dsn, lambda db: list_sessions(db, name, idle_seconds=idle))
     show_list(rows, _SESSIONS, output, empty=f"{name} is not logged in")
 

@@ -1,4 +1,7 @@
-"""Users of the web server, their tokens, and the key that signs their sessions. Makes no decisions."""
+"""Users of the web server, their tokens, and the key that signs their sessions. Makes no decisions.
+
+Elsewhere: who comes from an identity provider (identities.py), and the user `local` (local_logins.py).
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,17 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$"
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """A user. `role` is viewer, operator or admin; `has_password` is false for a user who logs in with OIDC."""
+    """A user. `role` is viewer, operator or admin; `kind` is person, service or local.
+
+    `has_password` is false for a user who logs in with OIDC; `issuer` is the identity provider then.
+    """
 
     name: str
     role: str
+    kind: str
     is_disabled: bool
     has_password: bool
+    issuer: str | None
     created_at: datetime
 
 
@@ -44,6 +52,7 @@ class StoredToken:
     owner: str
     label: str
     role: str
+    read_only: bool
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
@@ -57,11 +66,15 @@ class TokenOwner:
     owner: str
     role: str
     owner_role: str
+    read_only: bool
 
 
-_USER: Final = "name, role, is_disabled, password IS NOT NULL AS has_password, created_at"
+_USER: Final = "name, role, kind, is_disabled, password IS NOT NULL AS has_password, issuer, created_at"
 LIST_USERS: Final = f"SELECT {_USER} FROM web_user WHERE name > $1 ORDER BY name LIMIT $2"
-CREATE_USER: Final = f"INSERT INTO web_user (name, role, password) VALUES ($1, $2, $3) RETURNING {_USER}"
+READ_USER: Final = f"SELECT {_USER} FROM web_user WHERE name = $1"
+CREATE_USER: Final = f"""
+    INSERT INTO web_user (name, role, password, kind) VALUES ($1, $2, $3, $4) RETURNING {_USER}
+"""
 CHANGE_USER: Final = f"""
     UPDATE web_user
        SET role = coalesce($2, role), is_disabled = coalesce($3, is_disabled), password = coalesce($4, password),
@@ -69,32 +82,31 @@ CHANGE_USER: Final = f"""
      WHERE name = $1 RETURNING {_USER}
 """
 READ_LOGIN: Final = "SELECT name, role, password, is_disabled FROM web_user WHERE name = $1"
-OTHER_ADMINS: Final = "SELECT count(*) FROM web_user WHERE role = 'admin' AND NOT is_disabled AND name <> $1"
+IS_ADMIN: Final = "SELECT role = 'admin' AND kind = 'person' AND NOT is_disabled FROM web_user WHERE name = $1"
+KIND: Final = "SELECT kind FROM web_user WHERE name = $1"
+# Only a person can log in and help others.
+OTHER_ADMINS: Final = """
+    SELECT count(*) FROM web_user WHERE role = 'admin' AND kind = 'person' AND NOT is_disabled AND name <> $1
+"""
 
-_TOKEN: Final = "id, owner, label, role, created_at, expires_at, last_used_at"
+_TOKEN: Final = "id, owner, label, role, read_only, created_at, expires_at, last_used_at"
 LIST_TOKENS: Final = f"""
     SELECT {_TOKEN} FROM api_token WHERE ($1::text IS NULL OR owner = $1) AND id > $2 ORDER BY id LIMIT $3
 """
 CREATE_TOKEN: Final = f"""
-    INSERT INTO api_token (owner, label, token_hash, role, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING {_TOKEN}
+    INSERT INTO api_token (owner, label, token_hash, role, expires_at, read_only)
+    VALUES ($1, $2, $3, $4, $5, $6) RETURNING {_TOKEN}
 """
 # last_used_at has a resolution of one minute, so that a busy program does not cause a write with every request.
 USE_TOKEN: Final = """
-    SELECT t.id, t.owner, t.role, u.role AS owner_role,
+    SELECT t.id, t.owner, t.role, u.role AS owner_role, t.read_only,
            t.last_used_at < now() - interval '1 minute' IS NOT FALSE AS touch
       FROM api_token AS t JOIN web_user AS u ON u.name = t.owner
      WHERE t.token_hash = $1 AND NOT u.is_disabled AND (t.expires_at IS NULL OR t.expires_at > now())
-       AND (u.password IS NOT NULL OR u.last_login_at > now() - make_interval(secs => $2))
+       AND (u.kind <> 'local' OR $3)
+       AND (u.kind <> 'person' OR u.password IS NOT NULL OR u.last_login_at > now() - make_interval(secs => $2))
 """
 TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
-# Guard: a user with a password is a different account.
-ADMIT: Final = """
-    INSERT INTO web_user (name, role) VALUES ($1, $2)
-    ON CONFLICT (name) DO UPDATE
-       SET role = excluded.role, sessions_void = web_user.sessions_void + (web_user.role <> excluded.role)::int
-     WHERE web_user.password IS NULL
-    RETURNING name, role, password, is_disabled
-"""
 MAKE_KEY: Final = "INSERT INTO web_key (id, key) VALUES (1, $1) ON CONFLICT DO NOTHING"
 
 
@@ -104,11 +116,11 @@ async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> lis
         return [StoredUser(**dict(row)) for row in await conn.fetch(LIST_USERS, after, limit)]
 
 
-async def create_user(db: Database, name: str, role: str, password: str | None) -> StoredUser:
+async def create_user(db: Database, name: str, role: str, password: str | None, *, kind: str = "person") -> StoredUser:
     """Add a user; `password` is a hash. Raises Refused if the name is taken."""
     async with db.acquire() as conn:
         try:
-            return StoredUser(**dict(await conn.fetchrow(CREATE_USER, name, role, password)))
+            return StoredUser(**dict(await conn.fetchrow(CREATE_USER, name, role, password, kind)))
         except asyncpg.UniqueViolationError:
             raise Refused(f"The user {name!r} already exists.") from None
 
@@ -123,9 +135,11 @@ async def change_user(
 ) -> StoredUser:
     """Change the values that are not None, and end the user's sessions.
 
-    Raises NotFound; Refused for the last administrator.
+    Raises NotFound; Refused for the last administrator, and for a password of an account that nobody logs in to.
     """
     async with db.transaction() as conn:
+        if password is not None and (kind := await conn.fetchval(KIND, name)) not in (None, "person"):
+            raise Refused(f"{name!r} is a {kind} account, which has no password: create a token for it.")
         if (role is not None and role != "admin") or is_disabled:
             await _keep_an_admin(conn, name)
         row = await conn.fetchrow(CHANGE_USER, name, role, is_disabled, password)
@@ -143,18 +157,6 @@ async def delete_user(db: Database, name: str) -> None:
         raise await _unknown(db, name)
 
 
-async def admit(db: Database, name: str, role: str) -> Login:
-    """Create or update the row of a user authenticated by a provider, with that role.
-
-    Raises Refused for the name of a local user.
-    """
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(ADMIT, name, role)
-    if row is None:
-        raise Refused(f"{name!r} is a local user with a password: log in with it, or rename one of the two users.")
-    return Login(**dict(row))
-
-
 async def read_login(db: Database, name: str) -> Login | None:
     """The data that a user's login is checked against; None for an unknown user."""
     async with db.acquire() as conn:
@@ -162,10 +164,19 @@ async def read_login(db: Database, name: str) -> Login | None:
     return None if row is None else Login(**dict(row))
 
 
-async def count_users(db: Database) -> int:
-    """The number of users."""
+async def read_user(db: Database, name: str) -> StoredUser:
+    """One user. Raises NotFound."""
     async with db.acquire() as conn:
-        return int(await conn.fetchval("SELECT count(*) FROM web_user"))
+        row = await conn.fetchrow(READ_USER, name)
+    if row is None:
+        raise await _unknown(db, name)
+    return StoredUser(**dict(row))
+
+
+async def count_people(db: Database) -> int:
+    """The number of users who can log in."""
+    async with db.acquire() as conn:
+        return int(await conn.fetchval("SELECT count(*) FROM web_user WHERE kind = 'person'"))
 
 
 async def list_tokens(db: Database, owner: str | None, *, after: int = 0, limit: int = 1000) -> list[StoredToken]:
@@ -175,12 +186,20 @@ async def list_tokens(db: Database, owner: str | None, *, after: int = 0, limit:
 
 
 async def create_token(
-    db: Database, owner: str, label: str, token_hash: str, role: str, expires_at: datetime | None
+    db: Database,
+    owner: str,
+    label: str,
+    token_hash: str,
+    role: str,
+    expires_at: datetime | None,
+    *,
+    read_only: bool = False,
 ) -> StoredToken:
     """Store the hash of a new token. Raises NotFound for an unknown owner."""
+    values = owner, label, token_hash, role, expires_at, read_only
     async with db.acquire() as conn:
         try:
-            return StoredToken(**dict(await conn.fetchrow(CREATE_TOKEN, owner, label, token_hash, role, expires_at)))
+            return StoredToken(**dict(await conn.fetchrow(CREATE_TOKEN, *values)))
         except asyncpg.ForeignKeyViolationError:
             raise await _unknown(db, owner) from None
 
@@ -193,19 +212,21 @@ async def delete_token(db: Database, token: int, owner: str | None) -> None:
             raise NotFound(f"There is no token {token}.")
 
 
-async def use_token(db: Database, token_hash: str, *, days_without_login: float) -> TokenOwner | None:
+async def use_token(
+    db: Database, token_hash: str, *, days_without_login: float, local: bool = False
+) -> TokenOwner | None:
     """The owner of a token; None if it is unknown or expired, or its owner is disabled.
 
-    The owner's groups at an identity provider are known from a login: a user without a password has no tokens if the
-    last one was more than `days_without_login` ago.
+    The owner's groups at an identity provider are known from a login: a person without a password has no tokens if the
+    last one was more than `days_without_login` ago. `local`: whether the user `local` counts at this server.
     """
     async with db.acquire() as conn:
-        row = await conn.fetchrow(USE_TOKEN, token_hash, days_without_login * 86_400)
+        row = await conn.fetchrow(USE_TOKEN, token_hash, days_without_login * 86_400, local)
         if row is None:
             return None
         if row["touch"]:
             await conn.execute(TOUCH_TOKEN, row["id"])
-    return TokenOwner(row["id"], row["owner"], row["role"], row["owner_role"])
+    return TokenOwner(row["id"], row["owner"], row["role"], row["owner_role"], row["read_only"])
 
 
 async def signing_key(db: Database) -> bytes:
@@ -218,7 +239,7 @@ async def signing_key(db: Database) -> bytes:
 
 async def _keep_an_admin(conn: Any, name: str) -> None:
     await conn.execute("LOCK TABLE web_user IN SHARE ROW EXCLUSIVE MODE")
-    is_admin = await conn.fetchval("SELECT role = 'admin' AND NOT is_disabled FROM web_user WHERE name = $1", name)
+    is_admin = await conn.fetchval(IS_ADMIN, name)
     if is_admin and not await conn.fetchval(OTHER_ADMINS, name):
         raise Refused(f"{name!r} is the last administrator: make another user an administrator first.")
 

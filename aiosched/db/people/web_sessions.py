@@ -36,10 +36,11 @@ class StoredSession:
     agent: str
 
 
-# What is over is removed here, so that nothing else has to. Guard: a user who was disabled or deleted meanwhile.
+# What is over is removed here, so that nothing else has to. Guard: a user who was disabled or deleted meanwhile, and an
+# account that only has tokens.
 START_SESSION: Final = """
     WITH over AS (DELETE FROM web_session WHERE expires_at <= now()),
-         come AS (UPDATE web_user SET last_login_at = now() WHERE name = $1 AND NOT is_disabled
+         come AS (UPDATE web_user SET last_login_at = now() WHERE name = $1 AND NOT is_disabled AND kind <> 'service'
                   RETURNING id, sessions_void)
     INSERT INTO web_session (user_id, token_hash, void, expires_at, address, agent)
     SELECT id, $2, sessions_void, now() + make_interval(secs => $3), $4, $5 FROM come
@@ -50,7 +51,7 @@ FIND_SESSION: Final = """
     SELECT s.id, u.name, u.role, s.last_used_at < now() - interval '1 minute' AS touch
       FROM web_session AS s JOIN web_user AS u ON u.id = s.user_id
      WHERE s.token_hash = $1 AND NOT u.is_disabled AND u.sessions_void = s.void AND s.expires_at > now()
-       AND s.last_used_at > now() - make_interval(secs => $2)
+       AND s.last_used_at > now() - make_interval(secs => $2) AND (u.kind <> 'local' OR $3)
 """
 TOUCH_SESSION: Final = "UPDATE web_session SET last_used_at = now() WHERE id = $1"
 LIST_SESSIONS: Final = """
@@ -79,10 +80,12 @@ async def start_session(
     return found
 
 
-async def find_session(db: Database, token_hash: str, *, idle_seconds: float) -> SessionOwner | None:
-    """The owner of a session that is not over; None without one."""
+async def find_session(
+    db: Database, token_hash: str, *, idle_seconds: float, local: bool = False
+) -> SessionOwner | None:
+    """The owner of a session that is not over; None without one. `local`: whether the user `local` counts."""
     async with db.acquire() as conn:
-        row = await conn.fetchrow(FIND_SESSION, token_hash, idle_seconds)
+        row = await conn.fetchrow(FIND_SESSION, token_hash, idle_seconds, local)
         if row is None:
             return None
         if row["touch"]:

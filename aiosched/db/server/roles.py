@@ -44,6 +44,7 @@ _SCHEDULER: Final[Privileges] = MappingProxyType(
     {
         "api_token": (),
         "login_failure": (),
+        "login_link": (),
         "web_session": (),
         "web_user": (),
         "web_key": ("SELECT", "INSERT"),
@@ -63,6 +64,7 @@ _WEB: Final[Privileges] = MappingProxyType(
         "engine_attempt": _ALL,
         "human_input": _ALL,
         "login_failure": _ALL,
+        "login_link": _ALL,
         "pool": _ALL,
         "task_note": _ALL,
         "task_report": ("SELECT", "INSERT"),

@@ -30,6 +30,7 @@ def mount(app: FastAPI, request_client: RequestClient, authenticator: Authentica
             openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, dependencies=[Depends(authorise)]
         )
         part.state.request_client, part.state.authenticator = request_client, authenticator
+        part.state.health = app.state.health
         problems.install(part, request_client.db.dsn)
         for router in routers:
             part.include_router(router)

@@ -1,7 +1,7 @@
-"""Logging in: by password and session cookie for people, by token for programs.
+"""Logging in: by password or a one-time token and session cookie for people, by token for programs.
 
 Here: who is behind a request, the login itself and its rate limit. Elsewhere: hashes (passwords.py), cookies
-(sessions.py), rows (db/people/accounts.py).
+(sessions.py), rows (db/people/).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from aiosched.config import WebSettings
-from aiosched.db.people import accounts, login_failures, web_sessions
+from aiosched.db.people import accounts, identities, local_logins, login_failures, web_sessions
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
 from aiosched.web.auth.access import Principal, Role
 from aiosched.web.auth.login_limits import LoginCounter, counters_of, is_one_proxy
 from aiosched.web.auth.oidc import COOKIE as FLOW_COOKIE
-from aiosched.web.auth.oidc import FLOW_SECONDS, Flow, Identity
+from aiosched.web.auth.oidc import FLOW_SECONDS, NO_ID_TOKEN, Flow, Identity
 from aiosched.web.auth.passwords import check_password, hash_password, hash_token, verify_password
-from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, DEVICE_COOKIE, Signer, WebSession
+from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, DEVICE_COOKIE, ID_COOKIE, Signer, WebSession
 from aiosched.web.server.problems import Problem
 
 logger = logging.getLogger(__name__)
@@ -35,26 +35,40 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REMEMBERED_SECONDS: Final = 5.0  # seconds for which the owner of a session is cached
 _REMEMBERED: Final = 10_000  # such owners
 _DEVICE_SECONDS: Final = 365 * 24 * 3600.0
+_LONGEST_ID: Final = 3500  # characters of an ID token in a cookie: browsers keep 4,096 with its name
 _LONGEST_AGENT: Final = 200  # characters of what a browser calls itself
 
 
 class Accounts:
-    """The `Authenticator` for `web.auth = "password"` and `"oidc"`."""
+    """The `Authenticator` for `web.auth = "password"` and `"oidc"`, and for one-time tokens at a loopback address.
 
-    def __init__(self, db: Database, settings: WebSettings) -> None:
+    `local`: the latter, so that there is a user `local`, and no other login.
+    """
+
+    def __init__(self, db: Database, settings: WebSettings, *, local: bool = False) -> None:
         self._db = db
         self._settings = settings
+        self.is_local = local
+        self._seconds, self.idle_seconds = settings.session_hours * 3600, settings.session_idle_hours * 3600
+        if local:
+            self._seconds = self.idle_seconds = local_logins.SESSION_SECONDS
         self._signer: Signer | None = None
         self._known: OrderedDict[str, tuple[float, web_sessions.SessionOwner | None]] = OrderedDict()
         self._addresses: set[str] = set()  # of the first logins, two at most
         self._has_warned = False
 
     async def start(self) -> None:
-        """Create the first user, `admin`, with the password of the settings or a random one, which is logged once."""
+        """Create the first user: `local`, or `admin` with the password of the settings or a random one, which is logged
+        once."""
+        if self.is_local:
+            await local_logins.make_local_user(self._db)
+            return
+        if self._settings.auth == "oidc" and self._settings.oidc_issuer:
+            await self._adopt(self._settings.oidc_issuer)
         password = self._settings.admin_password
         if not password and self._settings.auth != "password":
             return
-        if await accounts.count_users(self._db):
+        if await accounts.count_people(self._db):
             return
         chosen = password or secrets.token_urlsafe(12)
         check_password(chosen)
@@ -67,10 +81,14 @@ class Accounts:
                 "the first user is admin, with the password %s; change it with aiosched users password admin", chosen
             )
 
+    async def _adopt(self, issuer: str) -> None:
+        if names := await identities.adopt_unbound(self._db, issuer):
+            logger.info("users of %s so far, whose next login stores who they are there: %s", issuer, ", ".join(names))
+
     async def __call__(self, request: Request) -> Principal | None:
         authorization = request.headers.get("authorization", "")
         if authorization:
-            return await self._by_token(authorization)
+            return await self._by_token(authorization, request.method)
         session = await self.session(request)
         if session is None:
             return None
@@ -83,6 +101,20 @@ class Accounts:
     async def log_in(self, request: Request, name: str, password: str) -> tuple[Principal, WebSession]:
         """Check a password and start a session. Raises as `check`."""
         login = await self.check(request, name, password)
+        session = await self._begin(request, login.name, login.role)
+        return Principal(login.name, Role.of(login.role), session=session.id), session
+
+    async def log_in_by_link(self, request: Request, token: str) -> tuple[Principal, WebSession]:
+        """Start a session of the user `local` with a one-time token. Raises Problem 401 for a used or old one."""
+        if not await local_logins.use_link(self._db, hash_token(token)):
+            raise Problem(
+                401,
+                "wrong-login",
+                "This address was used already, or is older than a day. For another: aiosched web address",
+            )
+        await local_logins.make_local_user(self._db)  # it may have been deleted since the start
+        login = await accounts.read_login(self._db, local_logins.LOCAL)
+        assert login is not None
         session = await self._begin(request, login.name, login.role)
         return Principal(login.name, Role.of(login.role), session=session.id), session
 
@@ -126,7 +158,8 @@ class Accounts:
     async def admit(self, request: Request, identity: Identity) -> WebSession:
         """Start a session for a user whom the identity provider has authenticated. Raises Refused; Problem 403 for a
         disabled user."""
-        login = await accounts.admit(self._db, identity.name, identity.role)
+        who = identities.ProvidedIdentity(identity.issuer, identity.subject)
+        login = await identities.admit(self._db, who, identity.name, identity.role)
         return await self._begin(request, login.name, login.role)
 
     async def _begin(self, request: Request, name: str, role: str) -> WebSession:
@@ -135,7 +168,7 @@ class Accounts:
             self._db,
             name,
             hash_token(token),
-            seconds=self._settings.session_hours * 3600,
+            seconds=self._seconds,
             address=request.client.host if request.client else "",
             agent=_printable(request.headers.get("user-agent", ""))[:_LONGEST_AGENT],
         )
@@ -174,7 +207,7 @@ class Accounts:
         """Set the session cookie, and the one by which this browser is known again."""
         device = (await self._sign()).seal_device(session.name)
         for name, value, seconds in (
-            (COOKIE, session.token, self._settings.session_hours * 3600),
+            (await self._cookie(), session.token, self._seconds),
             (DEVICE_COOKIE, device, _DEVICE_SECONDS),
         ):
             response.set_cookie(
@@ -187,13 +220,26 @@ class Accounts:
                 samesite="lax",
             )
 
-    def take_cookie(self, request: Request, response: Response) -> None:
-        """Delete the session cookie."""
-        response.delete_cookie(COOKIE, path=_path(request), httponly=True, samesite="lax")
+    def give_id_token(self, request: Request, response: Response, id_token: str) -> None:
+        """Keep the ID token in the browser, for the logout at the provider; only a mark if it is too large."""
+        response.set_cookie(
+            ID_COOKIE,
+            id_token if len(id_token) <= _LONGEST_ID else NO_ID_TOKEN,
+            max_age=int(self._seconds),
+            path=_path(request),
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+
+    async def take_cookie(self, request: Request, response: Response) -> None:
+        """Delete the session cookie, and the ID token."""
+        for name in (await self._cookie(), ID_COOKIE):
+            response.delete_cookie(name, path=_path(request), httponly=True, samesite="lax")
 
     async def session(self, request: Request) -> WebSession | None:
         """The session of a request; None without one, or if it is over."""
-        token = request.cookies.get(COOKIE)
+        token = request.cookies.get(await self._cookie())
         owner = None if token is None else await self._owner(hash_token(token))
         return None if token is None or owner is None else WebSession(owner.id, owner.name, owner.role, token)
 
@@ -201,21 +247,30 @@ class Accounts:
         """The token that requests that change something must send."""
         return (await self._sign()).csrf(session)
 
-    async def _by_token(self, authorization: str) -> Principal:
+    async def _cookie(self) -> str:
+        """The name of the session's cookie. Browsers do not tell ports apart: each database of this machine has its
+        own."""
+        return f"{COOKIE}_{(await self._sign()).mark()}" if self.is_local else COOKIE
+
+    async def _by_token(self, authorization: str, method: str) -> Principal:
         kind, _, token = authorization.partition(" ")
         days, found = self._settings.oidc_token_days, None
         if kind.lower() == "bearer":
-            found = await accounts.use_token(self._db, hash_token(token.strip()), days_without_login=days)
+            hashed = hash_token(token.strip())
+            found = await accounts.use_token(self._db, hashed, days_without_login=days, local=self.is_local)
         if found is None:
             raise Problem(401, "wrong-token", "This token is unknown, expired, or its owner is disabled.")
+        if found.read_only and method not in _SAFE:
+            raise Problem(403, "read-only-token", "This token only reads: create another one to change something.")
         return Principal(found.owner, min(Role.of(found.role), Role.of(found.owner_role)), token=found.id)
 
     async def _owner(self, token_hash: str) -> web_sessions.SessionOwner | None:
         now = time.monotonic()
         known = self._known.get(token_hash)
         if known is None or known[0] < now:
-            idle = self._settings.session_idle_hours * 3600
-            owner = await web_sessions.find_session(self._db, token_hash, idle_seconds=idle)
+            owner = await web_sessions.find_session(
+                self._db, token_hash, idle_seconds=self.idle_seconds, local=self.is_local
+            )
             self._known[token_hash] = known = now + _REMEMBERED_SECONDS, owner
             self._known.move_to_end(token_hash)
             while len(self._known) > _REMEMBERED:

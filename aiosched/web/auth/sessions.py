@@ -21,6 +21,7 @@ from aiosched.web.auth.oidc import Flow
 
 COOKIE: Final = "aiosched_session"
 DEVICE_COOKIE: Final = "aiosched_device"
+ID_COOKIE: Final = "aiosched_id"  # what the identity provider said who this is, for the logout there
 CSRF_HEADER: Final = "X-CSRF-Token"
 
 _SIGNATURES: Final[dict[str, Any]] = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
@@ -66,6 +67,10 @@ class Signer:
             return None
         return found[1] if found[0] == name else None
 
+    def mark(self) -> str:
+        """Tells databases apart; says nothing about the key."""
+        return self._marks().get_signature(b"").hex()[:8]
+
     def csrf(self, session: WebSession) -> str:
         """The CSRF token of a session."""
         return self._csrf().get_signature(session.token.encode()).decode()
@@ -79,6 +84,9 @@ class Signer:
 
     def _devices(self) -> URLSafeSerializer:
         return URLSafeSerializer(self.key, salt="aiosched device", signer_kwargs=_SIGNATURES)
+
+    def _marks(self) -> SignatureOf:
+        return SignatureOf(self.key, salt="aiosched database", **_SIGNATURES)
 
     def _csrf(self) -> SignatureOf:
         return SignatureOf(self.key, salt="aiosched csrf", **_SIGNATURES)

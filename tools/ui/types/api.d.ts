@@ -401,12 +401,12 @@ export interface components {
       runs: components["schemas"]["RunResource"][];
       version: number;
     };
-    /** @description The status of the whole system. */
+    /** @description The status of the whole system; its parts only for those who are logged in or send `metrics.token`. */
     HealthReport: {
       components: {
         [key: string]: components["schemas"]["PartStatus"];
-      };
-      schedulers: components["schemas"]["SchedulerStatus"][];
+      } | null;
+      schedulers: components["schemas"]["SchedulerStatus"][] | null;
       status: components["schemas"]["Status"];
     };
     /** @description Something that happened: a try reached a state, or a person made a request (`by`, with a reason). */
@@ -483,6 +483,10 @@ export interface components {
       kind: "dag" | "asset";
       label: string;
     };
+    /** @description The one-time token of an address that `aiosched serve` or `aiosched web address` has printed. */
+    Link: {
+      token: string;
+    };
     /**
      * @description Where the lines of a log are: one `[offset, line, size, lines]` for each block of whole lines, counted from 0.
      *
@@ -495,10 +499,18 @@ export interface components {
       next: number | null;
       size: number;
     };
-    /** @description How to log in; `oidc` means by going to /api/v1/login/oidc, and users who have a password can use it, too. */
+    /** @description The session has ended. `provider` is where the browser goes on, to end the one at the identity provider, too. */
+    LoggedOut: {
+      provider: string | null;
+    };
+    /**
+     * @description How to log in; `oidc` means by going to /api/v1/login/oidc, and users who have a password can use it, too.
+     *
+     *     `token`: with the one-time token of the address that `aiosched serve` prints, to /api/v1/login/link.
+     */
     LoginMethod: {
       /** @enum {string} */
-      login: "none" | "password" | "oidc";
+      login: "none" | "token" | "password" | "oidc";
     };
     /** @description A new token: `token` is shown only this once. */
     MadeToken: {
@@ -536,7 +548,7 @@ export interface components {
     Me: {
       csrf?: string | null;
       /** @enum {string} */
-      login: "none" | "password" | "oidc";
+      login: "none" | "token" | "password" | "oidc";
       name: string;
       /** @enum {string} */
       role: "viewer" | "operator" | "admin";
@@ -621,21 +633,34 @@ export interface components {
       /** @default false */
       unpause: boolean;
     };
-    /** @description A token to create for oneself. `days` until it expires; null: never. */
+    /**
+     * @description A token to create for oneself, or for a service account as an administrator (`owner`).
+     *
+     *     `days` until it expires, at most `web.max_token_days`; null: never, if there is no such limit. `read_only`: it
+     *     answers only requests that change nothing.
+     */
     NewToken: {
       /** @default 90 */
       days: number | null;
       label: string;
+      owner?: string | null;
+      /** @default false */
+      read_only: boolean;
       /**
        * @default viewer
        * @enum {string}
        */
       role: "viewer" | "operator" | "admin";
     };
-    /** @description A user to create. */
+    /** @description A user to create: a person with a password, or a service account without one. */
     NewUser: {
+      /**
+       * @default person
+       * @enum {string}
+       */
+      kind: "person" | "service";
       name: string;
-      password: string;
+      password?: string | null;
       /** @enum {string} */
       role: "viewer" | "operator" | "admin";
     };
@@ -1192,6 +1217,7 @@ export interface components {
       label: string;
       last_used_at: string | null;
       owner: string;
+      read_only: boolean;
       /** @description A newer aiosched may have stored another value. */
       role: ("viewer" | "operator" | "admin") | string;
     };
@@ -1223,11 +1249,18 @@ export interface components {
       try_number: number;
       version: number | null;
     };
-    /** @description A user who can log in. */
+    /**
+     * @description A user. A person logs in, a service account only has tokens, `local` uses a server at a loopback address.
+     *
+     *     `issuer`: the identity provider that a person logs in with.
+     */
     User: {
       created_at: string;
       has_password: boolean;
       is_disabled: boolean;
+      issuer: string | null;
+      /** @description A newer aiosched may have stored another value. */
+      kind: ("person" | "service" | "local") | string;
       name: string;
       /** @description A newer aiosched may have stored another value. */
       role: ("viewer" | "operator" | "admin") | string;

@@ -10,36 +10,44 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from aiosched.db.people import accounts
+from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
 from aiosched.web.api.base.models import Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, allow
-from aiosched.web.auth.passwords import check_password, hash_password, hash_token, new_token
+from aiosched.web.auth.access import Person, Principal, Role, allow
+from aiosched.web.auth.passwords import check_lifetime, check_password, hash_password, hash_token, new_token
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Users"])
 
 RoleName = Literal["viewer", "operator", "admin"]
+KindName = Literal["person", "service", "local"]
 Name = Annotated[str, Path(pattern=accounts.NAME_PATTERN)]
 
 
 class User(Resource):
-    """A user who can log in."""
+    """A user. A person logs in, a service account only has tokens, `local` uses a server at a loopback address.
+
+    `issuer`: the identity provider that a person logs in with.
+    """
 
     name: str
     role: Stored[RoleName]
+    kind: Stored[KindName]
     is_disabled: bool
     has_password: bool
+    issuer: str | None
     created_at: Instant
 
 
 class NewUser(BaseModel):
-    """A user to create."""
+    """A user to create: a person with a password, or a service account without one."""
 
     name: Annotated[str, Field(pattern=accounts.NAME_PATTERN)]
     role: RoleName
-    password: Annotated[str, Field(min_length=8, max_length=1000)]
+    kind: Literal["person", "service"] = "person"
+    password: Annotated[str | None, Field(min_length=8, max_length=1000)] = None
 
 
 class UserChange(BaseModel):
@@ -57,17 +65,24 @@ class Token(Resource):
     owner: str
     label: str
     role: Stored[RoleName]
+    read_only: bool
     created_at: Instant
     expires_at: Instant | None
     last_used_at: Instant | None
 
 
 class NewToken(BaseModel):
-    """A token to create for oneself. `days` until it expires; null: never."""
+    """A token to create for oneself, or for a service account as an administrator (`owner`).
+
+    `days` until it expires, at most `web.max_token_days`; null: never, if there is no such limit. `read_only`: it
+    answers only requests that change nothing.
+    """
 
     label: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
     role: RoleName = "viewer"
     days: Annotated[float | None, Field(gt=0, le=3650)] = 90.0
+    read_only: bool = False
+    owner: Annotated[str | None, Field(pattern=accounts.NAME_PATTERN)] = None
 
 
 class MadeToken(BaseModel):
@@ -90,8 +105,14 @@ async def list_users(request_client: TheRequestClient, limit: Limit = 100, curso
 @allow(Role.ADMIN)
 async def create_user(request_client: TheRequestClient, body: NewUser) -> User:
     """Create a user."""
-    check_password(body.password)
-    made = await accounts.create_user(request_client.db, body.name, body.role, await hash_password(body.password))
+    digest = None
+    if body.kind == "service":
+        if body.password is not None:
+            raise Refused("A service account has no password: create it without one, and then a token for it.")
+    else:
+        check_password(body.password or "")
+        digest = await hash_password(body.password or "")
+    made = await accounts.create_user(request_client.db, body.name, body.role, digest, kind=body.kind)
     return User.model_validate(made)
 
 
@@ -112,7 +133,7 @@ async def change_user(request_client: TheRequestClient, name: Name, change: User
 @router.delete("/users/{name}", status_code=204)
 @allow(Role.ADMIN)
 async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
-    """Delete a user and their tokens."""
+    """Delete a user, their tokens and their sessions."""
     await accounts.delete_user(request_client.db, name)
     return Response(status_code=204)
 
@@ -136,17 +157,31 @@ async def list_tokens(
 @router.post("/tokens", status_code=201)
 @allow(Role.VIEWER)
 async def create_token(request_client: TheRequestClient, person: Person, body: NewToken) -> MadeToken:
-    """Create a token for oneself, with one's own role or a lower one. Needs a login: a token makes none."""
+    """Create a token, with its owner's role or a lower one. Needs a login: a token makes none."""
     if person.token is not None:
         raise Problem(403, "login-needed", "A token cannot create others: log in, and create it then.")
-    if Role.of(body.role) > person.role:
-        raise Refused(f"{person.name} is {person.role.name.lower()}: a token cannot have a higher role.")
+    owner = await _owner(request_client.db, person, body.owner)
+    if Role.of(body.role) > owner.role:
+        raise Refused(f"{owner.name} is {owner.role.name.lower()}: a token cannot have a higher role.")
+    check_lifetime(body.days, request_client.settings.web.max_token_days)
     expires_at = None if body.days is None else datetime.now(UTC) + timedelta(days=body.days)
     token = new_token()
     made = await accounts.create_token(
-        request_client.db, person.name, body.label, hash_token(token), body.role, expires_at
+        request_client.db, owner.name, body.label, hash_token(token), body.role, expires_at, read_only=body.read_only
     )
     return MadeToken(token=token, facts=Token.model_validate(made))
+
+
+async def _owner(db: Database, person: Principal, name: str | None) -> Principal:
+    """Whose token is created: one's own, or that of a service account. Raises Problem 403."""
+    if name is None or name == person.name:
+        return person
+    if person.role < Role.ADMIN:
+        raise Problem(403, "role-too-low", f"{person.name} is no administrator: only own tokens can be created.")
+    owner = await accounts.read_user(db, name)
+    if owner.kind != "service":
+        raise Refused(f"{name!r} is no service account, and creates tokens alone, after a login.")
+    return Principal(owner.name, Role.of(owner.role))
 
 
 @router.delete("/tokens/{token}", status_code=204)

@@ -1,0 +1,77 @@
+"""People whom an identity provider has authenticated: found by issuer and subject, never by name. Makes no decisions.
+
+The name of a user is a label, from the first login. A row that was stored before subjects were has only an issuer; the
+first login with that name, at that issuer, gives it its subject.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from aiosched.db.people.accounts import READ_LOGIN, Login
+from aiosched.db.server.engine import Database
+from aiosched.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidedIdentity:
+    """Who somebody is at an identity provider: `subject` is unique at its `issuer`, and never given to others."""
+
+    issuer: str
+    subject: str
+
+
+_ROLE: Final = "role = $3, sessions_void = sessions_void + (role <> $3)::int"
+# Guard: a user with a password is a different account.
+KNOWN: Final = f"""
+    UPDATE web_user SET {_ROLE} WHERE issuer = $1 AND subject = $2 AND password IS NULL
+    RETURNING name, role, password, is_disabled
+"""
+# Guard: the issuer that was configured when its subject was not stored yet, see ADOPT.
+BIND: Final = f"""
+    UPDATE web_user SET subject = $2, {_ROLE}
+     WHERE name = $4 AND issuer = $1 AND subject IS NULL AND kind = 'person' AND password IS NULL
+    RETURNING name, role, password, is_disabled
+"""
+COME: Final = """
+    INSERT INTO web_user (name, role, issuer, subject) VALUES ($4, $3, $1, $2) ON CONFLICT DO NOTHING
+    RETURNING name, role, password, is_disabled
+"""
+ADOPT: Final = """
+    UPDATE web_user SET issuer = $1 WHERE kind = 'person' AND password IS NULL AND issuer IS NULL RETURNING name
+"""
+
+
+async def admit(db: Database, identity: ProvidedIdentity, name: str, role: str) -> Login:
+    """Create or update the row of a person with that identity, who has that role now.
+
+    `name` is used if the person is new here. Raises Refused if it belongs to somebody else.
+    """
+    values = identity.issuer, identity.subject, role
+    for _ in range(2):  # another login of the same person may have created the row meanwhile
+        async with db.transaction() as conn:
+            row = (
+                await conn.fetchrow(KNOWN, *values)
+                or await conn.fetchrow(BIND, *values, name)
+                or await conn.fetchrow(COME, *values, name)
+            )
+        if row is not None:
+            return Login(**dict(row))
+    async with db.acquire() as conn:
+        other = await conn.fetchrow(READ_LOGIN, name)
+    if other is not None and other["password"] is not None:
+        raise Refused(f"{name!r} is a local user with a password: log in with it, or rename one of the two users.")
+    raise Refused(
+        f"The name {name!r} belongs to somebody else here: another user of the identity provider, a user of another "
+        f"provider, or a service account. An administrator can delete that one: aiosched users delete {name}"
+    )
+
+
+async def adopt_unbound(db: Database, issuer: str) -> list[str]:
+    """Note the present issuer for people of whom only a name was stored; their names.
+
+    So a provider that is configured later cannot take them over by their names.
+    """
+    async with db.acquire() as conn:
+        return [row["name"] for row in await conn.fetch(ADOPT, issuer)]
