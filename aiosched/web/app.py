@@ -77,7 +77,7 @@ def make_app(
     only_loopback = without_login and (web.auth is None or (listens and is_loopback(web.host)))
     app.add_middleware(Guard, only_loopback=only_loopback, hosts=hosts)
     app.add_middleware(WorkerApiDispatcher, api=make_worker_api(request_client.db, request_client.settings))
-    problems.install(app, request_client.db.dsn)
+    problems.install(app, request_client.db)
     app.router.routes.extend(_api())
     if web.airflow_api:
         airflow_api.mount(app, request_client, authenticator)

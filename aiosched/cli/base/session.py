@@ -64,8 +64,10 @@ async def open_database(settings: Settings, *, check: bool = True) -> AsyncItera
     An embedded server that does not run is started for as long as needed. With `check` the schema must be current.
     Raises DatabaseError and its subclasses; errors of the server inside the block become one of them, too.
     """
+    from aiosched.core.audit.origin import Origin, act_for
     from aiosched.db.server.engine import Database
 
+    act_for(Origin(requester()))
     async with (
         address(settings) as dsn,
         await Database.open(dsn, settings=settings.database, check=check) as db,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
+from aiosched.core.audit.kinds import Kind
+from aiosched.core.audit.origin import origin
+from aiosched.db.audit.entries import record
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
 
@@ -106,11 +110,13 @@ async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> lis
 
 async def create_user(db: Database, name: str, role: str, password: str | None) -> StoredUser:
     """Add a user; `password` is a hash. Raises Refused if the name is taken."""
-    async with db.acquire() as conn:
-        try:
-            return StoredUser(**dict(await conn.fetchrow(CREATE_USER, name, role, password)))
-        except asyncpg.UniqueViolationError:
-            raise Refused(f"The user {name!r} already exists.") from None
+    try:
+        async with db.transaction() as conn:
+            made = StoredUser(**dict(await conn.fetchrow(CREATE_USER, name, role, password)))
+            await record(conn, Kind.USER_CREATED, name, role=role)
+    except asyncpg.UniqueViolationError:
+        raise Refused(f"The user {name!r} already exists.") from None
+    return made
 
 
 async def change_user(
@@ -129,6 +135,12 @@ async def change_user(
         if (role is not None and role != "admin") or is_disabled:
             await _keep_an_admin(conn, name)
         row = await conn.fetchrow(CHANGE_USER, name, role, is_disabled, password)
+        if row is not None and role is not None:
+            await record(conn, Kind.USER_ROLE, name, role=role)
+        if row is not None and is_disabled is not None:
+            await record(conn, Kind.USER_DISABLED if is_disabled else Kind.USER_ENABLED, name)
+        if row is not None and password is not None:
+            await record(conn, Kind.USER_PASSWORD, name)
     if row is None:
         raise await _unknown(db, name)
     return StoredUser(**dict(row))
@@ -139,6 +151,8 @@ async def delete_user(db: Database, name: str) -> None:
     async with db.transaction() as conn:
         await _keep_an_admin(conn, name)
         gone = await conn.fetchval("DELETE FROM web_user WHERE name = $1 RETURNING 1", name)
+        if gone is not None:
+            await record(conn, Kind.USER_DELETED, name)
     if gone is None:
         raise await _unknown(db, name)
 
@@ -148,8 +162,12 @@ async def admit(db: Database, name: str, role: str) -> Login:
 
     Raises Refused for the name of a local user.
     """
-    async with db.acquire() as conn:
+    async with db.transaction() as conn:
+        before = await conn.fetchval("SELECT role FROM web_user WHERE name = $1", name)
         row = await conn.fetchrow(ADMIT, name, role)
+        if row is not None and before != role:
+            by = replace(origin(), who="identity provider")
+            await record(conn, Kind.USER_CREATED if before is None else Kind.USER_ROLE, name, by=by, role=role)
     if row is None:
         raise Refused(f"{name!r} is a local user with a password: log in with it, or rename one of the two users.")
     return Login(**dict(row))
@@ -178,19 +196,24 @@ async def create_token(
     db: Database, owner: str, label: str, token_hash: str, role: str, expires_at: datetime | None
 ) -> StoredToken:
     """Store the hash of a new token. Raises NotFound for an unknown owner."""
-    async with db.acquire() as conn:
-        try:
-            return StoredToken(**dict(await conn.fetchrow(CREATE_TOKEN, owner, label, token_hash, role, expires_at)))
-        except asyncpg.ForeignKeyViolationError:
-            raise await _unknown(db, owner) from None
+    try:
+        async with db.transaction() as conn:
+            row = await conn.fetchrow(CREATE_TOKEN, owner, label, token_hash, role, expires_at)
+            made = StoredToken(**dict(row))
+            await record(conn, Kind.TOKEN_CREATED, str(made.id), owner=owner, label=label, role=role)
+    except asyncpg.ForeignKeyViolationError:
+        raise await _unknown(db, owner) from None
+    return made
 
 
 async def delete_token(db: Database, token: int, owner: str | None) -> None:
     """Revoke a token of `owner` (None: of any user). Raises NotFound."""
-    async with db.acquire() as conn:
-        query = "DELETE FROM api_token WHERE id = $1 AND ($2::text IS NULL OR owner = $2) RETURNING 1"
-        if await conn.fetchval(query, token, owner) is None:
+    async with db.transaction() as conn:
+        query = "DELETE FROM api_token WHERE id = $1 AND ($2::text IS NULL OR owner = $2) RETURNING owner"
+        of_user = await conn.fetchval(query, token, owner)
+        if of_user is None:
             raise NotFound(f"There is no token {token}.")
+        await record(conn, Kind.TOKEN_DELETED, str(token), owner=of_user)
 
 
 async def use_token(db: Database, token_hash: str, *, days_without_login: float) -> TokenOwner | None:
@@ -216,7 +239,7 @@ async def signing_key(db: Database) -> bytes:
     return bytes(key)
 
 
-async def _keep_an_admin(conn: Any, name: str) -> None:
+async def _keep_an_admin(conn: DatabaseConnection, name: str) -> None:
     await conn.execute("LOCK TABLE web_user IN SHARE ROW EXCLUSIVE MODE")
     is_admin = await conn.fetchval("SELECT role = 'admin' AND NOT is_disabled FROM web_user WHERE name = $1", name)
     if is_admin and not await conn.fetchval(OTHER_ADMINS, name):

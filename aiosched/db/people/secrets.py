@@ -21,6 +21,7 @@ from uuid import UUID
 
 import msgspec
 
+from aiosched.core.audit.origin import origin
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import ANY_SECRET
@@ -326,4 +327,6 @@ async def _log(
     if requested_by is None:
         return True
     document = msgspec.json.encode(args).decode()
-    return await conn.execute(AUDIT, verb, document, requested_by, None, "{}", request) != "INSERT 0 0"
+    by = origin()
+    values = verb, document, requested_by, None, "{}", request, by.address, by.session, by.token
+    return await conn.execute(AUDIT, *values) != "INSERT 0 0"

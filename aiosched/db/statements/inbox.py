@@ -1,6 +1,6 @@
 """The inboxes: how other processes send requests to the owner of a partition.
 
-A request is a row in `command` (also the audit log), a report of a remote worker a row in `task_report`; a coalesced
+A request is a row in `command` (its answer is in the audit log), a report of a remote worker a row in `task_report`; a coalesced
 NOTIFY wakes the owner. The NOTIFY is sent outside the hot transaction and may get lost: owners also poll their inbox
 every `safety_poll` seconds.
 """
@@ -11,15 +11,18 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 
+from aiosched.core.audit.kinds import Kind
+from aiosched.core.audit.origin import origin
 from aiosched.core.requests.requests import EmitAsset, Request
 from aiosched.core.requests.stored import encode
 from aiosched.core.values.ids import partition_of
+from aiosched.db.audit.entries import record
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
@@ -106,8 +109,8 @@ def read_notification(payload: str) -> tuple[str, frozenset[int]]:
 # A repeated request finds its row, and waits for a transaction that may be inserting the first one. Index:
 # ix_command_request_id.
 ADD_COMMAND: Final = """
-    INSERT INTO command (partition, dag_id, verb, args, requested_by, reason, request_id)
-    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    INSERT INTO command (partition, dag_id, verb, args, requested_by, reason, request_id, address, session_id, token_id)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
     ON CONFLICT (request_id) WHERE request_id IS NOT NULL DO UPDATE SET request_id = excluded.request_id
     RETURNING id
 """
@@ -141,7 +144,10 @@ async def add_command(
             f"The request {verb!r} has {len(document):,} characters, allowed are {MOST_CHARACTERS:,}: "
             "store the data elsewhere and pass a reference."
         )
-    command_id: int = await conn.fetchval(ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason, request)
+    by = origin()
+    command_id: int = await conn.fetchval(
+        ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason, request, by.address, by.session, by.token
+    )
     await notify(conn, "commands", () if partition is None else (partition,))
     return command_id
 
@@ -262,6 +268,7 @@ async def withdraw_command(conn: DatabaseConnection, command_id: int, *, by: str
         if answer is None:
             raise NotFound(f"There is no request {command_id}; see `aiosched requests list`.")
         raise Refused(f"Request {command_id} was {answer.state} already; see `aiosched requests show {command_id}`.")
+    await record(conn, Kind.REQUEST_WITHDRAWN, str(command_id), by=replace(origin(), who=by), reason=reason)
     await announce_applied(conn, [command_id])
 
 

@@ -30,7 +30,7 @@ def mount(app: FastAPI, request_client: RequestClient, authenticator: Authentica
             openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, dependencies=[Depends(authorise)]
         )
         part.state.request_client, part.state.authenticator = request_client, authenticator
-        problems.install(part, request_client.db.dsn)
+        problems.install(part, request_client.db)
         for router in routers:
             part.include_router(router)
         app.mount(path, part)

@@ -96,6 +96,7 @@ async def end_oidc(
             raise Problem(403, "not-invited", f"The identity provider says {error!r}.")
         session = await accounts.admit(request, await provider.identify(flow, state, code, _callback(request)))
     except Problem as problem:
+        await accounts.note_refusal(None, problem.code)
         return _refused(request, problem)
     response = Response(status_code=303, headers={"Location": f"{_base(request)}/{flow.back}"})
     accounts.take_flow(request, response)
