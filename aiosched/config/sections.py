@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from aiosched.config.bundles import BundleSettings, no_name_twice, read_bundles
 from aiosched.config.secrecy import Secrecy, SecretAddress, SecretText
+from aiosched.core.audit.syslog import receiver_of
 
 
 def _upper(value: Any) -> Any:
@@ -425,6 +426,24 @@ class WebSettings(_Section):
     )
 
 
+def _syslog(address: str | None) -> str | None:
+    if address is not None:
+        receiver_of(address)
+    return address
+
+
+class AuditSettings(_Section):
+    retention_days: float = Field(
+        default=400.0,
+        ge=0,
+        description="days after which entries of the audit log are removed, at least 7; 0: never",
+    )
+    syslog: Annotated[str | None, AfterValidator(_syslog)] = Field(
+        default=None,
+        description="where the audit log is sent: udp://host:514, tcp://host:514 or unix:///dev/log; unset: nowhere",
+    )
+
+
 class MetricsSettings(_Section):
     statsd_host: str | None = Field(default=None, description="UDP address of StatsD; unset: off")
     statsd_port: int = Field(default=8125, ge=1, le=65535, description="its port")
@@ -448,6 +467,7 @@ class Settings(_Section):
     logs: LogSettings = Field(default_factory=LogSettings)
     xcom: XComSettings = Field(default_factory=XComSettings)
     web: WebSettings = Field(default_factory=WebSettings)
+    audit: AuditSettings = Field(default_factory=AuditSettings)
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
 
     @property

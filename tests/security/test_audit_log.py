@@ -212,3 +212,23 @@ async def test_the_role_of_the_application_adds_reads_and_purges_and_nothing_els
         await conn.execute("RESET ROLE")
         await conn.execute("DROP OWNED BY audit_application")
         await conn.execute("DROP ROLE audit_application")
+
+
+async def test_an_export_has_every_entry_as_a_line_and_is_one_itself(app: FastAPI, db: Database) -> None:
+    async with client_of(app) as browser:
+        await log_in(browser, "ada")
+        lines = (await browser.get("audit/export")).text.splitlines()
+        rest = (await browser.get("audit/export", params={"after": json.loads(lines[0])["id"], "limit": 2})).text
+        seen = (await browser.get("audit", params={"kind": "user."})).json()["items"]
+
+    exported = [json.loads(line) for line in lines]
+    assert [entry["kind"] for entry in exported] == ["user.created", "user.created", "login", "audit.exported"]
+    assert [json.loads(line)["id"] for line in rest.splitlines()] == [entry["id"] for entry in exported[1:3]]
+    assert [(entry["kind"], entry["object"]) for entry in seen] == [("user.created", "vera"), ("user.created", "ada")]
+
+
+async def test_only_administrators_read_the_log(app: FastAPI) -> None:
+    async with client_of(app) as browser:
+        await log_in(browser, "vera")
+
+        assert [(await browser.get(path)).status_code for path in ("audit", "audit/export")] == [403, 403]
