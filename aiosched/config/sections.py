@@ -15,7 +15,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from aiosched.config.bundles import BundleSettings, no_name_twice, read_bundles
 from aiosched.config.secrecy import Secrecy, SecretAddress, SecretText
-from aiosched.core.audit.syslog import receiver_of
 
 
 def _upper(value: Any) -> Any:
@@ -426,20 +425,15 @@ class WebSettings(_Section):
     )
 
 
-def _syslog(address: str | None) -> str | None:
-    if address is not None:
-        receiver_of(address)
-    return address
-
-
 class AuditSettings(_Section):
     retention_days: float = Field(
         default=400.0,
         ge=0,
         description="days after which entries of the audit log are removed, at least 7; 0: never",
     )
-    syslog: Annotated[str | None, AfterValidator(_syslog)] = Field(
+    syslog: str | None = Field(
         default=None,
+        pattern=r"^((udp|tcp)://(\[[0-9A-Fa-f:]+\]|[^/:\[\]\s]+)(:[0-9]{1,5})?|unix:///\S+)$",
         description="where the audit log is sent: udp://host:514, tcp://host:514 or unix:///dev/log; unset: nowhere",
     )
 

@@ -27,6 +27,7 @@ from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir
 from aiosched.db.server.embedded_watch import kept_running
 from aiosched.db.server.engine import Database, address_of_sessions
 from aiosched.db.server.failures import is_retryable
+from aiosched.db.audit.settings import record_settings
 from aiosched.db.server.migrate import migrate
 from aiosched.db.statements import runs
 from aiosched.errors import AioschedError, FencedOut, NotFound, Refused
@@ -153,6 +154,7 @@ class Scheduler(Actions):
             self._keeper = BundleKeeper(self.settings, self.db, clock=self.clock)
             more = bundle_services(self._keeper)
             answering = services_of(self.db, self.settings, lease=lambda: self._lease, more=more)
+            self.on_close(answering.close)
             await self.executor.start(self._attempts.receive, answering)
             self._life = asyncio.create_task(self._live(), name="aiosched scheduler")
             ready = asyncio.create_task(self._ready.wait())
@@ -266,6 +268,7 @@ class Scheduler(Actions):
             if embedded
             else self._db.where
         )
+        await record_settings(self._db, self.settings, "scheduler")
         self.database_summary = f"PostgreSQL {version}, {where}"
 
     # -- running ----------------------------------------------------------------------------

@@ -21,8 +21,10 @@ from uuid import UUID
 
 import msgspec
 
+from aiosched.core.audit.kinds import Kind
 from aiosched.core.audit.origin import origin
 from aiosched.core.values.connections import ConnectionValue
+from aiosched.db.audit.entries import NewEntry, record_all
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import ANY_SECRET
 from aiosched.db.people.pools import AUDIT
@@ -247,6 +249,11 @@ class SecretStore:
 
     async def _conn_ids(self) -> list[str]:
         return [info.conn_id for info in await self.list_connections()]
+
+    async def note(self, kind: Kind, *names: str, **detail: Any) -> None:
+        """Leave entries in the audit log that somebody has seen secrets, or has tried one."""
+        async with self.db.acquire() as conn:
+            await record_all(conn, [NewEntry(kind, name, detail=detail) for name in names])
 
     # keys
 

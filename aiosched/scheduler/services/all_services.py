@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from aiosched.config import Settings
+from aiosched.db.audit.secret_reads import SecretReads
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.server.engine import Database
 from aiosched.scheduler.services.questions import Trusted
@@ -26,4 +27,6 @@ def services_of(
 ) -> DatabaseServices:
     """The services of this database, and `more`. With a `lease`, questions are repeated while the database fails."""
     states = state_services(retention_days=settings.scheduler.state_retention_days)
-    return DatabaseServices(db, {**SERVICES, **secret_services(Keyring.of(settings)), **states, **more}, lease=lease)
+    reads = SecretReads(db)
+    secrets = secret_services(Keyring.of(settings), reads)
+    return DatabaseServices(db, {**SERVICES, **secrets, **states, **more}, lease=lease, on_close=reads.close)
