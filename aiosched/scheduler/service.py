@@ -23,6 +23,7 @@ from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AttemptKey, Executor
 from aiosched.core.values.states import RunState
 from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.crypto.secret_confs import SecretConfs
 from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir
 from aiosched.db.server.embedded_watch import kept_running
 from aiosched.db.server.engine import Database, address_of_sessions
@@ -322,7 +323,7 @@ class Scheduler(Actions):
         env = SchedulerEnvironment(
             db=self.db, settings=self.settings, clock=self.clock, executor=self.executor, attempts=self._attempts,
             journal=journal, command_journal=command_journal, incarnation=number, metrics=self.metrics,
-            holds_lease=lease.trusted, observers=observers, engines=self._engines,
+            holds_lease=lease.trusted, observers=observers, engines=self._engines, confs=SecretConfs(keyring),
         )  # fmt: skip
 
         def make_session() -> Session:

@@ -30,6 +30,7 @@ from aiosched.db.crypto.sealing import ANY_SECRET
 from aiosched.db.people.pools import AUDIT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.statements.conf_params import renew_confs
 from aiosched.db.statements.inbox import MOST_CHARACTERS
 from aiosched.db.statements.triggers import renew_deferrals
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -277,9 +278,12 @@ class SecretStore:
                 RENEW_CONNECTION, [(name, renew(token, what=f"connection {name!r}")) for name, token in connections]
             )
             triggers = await renew_deferrals(conn, self.keyring)
-            counts = {"variables": len(variables), "connections": len(connections), "triggers": triggers}
+            confs = await renew_confs(conn, self.keyring)
+            counts = {
+                "variables": len(variables), "connections": len(connections), "triggers": triggers, "confs": confs
+            }  # fmt: skip
             await _log(conn, "rotate_keys", counts, requested_by)
-        return len(variables) + len(connections) + triggers
+        return len(variables) + len(connections) + triggers + confs
 
     async def _check_keyring(self, conn: DatabaseConnection) -> None:
         """A lost key file is not silently replaced: values encrypted with it could never be read again."""

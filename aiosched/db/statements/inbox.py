@@ -23,10 +23,12 @@ from aiosched.core.requests.requests import EmitAsset, Request
 from aiosched.core.requests.stored import encode
 from aiosched.core.values.ids import partition_of
 from aiosched.db.audit.entries import record
+from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.server.request_answers import APPLIED_CHANNEL, read_numbers
+from aiosched.db.statements.conf_params import protected
 from aiosched.errors import AioschedError, InternalError, NotFound, Refused, StaleRows
 
 logger = logging.getLogger(__name__)
@@ -126,14 +128,16 @@ async def add_command(
     reason: str | None = None,
     partition: int | None = None,
     request: UUID | None = None,
+    keyring: Keyring | None = None,
 ) -> int:
     """Send a request to the owner of `dag_id` (or of `partition`) and wake it; returns the request's number.
 
     Call it outside a transaction, or commit at once: the NOTIFY is sent at the commit. Two calls with the same
-    `request` send it once.
+    `request` send it once. `keyring` encrypts the secret values of a conf.
     """
     if dag_id is not None:
         partition = partition_of(dag_id)
+        args = await protected(conn, dag_id, args, keyring)
     try:
         document = msgspec.json.encode(args).decode()
     except UnicodeEncodeError as error:
@@ -341,11 +345,12 @@ async def ask_owner(
     requested_by: str,
     timeout: float,
     reason: str | None = None,
+    keyring: Keyring | None = None,
 ) -> OwnerAnswer:
     """Send a request to the owner of `dag_id` (None: of an asset), and wait `timeout` seconds for its answer.
 
     Without one the request stays in the inbox, and is applied when a scheduler is available. `reason` is kept in the
-    audit log. Raises NotFound, Refused or InternalError with the owner's message.
+    audit log, `keyring` encrypts the secrets of a conf. Raises NotFound, Refused or InternalError with the owner's message.
     """
     verb, args = encode(request)
     async with db.acquire() as conn:
@@ -357,6 +362,7 @@ async def ask_owner(
             requested_by=requested_by,
             reason=reason,
             partition=partition_of(request.name) if isinstance(request, EmitAsset) else None,
+            keyring=keyring,
         )
     answer = await wait_applied(db, number, timeout=timeout)
     if answer is None:

@@ -37,6 +37,7 @@ from aiosched.core.values.messages import (
     TaskServices,
 )
 from aiosched.errors import AioschedError, DagError
+from aiosched.executors.attempt.secret_conf import with_secrets
 from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.logs import AttemptLog, current_log
@@ -219,6 +220,7 @@ class CallbackExecution(Execution):
         call = self.attempt.callback
         assert call is not None
         self._failed: list[str] = []
+        self.attempt = with_secrets(self.attempt)
         dag = dags.cached(self.attempt.run) or await dags.load(self.attempt.run)
         self.context = context = self._context(call, dag)
         with (

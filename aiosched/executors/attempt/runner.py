@@ -53,6 +53,7 @@ from aiosched.errors import (
     TaskTimeout,
     TemplateError,
 )
+from aiosched.executors.attempt.secret_conf import with_secrets
 from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.blocking import WouldBlock
 from aiosched.executors.attempt.driven import in_thread, run_alone
@@ -187,7 +188,7 @@ class Execution:
         return issubclass(type(error), AttemptStopped) or self._is_closed(error)
 
     async def _steps(self, dags: DagSource) -> Report:
-        attempt = self.attempt
+        self.attempt = attempt = with_secrets(self.attempt)
         dag = dags.cached(attempt.run) or await dags.load(attempt.run)
         self.source = dag._source_hash
         if attempt.key.try_number > 1 and (message := newer_code(attempt, self.source)) is not None:
