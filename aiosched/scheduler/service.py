@@ -22,13 +22,13 @@ from aiosched.core.run.board import Run
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AttemptKey, Executor
 from aiosched.core.values.states import RunState
+from aiosched.db.audit.settings import record_settings
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.secret_confs import SecretConfs
 from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir
 from aiosched.db.server.embedded_watch import kept_running
 from aiosched.db.server.engine import Database, address_of_sessions
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.audit.settings import record_settings
 from aiosched.db.server.migrate import migrate
 from aiosched.db.statements import runs
 from aiosched.errors import AioschedError, FencedOut, NotFound, Refused

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.audit.kinds import Kind
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.audit.entries import record
 from aiosched.db.server.engine import Database
 from aiosched.scheduler.effects import audit_syslog, retention
@@ -24,7 +24,7 @@ from tests.scheduler.harness import GUARD, Running, dag, running
 async def add(db: Database, *names: str) -> None:
     for name in names:
         async with db.acquire() as conn:
-            await record(conn, Kind.LOGIN, name)
+            await record(conn, AuditKind.LOGIN, name)
 
 
 async def wanted(it: Running, address: str | None) -> AuditSyslog:
@@ -64,7 +64,7 @@ async def test_entries_arrive_by_udp_once_they_are_committed(it: Running) -> Non
         receiver.settimeout(GUARD)
         sender = await wanted(it, f"udp://127.0.0.1:{receiver.getsockname()[1]}")
         async with it.db.transaction() as conn:
-            await record(conn, Kind.LOGIN, "ada")
+            await record(conn, AuditKind.LOGIN, "ada")
             await add(it.db, "bob")
             await sender.send_some(it.session)
             assert names_in(await asyncio.to_thread(receiver.recv, 9000)) == ["bob"]
@@ -91,6 +91,7 @@ class Collector:
     def __init__(self) -> None:
         self.data = b""
         self.port = 0
+        self._news = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._writers: list[asyncio.StreamWriter] = []
 
@@ -108,13 +109,15 @@ class Collector:
     async def until(self, *names: str) -> None:
         async with asyncio.timeout(GUARD):
             while names_in(self.data) != list(names):
-                await asyncio.sleep(0)
+                self._news.clear()
+                await self._news.wait()
 
     async def _collect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
         with contextlib.suppress(ConnectionError):
             while more := await reader.read(65536):
                 self.data += more
+                self._news.set()
         writer.close()
 
 
@@ -158,8 +161,10 @@ async def test_without_a_receiver_nothing_is_noted_down(it: Running) -> None:
 async def test_old_entries_are_removed_apart_from_history(it: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "_ENTRIES_PER_PASS", 2)
     async with it.db.acquire() as conn:
-        await conn.execute("INSERT INTO audit_log (at, kind, who) SELECT '2020-01-01', 'login', 'x' FROM generate_series(1, 3)")
-        await record(conn, Kind.LOGIN, "ada")
+        await conn.execute(
+            "INSERT INTO audit_log (at, kind, who) SELECT '2020-01-01', 'login', 'x' FROM generate_series(1, 3)"
+        )
+        await record(conn, AuditKind.LOGIN, "ada")
     it.session.env.settings.scheduler.retention_days = 0.0
 
     rests = [await retention.retain(it.session) for _ in range(2)]

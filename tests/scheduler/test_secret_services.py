@@ -64,7 +64,9 @@ async def test_a_read_has_one_entry_for_each_try_and_name(db: Database) -> None:
     services = DatabaseServices(db, secret_services(keyring, reads), on_close=reads.close)
     async with db.acquire() as conn:
         statement = """
-            WITH version AS (INSERT INTO dag_version (dag_id, number, spec, digest) VALUES ('etl', 1, '{}', 'x') RETURNING id)
+            WITH version AS (
+                INSERT INTO dag_version (dag_id, number, spec, content_hash) VALUES ('etl', 1, '{}', 'x') RETURNING id
+            )
             INSERT INTO dag_run (partition, dag_id, run_id, run_type, run_after, state, triggered_by, version_id)
             SELECT 1, 'etl', 'r1', 'manual', now(), 'running', 'x', id FROM version RETURNING id
         """
@@ -77,7 +79,9 @@ async def test_a_read_has_one_entry_for_each_try_and_name(db: Database) -> None:
     await services.close()
 
     async with db.acquire() as conn:
-        lines = await conn.fetch("SELECT who, object, dag_id, detail FROM audit_log WHERE kind = 'secret.read' ORDER BY id")
+        lines = await conn.fetch(
+            "SELECT who, object, dag_id, detail FROM audit_log WHERE kind = 'secret.read' ORDER BY id"
+        )
     assert [(*row[:3], json.loads(row[3])) for row in lines] == [
         ("etl r1", "connection sales", "etl", {"task": "load", "try": 1}),
         ("etl r1", "connection sales", "etl", {"task": "load", "try": 2}),

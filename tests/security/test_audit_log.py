@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,11 +11,11 @@ import pytest
 from fastapi import FastAPI
 
 from aiosched.config import Settings, WebSettings
-from aiosched.core.audit.kinds import Kind
-from aiosched.core.audit.origin import Origin
+from aiosched.core.audit.actor import Actor
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.audit import reading, repeated
 from aiosched.db.audit.entries import NewEntry, record
-from aiosched.db.audit.reading import Entry, Selection
+from aiosched.db.audit.reading import AuditEntry, EntrySelection
 from aiosched.db.people.accounts import create_user
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
@@ -28,19 +27,19 @@ ADDRESS = "127.0.0.1"  # of a client over ASGI
 OLD = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-async def entries(db: Database, kind: str | None = None) -> list[Entry]:
-    return await reading.list_entries(db, Selection(kind=kind), limit=1000)
+async def entries(db: Database, kind: str | None = None) -> list[AuditEntry]:
+    return await reading.list_entries(db, EntrySelection(kind=kind), limit=1000)
 
 
-def brief(entry: Entry) -> tuple[str, str, str | None, str]:
+def brief(entry: AuditEntry) -> tuple[str, str, str | None, str]:
     return entry.kind, entry.who, entry.object, entry.result
 
 
 @pytest.fixture
-async def app(db: Database) -> AsyncIterator[FastAPI]:
+async def app(db: Database) -> FastAPI:
     for name, role in (("ada", "admin"), ("vera", "viewer")):
         await create_user(db, name, role, await hash_password(PASSWORD))
-    yield make_app(RequestClient(db, Settings(web=WebSettings(auth="password"))))
+    return make_app(RequestClient(db, Settings(web=WebSettings(auth="password"))))
 
 
 async def test_a_login_and_a_logout_say_who_from_where_and_in_which_session(app: FastAPI, db: Database) -> None:
@@ -60,11 +59,11 @@ async def test_refused_logins_of_a_name_are_one_entry_and_their_count_follows(ap
         for _ in range(4):
             await log_in(browser, "vera", "wrong")
 
-    (first,) = await entries(db, Kind.LOGIN_REFUSED)
+    (first,) = await entries(db, AuditKind.LOGIN_REFUSED)
     assert (brief(first), first.address) == (("login.refused", "anonymous", "vera", "refused"), ADDRESS)
 
     await end_the_minute(db)
-    count, _ = await entries(db, Kind.LOGIN_REFUSED)
+    count, _ = await entries(db, AuditKind.LOGIN_REFUSED)
     assert (brief(count), count.times) == (brief(first), 3)
 
 
@@ -76,19 +75,20 @@ async def end_the_minute(db: Database) -> None:
 
 async def test_invented_names_and_addresses_do_not_fill_the_log(db: Database) -> None:
     for name in range(50):
-        by = Origin("anonymous", "192.0.2.1")
-        await repeated.record_repeated(db, NewEntry(Kind.LOGIN_REFUSED, f"n{name}", origin=by))
+        by = Actor("anonymous", "192.0.2.1")
+        await repeated.record_repeated(db, NewEntry(AuditKind.LOGIN_REFUSED, f"n{name}", by=by))
     assert len(await entries(db)) == repeated.MOST_OF_AN_ADDRESS + 1
 
     async with db.acquire() as conn:
         await conn.execute(
-            "INSERT INTO audit_repeated SELECT n::text, now() + interval '1 hour', 0, 'k', 'w', n::text, 'o', NULL, '{}' "
+            "INSERT INTO audit_repeated "
+            "SELECT n::text, now() + interval '1 hour', 0, 'k', 'w', n::text, 'o', NULL, '{}' "
             "FROM generate_series(1, $1) AS n",
             repeated.MOST,
         )
     for number in range(50):
-        by = Origin("anonymous", f"198.51.100.{number}")
-        await repeated.record_repeated(db, NewEntry(Kind.LOGIN_REFUSED, "root", origin=by))
+        by = Actor("anonymous", f"198.51.100.{number}")
+        await repeated.record_repeated(db, NewEntry(AuditKind.LOGIN_REFUSED, "root", by=by))
     assert len(await entries(db)) == repeated.MOST_OF_AN_ADDRESS + 2
 
 
@@ -98,7 +98,7 @@ async def test_what_a_user_may_not_do_is_in_the_log(app: FastAPI, db: Database) 
         for _ in range(3):
             assert (await browser.get("users")).status_code == 403
 
-    (entry,) = await entries(db, Kind.REFUSED)
+    (entry,) = await entries(db, AuditKind.REFUSED)
     assert brief(entry) == ("refused", "api:vera", "GET /api/v1/users", "refused")
     assert entry.detail == {"code": "role-too-low"}
     assert entry.session_id is not None
@@ -130,7 +130,7 @@ async def test_users_and_tokens_are_in_the_log_with_who_changed_them(app: FastAP
     assert token["token"] not in written
 
 
-async def test_an_answered_request_is_in_the_log_with_its_origin_and_without_its_conf(db: Database) -> None:
+async def test_an_answered_request_is_in_the_log_with_its_actor_and_without_its_conf(db: Database) -> None:
     insert = """
         INSERT INTO command (dag_id, partition, verb, args, requested_by, reason, address, session_id)
         VALUES ('etl', 1, 'trigger', $1, 'api:ada', 'why not', '192.0.2.1', 7) RETURNING id
@@ -161,11 +161,16 @@ async def test_arguments_that_cannot_be_read_cost_no_request_its_answer(db: Data
 
 @pytest.mark.parametrize(
     "statement",
-    ["UPDATE audit_log SET who = 'nobody'", "DELETE FROM audit_log", "TRUNCATE audit_log", "UPDATE audit_log SET id = DEFAULT"],
+    [
+        "UPDATE audit_log SET who = 'nobody'",
+        "DELETE FROM audit_log",
+        "TRUNCATE audit_log",
+        "UPDATE audit_log SET id = DEFAULT",
+    ],
 )
 async def test_nobody_changes_an_entry_not_even_the_owner_of_the_table(db: Database, statement: str) -> None:
     async with db.acquire() as conn:
-        await record(conn, Kind.LOGIN, "ada")
+        await record(conn, AuditKind.LOGIN, "ada")
 
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="entries of audit_log are not changed"):
             await conn.execute(statement)
@@ -182,7 +187,7 @@ async def insert_old(conn: Any, number: int) -> None:
 async def test_only_old_entries_are_removed_a_few_at_a_time(db: Database) -> None:
     async with db.acquire() as conn:
         await insert_old(conn, 5)
-        await record(conn, Kind.LOGIN, "ada")
+        await record(conn, AuditKind.LOGIN, "ada")
 
         removed = [await reading.purge(conn, datetime.now(UTC) + timedelta(days=1), limit=3) for _ in range(3)]
 
@@ -202,7 +207,7 @@ async def test_the_role_of_the_application_adds_reads_and_purges_and_nothing_els
             await conn.execute(f"GRANT {', '.join(rights)} ON FUNCTION {function} TO audit_application")
         await conn.execute("SET LOCAL ROLE audit_application")
 
-        await record(conn, Kind.LOGIN, "ada")
+        await record(conn, AuditKind.LOGIN, "ada")
         assert await reading.purge(conn, datetime.now(UTC), limit=10) == 2
         for statement in ("UPDATE audit_log SET who = 'x'", "DELETE FROM audit_log", "TRUNCATE audit_log"):
             with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied"):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.base.params import ParamsDict
+from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime.context import Context, DagRun, moment
 from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, read_previous_run
 from aiosched.core.values.masking import secrets

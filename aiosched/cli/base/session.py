@@ -68,11 +68,11 @@ async def open_database(settings: Settings, *, check: bool = True) -> AsyncItera
     An embedded server that does not run is started for as long as needed. With `check` the schema must be current.
     Raises DatabaseError and its subclasses; errors of the server inside the block become one of them, too.
     """
-    from aiosched.core.audit.origin import Origin, act_for
+    from aiosched.core.audit.actor import Actor, act_for
     from aiosched.db.crypto.keyring import Keyring
     from aiosched.db.server.engine import Database
 
-    act_for(Origin(requester()))
+    act_for(Actor(requester()))
     _keyring.set(Keyring.of(settings))
     async with (
         address(settings) as dsn,

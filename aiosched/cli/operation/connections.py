@@ -104,10 +104,10 @@ def get(conn_id: ConnId, reveal: Reveal = False, dsn: Dsn = None, output: Output
     """Show one connection; its password and secret extras with --reveal."""
 
     async def read(store: SecretStore) -> ConnectionValue:
-        from aiosched.core.audit.kinds import Kind
+        from aiosched.core.audit.kinds import AuditKind
 
         if reveal:
-            await store.note(Kind.SECRET_REVEALED, f"connection {conn_id}")
+            await store.note(AuditKind.SECRET_REVEALED, f"connection {conn_id}")
         return await store.get_connection(conn_id)
 
     found = with_store(dsn, read)
@@ -183,9 +183,9 @@ def try_out(
     from aiosched.cli.operation.connection_test import try_connection
 
     async def read(store: SecretStore) -> ConnectionValue:
-        from aiosched.core.audit.kinds import Kind
+        from aiosched.core.audit.kinds import AuditKind
 
-        await store.note(Kind.CONNECTION_TESTED, f"connection {conn_id}")
+        await store.note(AuditKind.CONNECTION_TESTED, f"connection {conn_id}")
         return await store.get_connection(conn_id)
 
     found = with_store(dsn, read)
@@ -221,9 +221,9 @@ def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Ou
     """Write all connections to a JSON file that `import` reads; secrets only with --reveal."""
 
     async def read(store: SecretStore) -> dict[str, ConnectionValue]:
-        from aiosched.core.audit.kinds import Kind
+        from aiosched.core.audit.kinds import AuditKind
 
-        await store.note(Kind.SECRET_REVEALED, "connections")
+        await store.note(AuditKind.SECRET_REVEALED, "connections")
         return await store.get_connections([info.conn_id for info in await store.list_connections(limit=1_000_000)])
 
     found = with_store(dsn, read)

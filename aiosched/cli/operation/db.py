@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -318,12 +318,12 @@ app.command("check-migrations", hidden=True)(check)
 
 def _note(dsn: str | None, what: str, **detail: Any) -> None:
     """Leave an entry in the audit log: the whole database was changed."""
-    from aiosched.core.audit.kinds import Kind
+    from aiosched.core.audit.kinds import AuditKind
     from aiosched.db.audit.entries import record
 
     async def work(db: Database) -> None:
         async with db.acquire() as conn:
-            await record(conn, Kind.DATABASE_CHANGED, what, **detail)
+            await record(conn, AuditKind.DATABASE_CHANGED, what, **detail)
 
     with_database(dsn, work)
 

@@ -13,7 +13,7 @@ from aiosched.cli.base.output import Columns, show_list, write
 from aiosched.cli.base.session import with_database
 
 if TYPE_CHECKING:
-    from aiosched.db.audit.reading import Entry
+    from aiosched.db.audit.reading import AuditEntry
     from aiosched.db.server.engine import Database
 
 app = typer.Typer(
@@ -33,11 +33,14 @@ Kind = Annotated[
 Who = Annotated[str | None, typer.Option("--who", metavar="NAME", help="Only what they did, such as api:ada.")]
 Dag = Annotated[str | None, typer.Option("--dag", "-d", metavar="DAG", help="Only entries about this DAG.")]
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="DATE", help="From here: a date, or days such as 7d.", show_default=False)
+    str | None,
+    typer.Option("--since", metavar="DATE", help="From here: a date, or days such as 7d.", show_default=False),
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="DATE", help="Up to here, exclusive.", show_default=False)]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="DATE", help="Up to here, exclusive.", show_default=False)
+]
 
-_COLUMNS: Final[Columns[Entry]] = {
+_COLUMNS: Final[Columns[AuditEntry]] = {
     "ENTRY": lambda entry: entry.id,
     "AT": lambda entry: entry.at,
     "WHO": lambda entry: entry.who,
@@ -62,9 +65,9 @@ def list_(
     output: Output = None,
 ) -> None:
     """List entries, newest first."""
-    from aiosched.db.audit.reading import Selection, list_entries
+    from aiosched.db.audit.reading import EntrySelection, list_entries
 
-    selection = Selection(
+    selection = EntrySelection(
         kind=kind, who=who, dag_id=dag, since=_instant(since, "--since"), until=_instant(until, "--until")
     )
     rows = with_database(dsn, lambda db: list_entries(db, selection, limit=limit))
@@ -87,15 +90,15 @@ def export(
 
     from aiosched.core.audit import kinds
     from aiosched.db.audit.entries import record
-    from aiosched.db.audit.reading import Selection, all_entries
+    from aiosched.db.audit.reading import EntrySelection, all_entries
 
-    selection = Selection(
+    selection = EntrySelection(
         kind=kind, who=who, dag_id=dag, since=_instant(since, "--since"), until=_instant(until, "--until")
     )
 
     async def work(db: Database) -> None:
         async with db.acquire() as conn:
-            await record(conn, kinds.Kind.AUDIT_EXPORTED, format=format.value, after=after, since=selection.since)
+            await record(conn, kinds.AuditKind.AUDIT_EXPORTED, format=format.value, after=after, since=selection.since)
         async for entry in all_entries(db, selection, after=after):
             write(msgspec.json.encode(entry).decode())
 

@@ -12,7 +12,7 @@ from typing import Final
 REQUEST: Final = "request."  # and a verb
 
 
-class Kind(StrEnum):
+class AuditKind(StrEnum):
     """What happened."""
 
     LOGIN = "login"

@@ -1,6 +1,6 @@
 """Entries of the audit log as messages of syslog, RFC 5424, and the address they go to. Pure.
 
-A message has one structured element, `aiosched@32473`, with the fields of the entry, and its detail as JSON as the text.
+A message has one structured element, `aiosched@32473`, with the fields of the entry; its text is the detail as JSON.
 """
 
 from __future__ import annotations

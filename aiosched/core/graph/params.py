@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from aiosched.core.graph.secret_params import holds_secrets
 from aiosched.core.graph.spec import ParamSpec
-from aiosched.core.values.secret_values import has_sealed, plain
 from aiosched.core.values.patterns import PatternError, searcher
+from aiosched.core.values.secret_values import has_sealed, plain
 from aiosched.errors import ParamError
 
 Check = Callable[[Any, Any, Mapping[str, Any]], str | None]  # value, keyword's argument, schema -> what is wrong

@@ -1,4 +1,6 @@
-"""Which params of a DAG are secrets: those whose JSON schema says `format: password`, also inside objects and lists. Pure.
+"""Which params of a DAG are secrets. Pure.
+
+Those whose JSON schema says `format: password`, also inside objects and lists.
 
 Source: docs/secrets.md, "Secret params".
 """

@@ -59,7 +59,7 @@ def is_bounded(text: bytes) -> bool:
 
 
 def shown_json(text: str | bytes) -> Any:
-    """The value of a stored JSON text, for people: secrets are `***`; a note takes the place of what is nested too deeply.
+    """The value of a stored JSON text, for people: secrets are `***`, and a note is what is nested too deeply.
 
     Such texts were stored before there was a bound, or by hand: no page fails because of them.
     """

@@ -1,6 +1,6 @@
 """Secret values inside a run's conf: how they are marked wherever the conf is stored or sent. Pure.
 
-A secret is an object with the one key `$secret`, so each reader knows it for one, whatever has become of the DAG's file:
+A secret is an object with the one key `$secret`, so each reader knows it for one, whatever became of the DAG's file:
 
     {"$secret": {"sealed": "gAAAA…"}}       a token: the JSON of the value, encrypted
     {"$secret": {"json": "hunter2"}}        the value itself: there is no key, or it is on its way to a task
@@ -72,7 +72,7 @@ def unreadable(value: Any, why: str) -> Any:
 
 def plain(value: Any) -> Any:
     """A copy with the values of secrets in their places; those that cannot be seen stay marked."""
-    return _replaced(value, lambda secret: secret["json"] if "json" in secret else {MARK: secret})
+    return _replaced(value, lambda secret: secret.get("json", {MARK: secret}))
 
 
 def revealed(value: Any) -> Any:

@@ -1,8 +1,8 @@
 """Adding entries to the audit log. Entries say what was done, never a secret.
 
-`record` writes in the transaction of the change, so that there is no change without its entry. Who it was comes from the
-context (core/audit/origin.py) unless the caller says. Requests need no call: a trigger adds their entry when
-they are answered (db/schema/audit_schema.py).
+`record` writes in the transaction of the change, so that there is no change without its entry. Who it was comes from
+the context (core/audit/actor.py) unless the caller says. Requests need no call: a trigger adds their entry when they
+are answered (db/schema/audit_schema.py).
 
 Elsewhere: what is repeated (repeated.py), reading and removing (reading.py).
 """
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from aiosched.core.audit.kinds import Kind, Result
-from aiosched.core.audit.origin import Origin, origin
+from aiosched.core.audit.actor import Actor, actor
+from aiosched.core.audit.kinds import AuditKind, Result
 from aiosched.db.server.connection import DatabaseConnection
 
 _LONGEST: Final = 250  # characters of a name
@@ -32,25 +32,25 @@ ADD: Final = """
 class NewEntry:
     """An entry to add. `object` is the name of what it is about; `detail` holds no secrets."""
 
-    kind: Kind
+    kind: AuditKind
     object: str | None = None
     dag_id: str | None = None
     result: Result = Result.DONE
     detail: Mapping[str, Any] = field(default_factory=dict)
-    origin: Origin | None = None  # None: that of the context
+    by: Actor | None = None  # None: that of the context
 
 
 async def record(
     conn: DatabaseConnection,
-    kind: Kind,
+    kind: AuditKind,
     about: str | None = None,
     *,
     dag_id: str | None = None,
     result: Result = Result.DONE,
-    by: Origin | None = None,
+    by: Actor | None = None,
     **detail: Any,
 ) -> None:
-    """Add an entry: `about` is the name of what it is about, `by` who did it, by default whoever the context acts for."""
+    """Add an entry: `about` is the name of what it is about, `by` who did it; by default whoever the context is of."""
     await record_all(conn, [NewEntry(kind, about, dag_id, result, detail, by)])
 
 
@@ -63,7 +63,7 @@ async def record_all(conn: DatabaseConnection, entries: Sequence[NewEntry]) -> N
 
 def row_of(entry: NewEntry) -> tuple[Any, ...]:
     """The values of an entry, in the order of the statements."""
-    by = entry.origin or origin()
+    by = entry.by or actor()
     detail = msgspec.json.encode({name: value for name, value in entry.detail.items() if value is not None}).decode()
     names = (_text(by.who), _text(by.address), by.session, by.token, _text(entry.object), _text(entry.dag_id))
     return (entry.kind.value, *names, entry.result.value, detail)

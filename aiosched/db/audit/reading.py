@@ -15,7 +15,7 @@ _PAGE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     """An entry. `times` is how many alike it stands for; `command_id` is the number of the request."""
 
     id: int
@@ -34,8 +34,8 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Which entries are meant; None: all. A `kind` that ends with a dot means all that begin so; `until` is exclusive."""
+class EntrySelection:
+    """Which entries are meant; None: all. A `kind` with a dot at its end means all that begin so; `until` is exclusive."""
 
     kind: str | None = None
     who: str | None = None
@@ -46,9 +46,7 @@ class Selection:
     until: datetime | None = None
 
 
-_COLUMNS: Final = (
-    "id, at, kind, who, address, session_id, token_id, object, dag_id, result, detail, times, command_id"
-)
+_COLUMNS: Final = "id, at, kind, who, address, session_id, token_id, object, dag_id, result, detail, times, command_id"
 _SELECTED: Final = """
     ($1::text IS NULL OR kind = $1 OR (right($1, 1) = '.' AND starts_with(kind, $1)))
     AND ($2::text IS NULL OR who = $2) AND ($3::text IS NULL OR object = $3) AND ($4::text IS NULL OR dag_id = $4)
@@ -65,14 +63,14 @@ PURGE: Final = "SELECT purge_audit_log($1, $2)"
 
 
 async def list_entries(
-    db: Database, selection: Selection, *, before: int | None = None, limit: int = 50
-) -> list[Entry]:
+    db: Database, selection: EntrySelection, *, before: int | None = None, limit: int = 50
+) -> list[AuditEntry]:
     """Entries, newest first, older than the one with the id `before`."""
     async with db.acquire() as conn:
         return [entry_of(row) for row in await conn.fetch(NEWEST, *_values(selection), before, limit)]
 
 
-async def all_entries(db: Database, selection: Selection, *, after: int = 0) -> AsyncIterator[Entry]:
+async def all_entries(db: Database, selection: EntrySelection, *, after: int = 0) -> AsyncIterator[AuditEntry]:
     """All entries after the one with the id `after`, oldest first, read page by page."""
     while True:
         async with db.acquire() as conn:
@@ -89,11 +87,11 @@ async def purge(conn: DatabaseConnection, before: datetime, *, limit: int) -> in
     return int(await conn.fetchval(PURGE, before, limit))
 
 
-def entry_of(row: Any) -> Entry:
+def entry_of(row: Any) -> AuditEntry:
     """A row as an entry."""
-    return Entry(**{**dict(row), "detail": shown_object(row["detail"])})
+    return AuditEntry(**{**dict(row), "detail": shown_object(row["detail"])})
 
 
-def _values(selection: Selection) -> tuple[Any, ...]:
+def _values(selection: EntrySelection) -> tuple[Any, ...]:
     s = selection
     return s.kind, s.who, s.object, s.dag_id, s.result, s.since, s.until

@@ -1,8 +1,8 @@
 """What anybody can cause as often as they like, such as a refused login, is written down once a minute.
 
 The first one has an entry at once. Those like it that follow within a minute are counted, and the count is an entry of
-its own when the minute is over: entries are never changed. Names are chosen by whoever is refused, so only so many of one
-address are told apart, and only so many altogether: nobody fills the disk.
+its own when the minute is over: entries are never changed. Names are chosen by whoever is refused, so only so many of
+one address are told apart, and only so many altogether: nobody fills the disk.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from aiosched.core.audit.origin import origin
+from aiosched.core.audit.actor import actor
 from aiosched.db.audit.entries import NewEntry, record_all, row_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -43,14 +43,14 @@ COUNT: Final = """
 
 async def record_repeated(db: Database, entry: NewEntry) -> None:
     """Add an entry about a refusal, or count it with those like it of this minute."""
-    by = entry.origin or origin()
-    entry = replace(entry, origin=by)
+    by = entry.by or actor()
+    entry = replace(entry, by=by)
     async with db.acquire() as conn:
         await write_down(conn)
         known = await conn.fetchrow(KNOWN, _key(entry), by.address)
         if not known["is_known"] and known["all"] >= MOST:
             by = replace(by, who=MANY, address=MANY, session=None, token=None)
-            entry = replace(entry, object=MANY, dag_id=None, detail={}, origin=by)
+            entry = replace(entry, object=MANY, dag_id=None, detail={}, by=by)
         elif not known["is_known"] and known["of_address"] >= MOST_OF_AN_ADDRESS:
             entry = replace(entry, object=MANY, dag_id=None, detail={})
         kind, who, address, _, _, about, dag_id, _, detail = row_of(entry)

@@ -1,7 +1,7 @@
 """Which task has read which variable or connection: one entry for each try of a task and name.
 
-Tasks do not wait for it: reads are collected for a moment, and written down together. A process that is killed loses those
-of its last second.
+Tasks do not wait for it: reads are collected for a moment, and written down together. A process that is killed loses
+those of its last second.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from aiosched.core.audit.kinds import Kind
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.server.engine import Database
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ _MOST_WAITING: Final = 5_000
 # Index: the primary key of dag_run.
 ADD_READS: Final = f"""
     INSERT INTO audit_log (kind, who, object, dag_id, detail)
-    SELECT '{Kind.SECRET_READ}', coalesce(r.dag_id || ' ' || r.run_id, 'a task'), n.name, r.dag_id, n.detail
+    SELECT '{AuditKind.SECRET_READ}', coalesce(r.dag_id || ' ' || r.run_id, 'a task'), n.name, r.dag_id, n.detail
       FROM unnest($1::bigint[], $2::text[], $3::json[]) AS n (run, name, detail) LEFT JOIN dag_run AS r ON r.id = n.run
 """
 

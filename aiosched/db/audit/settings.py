@@ -9,8 +9,8 @@ from typing import Any
 
 from aiosched.config import Settings, setting_fields, shown
 from aiosched.config.secrecy import secrecy_of
-from aiosched.core.audit.kinds import Kind
-from aiosched.core.audit.origin import origin
+from aiosched.core.audit.actor import actor
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.audit.entries import record
 from aiosched.db.server.engine import Database
 
@@ -19,7 +19,13 @@ async def record_settings(db: Database, settings: Settings, part: str) -> None:
     """Add an entry: a process has started as `part`, such as the scheduler."""
     async with db.acquire() as conn:
         await record(
-            conn, Kind.SETTINGS, part, by=origin(), host=socket.gethostname(), pid=os.getpid(), settings=dict(changed(settings))
+            conn,
+            AuditKind.SETTINGS,
+            part,
+            by=actor(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            settings=dict(changed(settings)),
         )
 
 

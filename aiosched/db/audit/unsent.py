@@ -1,8 +1,8 @@
 """Entries of the audit log that were not sent to syslog yet.
 
-A trigger notes down each new entry while somebody wants them (`audit_receiver`). An entry is forgotten in the transaction
-in which it was sent, so a restart sends some twice rather than losing one; entries become visible with their commit, in
-whatever order.
+A trigger notes down each new entry while somebody wants them (`audit_receiver`). An entry is forgotten in the
+transaction in which it was sent, so a restart sends some twice rather than losing one; entries become visible with
+their commit, in whatever order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from aiosched.db.audit.reading import SOME, Entry, entry_of
+from aiosched.db.audit.reading import SOME, AuditEntry, entry_of
 from aiosched.db.server.connection import DatabaseConnection
 
 WANT: Final = "INSERT INTO audit_receiver (name) VALUES ($1) ON CONFLICT DO NOTHING"
@@ -33,7 +33,7 @@ async def stop(conn: DatabaseConnection) -> None:
     await conn.execute(STOP)
 
 
-async def take(conn: DatabaseConnection, limit: int) -> list[Entry]:
+async def take(conn: DatabaseConnection, limit: int) -> list[AuditEntry]:
     """Some entries that were not sent, oldest first, locked until the end of the transaction."""
     ids = [row["id"] for row in await conn.fetch(TAKE, limit)]
     return [entry_of(row) for row in await conn.fetch(SOME, ids)]

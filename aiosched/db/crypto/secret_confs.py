@@ -48,8 +48,10 @@ class SecretConfs:
     async def checked(
         self, conn: DatabaseConnection, params: Mapping[str, ParamSpec], conf: dict[str, Any]
     ) -> dict[str, Any]:
-        """`conf` as its run stores it, by the params of the DAG now. Raises ParamError for a value that breaks its schema,
-        Refused for one that cannot be decrypted."""
+        """`conf` as its run stores it, by the params of the DAG now.
+
+        Raises ParamError for a value that breaks its schema, Refused for one that cannot be decrypted.
+        """
         if not conf or not (has_secrets(conf) or any(holds_secrets(param.json_schema) for param in params.values())):
             return conf
         opened = self.open(conf)

@@ -9,8 +9,8 @@ from typing import Final
 
 import asyncpg
 
-from aiosched.core.audit.kinds import Kind
-from aiosched.core.audit.origin import origin
+from aiosched.core.audit.actor import actor
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.audit.entries import record
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -113,7 +113,7 @@ async def create_user(db: Database, name: str, role: str, password: str | None) 
     try:
         async with db.transaction() as conn:
             made = StoredUser(**dict(await conn.fetchrow(CREATE_USER, name, role, password)))
-            await record(conn, Kind.USER_CREATED, name, role=role)
+            await record(conn, AuditKind.USER_CREATED, name, role=role)
     except asyncpg.UniqueViolationError:
         raise Refused(f"The user {name!r} already exists.") from None
     return made
@@ -136,11 +136,11 @@ async def change_user(
             await _keep_an_admin(conn, name)
         row = await conn.fetchrow(CHANGE_USER, name, role, is_disabled, password)
         if row is not None and role is not None:
-            await record(conn, Kind.USER_ROLE, name, role=role)
+            await record(conn, AuditKind.USER_ROLE, name, role=role)
         if row is not None and is_disabled is not None:
-            await record(conn, Kind.USER_DISABLED if is_disabled else Kind.USER_ENABLED, name)
+            await record(conn, AuditKind.USER_DISABLED if is_disabled else AuditKind.USER_ENABLED, name)
         if row is not None and password is not None:
-            await record(conn, Kind.USER_PASSWORD, name)
+            await record(conn, AuditKind.USER_PASSWORD, name)
     if row is None:
         raise await _unknown(db, name)
     return StoredUser(**dict(row))
@@ -152,7 +152,7 @@ async def delete_user(db: Database, name: str) -> None:
         await _keep_an_admin(conn, name)
         gone = await conn.fetchval("DELETE FROM web_user WHERE name = $1 RETURNING 1", name)
         if gone is not None:
-            await record(conn, Kind.USER_DELETED, name)
+            await record(conn, AuditKind.USER_DELETED, name)
     if gone is None:
         raise await _unknown(db, name)
 
@@ -166,8 +166,10 @@ async def admit(db: Database, name: str, role: str) -> Login:
         before = await conn.fetchval("SELECT role FROM web_user WHERE name = $1", name)
         row = await conn.fetchrow(ADMIT, name, role)
         if row is not None and before != role:
-            by = replace(origin(), who="identity provider")
-            await record(conn, Kind.USER_CREATED if before is None else Kind.USER_ROLE, name, by=by, role=role)
+            by = replace(actor(), who="identity provider")
+            await record(
+                conn, AuditKind.USER_CREATED if before is None else AuditKind.USER_ROLE, name, by=by, role=role
+            )
     if row is None:
         raise Refused(f"{name!r} is a local user with a password: log in with it, or rename one of the two users.")
     return Login(**dict(row))
@@ -200,7 +202,7 @@ async def create_token(
         async with db.transaction() as conn:
             row = await conn.fetchrow(CREATE_TOKEN, owner, label, token_hash, role, expires_at)
             made = StoredToken(**dict(row))
-            await record(conn, Kind.TOKEN_CREATED, str(made.id), owner=owner, label=label, role=role)
+            await record(conn, AuditKind.TOKEN_CREATED, str(made.id), owner=owner, label=label, role=role)
     except asyncpg.ForeignKeyViolationError:
         raise await _unknown(db, owner) from None
     return made
@@ -213,7 +215,7 @@ async def delete_token(db: Database, token: int, owner: str | None) -> None:
         of_user = await conn.fetchval(query, token, owner)
         if of_user is None:
             raise NotFound(f"There is no token {token}.")
-        await record(conn, Kind.TOKEN_DELETED, str(token), owner=of_user)
+        await record(conn, AuditKind.TOKEN_DELETED, str(token), owner=of_user)
 
 
 async def use_token(db: Database, token_hash: str, *, days_without_login: float) -> TokenOwner | None:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from aiosched.core.audit.origin import origin
+from aiosched.core.audit.actor import actor
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -149,7 +149,7 @@ async def _log(conn: DatabaseConnection, verb: str, change: PoolChange, requeste
     args = {"name": change.after.name, "slots": change.after.slots, "include_deferred": change.after.include_deferred}
     result = {"before": asdict(change.before) if change.before else None}
     documents = [msgspec.json.encode(document).decode() for document in (args, result)]
-    by = origin()
+    by = actor()
     where = by.address, by.session, by.token
     await conn.execute(AUDIT, verb, documents[0], requested_by, reason, documents[1], None, *where)
 

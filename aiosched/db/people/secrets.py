@@ -21,8 +21,8 @@ from uuid import UUID
 
 import msgspec
 
-from aiosched.core.audit.kinds import Kind
-from aiosched.core.audit.origin import origin
+from aiosched.core.audit.actor import actor
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.audit.entries import NewEntry, record_all
 from aiosched.db.crypto.keyring import Keyring
@@ -251,7 +251,7 @@ class SecretStore:
     async def _conn_ids(self) -> list[str]:
         return [info.conn_id for info in await self.list_connections()]
 
-    async def note(self, kind: Kind, *names: str, **detail: Any) -> None:
+    async def note(self, kind: AuditKind, *names: str, **detail: Any) -> None:
         """Leave entries in the audit log that somebody has seen secrets, or has tried one."""
         async with self.db.acquire() as conn:
             await record_all(conn, [NewEntry(kind, name, detail=detail) for name in names])
@@ -338,6 +338,6 @@ async def _log(
     if requested_by is None:
         return True
     document = msgspec.json.encode(args).decode()
-    by = origin()
+    by = actor()
     values = verb, document, requested_by, None, "{}", request, by.address, by.session, by.token
     return await conn.execute(AUDIT, *values) != "INSERT 0 0"

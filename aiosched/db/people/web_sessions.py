@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.audit.kinds import Kind
-from aiosched.core.audit.origin import Origin
+from aiosched.core.audit.actor import Actor
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.audit.entries import record
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
@@ -80,7 +80,7 @@ async def start_session(
     async with db.transaction() as conn:
         found: int | None = await conn.fetchval(START_SESSION, name, token_hash, seconds, address, agent)
         if found is not None:
-            await record(conn, Kind.LOGIN, name, by=Origin(f"api:{name}", address, session=found), agent=agent)
+            await record(conn, AuditKind.LOGIN, name, by=Actor(f"api:{name}", address, session=found), agent=agent)
     return found
 
 
@@ -104,7 +104,9 @@ async def list_sessions(
     return [StoredSession(**dict(row)) for row in rows]
 
 
-async def end_session(db: Database, session: int, user: str | None, *, kind: Kind = Kind.SESSION_ENDED) -> None:
+async def end_session(
+    db: Database, session: int, user: str | None, *, kind: AuditKind = AuditKind.SESSION_ENDED
+) -> None:
     """End a session of `user` (None: of anybody). Raises NotFound."""
     async with db.transaction() as conn:
         owner = await conn.fetchval(END_SESSION, session, user)
@@ -117,5 +119,5 @@ async def end_sessions(db: Database, user: str, *, but: int | None = None) -> in
     """End all sessions of a user, `but` this one; returns how many there were."""
     async with db.transaction() as conn:
         ended = len(await conn.fetch(END_SESSIONS, user, but))
-        await record(conn, Kind.SESSION_ENDED, user, ended=ended)
+        await record(conn, AuditKind.SESSION_ENDED, user, ended=ended)
     return ended

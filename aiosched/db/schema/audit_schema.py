@@ -1,9 +1,9 @@
 """The tables of the audit log, and what the application's role may do with them.
 
 Nobody changes an entry: a trigger refuses UPDATE and TRUNCATE, also by the owner of the table, and DELETE of entries
-younger than `SHORTEST_DAYS`. Old ones are removed by the function `purge_audit_log`, which runs as its owner: the role of the
-application needs no DELETE. Another trigger adds an entry when a request in `command` is answered. All are
-in migrations/versions/0017_audit_log.py.
+younger than `SHORTEST_DAYS`. Old ones are removed by the function `purge_audit_log`, which runs as its owner: the role
+of the application needs no DELETE. Another trigger adds an entry when a request in `command` is answered. All are in
+migrations/versions/0017_audit_log.py.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ audit_repeated: Final = Table(
 )
 
 # Entries that were not sent to syslog yet; only written while there is a row in `audit_receiver`.
-audit_unsent: Final = Table(
-    "audit_unsent", metadata, Column("id", BigInteger, primary_key=True, autoincrement=False)
-)
+audit_unsent: Final = Table("audit_unsent", metadata, Column("id", BigInteger, primary_key=True, autoincrement=False))
 audit_receiver: Final = Table(
     "audit_receiver",
     metadata,

@@ -1,4 +1,4 @@
-"""The params of a DAG that a request's conf is for, to know which of its values are secrets; and their new encryption."""
+"""Secret values of confs in rows: which they are, by the params of the DAG, and their new encryption."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _decode: Final = msgspec.json.Decoder(dict[str, ParamSpec]).decode
 async def protected(
     conn: DatabaseConnection, dag_id: str, args: Mapping[str, Any], keyring: Keyring | None
 ) -> Mapping[str, Any]:
-    """The arguments of a request as they are stored: with the secrets of their `conf` marked, and encrypted if there is a
-    key. Values that the owner finds wrong are stored, too: it answers."""
+    """The arguments of a request as they are stored: the secrets of their `conf` are marked, and encrypted if there is a
+    key. Values that the owner will find wrong are stored, too: it answers."""
     conf = args.get("conf")
     if not conf or not isinstance(conf, Mapping):
         return args

@@ -1,7 +1,7 @@
 """The inboxes: how other processes send requests to the owner of a partition.
 
-A request is a row in `command` (its answer is in the audit log), a report of a remote worker a row in `task_report`; a coalesced
-NOTIFY wakes the owner. The NOTIFY is sent outside the hot transaction and may get lost: owners also poll their inbox
+A request is a row in `command` (its answer is in the audit log), a report of a remote worker a row in `task_report`; a
+coalesced NOTIFY wakes the owner. The NOTIFY is sent outside the hot transaction and may get lost: owners also poll their inbox
 every `safety_poll` seconds.
 """
 
@@ -17,8 +17,8 @@ from uuid import UUID
 
 import msgspec
 
-from aiosched.core.audit.kinds import Kind
-from aiosched.core.audit.origin import origin
+from aiosched.core.audit.actor import actor
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.core.requests.requests import EmitAsset, Request
 from aiosched.core.requests.stored import encode
 from aiosched.core.values.ids import partition_of
@@ -148,7 +148,7 @@ async def add_command(
             f"The request {verb!r} has {len(document):,} characters, allowed are {MOST_CHARACTERS:,}: "
             "store the data elsewhere and pass a reference."
         )
-    by = origin()
+    by = actor()
     command_id: int = await conn.fetchval(
         ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason, request, by.address, by.session, by.token
     )
@@ -272,7 +272,7 @@ async def withdraw_command(conn: DatabaseConnection, command_id: int, *, by: str
         if answer is None:
             raise NotFound(f"There is no request {command_id}; see `aiosched requests list`.")
         raise Refused(f"Request {command_id} was {answer.state} already; see `aiosched requests show {command_id}`.")
-    await record(conn, Kind.REQUEST_WITHDRAWN, str(command_id), by=replace(origin(), who=by), reason=reason)
+    await record(conn, AuditKind.REQUEST_WITHDRAWN, str(command_id), by=replace(actor(), who=by), reason=reason)
     await announce_applied(conn, [command_id])
 
 
@@ -350,7 +350,8 @@ async def ask_owner(
     """Send a request to the owner of `dag_id` (None: of an asset), and wait `timeout` seconds for its answer.
 
     Without one the request stays in the inbox, and is applied when a scheduler is available. `reason` is kept in the
-    audit log, `keyring` encrypts the secrets of a conf. Raises NotFound, Refused or InternalError with the owner's message.
+    audit log, `keyring` encrypts the secrets of a conf. Raises NotFound, Refused or InternalError with the
+    owner's message.
     """
     verb, args = encode(request)
     async with db.acquire() as conn:

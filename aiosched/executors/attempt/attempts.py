@@ -37,13 +37,13 @@ from aiosched.core.values.messages import (
     TaskServices,
 )
 from aiosched.errors import AioschedError, DagError
-from aiosched.executors.attempt.secret_conf import with_secrets
 from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.logs import AttemptLog, current_log
 from aiosched.executors.attempt.loop_watch import line_of
 from aiosched.executors.attempt.results import collect_xcoms
 from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, TimeLimit
+from aiosched.executors.attempt.secret_conf import with_secrets
 from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.timeouts import clean_up_timeout
 

@@ -53,7 +53,6 @@ from aiosched.errors import (
     TaskTimeout,
     TemplateError,
 )
-from aiosched.executors.attempt.secret_conf import with_secrets
 from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.blocking import WouldBlock
 from aiosched.executors.attempt.driven import in_thread, run_alone
@@ -63,6 +62,7 @@ from aiosched.executors.attempt.logs import current_log
 from aiosched.executors.attempt.plans import AttemptPlan, plan_of
 from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
 from aiosched.executors.attempt.retry_policies import Again, ask
+from aiosched.executors.attempt.secret_conf import with_secrets
 from aiosched.executors.attempt.surroundings import Surroundings
 
 if TYPE_CHECKING:

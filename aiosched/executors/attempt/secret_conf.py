@@ -1,6 +1,6 @@
 """The secret values of a run's conf, in the process of a task: plain for its code, and `***` in its logs.
 
-What a param has by default is in the DAG's file; if its schema says `format: password`, it is a secret of the logs, too.
+What a param has by default is in the DAG's file, but if its schema says `format: password`, logs hide it, too.
 """
 
 from __future__ import annotations

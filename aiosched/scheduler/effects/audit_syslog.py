@@ -16,7 +16,7 @@ from typing import Final
 
 from aiosched.core.audit.syslog import Receiver, framed, message_of, receiver_of
 from aiosched.db.audit import unsent
-from aiosched.db.audit.reading import Entry
+from aiosched.db.audit.reading import AuditEntry
 from aiosched.db.audit.repeated import write_down
 from aiosched.db.server.engine import Database
 from aiosched.scheduler.session.session import Session
@@ -87,7 +87,7 @@ class AuditSyslog:
             )
 
 
-def _message(entry: Entry) -> bytes:
+def _message(entry: AuditEntry) -> bytes:
     return message_of(asdict(entry), host=socket.gethostname(), process=os.getpid())
 
 
@@ -105,9 +105,7 @@ async def send(receiver: Receiver, messages: Sequence[bytes]) -> None:
     loop = asyncio.get_running_loop()
     family, address = socket.AF_UNIX, receiver.path
     if receiver.kind == "udp":
-        family, _, _, _, address = (
-            await loop.getaddrinfo(receiver.host, receiver.port, type=socket.SOCK_DGRAM)
-        )[0]  # type: ignore[assignment]
+        family, _, _, _, address = (await loop.getaddrinfo(receiver.host, receiver.port, type=socket.SOCK_DGRAM))[0]  # type: ignore[assignment]
     with socket.socket(family, socket.SOCK_DGRAM) as datagrams:
         datagrams.setblocking(False)
         datagrams.connect(address)

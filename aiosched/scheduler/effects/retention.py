@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from aiosched.core.audit.kinds import Kind
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.audit.entries import record
 from aiosched.db.audit.reading import purge
 from aiosched.db.people.state_stores import delete_expired
@@ -47,9 +47,8 @@ async def retain(session: Session) -> float | None:
         return None
     if 0 in session.cache.partitions and await _remove_expired(session):
         return _PAUSE
-    if 0 in session.cache.partitions and settings.audit.retention_days:
-        if await _remove_audit(session, settings.audit.retention_days):
-            return _PAUSE
+    if 0 in session.cache.partitions and await _remove_audit(session, settings.audit.retention_days):
+        return _PAUSE
     if not (settings.scheduler.retention_days or settings.logs.retention_days):
         return _REST
     if settings.scheduler.retention_days and await _remove_history(session, settings.scheduler.retention_days):
@@ -69,11 +68,13 @@ async def _remove_expired(session: Session) -> bool:
 
 async def _remove_audit(session: Session, days: float) -> bool:
     """Remove some old entries of the audit log; returns whether there may be more."""
+    if not days:
+        return False
     before = session.env.clock.now() - timedelta(days=days)
     async with session.env.db.transaction() as conn:
         number = await purge(conn, before, limit=_ENTRIES_PER_PASS)
         if number:
-            await record(conn, Kind.AUDIT_REMOVED, number=number, before=before)
+            await record(conn, AuditKind.AUDIT_REMOVED, number=number, before=before)
     if number:
         logger.info("removed %d entries of the audit log of before %s", number, before.isoformat(timespec="minutes"))
     return number >= _ENTRIES_PER_PASS

@@ -19,8 +19,8 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from aiosched.config import WebSettings
-from aiosched.core.audit.kinds import Kind, Result
-from aiosched.core.audit.origin import act_for, origin
+from aiosched.core.audit.actor import act_for, actor
+from aiosched.core.audit.kinds import AuditKind, Result
 from aiosched.db.audit.entries import NewEntry
 from aiosched.db.audit.repeated import record_repeated
 from aiosched.db.people import accounts, login_failures, web_sessions
@@ -112,7 +112,7 @@ class Accounts:
     async def note_refusal(self, name: str | None, code: str) -> None:
         """Leave an entry in the audit log: a login as `name` was refused."""
         name = None if name is None else _printable(name)[:_LONGEST_NAME]
-        entry = NewEntry(Kind.LOGIN_REFUSED, name, result=Result.REFUSED, detail={"code": code})
+        entry = NewEntry(AuditKind.LOGIN_REFUSED, name, result=Result.REFUSED, detail={"code": code})
         await record_repeated(self._db, entry)
 
     async def _counters(self, request: Request, name: str) -> Sequence[LoginCounter]:
@@ -160,9 +160,9 @@ class Accounts:
     async def end(self, session: WebSession) -> None:
         """Log out: the session ends on all web servers, within seconds."""
         self._known.pop(hash_token(session.token), None)
-        act_for(replace(origin(), who=f"api:{session.name}", session=session.id))
+        act_for(replace(actor(), who=f"api:{session.name}", session=session.id))
         with contextlib.suppress(NotFound):
-            await web_sessions.end_session(self._db, session.id, session.name, kind=Kind.LOGOUT)
+            await web_sessions.end_session(self._db, session.id, session.name, kind=AuditKind.LOGOUT)
 
     async def give_flow(self, request: Request, response: Response, flow: Flow) -> None:
         """Set the cookie of a login that has begun at the identity provider."""

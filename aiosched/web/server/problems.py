@@ -20,8 +20,8 @@ from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
-from aiosched.core.audit.kinds import Kind, Result
-from aiosched.core.audit.origin import PROCESS, origin
+from aiosched.core.audit.actor import PROCESS, actor
+from aiosched.core.audit.kinds import AuditKind, Result
 from aiosched.db.audit.entries import NewEntry
 from aiosched.db.audit.repeated import record_repeated
 from aiosched.db.server.engine import Database
@@ -124,11 +124,11 @@ async def _note_refusal(db: Database, request: Request, problem: Problem) -> Non
     """The answer is the same if the entry cannot be written."""
     about = f"{request.method} {request.url.path}"
     dag_id = request.path_params.get("dag_id")
-    entry = NewEntry(Kind.REFUSED, about, dag_id, Result.REFUSED, {"code": problem.code})
+    entry = NewEntry(AuditKind.REFUSED, about, dag_id, Result.REFUSED, {"code": problem.code})
     try:
         await record_repeated(db, entry)
     except Exception as error:
-        logger.warning("the audit log has no entry of a refusal (%s of %s): %s", about, origin().who, error)
+        logger.warning("the audit log has no entry of a refusal (%s of %s): %s", about, actor().who, error)
 
 
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ProblemDetails, "description": "An error"}}
@@ -139,7 +139,7 @@ def install(app: FastAPI, db: Database) -> None:
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
         problem = error if isinstance(error, Problem) else problem_of(error)
-        if problem.status == 403 and origin() != PROCESS:
+        if problem.status == 403 and actor() != PROCESS:
             await _note_refusal(db, request, problem)
         return problem.response()
 

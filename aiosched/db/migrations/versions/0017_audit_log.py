@@ -30,7 +30,7 @@ _OF_REQUEST = """
                 SELECT json_object_agg(key, CASE
                            WHEN key NOT IN ('conf', 'input', 'params', 'extra', 'answer', 'note') THEN value
                            WHEN json_typeof(value) = 'object' THEN
-                               (SELECT coalesce(json_object_agg(name, '***'), '{}') FROM json_object_keys(value) AS name)
+                               (SELECT coalesce(json_object_agg(k, '***'), '{}') FROM json_object_keys(value) AS k)
                            ELSE '"***"' END)
                   INTO arguments FROM json_each(NEW.args);
                 about := coalesce(NEW.args ->> 'run_id', NEW.args ->> 'name');
@@ -81,7 +81,8 @@ _PURGE = """
             LANGUAGE sql SECURITY DEFINER SET search_path = %I, pg_temp AS $$
                 WITH gone AS (
                     DELETE FROM audit_log WHERE id IN (
-                        SELECT id FROM audit_log WHERE at < least(before, now() - interval '7 days') ORDER BY at LIMIT most)
+                        SELECT id FROM audit_log WHERE at < least(before, now() - interval '7 days')
+                         ORDER BY at LIMIT most)
                     RETURNING id
                 ), sent AS (
                     DELETE FROM audit_unsent WHERE id IN (SELECT id FROM gone)

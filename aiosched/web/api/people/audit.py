@@ -11,10 +11,10 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime
 
-from aiosched.core.audit.kinds import Kind
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.audit import reading
 from aiosched.db.audit.entries import record
-from aiosched.db.audit.reading import Selection
+from aiosched.db.audit.reading import EntrySelection
 from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, allow
@@ -26,7 +26,7 @@ Word = Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")]
 _LINES: str = "application/jsonl"
 
 
-class AuditEntry(Resource):
+class AuditEntryResource(Resource):
     """An entry of the audit log: what was done, by whom, from where, to what.
 
     `times` is how many alike it stands for, `command_id` the number of the request.
@@ -57,25 +57,29 @@ def _selection(
     result: Word = None,
     since: AwareDatetime | None = None,
     until: Annotated[AwareDatetime | None, Query(description="exclusive")] = None,
-) -> Selection:
-    return Selection(kind, who, object, dag_id, result, since, until)
+) -> EntrySelection:
+    return EntrySelection(kind, who, object, dag_id, result, since, until)
 
 
-TheSelection = Annotated[Selection, Depends(_selection)]
+TheSelection = Annotated[EntrySelection, Depends(_selection)]
 
 
 @router.get("/audit")
 @allow(Role.ADMIN)
 async def list_audit(
     request_client: TheRequestClient, selection: TheSelection, limit: Limit = 50, cursor: Cursor = None
-) -> Page[AuditEntry]:
+) -> Page[AuditEntryResource]:
     """Entries of the audit log, newest first."""
     before = decode_cursor(cursor, int)
     rows = await reading.list_entries(request_client.db, selection, before=before, limit=limit + 1)
-    return page_of(AuditEntry, rows, limit, lambda row: row.id)
+    return page_of(AuditEntryResource, rows, limit, lambda row: row.id)
 
 
-@router.get("/audit/export", response_class=StreamingResponse, responses={200: {"content": {_LINES: {}}}})
+@router.get(
+    "/audit/export",
+    response_class=StreamingResponse,
+    responses={200: {"content": {_LINES: {"schema": {"type": "string"}}}}},
+)
 @allow(Role.ADMIN)
 async def export_audit(
     request_client: TheRequestClient,
@@ -86,11 +90,13 @@ async def export_audit(
     """Entries of the audit log, oldest first, one JSON object a line. Ask again with `after` for those that follow."""
     async with request_client.db.acquire() as conn:
         chosen = {name: value for name, value in asdict(selection).items() if value is not None}
-        await record(conn, Kind.AUDIT_EXPORTED, after=after, limit=limit, **chosen)
+        await record(conn, AuditKind.AUDIT_EXPORTED, after=after, limit=limit, **chosen)
     return StreamingResponse(_lines(request_client, selection, after, limit), media_type=_LINES)
 
 
-async def _lines(request_client: RequestClient, selection: Selection, after: int, limit: int) -> AsyncIterator[bytes]:
+async def _lines(
+    request_client: RequestClient, selection: EntrySelection, after: int, limit: int
+) -> AsyncIterator[bytes]:
     encode, number = msgspec.json.Encoder().encode, 0
     async for entry in reading.all_entries(request_client.db, selection, after=after):
         yield encode(entry) + b"\n"

@@ -15,7 +15,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class Actor:
     """`who` as in `command.requested_by`: `api:ada`, `cli:ada@host`. `session` and `token` are ids of their rows."""
 
     who: str
@@ -24,15 +24,15 @@ class Origin:
     token: int | None = None
 
 
-PROCESS: Final = Origin("aiosched")  # nobody has asked: a process does it by itself
-_origin: ContextVar[Origin] = ContextVar("aiosched_origin", default=PROCESS)
+PROCESS: Final = Actor("aiosched")  # nobody has asked: a process does it by itself
+_actor: ContextVar[Actor] = ContextVar("aiosched_actor", default=PROCESS)
 
 
-def origin() -> Origin:
+def actor() -> Actor:
     """Who is behind what is done in this context."""
-    return _origin.get()
+    return _actor.get()
 
 
-def act_for(who: Origin) -> None:
+def act_for(who: Actor) -> None:
     """What this context does from now on, `who` has asked for."""
-    _origin.set(who)
+    _actor.set(who)
