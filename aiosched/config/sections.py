@@ -431,6 +431,19 @@ class WebSettings(_Section):
     max_token_days: float = Field(default=365.0, ge=0, description="most days until a new token expires; 0: no limit")
 
 
+class AuditSettings(_Section):
+    retention_days: float = Field(
+        default=400.0,
+        ge=0,
+        description="days after which entries of the audit log are removed, at least 7; 0: never",
+    )
+    syslog: str | None = Field(
+        default=None,
+        pattern=r"^((udp|tcp)://(\[[0-9A-Fa-f:]+\]|[^/:\[\]\s]+)(:[0-9]{1,5})?|unix:///\S+)$",
+        description="where the audit log is sent: udp://host:514, tcp://host:514 or unix:///dev/log; unset: nowhere",
+    )
+
+
 class MetricsSettings(_Section):
     token: SecretText = Field(
         default=None, description="bearer token for /metrics and the details of /health, besides logins"
@@ -458,6 +471,7 @@ class Settings(_Section):
     logs: LogSettings = Field(default_factory=LogSettings)
     xcom: XComSettings = Field(default_factory=XComSettings)
     web: WebSettings = Field(default_factory=WebSettings)
+    audit: AuditSettings = Field(default_factory=AuditSettings)
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
 
     @property

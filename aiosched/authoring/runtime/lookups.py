@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from typing import Any, Final, NamedTuple
 
+from aiosched.authoring.runtime.context import running_context
 from aiosched.authoring.runtime.services import Services, running_services
 from aiosched.errors import DagError, NotFound
 
@@ -77,7 +78,7 @@ def look_up(kind: Kind, key: str) -> LookupAnswer:
     if (found := from_environment(kind, key)) is not None:
         return found
     if (services := running_services()) is not None:
-        return _answer(services.call(kind.name, get=key))
+        return _answer(services.call(kind.name, get=key, **_reader()))
     return _answer(_answers_for(kind, key)(kind.name, key))
 
 
@@ -86,8 +87,16 @@ async def alook_up(kind: Kind, key: str) -> LookupAnswer:
     if (found := from_environment(kind, key)) is not None:
         return found
     if (services := running_services()) is not None:
-        return _answer(await services.acall(kind.name, get=key))
+        return _answer(await services.acall(kind.name, get=key, **_reader()))
     return _answer(_answers_for(kind, key)(kind.name, key))
+
+
+def _reader() -> dict[str, Any]:
+    """Which task instance asks, for the audit log; nothing outside of one."""
+    if (context := running_context()) is None:
+        return {}
+    ti = context["ti"]
+    return {"by": [ti.task_id, ti.map_index, ti.try_number]}
 
 
 def from_environment(kind: Kind, key: str) -> LookupAnswer | None:

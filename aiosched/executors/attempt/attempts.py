@@ -43,6 +43,7 @@ from aiosched.executors.attempt.logs import AttemptLog, current_log
 from aiosched.executors.attempt.loop_watch import line_of
 from aiosched.executors.attempt.results import collect_xcoms
 from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, TimeLimit
+from aiosched.executors.attempt.secret_conf import with_secrets
 from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.timeouts import clean_up_timeout
 
@@ -219,6 +220,7 @@ class CallbackExecution(Execution):
         call = self.attempt.callback
         assert call is not None
         self._failed: list[str] = []
+        self.attempt = with_secrets(self.attempt)
         dag = dags.cached(self.attempt.run) or await dags.load(self.attempt.run)
         self.context = context = self._context(call, dag)
         with (

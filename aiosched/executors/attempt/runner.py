@@ -62,6 +62,7 @@ from aiosched.executors.attempt.logs import current_log
 from aiosched.executors.attempt.plans import AttemptPlan, plan_of
 from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
 from aiosched.executors.attempt.retry_policies import Again, ask
+from aiosched.executors.attempt.secret_conf import with_secrets
 from aiosched.executors.attempt.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ class Execution:
         return issubclass(type(error), AttemptStopped) or self._is_closed(error)
 
     async def _steps(self, dags: DagSource) -> Report:
-        attempt = self.attempt
+        self.attempt = attempt = with_secrets(self.attempt)
         dag = dags.cached(attempt.run) or await dags.load(attempt.run)
         self.source = dag._source_hash
         if attempt.key.try_number > 1 and (message := newer_code(attempt, self.source)) is not None:

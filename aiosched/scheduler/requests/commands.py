@@ -169,10 +169,12 @@ async def _trigger(session: Session, dag: OwnedDag, request: Trigger, number: in
     if request.unpause and dag.row.is_paused:
         await _set_paused(session, dag, False)
     now = session.env.clock.now()
+    async with session.env.db.acquire() as conn:
+        conf = await session.env.confs.checked(conn, dag.version.spec.params, request.conf)
     creation = requested_run(
         dag,
         now,
-        conf=request.conf,
+        conf=conf,
         run_id=request.run_id,
         logical_date=request.logical_date,
         run_after=request.run_after,

@@ -26,11 +26,12 @@ from aiosched.web.api import (
     why,
 )
 from aiosched.web.api.operation import metrics, pools, stream, system
-from aiosched.web.api.people import login, secrets, sessions, users
+from aiosched.web.api.people import audit, login, secrets, sessions, users
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     actions.router,
     assets.router,
+    audit.router,
     backfills.router,
     coming.router,
     dags.router,

@@ -10,6 +10,8 @@ from typing import Any, Final, Literal, cast
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
+from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.audit.entries import record
 from aiosched.db.queries import command_queries, queries
 from aiosched.db.queries.queries import TaskRow
 from aiosched.db.queries.try_queries import TryRow, list_tries
@@ -39,6 +41,9 @@ async def rendered(request: Request, request_client: TheRequestClient, place: Th
     409 if the file is not on this machine or the fields cannot be rendered.
     """
     dag = await queries.get_dag(request_client.db, place.run.dag_id)
+    async with request_client.db.acquire() as conn:
+        about = f"{place.run.run_id} {place.task.task_id}"
+        await record(conn, AuditKind.FIELDS_RENDERED, about, dag_id=place.run.dag_id)
     renderer = cast("Renderer", request.app.state.renderer)
     return Rendered(fields=await renderer.render(dag, place.run, place.task))
 

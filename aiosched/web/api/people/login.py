@@ -113,6 +113,7 @@ async def end_oidc(
     except Refused as refused:
         return _refused(request, Problem(409, "refused", str(refused)))
     except Problem as problem:
+        await accounts.note_refusal(None, problem.code)
         return _refused(request, problem)
     response = Response(status_code=303, headers={"Location": f"{_base(request)}/{flow.back}"})
     accounts.take_flow(request, response)
