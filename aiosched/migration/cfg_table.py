@@ -122,8 +122,6 @@ OPTIONS: Final[Mapping[tuple[str, str], Here | str]] = MappingProxyType(
         ("core", "compress_serialized_dags"): _SERIALIZED,
         ("core", "store_serialized_dags"): _SERIALIZED,
         ("core", "store_dag_code"): "the code of each version is always stored",
-        ("core", "num_dag_runs_to_retain_rendered_fields"): "rendered values go with their runs",
-        ("core", "max_num_rendered_ti_fields_per_task"): "rendered values go with their runs",
         ("core", "xcom_backend"): "xcom.remote and xcom.remote_from store large XComs in object storage",
         ("core", "enable_xcom_pickling"): "XComs are JSON",
         ("core", "donot_pickle"): "DAGs are never pickled",

@@ -76,6 +76,7 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
             max_map_length=core.max_map_length,
+            max_field_length=core.max_templated_field_length,
             uploads_logs=settings.logs.remote is not None,
             xcoms=remote_xcoms(settings.xcom),
             cleanup_time=core.killed_task_cleanup_time,

@@ -211,6 +211,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     inbox_id: int | None = None  # its row in `task_report`, if another scheduler sent it
     ran_by: int | None = None  # the incarnation whose attempt it concerns, for these
     source: str | None = None  # source hash of the code that ran; None: not known
+    rendered: str | None = None  # the template fields as rendered for this call: a JSON object; None: no templates
 
     @property
     def values(self) -> tuple[XComValue | StoredXCom, ...]:

@@ -60,6 +60,7 @@ from aiosched.executors.attempt.failures import details_of, presentable, reason_
 from aiosched.executors.attempt.listening import listeners_of
 from aiosched.executors.attempt.logs import current_log
 from aiosched.executors.attempt.plans import AttemptPlan, plan_of
+from aiosched.executors.attempt.rendered_fields import shown_fields_json
 from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
 from aiosched.executors.attempt.retry_policies import Again, ask
 from aiosched.executors.attempt.surroundings import Surroundings
@@ -118,7 +119,7 @@ class Execution:
 
     __slots__ = (
         "_blocking", "_driver", "_plan", "_services", "_surroundings", "_ti", "_time_limit", "attempt", "context",
-        "interruptible", "map_label", "operator", "source", "started_at", "stop_requested", "task",
+        "interruptible", "map_label", "on_rendered", "operator", "source", "started_at", "stop_requested", "task",
     )  # fmt: skip
 
     def __init__(
@@ -139,6 +140,7 @@ class Execution:
         self.stop_requested = False
         self.map_label: str | None = None
         self.source: str | None = None  # source hash of the running code
+        self.on_rendered: Callable[[str], None] | None = None  # gets the template fields before the task runs
         self._ti: TaskInstance | None = None
         self._plan: AttemptPlan | None = None  # of its task, once known
         self._driver: asyncio.Task[Any] | None = None  # the asyncio task that drives it, on a loop
@@ -215,6 +217,8 @@ class Execution:
                 await load_previous_run(context)
             self.operator = operator = await self._render(task, context)
             context["task"] = ti.task = operator
+            if plan.has_templates and self.on_rendered is not None:
+                self.on_rendered(shown_fields_json(operator, self._surroundings.max_field_length))
             if labelled := task.map_index_template is not None and ti.map_index >= 0:
                 self._label(operator, context)
             asset_names = await check_assets(task, self._services, attempt.key.run) if plan.has_assets else {}

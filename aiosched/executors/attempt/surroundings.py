@@ -30,6 +30,7 @@ class Surroundings:
     logs_folder: Path | None = None
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600
+    max_field_length: int = 4096  # characters of a rendered template field that are stored
     max_map_length: int | None = None  # None: the default of AuthoringDefaults
     hostname: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
@@ -44,6 +45,7 @@ class Surroundings:
             logs_folder=settings.logs_folder,
             max_xcom_bytes=settings.core.max_xcom_bytes,
             max_log_bytes=settings.core.max_log_bytes,
+            max_field_length=settings.core.max_templated_field_length,
             max_map_length=settings.core.max_map_length,
             uploads_logs=settings.logs.remote is not None,
             xcoms=None if xcoms is None else XComStore(xcoms),

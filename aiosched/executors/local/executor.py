@@ -41,7 +41,7 @@ from aiosched.executors.worker.claim_pipe import ClaimPipe
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_sign import LoopSign
 from aiosched.executors.worker.processes import describe_exit, signal_group
-from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, Fired, Withdraw
+from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, Fired, Rendered, Withdraw
 from aiosched.timeouts import clean_up_timeout
 
 __all__ = ["LocalExecutor", "LocalOptions"]
@@ -256,6 +256,10 @@ class LocalExecutor:
         self._note(attempt, reason, None)
         self.attempts_ended(link, Ended([self._report_of(attempt.key, Outcome.FAILED, reason)]))
 
+    def fields_rendered(self, rendered: Rendered) -> None:
+        """A worker has rendered the template fields of an attempt: stored with its start, or with its end."""
+        self._starts.rendered(rendered.key, rendered.fields)
+
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None:
         """A trigger has fired or failed."""
         self._failed_starts = 0
@@ -381,6 +385,7 @@ class LocalExecutor:
 
     def _finish(self, report: Report) -> None:
         key = report.key
+        report = self._starts.with_fields(report)
         began = self._starts.ended(key)
         if report.started_at is None and began is not None:
             report = msgspec.structs.replace(report, started_at=began)

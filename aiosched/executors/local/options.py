@@ -28,6 +28,7 @@ class LocalOptions:
     isolation: str = "warm"  # or fresh: a new process for each attempt
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600
+    max_field_length: int = 4096  # characters of a rendered template field that are stored
     log_level: str = "INFO"
     uploads_logs: bool = False  # this process writes them to remote storage
     xcoms: XComRemote | None = None  # where large XComs go; None: all into the database
@@ -53,6 +54,7 @@ class LocalOptions:
             isolation=settings.executor.isolation,
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
+            max_field_length=core.max_templated_field_length,
             log_level=settings.logs.level,
             uploads_logs=settings.logs.remote is not None,
             xcoms=remote_xcoms(settings.xcom),
@@ -68,6 +70,7 @@ class LocalOptions:
             logs_folder=str(self.logs_folder) if self.logs_folder else None,
             max_xcom_bytes=self.max_xcom_bytes,
             max_log_bytes=self.max_log_bytes,
+            max_field_length=self.max_field_length,
             log_level=self.log_level,
             import_timeout=self.import_timeout,
             defaults=self.defaults,

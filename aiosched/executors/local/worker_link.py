@@ -24,6 +24,7 @@ from aiosched.executors.worker.protocol import (
     FrameReader,
     FromWorker,
     Ready,
+    Rendered,
     Reply,
     RunAttempts,
     Unwatch,
@@ -38,6 +39,7 @@ class LinkListener(Protocol):
 
     def worker_ready(self, link: WorkerLink) -> None: ...
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
+    def fields_rendered(self, rendered: Rendered) -> None: ...
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None: ...
     def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None: ...
     def attempt_unsendable(self, link: WorkerLink, attempt: Attempt, reason: str) -> None: ...
@@ -188,6 +190,9 @@ class WorkerLink(asyncio.Protocol):
                 self._listener.attempts_ended(self, message)
             case Ask() | Call() | Withdraw():
                 self._listener.worker_asks(self, message)
+            case Rendered():
+                if message.key in self.attempts:
+                    self._listener.fields_rendered(message)
             case Fired():
                 self._listener.trigger_fired(self, message)
             case Ready():

@@ -41,6 +41,7 @@ from aiosched.executors.worker.protocol import (
     Fired,
     FrameReader,
     Ready,
+    Rendered,
     Reply,
     RunAttempts,
     Unwatch,
@@ -165,6 +166,7 @@ class AsyncWorker(asyncio.Protocol):
 
     def _begin(self, attempt: Attempt) -> None:
         execution = execution_of(attempt, self, self._surroundings, blocking=self._blocking)
+        execution.on_rendered = lambda fields: self._tell(Rendered(attempt.key, fields))
         self._began[attempt.key] = leftovers.boot_time()
         self._running[attempt.key] = (self._loop.create_task(Driven(self._run(execution))), execution)
         self._health.turn_on()
@@ -226,8 +228,11 @@ class AsyncWorker(asyncio.Protocol):
             self._transport.write(frame(Ended(batch, retire)))
 
     def _fired(self, number: int, report: Report) -> None:
+        self._tell(Fired(number, report))
+
+    def _tell(self, message: Fired | Rendered) -> None:
         if self._transport is not None and not self._gone.is_set():
-            self._transport.write(frame(Fired(number, report)))
+            self._transport.write(frame(message))
 
     def _cancel(self, key: AttemptKey) -> None:
         if key in self._running:

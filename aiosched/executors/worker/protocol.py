@@ -31,6 +31,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     logs_folder: str | None
     max_xcom_bytes: int
     max_log_bytes: int
+    max_field_length: int
     log_level: str
     import_timeout: float
     defaults: AuthoringDefaults
@@ -46,6 +47,7 @@ def surroundings_of(config: WorkerConfig) -> Surroundings:
         logs_folder=Path(config.logs_folder) if config.logs_folder else None,
         max_xcom_bytes=config.max_xcom_bytes,
         max_log_bytes=config.max_log_bytes,
+        max_field_length=config.max_field_length,
         uploads_logs=config.uploads_logs,
         xcoms=XComStore(config.xcoms) if config.xcoms else None,
     )
@@ -116,6 +118,13 @@ class Ended(Message, frozen=True):
     retire: str | None = None
     took: float = 0.0  # seconds, from a worker for plain functions
     imported: float = 0.0  # of those, the time of importing the DAG file
+
+
+class Rendered(Message, frozen=True):
+    """The template fields of an attempt that runs, as a JSON object."""
+
+    key: AttemptKey
+    fields: str
 
 
 class Fired(Message, frozen=True):
@@ -202,7 +211,7 @@ class Exited(Message, frozen=True):
 
 
 ToWorker = RunAttempts | Cancel | Watch | Unwatch | Answer | Reply
-FromWorker = Ready | Ended | Fired | Ask | Call | Withdraw
+FromWorker = Ready | Ended | Rendered | Fired | Ask | Call | Withdraw
 ToForkserver = Setup | Fork | Signal
 FromForkserver = Forked | Exited
 AnyMessage = ToWorker | FromWorker | ToForkserver | FromForkserver

@@ -49,6 +49,7 @@ from aiosched.executors.worker.protocol import (
     Ended,
     FrameReader,
     Ready,
+    Rendered,
     Reply,
     RunAttempts,
     Withdraw,
@@ -116,7 +117,7 @@ class Channel:
             elif isinstance(message, Answer | Reply):
                 self._answers.append(message)
 
-    def send(self, message: Ready | Ended | Ask | Call | Withdraw) -> None:
+    def send(self, message: Ready | Ended | Rendered | Ask | Call | Withdraw) -> None:
         """Send a message; raises SchedulerGone."""
         try:
             self._socket.sendall(frame(message))
@@ -253,6 +254,7 @@ class Worker:
     def _execute(self, attempt: Attempt) -> Report:
         channel = self._channel
         execution = execution_of(attempt, channel, self._surroundings, blocking=drive, time_limit=alarm)
+        execution.on_rendered = lambda fields: self._tell_rendered(attempt, fields)
         self._running = execution
         try:
             return copy_context().run(drive, execution.run(self._dags))
@@ -264,6 +266,10 @@ class Worker:
                 log.line("WARNING", "aiosched", left.text("the attempt"))
             self._is_changed = not self._housekeeping.after(log)
             log.close()
+
+    def _tell_rendered(self, attempt: Attempt, fields: str) -> None:
+        with interrupts.shield():
+            self._channel.send(Rendered(attempt.key, fields))
 
     def _why_retire(self) -> str | None:
         if self._left_children:
