@@ -30,7 +30,6 @@ from aiosched.web.server.guard import Guard
 from aiosched.web.server.ports import is_loopback
 from aiosched.web.views import ui_files
 from aiosched.web.views.live import Hub
-from aiosched.web.views.rendering import Renderer
 from aiosched.web.views.scheduler_rates import FleetRates
 from aiosched.web.worker_api.dispatch import WorkerApiDispatcher
 from aiosched.web.worker_api.endpoints import make_worker_api
@@ -67,7 +66,6 @@ def make_app(
     )
     app.state.request_client = request_client
     app.state.hub = Hub(request_client.db, longest=longest_stream)
-    app.state.renderer = Renderer(request_client.db, request_client.settings)
     app.state.rates = FleetRates()
     app.state.authenticator = authenticator
     app.state.provider = Provider(web) if web.auth == "oidc" else None

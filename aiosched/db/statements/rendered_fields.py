@@ -37,12 +37,13 @@ FIND_RENDERED: Final = """
 
 
 async def find_rendered(db: Connections, tries: Sequence[AttemptKey]) -> dict[AttemptKey, dict[str, Any]]:
-    """The fields by name of those of the tries that have stored ones."""
+    """The fields by name of those of the tries that have stored ones; rows that are no JSON object count as missing."""
     if not tries:
         return {}
     async with db.acquire() as conn:
         rows = await conn.fetch(FIND_RENDERED, *map(list, zip(*tries, strict=True)))
-    return {AttemptKey(*key): msgspec.json.decode(fields, type=dict[str, Any]) for *key, fields in rows}
+    found = {AttemptKey(*key): msgspec.json.decode(fields) for *key, fields in rows}
+    return {key: fields for key, fields in found.items() if isinstance(fields, dict)}
 
 
 # The runs of which something is stored, each found by one step in the index; all but the newest $2 of each DAG go, the

@@ -41,7 +41,7 @@ from aiosched.executors.worker.claim_pipe import ClaimPipe
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_sign import LoopSign
 from aiosched.executors.worker.processes import describe_exit, signal_group
-from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, Fired, Rendered, Withdraw
+from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, FieldsRendered, Fired, Withdraw
 from aiosched.timeouts import clean_up_timeout
 
 __all__ = ["LocalExecutor", "LocalOptions"]
@@ -256,7 +256,7 @@ class LocalExecutor:
         self._note(attempt, reason, None)
         self.attempts_ended(link, Ended([self._report_of(attempt.key, Outcome.FAILED, reason)]))
 
-    def fields_rendered(self, rendered: Rendered) -> None:
+    def fields_rendered(self, rendered: FieldsRendered) -> None:
         """A worker has rendered the template fields of an attempt: stored with its start, or with its end."""
         self._starts.rendered(rendered.key, rendered.fields)
 

@@ -20,11 +20,11 @@ from aiosched.executors.worker.protocol import (
     Call,
     Cancel,
     Ended,
+    FieldsRendered,
     Fired,
     FrameReader,
     FromWorker,
     Ready,
-    Rendered,
     Reply,
     RunAttempts,
     Unwatch,
@@ -39,7 +39,7 @@ class LinkListener(Protocol):
 
     def worker_ready(self, link: WorkerLink) -> None: ...
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
-    def fields_rendered(self, rendered: Rendered) -> None: ...
+    def fields_rendered(self, rendered: FieldsRendered) -> None: ...
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None: ...
     def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None: ...
     def attempt_unsendable(self, link: WorkerLink, attempt: Attempt, reason: str) -> None: ...
@@ -190,7 +190,7 @@ class WorkerLink(asyncio.Protocol):
                 self._listener.attempts_ended(self, message)
             case Ask() | Call() | Withdraw():
                 self._listener.worker_asks(self, message)
-            case Rendered():
+            case FieldsRendered():
                 if message.key in self.attempts:
                     self._listener.fields_rendered(message)
             case Fired():

@@ -38,10 +38,10 @@ from aiosched.executors.worker.protocol import (
     Call,
     Cancel,
     Ended,
+    FieldsRendered,
     Fired,
     FrameReader,
     Ready,
-    Rendered,
     Reply,
     RunAttempts,
     Unwatch,
@@ -166,7 +166,7 @@ class AsyncWorker(asyncio.Protocol):
 
     def _begin(self, attempt: Attempt) -> None:
         execution = execution_of(attempt, self, self._surroundings, blocking=self._blocking)
-        execution.on_rendered = lambda fields: self._tell(Rendered(attempt.key, fields))
+        execution.on_rendered = lambda fields: self._tell(FieldsRendered(attempt.key, fields))
         self._began[attempt.key] = leftovers.boot_time()
         self._running[attempt.key] = (self._loop.create_task(Driven(self._run(execution))), execution)
         self._health.turn_on()
@@ -230,7 +230,7 @@ class AsyncWorker(asyncio.Protocol):
     def _fired(self, number: int, report: Report) -> None:
         self._tell(Fired(number, report))
 
-    def _tell(self, message: Fired | Rendered) -> None:
+    def _tell(self, message: Fired | FieldsRendered) -> None:
         if self._transport is not None and not self._gone.is_set():
             self._transport.write(frame(message))
 

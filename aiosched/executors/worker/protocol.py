@@ -120,7 +120,7 @@ class Ended(Message, frozen=True):
     imported: float = 0.0  # of those, the time of importing the DAG file
 
 
-class Rendered(Message, frozen=True):
+class FieldsRendered(Message, frozen=True):
     """The template fields of an attempt that runs, as a JSON object."""
 
     key: AttemptKey
@@ -211,7 +211,7 @@ class Exited(Message, frozen=True):
 
 
 ToWorker = RunAttempts | Cancel | Watch | Unwatch | Answer | Reply
-FromWorker = Ready | Ended | Rendered | Fired | Ask | Call | Withdraw
+FromWorker = Ready | Ended | FieldsRendered | Fired | Ask | Call | Withdraw
 ToForkserver = Setup | Fork | Signal
 FromForkserver = Forked | Exited
 AnyMessage = ToWorker | FromWorker | ToForkserver | FromForkserver

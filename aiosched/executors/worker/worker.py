@@ -47,9 +47,9 @@ from aiosched.executors.worker.protocol import (
     Ask,
     Call,
     Ended,
+    FieldsRendered,
     FrameReader,
     Ready,
-    Rendered,
     Reply,
     RunAttempts,
     Withdraw,
@@ -117,7 +117,7 @@ class Channel:
             elif isinstance(message, Answer | Reply):
                 self._answers.append(message)
 
-    def send(self, message: Ready | Ended | Rendered | Ask | Call | Withdraw) -> None:
+    def send(self, message: Ready | Ended | FieldsRendered | Ask | Call | Withdraw) -> None:
         """Send a message; raises SchedulerGone."""
         try:
             self._socket.sendall(frame(message))
@@ -269,7 +269,7 @@ class Worker:
 
     def _tell_rendered(self, attempt: Attempt, fields: str) -> None:
         with interrupts.shield():
-            self._channel.send(Rendered(attempt.key, fields))
+            self._channel.send(FieldsRendered(attempt.key, fields))
 
     def _why_retire(self) -> str | None:
         if self._left_children:

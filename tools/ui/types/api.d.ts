@@ -811,11 +811,17 @@ export interface components {
       items: components["schemas"]["SlotUser"][];
       next_cursor: string | null;
     };
-    /** @description The template fields by name, as the task would see them now; secrets are masked. */
+    /**
+     * @description The template fields by name, as a try had them; secrets are masked, and long values cut.
+     *
+     *     `fields` is null if none are stored: the task has not run, has no templates, or they are not kept any longer.
+     *     `try_number` is null for what was rendered on request, as the next try would see it.
+     */
     Rendered: {
       fields: {
         [key: string]: unknown;
-      };
+      } | null;
+      try_number: number | null;
     };
     /**
      * @description Which existing runs a backfill reruns.
