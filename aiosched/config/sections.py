@@ -221,6 +221,14 @@ class ExecutorSettings(_Section):
     slots: int | None = Field(default=None, ge=1, description="concurrent plain functions; unset: four for each core")
     async_slots: int = Field(default=1000, ge=1, description="concurrent async tasks")
     isolation: Literal["warm", "fresh"] = Field(default="warm", description="fresh: a new process for each attempt")
+    run_as: str | None = Field(
+        default=None,
+        min_length=1,
+        description="user of this machine as whom tasks run and DAG files are imported; unset: the scheduler's own",
+    )
+    run_as_users: list[str] = Field(
+        default=[], description="other users of this machine that tasks may name in run_as_user; empty: none"
+    )
     missing_dag_retries: int = Field(
         default=3,
         ge=0,

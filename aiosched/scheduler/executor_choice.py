@@ -65,6 +65,11 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
 
         return LocalExecutor(LocalOptions.from_settings(settings))
     if kind == "inline":
+        if executor.run_as is not None:
+            raise ConfigError(
+                "executor.run_as needs executor.kind = 'local': with 'inline' code of DAG authors runs in the "
+                "scheduler's own process."
+            )
         from aiosched.executors.attempt.dag_cache import FileDags
         from aiosched.executors.inline.executor import InlineExecutor
 

@@ -83,7 +83,8 @@ class CallbackCall(msgspec.Struct, frozen=True, kw_only=True):
     """A callback of a DAG or task that the scheduler requested: to be run at least once; `id` is unique."""
 
     id: int
-    kind: str  # dag_success, dag_failure, task_success, task_skipped, task_failure, task_retry, deadline, sla_miss, render
+    # dag_success, dag_failure, task_success, task_skipped, task_failure, task_retry, deadline, sla_miss, render
+    kind: str
     reason: str | None = None
     task_id: str | None = None
     map_index: int = -1
@@ -122,6 +123,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     executor: str | None = None
     queue: str | None = None  # of the task, for engines; None: "default"
     executor_config: dict[str, Any] | None = None  # of the task, for engines
+    run_as_user: str | None = None  # of the task: the user of the machine as whom it runs
     resume: Resume | None = None
     trigger: Deferral | None = None
     watches: bool = False  # the trigger is that of an asset watcher: all its events are reported, not only the first

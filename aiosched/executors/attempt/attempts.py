@@ -22,6 +22,7 @@ from aiosched.authoring.dag.sources import finder
 from aiosched.authoring.runtime.context import Context, current_context
 from aiosched.authoring.runtime.services import Services, offering
 from aiosched.authoring.runtime.task_instance import TaskInstance
+from aiosched.authoring.tasks.shown_fields import shown_fields_json
 from aiosched.authoring.tasks.task_context import build_context, build_run_context
 from aiosched.authoring.triggers.encoding import class_of, dump, load
 from aiosched.authoring.triggers.endings import TaskEndEvent
@@ -42,7 +43,6 @@ from aiosched.executors.attempt.driven import in_thread
 from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.logs import AttemptLog, current_log
 from aiosched.executors.attempt.loop_watch import line_of
-from aiosched.executors.attempt.rendered_fields import shown_fields_json
 from aiosched.executors.attempt.results import collect_xcoms
 from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, TimeLimit
 from aiosched.executors.attempt.surroundings import Surroundings

@@ -25,6 +25,7 @@ from aiosched.authoring.tasks.nesting import map_length
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.previous_run import load_previous_run
 from aiosched.authoring.tasks.rendering import render_label
+from aiosched.authoring.tasks.shown_fields import shown_fields_json
 from aiosched.authoring.tasks.task_context import build_context
 from aiosched.authoring.triggers.encoding import deferral_of
 from aiosched.core.run.code import newer_code
@@ -60,7 +61,6 @@ from aiosched.executors.attempt.failures import details_of, presentable, reason_
 from aiosched.executors.attempt.listening import listeners_of
 from aiosched.executors.attempt.logs import current_log
 from aiosched.executors.attempt.plans import AttemptPlan, plan_of
-from aiosched.executors.attempt.rendered_fields import shown_fields_json
 from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
 from aiosched.executors.attempt.retry_policies import Again, ask
 from aiosched.executors.attempt.surroundings import Surroundings

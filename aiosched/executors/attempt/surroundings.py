@@ -15,6 +15,7 @@ from aiosched.config import Settings
 from aiosched.core.values.messages import Attempt, StoredXCom, TaskServices, XComPlace, XComValue
 from aiosched.errors import RemoteStorageError
 from aiosched.executors.attempt.log_files import log_folder
+from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog
 from aiosched.executors.attempt.results import XComLimits
 from aiosched.remote.values import XComStore, remote_xcoms
@@ -35,6 +36,7 @@ class Surroundings:
     hostname: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
     uploads_logs: bool = False
+    log_files: RemoteLogFiles | None = None  # None: this process may write to the logs folder itself
     xcoms: XComStore | None = None  # for large values; None: all go into the database
 
     @classmethod
@@ -53,7 +55,8 @@ class Surroundings:
 
     def new_log(self, attempt: Attempt) -> AttemptLog:
         """The log of an attempt; its file is created with its first line."""
-        return AttemptLog(self.logs_folder, attempt, self.max_log_bytes, uploaded=self.uploads_logs)
+        limit, files = self.max_log_bytes, self.log_files
+        return AttemptLog(self.logs_folder, attempt, limit, uploaded=self.uploads_logs, files=files)
 
     @property
     def xcom_limits(self) -> XComLimits:

@@ -62,6 +62,10 @@ log = logging.getLogger(__name__)
 
 _STOPPED: Final = "the scheduler stopped"
 _ON_REQUEST: Final = "was stopped on request"
+_NO_OTHER_USER: Final = (
+    "the task names another user (run_as_user), and the executor 'inline' runs tasks in this process: use 'local', or "
+    "leave run_as_user out"
+)
 
 
 class InlineExecutor:
@@ -162,6 +166,9 @@ class InlineExecutor:
                 self._loop.call_soon(self._report, report)
             elif attempt.trigger is not None:
                 self._wait_for(attempt)
+            elif attempt.run_as_user is not None:
+                report = _final(attempt.key, Outcome.FAILED, _NO_OTHER_USER, self._surroundings)
+                self._loop.call_soon(self._report, report)
             elif attempt.is_async:
                 execution = execution_of(attempt, self._services, self._surroundings, blocking=self._blocking)
                 execution.on_rendered = partial(self._starts.rendered, attempt.key)

@@ -25,6 +25,8 @@ class LocalOptions:
     async_slots: int = 1000
     async_workers: int | None = None  # processes for async def tasks; None: one per two cores
     blocked_limit: float = 5.0  # a worker whose event loop is blocked for longer gets no new coroutines
+    run_as: str | None = None  # user of this machine as whom workers run; None: that of this process
+    run_as_users: frozenset[str] = frozenset()  # other users that tasks may name
     isolation: str = "warm"  # or fresh: a new process for each attempt
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600
@@ -52,6 +54,8 @@ class LocalOptions:
             slots=settings.executor.slots,
             async_slots=settings.executor.async_slots,
             isolation=settings.executor.isolation,
+            run_as=settings.executor.run_as,
+            run_as_users=frozenset(settings.executor.run_as_users),
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
             max_field_length=core.max_templated_field_length,

@@ -49,12 +49,21 @@ class LinkListener(Protocol):
 class WorkerLink(asyncio.Protocol):
     """The connection to one worker. Messages of one loop iteration are sent in one write."""
 
-    def __init__(self, number: int, *, is_async: bool, listener: LinkListener, watches: bool = False) -> None:
+    def __init__(
+        self,
+        number: int,
+        *,
+        is_async: bool,
+        listener: LinkListener,
+        watches: bool = False,
+        user: str | None = None,
+    ) -> None:
         self.number, self.is_async = number, is_async
+        self.user = user  # as whom it runs, if its only attempt names one
         self.watches = watches  # the worker in which triggers wait
         self.pid: int | None = None
         self.ready = False  # has sent a message: its attempts have begun
-        self.retiring = False  # gets no more attempts
+        self.retiring = user is not None  # gets no more attempts
         self.lost = asyncio.get_running_loop().create_future()  # done once the socket is closed
         self.judged = False  # its end has been handled
         self.killed = False  # it was sent SIGKILL

@@ -17,6 +17,7 @@ from aiosched.bundles.places import CodePlaces
 from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComPairs, XComRef
 from aiosched.core.values.service_errors import error_of_kind
 from aiosched.errors import AioschedError, ExecutorError
+from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.remote.values import XComRemote, XComStore
 
@@ -41,7 +42,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     xcoms: XComRemote | None = None  # where large XComs go
 
 
-def surroundings_of(config: WorkerConfig) -> Surroundings:
+def surroundings_of(config: WorkerConfig, log_files: RemoteLogFiles | None = None) -> Surroundings:
     """What attempts in a worker share."""
     return Surroundings(
         logs_folder=Path(config.logs_folder) if config.logs_folder else None,
@@ -49,6 +50,7 @@ def surroundings_of(config: WorkerConfig) -> Surroundings:
         max_log_bytes=config.max_log_bytes,
         max_field_length=config.max_field_length,
         uploads_logs=config.uploads_logs,
+        log_files=log_files,
         xcoms=XComStore(config.xcoms) if config.xcoms else None,
     )
 
@@ -169,7 +171,7 @@ class Setup(Message, frozen=True):
 
 
 class Fork(Message, frozen=True):
-    """Start a worker; the message carries its socket and a second descriptor.
+    """Start a worker; the message carries its socket, a second descriptor, and its socket for logs if it `has_logs`.
 
     Plain workers draw tickets from the latter (claim_pipe.py), for async workers it is the page of their loop's
     heartbeat (loop_sign.py).
@@ -177,6 +179,7 @@ class Fork(Message, frozen=True):
 
     worker: int
     is_async: bool
+    has_logs: bool = False  # it must ask for open logs (log_opening.py)
 
 
 class Signal(Message, frozen=True):

@@ -35,6 +35,7 @@ from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.attempt.attempts import execution_of
 from aiosched.executors.attempt.dag_cache import FileDags, asking, fetching
 from aiosched.executors.attempt.interrupts import alarm, interrupts
+from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution, drive
 from aiosched.executors.worker.claim_pipe import draw
@@ -220,9 +221,9 @@ class Housekeeping:
 class Worker:
     """Runs attempts until the scheduler closes the socket."""
 
-    def __init__(self, channel: Channel, config: WorkerConfig) -> None:
+    def __init__(self, channel: Channel, config: WorkerConfig, log_files: RemoteLogFiles | None = None) -> None:
         self._channel, self._config = channel, config
-        self._surroundings = surroundings_of(config)
+        self._surroundings = surroundings_of(config, log_files)
         self._dags = FileDags(
             places=config.places, import_timeout=config.import_timeout, time_limit=alarm, defaults=config.defaults
         )
@@ -292,7 +293,13 @@ class Worker:
             interrupts.strike(AttemptStopped("was told to stop by SIGTERM"))
 
 
-def run_worker(sock: socket.socket, claim_pipe: int, config: WorkerConfig, lease: LeaseDeadline) -> None:
+def run_worker(
+    sock: socket.socket,
+    claim_pipe: int,
+    config: WorkerConfig,
+    lease: LeaseDeadline,
+    log_files: RemoteLogFiles | None = None,
+) -> None:
     """The main function of a worker process."""
 
     def let_go() -> None:  # ends a task's forked child that continues as the worker
@@ -302,7 +309,7 @@ def run_worker(sock: socket.socket, claim_pipe: int, config: WorkerConfig, lease
 
     os.register_at_fork(after_in_child=let_go)
     try:
-        Worker(Channel(sock, claim_pipe, lease), config).serve()
+        Worker(Channel(sock, claim_pipe, lease), config, log_files).serve()
     except SchedulerGone:
         logging.shutdown()
     finally:
