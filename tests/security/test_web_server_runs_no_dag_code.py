@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-import subprocess
 import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 from aiosched.db.server.engine import Database
@@ -26,7 +27,8 @@ from aiosched.web.requests.request_client import RequestClient
 from tests.web.test_foreign_rows import PAGES
 
 started = []
-sys.addaudithook(lambda name, args: started.append(name) if name in ("subprocess.Popen", "os.fork", "os.exec") else None)
+STARTS = ("subprocess.Popen", "os.fork", "os.exec", "os.posix_spawn")
+sys.addaudithook(lambda name, args: started.append(name) if name in STARTS else None)
 
 
 async def main():
@@ -52,12 +54,14 @@ async def test_all_pages_are_answered_without_dag_files_and_keys(dsn: str, db: D
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIOSCHED")}
     environment |= {"AIOSCHED_DSN": dsn, "AIOSCHED_DAGS": str(nowhere), "AIOSCHED_HOME": str(tmp_path / "home")}
 
-    asked = subprocess.run(
-        [sys.executable, "-c", ASKS], env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True
+    root = Path(__file__).parents[2]
+    asked = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ASKS, env=environment, cwd=root, stdout=PIPE, stderr=PIPE
     )
+    out, said = await asked.communicate()
 
-    assert asked.returncode == 0, asked.stderr
-    found = json.loads(asked.stdout)
+    assert asked.returncode == 0, said.decode()
+    found = json.loads(out)
     failed = {
         address: status
         for address, status in found["answers"].items()
