@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,9 +54,8 @@ def connect(path):
 def attacks():
     yield "settings file", lambda: (FOLDER / "aiosched.toml").read_text()
     yield "key file", lambda: (HOME / "fernet.key").read_bytes()
-    yield "database", lambda: list((HOME / "postgres").iterdir())
-    for path in FOLDER.glob("home/postgres/.s.PGSQL.*"):
-        yield "socket", lambda path=path: connect(path)
+    yield "database", lambda: list((HOME / "pg").iterdir())
+    yield "socket", lambda: connect(HOME / "pg" / ".s.PGSQL.__PORT__")
     yield "logs", lambda: list((HOME / "logs").rglob("*.log"))[0].read_text()
     yield "new log", lambda: (HOME / "logs" / "x.log").write_text("x")
     yield "root again", lambda: os.setuid(0)
@@ -143,12 +143,13 @@ def found_in(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_code_that_runs_as_another_user_reaches_nothing_of_the_scheduler(folder: Path) -> None:
-    code = ATTACKS.replace("__FOLDER__", repr(str(folder))).replace("__FOLDER_TEXT__", str(folder))
-    (folder / "dags" / "looks.py").write_text(code)
     put_settings(folder, run_as=NOBODY)
     for words in (("db", "migrate"), ("variables", "set", "region", "eu-west-1")):
         done = aiosched(folder, *words)
         assert done.returncode == 0, done.stderr
+    (port,) = re.findall(r"^port = (\d+)", (folder / "home" / "pg" / "postgresql.conf").read_text(), re.MULTILINE)
+    code = ATTACKS.replace("__FOLDER__", repr(str(folder))).replace("__FOLDER_TEXT__", str(folder))
+    (folder / "dags" / "looks.py").write_text(code.replace("__PORT__", port))
 
     served = aiosched(folder, "serve", "--no-web", "--until-idle", "-o", "json")
 
