@@ -148,6 +148,12 @@ class CoreSettings(_Section):
     max_map_length: int = Field(
         default=1024, ge=1, description="maximum length of a value that other tasks are mapped over"
     )
+    max_templated_field_length: int = Field(
+        default=4096, ge=0, description="maximum length of a rendered template field that is stored, in characters"
+    )
+    num_dag_runs_to_retain_rendered_fields: int = Field(
+        default=30, ge=0, description="number of runs of a DAG whose rendered template fields are kept; 0: of all"
+    )
     max_xcom_bytes: int = Field(default=1_048_576, ge=0, description="maximum size of an XCom value as JSON")
     max_log_bytes: int = Field(default=104_857_600, ge=0, description="maximum size of the log of one attempt")
 
@@ -215,6 +221,14 @@ class ExecutorSettings(_Section):
     slots: int | None = Field(default=None, ge=1, description="concurrent plain functions; unset: four for each core")
     async_slots: int = Field(default=1000, ge=1, description="concurrent async tasks")
     isolation: Literal["warm", "fresh"] = Field(default="warm", description="fresh: a new process for each attempt")
+    run_as: str | None = Field(
+        default=None,
+        min_length=1,
+        description="user of this machine as whom tasks run and DAG files are imported; unset: the scheduler's own",
+    )
+    run_as_users: list[str] = Field(
+        default=[], description="other users of this machine that tasks may name in run_as_user; empty: none"
+    )
     missing_dag_retries: int = Field(
         default=3,
         ge=0,

@@ -34,7 +34,6 @@ from aiosched.web.server.ports import asks_for_token, is_loopback
 from aiosched.web.views import health, ui_files
 from aiosched.web.views.live import Hub
 from aiosched.web.views.recent import Recent
-from aiosched.web.views.rendering import Renderer
 from aiosched.web.views.scheduler_rates import FleetRates
 from aiosched.web.worker_api.dispatch import WorkerApiDispatcher
 from aiosched.web.worker_api.endpoints import make_worker_api
@@ -74,7 +73,6 @@ def make_app(
     )
     app.state.request_client = request_client
     app.state.hub = Hub(request_client.db, longest=longest_stream)
-    app.state.renderer = Renderer(request_client.db, request_client.settings)
     app.state.rates = FleetRates()
     app.state.health = Recent(functools.partial(health.examine, request_client.db))
     app.state.exposition = Recent(functools.partial(exposition.exposition, request_client.db))

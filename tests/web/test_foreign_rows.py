@@ -38,7 +38,7 @@ NAMES = {"assets": ASSET, "pools": POOL}
 QUERIES = {"/api/v1/dag-statistics": f"?dag_id={DAG}", "/api/v1/dags/{dag_id}/graph": f"?run={RUN}"}
 ENDLESS = "/stream"
 LINES = "/audit/export"  # many documents
-ELSEWHERE = ("/rendered", "/oidc", "/callback")  # in a process that imports the file; at an identity provider
+ELSEWHERE = ("/oidc", "/callback")  # at an identity provider
 DOCUMENT: dict[str, Any] = json.loads(openapi.text())
 
 

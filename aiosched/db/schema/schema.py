@@ -212,6 +212,14 @@ try_source = Table(
     Index("ix_try_source_unknown", "source_hash", postgresql_where=text("version_id IS NULL")),
 )
 
+# The template fields of a try as they were rendered, if it has templates.
+rendered_fields = Table(
+    "rendered_fields",
+    metadata,
+    *task_key(try_number=True),
+    Column("fields", JSON, nullable=False),  # masked, and cut to a length
+)
+
 xcom = Table(
     "xcom",
     metadata,

@@ -124,8 +124,8 @@ def _version_shape(row: RunRow) -> dict[str, Any]:
     }
 
 
-def task_shape(row: TaskRow, run: RunRow, spec: DagSpec) -> dict[str, Any]:
-    """A task instance of `run`, whose DAG version is `spec`."""
+def task_shape(row: TaskRow, run: RunRow, spec: DagSpec, rendered: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A task instance of `run`, whose DAG version is `spec`, with its stored template fields if they are given."""
     task = spec.tasks[row.task_index]
     return {
         "id": str(_instance_id(run.key, row)),
@@ -158,7 +158,7 @@ def task_shape(row: TaskRow, run: RunRow, spec: DagSpec) -> dict[str, Any]:
         "executor": task.executor,
         "executor_config": str(task.executor_config),
         "note": row.note,
-        "rendered_fields": {},
+        "rendered_fields": dict(rendered or {}),
         "trigger": None,
         "triggerer_job": None,
         "dag_version": _version_shape(run),
