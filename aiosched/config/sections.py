@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from aiosched.config.bundles import BundleSettings, no_name_twice, read_bundles
 from aiosched.config.secrecy import Secrecy, SecretAddress, SecretText
+from aiosched.config.secret_backends import BackendSettings, read_backends
 
 
 def _upper(value: Any) -> Any:
@@ -337,6 +338,14 @@ class SecretsSettings(_Section):
         description="keys for variables and connections, comma separated: the first encrypts, all decrypt; "
         "unset: a file in core.home, for the embedded database",
     )
+    backends: Annotated[list[BackendSettings], BeforeValidator(read_backends), Secrecy.BACKENDS] = Field(
+        default=[],
+        description="other places of variables and connections, a table [[secrets.backends]] for each; asked first",
+    )
+    cache_seconds: float = Field(
+        default=60.0, ge=0, description="seconds for which what a backend has answered is kept; 0: it is always asked"
+    )
+    timeout: float = Field(default=10.0, gt=0, description="seconds that a backend may take for one answer")
 
 
 class LogSettings(_Section):

@@ -54,6 +54,7 @@ def render(
     loaded = load_for_author_code(core__dags_folder=dags, database__dsn=dsn)
 
     async def work() -> dict[str, Any]:
+        from aiosched.backends.kinds import backends_of
         from aiosched.db.crypto.keyring import Keyring
         from aiosched.executors.dag_test.preview import rendered_fields
         from aiosched.scheduler.services.secret_services import secret_services
@@ -63,7 +64,8 @@ def render(
             async with open_database(loaded.settings) as db:
                 dag = await _dag_of_run(db, dag_id, run, loaded.settings)
                 attempt = await _attempt(db, dag_id, run, task_id, map_index)
-                services = DatabaseServices(db, {**SERVICES, **secret_services(Keyring.of(loaded.settings))})
+                secrets = secret_services(Keyring.of(loaded.settings), backends_of(loaded.settings))
+                services = DatabaseServices(db, {**SERVICES, **secrets})
                 return await rendered_fields(dag, attempt, services)
 
     fields = asyncio.run(work())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from aiosched.backends.kinds import backends_of
 from aiosched.config import Settings
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.server.engine import Database
@@ -26,4 +27,5 @@ def services_of(
 ) -> DatabaseServices:
     """The services of this database, and `more`. With a `lease`, questions are repeated while the database fails."""
     states = state_services(retention_days=settings.scheduler.state_retention_days)
-    return DatabaseServices(db, {**SERVICES, **secret_services(Keyring.of(settings)), **states, **more}, lease=lease)
+    secrets = secret_services(Keyring.of(settings), backends_of(settings))
+    return DatabaseServices(db, {**SERVICES, **secrets, **states, **more}, lease=lease)
