@@ -13,6 +13,10 @@ from typing import Any
 
 import hvac.exceptions
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from aiosched.backends.vault import VaultBackend
 from aiosched.clock import FakeClock
@@ -212,6 +216,14 @@ def jwt(**claims: Any) -> str:
     return f"{part({'alg': 'RS256', 'kid': 'k'})}.{part(claims)}.{part(b'x' * 256)}"
 
 
+def a_certificate() -> str:
+    """One is needed, although the model of Kubernetes speaks plain HTTP."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "k")])
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(datetime(2026, 1, 1)).not_valid_after(datetime(2096, 1, 1))  # noqa: DTZ001
+    return made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
+
 class Kubernetes(BaseHTTPRequestHandler):
     """Answers a TokenReview: every token is that of one service account."""
 
@@ -250,12 +262,16 @@ def test_a_pod_logs_in_with_its_service_account(vault: VaultServer, kubernetes: 
     token = jwt(
         iss="https://kubernetes.default.svc",
         sub="system:serviceaccount:flows:aiosched",
+        iat=1_700_000_000,
+        nbf=1_700_000_000,
         exp=4_000_000_000,
         **{"kubernetes.io": {"namespace": "flows", "serviceaccount": account}},
     )
     (tmp_path / "jwt").write_text(token)
     vault.client.sys.enable_auth_method("kubernetes")
-    vault.client.auth.kubernetes.configure(kubernetes_host=kubernetes, kubernetes_ca_cert="", token_reviewer_jwt=token)
+    vault.client.auth.kubernetes.configure(
+        kubernetes, kubernetes_ca_cert=a_certificate(), token_reviewer_jwt=token, disable_local_ca_jwt=True
+    )
     vault.client.auth.kubernetes.create_role(
         "scheduler",
         bound_service_account_names=["aiosched"],

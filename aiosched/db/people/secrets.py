@@ -25,6 +25,7 @@ from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.secret_names import EVERYTHING, Reader
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import ANY_SECRET
+from aiosched.db.people.owners import check_team
 from aiosched.db.people.pools import AUDIT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -104,7 +105,6 @@ UPSERT_CONNECTION: Final = """
 """
 DELETE_VARIABLE: Final = "DELETE FROM variable WHERE key = $1"
 OWNER_OF_VARIABLE: Final = "SELECT team FROM variable WHERE key = $1 FOR UPDATE"
-KNOWN_TEAMS: Final = "SELECT name FROM team"
 DELETE_CONNECTION: Final = "DELETE FROM connection WHERE conn_id = $1"
 
 # Re-encryption locks rows in the order of their names, so that writers wait and no write is lost.
@@ -185,7 +185,7 @@ class SecretStore:
         changes: dict[str, Change] = {}
         async with self.db.transaction() as conn:
             await self._check_keyring(conn)
-            await _check_team(conn, team)
+            await check_team(conn, team)
             rows = await conn.fetch(GET_VARIABLES, list(values))
             if denied := [row["key"] for row in rows if reader.is_denied(row["team"])]:
                 raise Refused(f"The variable {denied[0]!r} cannot be set: its name is taken. Choose another one.")
@@ -263,7 +263,7 @@ class SecretStore:
         changes: dict[str, Change] = {}
         async with self.db.transaction() as conn:
             await self._check_keyring(conn)
-            await _check_team(conn, team)
+            await check_team(conn, team)
             rows = await conn.fetch(GET_CONNECTIONS, list(wanted))
             before = {conn_id: self._readable(token) for conn_id, token, _ in rows}
             owners = {row["conn_id"]: row["team"] for row in rows}
@@ -340,13 +340,6 @@ class Withheld(NotFound):
         super().__init__(f"There is no {kind} {name!r}.")
         asker = "no team" if team is None else f"the team {team!r}"
         self.what = f"the {kind} {name!r} of the team {owner!r}, and belongs to {asker}"
-
-
-async def _check_team(conn: DatabaseConnection, team: str | None) -> None:
-    if team:
-        known = [row["name"] for row in await conn.fetch(KNOWN_TEAMS)]
-        if team not in known:
-            raise NotFound(f"There is no team {team!r}.{did_you_mean(team, known)}")
 
 
 _WRITES: Final = (Change.CREATED, Change.CHANGED)

@@ -19,7 +19,7 @@ from aiosched.backends.asking import NO_BACKENDS, Backends
 from aiosched.backends.backend import Kind
 from aiosched.backends.values import SecretValues
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.people.secret_readers import reader_of_run
+from aiosched.db.people.owners import reader_of_run
 from aiosched.db.people.secrets import SecretStore, VariableValue, Withheld
 from aiosched.db.queries import task_services
 from aiosched.db.server.engine import Database
