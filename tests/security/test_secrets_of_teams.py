@@ -15,10 +15,13 @@ import pytest
 from aiosched.backends.kinds import backends_of
 from aiosched.config import SecretsSettings, Settings
 from aiosched.core.values.connections import ConnectionValue
+from aiosched.core.values.ids import partition_of
 from aiosched.db.crypto.keyring import Keyring, new_key
+from aiosched.db.people.pools import set_pool
 from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.server.engine import Database
-from aiosched.errors import NotFound
+from aiosched.db.statements.inbox import notify
+from aiosched.errors import NotFound, Refused
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler.services.secret_services import secret_services
 from aiosched.scheduler.services.task_services import DatabaseServices
@@ -46,7 +49,7 @@ with DAG(DAG_ID, schedule=None, description=f"at the top: {AT_THE_TOP}"):
             "top": AT_THE_TOP,
             "template": text,
             "variable": attempt(lambda: Variable.get("of_alpha")),
-            "missing": attempt(lambda: Variable.get("of_nobody")).replace("of_nobody", "of_alpha").replace("OF_NOBODY", "OF_ALPHA"),
+            "missing": attempt(lambda: Variable.get("of_gamma")).replace("gamma", "alpha").replace("GAMMA", "ALPHA"),
             "default": attempt(lambda: Variable.get("of_alpha", "nothing")),
             "connection": attempt(lambda: Connection.get("db_of_alpha").password),
             "shared": attempt(lambda: Variable.get("shared")),
@@ -206,3 +209,51 @@ async def test_an_unknown_team_cannot_own_anything(settings: Settings, db: Datab
 
     with pytest.raises(NotFound, match=r"There is no team 'alfa'\. Did you mean alpha\?"):
         await store.set_variables({"x": VariableValue("1")}, team="alfa")
+
+
+# ---- pools ----
+
+POOL_DAG = """
+from aiosched import DAG, task
+
+with DAG(DAG_ID, schedule=None):
+
+    @task(pool="pool_of_alpha")
+    def uses_it():
+        return 1
+
+    uses_it()
+"""
+
+
+@pytest.mark.parametrize("kind", ["inline", "engine"])
+async def test_a_pool_of_a_team_lets_no_task_of_others_in_and_why_says_so(
+    settings: Settings, db: Database, kind: str
+) -> None:
+    for name in FOLDERS:
+        (settings.core.dags_folder / name / "d.py").write_text(POOL_DAG.replace("DAG_ID", repr(name)))
+    await set_pool(db, "pool_of_alpha", 1, team="alpha", requested_by="a test")
+    async with serving(settings, kind) as scheduler:
+        async with db.acquire() as conn:
+            for dag_id in FOLDERS:  # as if their teams were known before the scheduler has seen them
+                await notify(conn, "dags", {partition_of(dag_id)})
+        runs = {dag_id: await scheduler.trigger(dag_id, run_id="r") for dag_id in FOLDERS}
+        for _ in range(2):  # the pool keeps its team after its slots were used
+            assert await runs["alpha"].wait(timeout=GUARD) == "success"
+            runs["alpha"] = await scheduler.trigger("alpha")
+
+        query = "SELECT r.dag_id, t.state, t.reason FROM task_instance AS t JOIN dag_run AS r ON r.id = t.run_id"
+        async with db.acquire() as conn:
+            rows = {row["dag_id"]: tuple(row)[1:] for row in await conn.fetch(f"{query} WHERE r.run_id = 'r'")}
+        found = await scheduler.why("beta", "r", "uses_it")
+        reason = "pool 'pool_of_alpha' belongs to another team: choose a pool that this DAG may use"
+        assert rows["beta"] == rows["nobody"] == ("scheduled", reason)
+        assert "belongs to another team" in str(found)
+
+        await set_pool(db, "pool_of_alpha", 1, team="", requested_by="a test")
+        assert await runs["beta"].wait(timeout=GUARD) == "success"
+
+
+async def test_default_pool_is_for_all_teams(settings: Settings, db: Database) -> None:
+    with pytest.raises(Refused, match="default_pool is for the tasks of all teams"):
+        await set_pool(db, "default_pool", 5, team="alpha", requested_by="a test")

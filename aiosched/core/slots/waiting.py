@@ -1,11 +1,11 @@
 """The task instances that wait for a slot, stored so that the cost of a pass depends on what it takes.
 
-Candidates that need the same shared resources (pool, number of slots, executor; of one team) form a *bucket*: if one of them does
-not fit, none does, and the pass skips the whole bucket. Inside a bucket the candidates of one DAG form a *lane* (split
-by run or by task where such limits exist), so that all candidates of a lane are equal before the DAG's limits. A lane
-that reaches a limit of its DAG is *parked*: it costs nothing until `release` reports that the DAG has room again. Since
-room only shrinks during a pass, looking at the first candidate of each lane takes exactly what a walk over all
-candidates in order would take.
+Candidates that need the same shared resources (pool, number of slots, executor) and belong to one team form a
+*bucket*: if one of them does not fit, none does, and the pass skips the whole bucket. Inside a bucket the candidates of
+one DAG form a *lane* (split by run or by task where such limits exist), so that all candidates of a lane are equal
+before the DAG's limits. A lane that reaches a limit of its DAG is *parked*: it costs nothing until `release` reports
+that the DAG has room again. Since room only shrinks during a pass, looking at the first candidate of each lane takes
+exactly what a walk over all candidates in order would take.
 
 There is no starvation: a lane that can start under the limits of its DAG, but got no slot for `limit` seconds, is
 *overdue*. It goes before all lanes that are not, whatever its weight, and if it does not fit, the open slots of its
@@ -50,7 +50,8 @@ class _Bucket:
     """Lanes that need the same shared resources."""
 
     __slots__ = (
-        "defers", "entries", "executor", "is_async", "key", "lanes", "live", "pool", "reason", "slots", "team", "unserved",
+        "defers", "entries", "executor", "is_async", "key", "lanes", "live", "pool", "reason", "slots", "team",
+        "unserved",
     )  # fmt: skip
 
     def __init__(self, key: _BucketKey) -> None:
