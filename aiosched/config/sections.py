@@ -157,6 +157,9 @@ class DatabaseSettings(_Section):
     dsn: SecretAddress = Field(
         default=None, description="postgresql://user:password@host:port/database; unset: embedded"
     )
+    password_file: Path | None = Field(
+        default=None, description="file with the password of dsn, read with each login: it can change without a stop"
+    )
     pool_size: int = Field(default=8, ge=2, description="maximum number of connections of one process")
     connect_timeout: float = Field(default=10.0, gt=0, description="seconds to wait for the database at start")
     pgbouncer: bool = Field(default=False, description="whether dsn is a pgbouncer in transaction mode")

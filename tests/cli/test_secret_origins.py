@@ -62,13 +62,13 @@ def test_the_upper_case_of_an_environment_variable_hides_all_spellings() -> None
     ]
 
 
-async def add_team(db: Database, name: str) -> None:
+async def add_alpha(db: Database) -> None:
     async with db.acquire() as conn:
-        await conn.execute("INSERT INTO team (name) VALUES ($1)", name)
+        await conn.execute("INSERT INTO team (name) VALUES ('alpha')")
 
 
-async def test_what_belongs_to_a_team_is_set_and_listed(secret: Cli, db: Database) -> None:
-    await add_team(db, "alpha")
+def test_what_belongs_to_a_team_is_set_and_listed(secret: Cli) -> None:
+    secret.work(add_alpha)
     secret("variables", "set", "region", "eu", "--team", "alpha")
     secret("connections", "add", "shop", "--uri", "http://h", "--team", "alpha")
     secret("pools", "set", "etl", "4", "--team", "alpha")
@@ -88,7 +88,11 @@ async def test_what_belongs_to_a_team_is_set_and_listed(secret: Cli, db: Databas
 
 
 def test_a_team_that_does_not_exist_is_refused(secret: Cli) -> None:
-    for command in (["variables", "set", "x", "1"], ["connections", "add", "x", "--uri", "http://h"], ["pools", "set", "x", "1"]):
+    for command in (
+        ["variables", "set", "x", "1"],
+        ["connections", "add", "x", "--uri", "http://h"],
+        ["pools", "set", "x", "1"],
+    ):
         assert "There is no team 'alfa'." in secret(*command, "--team", "alfa", code=3).stderr
 
 
