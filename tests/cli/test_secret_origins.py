@@ -1,4 +1,4 @@
-"""What the lists say of where variables and connections come from, teams on the command line, and what doctor checks."""
+"""Where variables and connections come from, as lists say it, teams on the command line, and what doctor checks."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def server() -> Iterator[ExternalServer]:
 
 
 @pytest.fixture
-async def settings(server: ExternalServer, tmp_path: Path) -> AsyncIterator[Settings]:
+async def settings(server: ExternalServer, tmp_path: Path) -> Settings:
     """A role with the password `one`, which is in a file, and a migrated database of its own."""
     async with as_superuser(server) as conn:
         await conn.execute("CREATE ROLE app LOGIN PASSWORD 'one'")
@@ -57,7 +57,7 @@ async def settings(server: ExternalServer, tmp_path: Path) -> AsyncIterator[Sett
     found.database.dsn = f"postgresql://app@127.0.0.1:{server.port}/flows"
     found.database.password_file = tmp_path / "password"
     await migrate(address_of_sessions(found.database.dsn, found.database))
-    yield found
+    return found
 
 
 @contextlib.asynccontextmanager
@@ -84,7 +84,7 @@ async def test_a_fleet_goes_on_with_a_new_password_and_loses_nothing(
         async with as_superuser(server) as conn:
             await conn.execute("ALTER ROLE app PASSWORD 'two'")
             ended = await conn.fetch("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'")
-            with pytest.raises(DatabaseUnreachable, match="refuses the password in .*password. Put the present one"):
+            with pytest.raises(DatabaseUnreachable, match=r"refuses the password in .*password\. Put the present one"):
                 await Database.open(settings.database.dsn or "", settings=settings.database)
         (tmp_path / "password").write_text("two\n")
         states = {await run.wait(timeout=GUARD) for run in before}

@@ -1,8 +1,7 @@
-"""Users of the web server, their tokens, and the key that signs their sessions. Makes no decisions."""
+"""Users of the web server, and their tokens. Makes no decisions."""
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -95,7 +94,6 @@ ADMIT: Final = """
      WHERE web_user.password IS NULL
     RETURNING name, role, password, is_disabled
 """
-MAKE_KEY: Final = "INSERT INTO web_key (id, key) VALUES (1, $1) ON CONFLICT DO NOTHING"
 
 
 async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> list[StoredUser]:
@@ -206,14 +204,6 @@ async def use_token(db: Database, token_hash: str, *, days_without_login: float)
         if row["touch"]:
             await conn.execute(TOUCH_TOKEN, row["id"])
     return TokenOwner(row["id"], row["owner"], row["role"], row["owner_role"])
-
-
-async def signing_key(db: Database) -> bytes:
-    """The key that signs sessions; the first call creates it."""
-    async with db.acquire() as conn:
-        while (key := await conn.fetchval("SELECT key FROM web_key")) is None:
-            await conn.execute(MAKE_KEY, secrets.token_bytes(32))
-    return bytes(key)
 
 
 async def _keep_an_admin(conn: Any, name: str) -> None:

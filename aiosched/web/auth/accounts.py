@@ -19,6 +19,7 @@ from fastapi.responses import Response
 
 from aiosched.config import WebSettings
 from aiosched.db.people import accounts, login_failures, web_sessions
+from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
 from aiosched.web.auth.access import Principal, Role
@@ -45,6 +46,7 @@ class Accounts:
         self._db = db
         self._settings = settings
         self._signer: Signer | None = None
+        self._keys = PresentKeys(db, accepted_for=settings.session_hours * 3600)
         self._known: OrderedDict[str, tuple[float, web_sessions.SessionOwner | None]] = OrderedDict()
         self._addresses: set[str] = set()  # of the first logins, two at most
         self._has_warned = False
@@ -223,8 +225,9 @@ class Accounts:
         return known[1]
 
     async def _sign(self) -> Signer:
-        if self._signer is None:
-            self._signer = Signer(await accounts.signing_key(self._db))
+        keys = await self._keys.get()
+        if self._signer is None or self._signer.keys != keys:
+            self._signer = Signer(keys)
         return self._signer
 
 
