@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from aiosched.config.bundles import BundleSettings, no_name_twice, read_bundles
 from aiosched.config.secrecy import Secrecy, SecretAddress, SecretText
+from aiosched.config.secret_backends import BackendSettings, read_backends
 
 
 def _upper(value: Any) -> Any:
@@ -161,6 +162,9 @@ class CoreSettings(_Section):
 class DatabaseSettings(_Section):
     dsn: SecretAddress = Field(
         default=None, description="postgresql://user:password@host:port/database; unset: embedded"
+    )
+    password_file: Path | None = Field(
+        default=None, description="file with the password of dsn, read with each login: it can change without a stop"
     )
     pool_size: int = Field(default=8, ge=2, description="maximum number of connections of one process")
     connect_timeout: float = Field(default=10.0, gt=0, description="seconds to wait for the database at start")
@@ -351,6 +355,14 @@ class SecretsSettings(_Section):
         description="keys for variables and connections, comma separated: the first encrypts, all decrypt; "
         "unset: a file in core.home, for the embedded database",
     )
+    backends: Annotated[list[BackendSettings], BeforeValidator(read_backends), Secrecy.BACKENDS] = Field(
+        default=[],
+        description="other places of variables and connections, a table [[secrets.backends]] for each; asked first",
+    )
+    cache_seconds: float = Field(
+        default=60.0, ge=0, description="seconds for which what a backend has answered is kept; 0: it is always asked"
+    )
+    timeout: float = Field(default=10.0, gt=0, description="seconds that a backend may take for one answer")
 
 
 class LogSettings(_Section):

@@ -76,8 +76,13 @@ class ParsingPool:
 
     async def _parse(self, file: DagFile) -> ParsedFile:
         name, root = path_in(file.bundle, file.name), self._root if file.root is None else str(file.root)
-        values = None if self._values is None else await self._values.address()
-        request = ParseRequest(name, str(file.path), root, file.member, values)
+        request = ParseRequest(name, str(file.path), root, file.member)
+        if self._values is None:
+            return await self._supervised(file, request)
+        async with self._values.answering(file.name) as address:
+            return await self._supervised(file, request._replace(values=address))
+
+    async def _supervised(self, file: DagFile, request: ParseRequest) -> ParsedFile:
         for _ in range(2):
             executor = self._executor
             try:

@@ -19,22 +19,24 @@ import socket
 import struct
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from aiosched.backends.values import Value
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.service_errors import error_of_kind, kind_of
-from aiosched.errors import AioschedError, ConfigError, DatabaseError, DatabaseUnreachable, Refused
+from aiosched.errors import AioschedError, ConfigError, DatabaseError, DatabaseUnreachable, NotFound, Refused
 from aiosched.other_user import OtherUser
 from aiosched.scratch import scratch_folder
 
 log: Final = logging.getLogger(__name__)
 
-LookUp = Callable[[str, str], Awaitable[Any]]  # kind and name -> text or fields; None if there is none
+LookUp = Callable[[str, str, str], Awaitable[Value]]  # kind and name, and the name of the file that asks
 
 PATIENCE: Final = 5.0  # seconds in which a look-up is answered
 _AGAIN: Final = 0.2  # seconds until the database is asked again
@@ -46,23 +48,26 @@ _PEER: Final = struct.Struct("3i")  # pid, uid, gid of who connects
 
 
 class ValuesAddress(NamedTuple):
-    """Where a child asks, and the seconds that it waits for an answer."""
+    """Where a child asks, the seconds that it waits for an answer, and the word by which it is known there."""
 
     path: str
     patience: float
+    word: str = ""
 
 
 class ValueQuestion(msgspec.Struct, frozen=True):
-    """Kind ("variable" or "connection") and name."""
+    """Kind ("variable" or "connection") and name, asked by who has this word."""
 
     kind: str
     name: str
+    word: str = ""
 
 
 class ValueAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The value, or why there is none: `error_kind` is a name of service_errors.py, "" for no answer in time."""
 
     value: Any = None
+    backend: str | None = None  # which has it; None: the database
     database: bool = True  # whether there is one
     error: str | None = None
     error_kind: str = ""
@@ -88,13 +93,13 @@ class FileLookups:
         return bool(self._known) or self.unanswered
 
     def __call__(self, kind: str, name: str) -> Mapping[str, Any]:
-        question = ValueQuestion(kind, name)
+        question = ValueQuestion(kind, name, "" if self._address is None else self._address.word)
         answer = self._known.get(question)
         if answer is None:
             answer = self._known[question] = self._answer(question)
         if answer.error is not None:
             raise error_of_kind(answer.error, answer.error_kind)
-        return {"value": answer.value, "database": answer.database}
+        return {"value": answer.value, "backend": answer.backend, "database": answer.database}
 
     def _answer(self, question: ValueQuestion) -> ValueAnswer:
         what = f"The {question.kind} {question.name!r} cannot be read now"
@@ -139,9 +144,20 @@ class ValueServer:
         self._server: asyncio.Server | None = None
         self._starting = asyncio.Lock()
         self._open = 0
+        self._files: dict[str, str] = {}  # by word: a file cannot ask for another one
 
-    async def address(self) -> ValuesAddress:
-        """Where to ask; starts the server with the first call. If that fails, nobody answers there; it is logged."""
+    @contextlib.asynccontextmanager
+    async def answering(self, file: str) -> AsyncIterator[ValuesAddress]:
+        """Where the child asks that imports this file now."""
+        word = token_hex(16)
+        self._files[word] = file
+        try:
+            yield (await self._address())._replace(word=word)
+        finally:
+            del self._files[word]
+
+    async def _address(self) -> ValuesAddress:
+        """Starts the server with the first call. If that fails, nobody answers there; it is logged."""
         async with self._starting:
             if self._folder is None:
                 self._folder = await asyncio.to_thread(_new_folder)
@@ -193,12 +209,16 @@ class ValueServer:
             writer.close()
 
     async def _answer(self, question: ValueQuestion) -> ValueAnswer:
-        reason = "the database does not answer."
+        reason, file = "the database does not answer.", self._files.get(question.word)
+        if file is None:
+            return ValueAnswer(error="nobody has asked for this file to be imported.")
         try:
             async with asyncio.timeout(self._patience):
                 while True:
                     try:
-                        return self._found(question, await self._look_up(question.kind, question.name))
+                        return self._found(question, await self._look_up(question.kind, question.name, file))
+                    except NotFound:  # it belongs to another team
+                        return ValueAnswer()
                     except (Refused, ConfigError) as error:  # no key fits
                         return ValueAnswer(error=str(error), error_kind=kind_of(error) or Refused.__name__)
                     except NoDatabase:
@@ -209,9 +229,11 @@ class ValueServer:
         except TimeoutError:
             return ValueAnswer(error=reason)
 
-    def _found(self, question: ValueQuestion, value: Any) -> ValueAnswer:
-        hide(question.kind, question.name, value)
-        return ValueAnswer(value)
+    def _found(self, question: ValueQuestion, found: Value) -> ValueAnswer:
+        if found.backend is not None and isinstance(found.value, str):
+            secrets.register(found.value)
+        hide(question.kind, question.name, found.value)
+        return ValueAnswer(found.value, found.backend)
 
 
 class NoDatabase(DatabaseUnreachable):

@@ -31,7 +31,7 @@ def test_setting_a_pool_prints_the_change_and_is_idempotent(on_db: Cli) -> None:
     assert made.stderr == "created pool etl with 4 slots\n"
     assert same.stderr == "pool etl is so already: 4 slots\n"
     assert changed.stderr == "changed pool etl: slots 4 -> infinite, include_deferred False -> True\n"
-    assert on_db.lines("pools", "list")[1] == ["etl", "infinite", "0", "infinite", "yes", "loads"]
+    assert on_db.lines("pools", "list")[1] == ["etl", "infinite", "0", "infinite", "yes", "loads", ""]
     assert on_db.json("pool", "get", "etl")["slots"] == -1
 
 

@@ -61,7 +61,7 @@ async def test_a_read_has_one_entry_for_each_try_and_name(db: Database) -> None:
     store = SecretStore(db, keyring)
     await store.set_connections([SALES])
     await store.set_variables({"region": VariableValue("a value")})
-    services = DatabaseServices(db, secret_services(keyring, reads), on_close=reads.close)
+    services = DatabaseServices(db, secret_services(keyring, reads=reads), on_close=reads.close)
     async with db.acquire() as conn:
         statement = """
             WITH version AS (

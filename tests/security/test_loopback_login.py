@@ -129,7 +129,7 @@ async def test_the_cookie_tells_databases_of_one_machine_apart(db: Database, app
         (name,) = [name for name in answer.cookies if name.startswith("aiosched_session")]
         token = answer.cookies[name]
         async with db.acquire() as conn:
-            await conn.execute("UPDATE web_key SET key = sha256('another')")
+            await conn.execute("UPDATE web_user SET created_at = created_at - interval '1 s'")
         async with browser_of(app_of(db)) as elsewhere:
             other = await log_in(elsewhere, await offer(db))
 

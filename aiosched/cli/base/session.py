@@ -93,7 +93,9 @@ async def address(settings: Settings, *, create: bool = False, keep: bool = Fals
     from aiosched.db.server.embedded_watch import kept_running
 
     if settings.database.dsn is not None:
-        yield settings.database.dsn
+        from aiosched.db.server.password_file import with_present_password
+
+        yield with_present_password(settings.database.dsn, settings.database.password_file)
         return
     folder = embedded_data_dir(settings.core.home)
     if not folder.exists() and not create:

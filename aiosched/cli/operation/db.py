@@ -346,6 +346,27 @@ def rotate_keys(dsn: Dsn = None, output: Output = None) -> None:
     report({"encrypted": done}, output)
 
 
+@app.command("rotate-signing-key")
+def rotate_signing_key(
+    at_once: Annotated[
+        bool, typer.Option("--at-once", help="Accept nothing that the old keys have signed, because one is known.")
+    ] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Make a new key that signs what browsers and workers keep. Nothing has to be restarted, and nobody logs in again.
+
+    It signs two minutes later, when all web servers and schedulers know it. What an old key has signed is accepted
+    until it is over. With --at-once it signs within a minute: pages have to be loaded again, logins at a provider to
+    begin again, and attempts on engines are lost and run again.
+    """
+    from aiosched.db.people import signing_keys
+
+    with_database(dsn, lambda db: signing_keys.rotate_signing_key(db, requested_by=requester(), at_once=at_once))
+    talk("made a new key, which signs " + ("now" if at_once else f"in {signing_keys.SIGNS_LATER:g} seconds"))
+    report({"rotated": True, "at_once": at_once}, output)
+
+
 # Airflow's spellings.
 app.command("upgrade", hidden=True)(migrate)
 app.command("init", hidden=True)(migrate)

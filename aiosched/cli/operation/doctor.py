@@ -19,7 +19,7 @@ from aiosched.cli.base.output import Columns, counted, instant, show_list, talk
 from aiosched.cli.base.session import load, open_database, shown_path
 from aiosched.cli.serve.disk import low_disk
 from aiosched.clock import SystemClock
-from aiosched.errors import BundleError, ConfigError, DatabaseError, RemoteStorageError
+from aiosched.errors import BundleError, ConfigError, DatabaseError, RemoteStorageError, SecretBackendError
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
@@ -80,6 +80,8 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
     async for finding in _stores(settings):
         yield finding
     async for finding in _plugins(settings):
+        yield finding
+    async for finding in _backends(settings):
         yield finding
     try:
         async with open_database(settings, check=False) as db:
@@ -145,6 +147,18 @@ async def _stores(settings: Settings) -> AsyncIterator[Finding]:
                 yield Finding(name, "ok", folder.url)
         except (ConfigError, RemoteStorageError) as error:
             yield Finding(name, "error", str(error), f"correct {name}, or see why the store does not answer")
+
+
+async def _backends(settings: Settings) -> AsyncIterator[Finding]:
+    """Whether each backend of secrets can be asked."""
+    from aiosched.backends.kinds import backends_of
+
+    for backend in backends_of(settings).all:
+        try:
+            await backend.check()
+            yield Finding("secrets", "ok", f"the backend {backend.name} answers")
+        except SecretBackendError as error:
+            yield Finding("secrets", "error", str(error), "correct secrets.backends, or see why it does not answer")
 
 
 async def _plugins(settings: Settings) -> AsyncIterator[Finding]:

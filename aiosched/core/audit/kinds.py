@@ -52,4 +52,5 @@ class Result(StrEnum):
 # Verbs of rows in `command` that are no requests to an owner: their change is made with the row.
 CHANGES: Final = (
     "set_pool", "delete_pool", "set_variable", "delete_variable", "set_connection", "delete_connection", "rotate_keys",
+    "rotate_signing_key",
 )  # fmt: skip

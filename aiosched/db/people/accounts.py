@@ -1,11 +1,10 @@
-"""Users of the web server, their tokens, and the key that signs their sessions. Makes no decisions.
+"""Users of the web server, and their tokens. Makes no decisions.
 
 Elsewhere: who comes from an identity provider (identities.py), and the user `local` (local_logins.py).
 """
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -110,7 +109,6 @@ USE_TOKEN: Final = """
        AND (u.kind <> 'person' OR u.password IS NOT NULL OR u.last_login_at > now() - make_interval(secs => $2))
 """
 TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
-MAKE_KEY: Final = "INSERT INTO web_key (id, key) VALUES (1, $1) ON CONFLICT DO NOTHING"
 
 
 async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> list[StoredUser]:
@@ -246,14 +244,6 @@ async def use_token(
         if row["touch"]:
             await conn.execute(TOUCH_TOKEN, row["id"])
     return TokenOwner(row["id"], row["owner"], row["role"], row["owner_role"], row["read_only"])
-
-
-async def signing_key(db: Database) -> bytes:
-    """The key that signs sessions; the first call creates it."""
-    async with db.acquire() as conn:
-        while (key := await conn.fetchval("SELECT key FROM web_key")) is None:
-            await conn.execute(MAKE_KEY, secrets.token_bytes(32))
-    return bytes(key)
 
 
 async def _keep_an_admin(conn: DatabaseConnection, name: str) -> None:

@@ -5,6 +5,7 @@ A token logs in once, within a day. Who can read the database, or the output of 
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
 from aiosched.db.people.accounts import KIND
@@ -15,6 +16,7 @@ LOCAL: Final = "local"
 LINK_SECONDS: Final = 24 * 3600.0
 SESSION_SECONDS: Final = 30 * 24 * 3600.0
 
+MADE_AT: Final = "SELECT created_at FROM web_user WHERE name = $1"
 MAKE_LOCAL: Final = "INSERT INTO web_user (name, role, kind) VALUES ($1, 'admin', 'local') ON CONFLICT DO NOTHING"
 # What is over is removed here, so that nothing else has to.
 MAKE_LINK: Final = """
@@ -34,6 +36,14 @@ async def make_local_user(db: Database) -> None:
             f"Without web.auth this server calls its user {LOCAL!r}, and there is a {kind} of that name. Delete it "
             f"(aiosched users delete {LOCAL}), or set web.auth to 'password', or web.loopback_login to 'none'."
         )
+
+
+async def mark_of(db: Database) -> str:
+    """Tells this database from others of the machine, whose cookies a browser sends, too."""
+    await make_local_user(db)
+    async with db.acquire() as conn:
+        made_at = await conn.fetchval(MADE_AT, LOCAL)
+    return hashlib.sha256(str(made_at).encode()).hexdigest()[:8]
 
 
 async def make_link(db: Database, token_hash: str) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from aiosched.core.audit.actor import actor
 from aiosched.core.graph.spec import DEFAULT_POOL
+from aiosched.db.people.owners import check_team
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import notify
@@ -31,6 +32,7 @@ class Pool:
     used: int
     include_deferred: bool
     description: str | None
+    team: str | None = None  # whose DAGs may use it; None: all
 
     @property
     def open(self) -> int | None:
@@ -50,7 +52,7 @@ class PoolChange:
         return self.before != self.after
 
 
-_COLUMNS: Final = "name, slots, used, include_deferred, description"
+_COLUMNS: Final = "name, slots, used, include_deferred, description, team"
 
 LIST_POOLS: Final = f"SELECT {_COLUMNS} FROM pool WHERE name > $1 ORDER BY name LIMIT $2"
 GET_POOL: Final = f"SELECT {_COLUMNS} FROM pool WHERE name = $1"
@@ -58,9 +60,10 @@ LOCK_POOL: Final = f"{GET_POOL} FOR UPDATE"
 
 # One statement, so that two users who create the same pool at once do not conflict.
 UPSERT_POOL: Final = f"""
-    INSERT INTO pool (name, slots, include_deferred, description) VALUES ($1, $2, $3, $4)
+    INSERT INTO pool (name, slots, include_deferred, description, team) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (name) DO UPDATE
-       SET slots = excluded.slots, include_deferred = excluded.include_deferred, description = excluded.description
+       SET slots = excluded.slots, include_deferred = excluded.include_deferred, description = excluded.description,
+           team = excluded.team
     RETURNING {_COLUMNS}
 """
 
@@ -98,24 +101,29 @@ async def set_pool(
     *,
     include_deferred: bool | None = None,
     description: str | None = None,
+    team: str | None = None,
     requested_by: str,
     reason: str | None = None,
 ) -> PoolChange:
-    """Create or change a pool; None leaves a value unchanged (for a new pool: false, none).
+    """Create or change a pool; None leaves a value unchanged (for a new pool: false, none). An empty `team` is none.
 
     Setting the current values changes and logs nothing. Wakes the schedulers, since tasks may fit now. Raises Refused
-    for a name that is empty or longer than 250 characters, and for slots below -1.
+    for a name that is empty or longer than 250 characters, for slots below -1, and for a team for default_pool.
     """
     if not 1 <= len(name) <= 250:
         raise Refused("A pool's name has 1 to 250 characters.")
     if slots < INFINITE:
         raise Refused(f"A pool has -1 (infinite), 0 or more slots, not {slots}.")
+    if team and name == DEFAULT_POOL:
+        raise Refused(f"{DEFAULT_POOL} is for the tasks of all teams: make a pool of its own for the team.")
     async with db.transaction() as conn:
         row = await conn.fetchrow(LOCK_POOL, name)
         before = None if row is None else Pool(*row)
         deferred = include_deferred if include_deferred is not None else bool(before and before.include_deferred)
         text = description if description is not None else (before.description if before else None)
-        after = Pool(*await conn.fetchrow(UPSERT_POOL, name, slots, deferred, text))
+        owner = (team or None) if team is not None else (before.team if before else None)
+        await check_team(conn, owner)
+        after = Pool(*await conn.fetchrow(UPSERT_POOL, name, slots, deferred, text, owner))
         change = PoolChange(before, after)
         if change.changed:
             await _log(conn, "set_pool", change, requested_by, reason)

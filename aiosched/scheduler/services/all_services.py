@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from aiosched.backends.kinds import backends_of
 from aiosched.config import Settings
 from aiosched.db.audit.secret_reads import SecretReads
 from aiosched.db.crypto.keyring import Keyring
@@ -29,5 +30,5 @@ def services_of(
     states = state_services(retention_days=settings.scheduler.state_retention_days)
     reads = SecretReads(db)
     keyring = Keyring.of(settings)
-    secrets = {**secret_services(keyring, reads), "trigger_dag": trigger_service(keyring)}
+    secrets = {**secret_services(keyring, backends_of(settings), reads), "trigger_dag": trigger_service(keyring)}
     return DatabaseServices(db, {**SERVICES, **secrets, **states, **more}, lease=lease, on_close=reads.close)

@@ -24,6 +24,7 @@ from aiosched.core.audit.kinds import AuditKind, Result
 from aiosched.db.audit.entries import NewEntry
 from aiosched.db.audit.repeated import record_repeated
 from aiosched.db.people import accounts, identities, local_logins, login_failures, web_sessions
+from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
 from aiosched.web.auth.access import Principal, Role
@@ -59,6 +60,8 @@ class Accounts:
         if local:
             self._seconds = self.idle_seconds = local_logins.SESSION_SECONDS
         self._signer: Signer | None = None
+        self._mark: str | None = None
+        self._keys = PresentKeys(db, accepted_for=settings.session_hours * 3600)
         self._known: OrderedDict[str, tuple[float, web_sessions.SessionOwner | None]] = OrderedDict()
         self._addresses: set[str] = set()  # of the first logins, two at most
         self._has_warned = False
@@ -265,7 +268,11 @@ class Accounts:
     async def _cookie(self) -> str:
         """The name of the session's cookie. Browsers do not tell ports apart: each database of this machine has its
         own."""
-        return f"{COOKIE}_{(await self._sign()).mark()}" if self.is_local else COOKIE
+        if not self.is_local:
+            return COOKIE
+        if self._mark is None:
+            self._mark = await local_logins.mark_of(self._db)
+        return f"{COOKIE}_{self._mark}"
 
     async def _by_token(self, authorization: str, method: str) -> Principal:
         kind, _, token = authorization.partition(" ")
@@ -293,8 +300,9 @@ class Accounts:
         return known[1]
 
     async def _sign(self) -> Signer:
-        if self._signer is None:
-            self._signer = Signer(await accounts.signing_key(self._db))
+        keys = await self._keys.get()
+        if self._signer is None or self._signer.keys != keys:
+            self._signer = Signer(keys)
         return self._signer
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -51,7 +51,7 @@ from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.secret_confs import SecretConfs
 from aiosched.db.engines import workers
 from aiosched.db.engines.tokens import AttemptToken, TokenSigner
-from aiosched.db.people.accounts import signing_key
+from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.errors import BundleError, TimedOut
@@ -87,6 +87,10 @@ class WorkerApi:
     lease: float
     grace: float
     _signer: TokenSigner | None = None
+    _keys: PresentKeys = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._keys = PresentKeys(self.db)
 
     async def starts(self, request: Request) -> Response:
         """A worker claims the starts of attempts."""
@@ -249,8 +253,9 @@ class WorkerApi:
         return token
 
     async def _open(self, text: str) -> AttemptToken | None:
-        if self._signer is None:
-            self._signer = TokenSigner(await signing_key(self.db))
+        keys = await self._keys.get()
+        if self._signer is None or self._signer.keys != keys:
+            self._signer = TokenSigner(keys)
         return self._signer.open(text)
 
     async def _body(self, request: Request, kind: type[M]) -> M:
