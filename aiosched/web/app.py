@@ -22,6 +22,7 @@ from aiosched.web.api.operation import probes
 from aiosched.web.application import Application, operation_id
 from aiosched.web.auth.access import Authenticator, Loopback, authorise
 from aiosched.web.auth.accounts import Accounts
+from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.auth.oidc import Provider
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import problems
@@ -66,6 +67,7 @@ def make_app(
         lifespan=_lifespan,
     )
     app.state.request_client = request_client
+    app.state.known_dags = KnownDags(request_client.db)
     app.state.hub = Hub(request_client.db, longest=longest_stream)
     app.state.renderer = Renderer(request_client.db, request_client.settings)
     app.state.rates = FleetRates()
@@ -80,7 +82,7 @@ def make_app(
     problems.install(app, request_client.db.dsn)
     app.router.routes.extend(_api())
     if web.airflow_api:
-        airflow_api.mount(app, request_client, authenticator)
+        airflow_api.mount(app)
     app.router.routes.extend(_ui())  # last, as it answers every other address
     return app
 

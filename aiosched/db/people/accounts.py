@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
 
+from aiosched.core.access.grants import Grant
+from aiosched.db.people.grants import HELD_RIGHTS, HeldRights, held_rights, replace_provider_grants
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
 
@@ -17,13 +20,15 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$"
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """A user. `role` is viewer, operator or admin; `has_password` is false for a user who logs in with OIDC."""
+    """A user. `role` holds everywhere (`none`: only `grants` do); `has_password` is false for a user who logs in with OIDC."""
 
     name: str
     role: str
     is_disabled: bool
     has_password: bool
     created_at: datetime
+    grants: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +36,14 @@ class Login:
     """The data that a login is checked against."""
 
     name: str
-    role: str
+    held: HeldRights
     password: str | None
     is_disabled: bool
 
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """A program's token, without the token itself. `role` is at most its owner's role."""
+    """A program's token, without the token itself: at most `role`, and only what one of `grants` covers (None: all)."""
 
     id: int
     owner: str
@@ -47,40 +52,44 @@ class StoredToken:
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
+    grants: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TokenOwner:
-    """The owner of a token, with the token's own role and the owner's."""
+    """The owner of a token and what that user may do, and the token's own role and limits (None: none)."""
 
     id: int
     owner: str
+    held: HeldRights
     role: str
-    owner_role: str
+    limits: tuple[str, ...] | None
 
 
-_USER: Final = "name, role, is_disabled, password IS NOT NULL AS has_password, created_at"
-LIST_USERS: Final = f"SELECT {_USER} FROM web_user WHERE name > $1 ORDER BY name LIMIT $2"
-CREATE_USER: Final = f"INSERT INTO web_user (name, role, password) VALUES ($1, $2, $3) RETURNING {_USER}"
+_USER: Final = f"u.name, {HELD_RIGHTS}, u.is_disabled, u.password IS NOT NULL AS has_password, u.created_at"
+LIST_USERS: Final = f"SELECT {_USER} FROM web_user AS u WHERE name > $1 ORDER BY name LIMIT $2"
+GET_USER: Final = f"SELECT {_USER} FROM web_user AS u WHERE u.name = $1"
+CREATE_USER: Final = f"INSERT INTO web_user AS u (name, role, password) VALUES ($1, $2, $3) RETURNING {_USER}"
 CHANGE_USER: Final = f"""
-    UPDATE web_user
+    UPDATE web_user AS u
        SET role = coalesce($2, role), is_disabled = coalesce($3, is_disabled), password = coalesce($4, password),
            sessions_void = sessions_void + 1
      WHERE name = $1 RETURNING {_USER}
 """
-READ_LOGIN: Final = "SELECT name, role, password, is_disabled FROM web_user WHERE name = $1"
+READ_LOGIN: Final = f"SELECT u.name, {HELD_RIGHTS}, u.password, u.is_disabled FROM web_user AS u WHERE u.name = $1"
 OTHER_ADMINS: Final = "SELECT count(*) FROM web_user WHERE role = 'admin' AND NOT is_disabled AND name <> $1"
 
-_TOKEN: Final = "id, owner, label, role, created_at, expires_at, last_used_at"
+_TOKEN: Final = "id, owner, label, role, created_at, expires_at, last_used_at, grants"
 LIST_TOKENS: Final = f"""
     SELECT {_TOKEN} FROM api_token WHERE ($1::text IS NULL OR owner = $1) AND id > $2 ORDER BY id LIMIT $3
 """
 CREATE_TOKEN: Final = f"""
-    INSERT INTO api_token (owner, label, token_hash, role, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING {_TOKEN}
+    INSERT INTO api_token (owner, label, token_hash, role, expires_at, grants) VALUES ($1, $2, $3, $4, $5, $6)
+    RETURNING {_TOKEN}
 """
 # last_used_at has a resolution of one minute, so that a busy program does not cause a write with every request.
-USE_TOKEN: Final = """
-    SELECT t.id, t.owner, t.role, u.role AS owner_role,
+USE_TOKEN: Final = f"""
+    SELECT t.id, t.owner, t.role AS own_role, t.grants AS limits, {HELD_RIGHTS},
            t.last_used_at < now() - interval '1 minute' IS NOT FALSE AS touch
       FROM api_token AS t JOIN web_user AS u ON u.name = t.owner
      WHERE t.token_hash = $1 AND NOT u.is_disabled AND (t.expires_at IS NULL OR t.expires_at > now())
@@ -89,11 +98,11 @@ USE_TOKEN: Final = """
 TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
 # Guard: a user with a password is a different account.
 ADMIT: Final = """
-    INSERT INTO web_user (name, role) VALUES ($1, $2)
+    INSERT INTO web_user (name, role, groups) VALUES ($1, $2, $3)
     ON CONFLICT (name) DO UPDATE
-       SET role = excluded.role, sessions_void = web_user.sessions_void + (web_user.role <> excluded.role)::int
+       SET role = excluded.role, groups = excluded.groups, sessions_void = web_user.sessions_void + (web_user.role <> excluded.role)::int
      WHERE web_user.password IS NULL
-    RETURNING name, role, password, is_disabled
+    RETURNING id
 """
 MAKE_KEY: Final = "INSERT INTO web_key (id, key) VALUES (1, $1) ON CONFLICT DO NOTHING"
 
@@ -101,14 +110,14 @@ MAKE_KEY: Final = "INSERT INTO web_key (id, key) VALUES (1, $1) ON CONFLICT DO N
 async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> list[StoredUser]:
     """Users by name, starting after `after`."""
     async with db.acquire() as conn:
-        return [StoredUser(**dict(row)) for row in await conn.fetch(LIST_USERS, after, limit)]
+        return [_user(row) for row in await conn.fetch(LIST_USERS, after, limit)]
 
 
 async def create_user(db: Database, name: str, role: str, password: str | None) -> StoredUser:
     """Add a user; `password` is a hash. Raises Refused if the name is taken."""
     async with db.acquire() as conn:
         try:
-            return StoredUser(**dict(await conn.fetchrow(CREATE_USER, name, role, password)))
+            return _user(await conn.fetchrow(CREATE_USER, name, role, password))
         except asyncpg.UniqueViolationError:
             raise Refused(f"The user {name!r} already exists.") from None
 
@@ -131,7 +140,7 @@ async def change_user(
         row = await conn.fetchrow(CHANGE_USER, name, role, is_disabled, password)
     if row is None:
         raise await _unknown(db, name)
-    return StoredUser(**dict(row))
+    return _user(row)
 
 
 async def delete_user(db: Database, name: str) -> None:
@@ -143,23 +152,35 @@ async def delete_user(db: Database, name: str) -> None:
         raise await _unknown(db, name)
 
 
-async def admit(db: Database, name: str, role: str) -> Login:
-    """Create or update the row of a user authenticated by a provider, with that role.
+async def admit(
+    db: Database, name: str, role: str, grants: Collection[Grant] = (), groups: Collection[str] = ()
+) -> Login:
+    """Create or update the row of a user authenticated by a provider, with that role, these grants and groups.
 
     Raises Refused for the name of a local user.
     """
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(ADMIT, name, role)
-    if row is None:
-        raise Refused(f"{name!r} is a local user with a password: log in with it, or rename one of the two users.")
-    return Login(**dict(row))
+    async with db.transaction() as conn:
+        user = await conn.fetchval(ADMIT, name, role, sorted(groups))
+        if user is None:
+            raise Refused(f"{name!r} is a local user with a password: log in with it, or rename one of the two users.")
+        await replace_provider_grants(conn, user, grants)
+        return _login(await conn.fetchrow(READ_LOGIN, name))
 
 
 async def read_login(db: Database, name: str) -> Login | None:
     """The data that a user's login is checked against; None for an unknown user."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(READ_LOGIN, name)
-    return None if row is None else Login(**dict(row))
+    return None if row is None else _login(row)
+
+
+async def get_user(db: Database, name: str) -> StoredUser:
+    """One user. Raises NotFound."""
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(GET_USER, name)
+    if row is None:
+        raise await _unknown(db, name)
+    return _user(row)
 
 
 async def count_users(db: Database) -> int:
@@ -171,16 +192,23 @@ async def count_users(db: Database) -> int:
 async def list_tokens(db: Database, owner: str | None, *, after: int = 0, limit: int = 1000) -> list[StoredToken]:
     """Tokens of one user, or of all, oldest first."""
     async with db.acquire() as conn:
-        return [StoredToken(**dict(row)) for row in await conn.fetch(LIST_TOKENS, owner, after, limit)]
+        return [_token(row) for row in await conn.fetch(LIST_TOKENS, owner, after, limit)]
 
 
 async def create_token(
-    db: Database, owner: str, label: str, token_hash: str, role: str, expires_at: datetime | None
+    db: Database,
+    owner: str,
+    label: str,
+    token_hash: str,
+    role: str,
+    expires_at: datetime | None,
+    grants: Collection[Grant] | None = None,
 ) -> StoredToken:
     """Store the hash of a new token. Raises NotFound for an unknown owner."""
     async with db.acquire() as conn:
         try:
-            return StoredToken(**dict(await conn.fetchrow(CREATE_TOKEN, owner, label, token_hash, role, expires_at)))
+            limits = None if grants is None else list(map(str, grants))
+            return _token(await conn.fetchrow(CREATE_TOKEN, owner, label, token_hash, role, expires_at, limits))
         except asyncpg.ForeignKeyViolationError:
             raise await _unknown(db, owner) from None
 
@@ -205,7 +233,8 @@ async def use_token(db: Database, token_hash: str, *, days_without_login: float)
             return None
         if row["touch"]:
             await conn.execute(TOUCH_TOKEN, row["id"])
-    return TokenOwner(row["id"], row["owner"], row["role"], row["owner_role"])
+    limits = None if row["limits"] is None else tuple(filter(None, row["limits"]))
+    return TokenOwner(row["id"], row["owner"], held_rights(row), row["own_role"], limits)
 
 
 async def signing_key(db: Database) -> bytes:
@@ -214,6 +243,21 @@ async def signing_key(db: Database) -> bytes:
         while (key := await conn.fetchval("SELECT key FROM web_key")) is None:
             await conn.execute(MAKE_KEY, secrets.token_bytes(32))
     return bytes(key)
+
+
+def _user(row: Any) -> StoredUser:
+    values = dict(row)
+    held = held_rights(row)
+    return StoredUser(**values | {"role": held.role, "grants": held.grants, "groups": held.groups})
+
+
+def _login(row: Any) -> Login:
+    return Login(row["name"], held_rights(row), row["password"], row["is_disabled"])
+
+
+def _token(row: Any) -> StoredToken:
+    grants = row["grants"]
+    return StoredToken(**dict(row) | {"grants": None if grants is None else tuple(filter(None, grants))})
 
 
 async def _keep_an_admin(conn: Any, name: str) -> None:

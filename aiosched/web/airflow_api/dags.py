@@ -15,7 +15,7 @@ from aiosched.web.airflow_api.answering import done
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import dag_details_shape, dag_shape
 from aiosched.web.api.base.models import Name
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter()
@@ -35,7 +35,7 @@ class DagPatch(BaseModel):
 
 
 @router.get("/dags")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_dags(
     request_client: TheRequestClient,
     limit: PageLimit = 50,
@@ -63,7 +63,7 @@ async def list_dags(
 
 
 @router.get("/dags/{dag_id}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def get_dag(request_client: TheRequestClient, dag_id: Name) -> dict[str, Any]:
     """One DAG."""
     folder = request_client.settings.core.dags_folder.absolute()
@@ -71,7 +71,7 @@ async def get_dag(request_client: TheRequestClient, dag_id: Name) -> dict[str, A
 
 
 @router.get("/dags/{dag_id}/details")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def get_dag_details(request_client: TheRequestClient, dag_id: Name) -> dict[str, Any]:
     """One DAG with what its file says."""
     row = await queries.get_dag(request_client.db, dag_id)
@@ -80,7 +80,7 @@ async def get_dag_details(request_client: TheRequestClient, dag_id: Name) -> dic
 
 
 @router.patch("/dags/{dag_id}")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def patch_dag(request_client: TheRequestClient, person: Person, dag_id: Name, body: DagPatch) -> dict[str, Any]:
     """Pause or unpause a DAG."""
     await queries.get_dag(request_client.db, dag_id)

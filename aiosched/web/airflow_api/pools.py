@@ -13,7 +13,7 @@ from aiosched.errors import NotFound, Refused
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import pool_shape
 from aiosched.web.api.operation.pools import PoolName
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter()
@@ -41,7 +41,7 @@ class PoolPatch(BaseModel):
 
 
 @router.get("/pools")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_pools(
     request_client: TheRequestClient, limit: PageLimit = 50, offset: PageOffset = 0, order_by: OrderBy = None
 ) -> dict[str, Any]:
@@ -53,7 +53,7 @@ async def list_pools(
 
 
 @router.post("/pools", status_code=201)
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def post_pool(request_client: TheRequestClient, person: Person, body: PoolBody) -> dict[str, Any]:
     """Create a pool; 409 if there is one."""
     try:
@@ -72,14 +72,14 @@ async def post_pool(request_client: TheRequestClient, person: Person, body: Pool
 
 
 @router.get("/pools/{name}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def get_pool(request_client: TheRequestClient, name: PoolName) -> dict[str, Any]:
     """One pool."""
     return pool_shape(await pools.get_pool(request_client.db, name))
 
 
 @router.patch("/pools/{name}")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def patch_pool(
     request_client: TheRequestClient, person: Person, name: PoolName, body: PoolPatch
 ) -> dict[str, Any]:
@@ -97,7 +97,7 @@ async def patch_pool(
 
 
 @router.delete("/pools/{name}", status_code=204)
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def delete_pool(request_client: TheRequestClient, person: Person, name: PoolName) -> Response:
     """Delete a pool."""
     await pools.delete_pool(request_client.db, name, requested_by=person.requested_by)

@@ -18,7 +18,7 @@ from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset
 from aiosched.web.airflow_api.shapes import run_shape
 from aiosched.web.airflow_api.tasks import touched
 from aiosched.web.api.base.models import JsonObject, Name, Text
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
@@ -73,7 +73,7 @@ class RunClear(BaseModel):
 
 
 @router.get("/dags/{dag_id}/dagRuns")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_dag_runs(
     request_client: TheRequestClient,
     dag_id: Name,
@@ -122,7 +122,7 @@ def _between(value: datetime | None, first: datetime | None, final: datetime | N
 
 
 @router.post("/dags/{dag_id}/dagRuns")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def trigger_dag_run(
     request_client: TheRequestClient, person: Person, dag_id: Name, body: TriggerBody
 ) -> dict[str, Any]:
@@ -144,14 +144,14 @@ async def trigger_dag_run(
 
 
 @router.get("/dags/{dag_id}/dagRuns/{dag_run_id}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def get_dag_run(request_client: TheRequestClient, dag_id: Name, dag_run_id: Name) -> dict[str, Any]:
     """One run."""
     return run_shape(await queries.find_run(request_client.db, dag_id, dag_run_id))
 
 
 @router.patch("/dags/{dag_id}/dagRuns/{dag_run_id}")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def patch_dag_run(
     request_client: TheRequestClient, person: Person, dag_id: Name, dag_run_id: Name, body: RunPatch
 ) -> dict[str, Any]:
@@ -167,7 +167,7 @@ async def patch_dag_run(
 
 
 @router.post("/dags/{dag_id}/dagRuns/{dag_run_id}/clear")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def clear_dag_run(
     request_client: TheRequestClient, person: Person, dag_id: Name, dag_run_id: Name, body: RunClear
 ) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import Existing, SecretStore, VariableValue
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import connection_shape, variable_shape
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
 
@@ -61,7 +61,7 @@ def _store(request_client: RequestClient) -> SecretStore:
 
 
 @router.get("/variables")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def list_variables(
     request_client: TheRequestClient, limit: PageLimit = 50, offset: PageOffset = 0, order_by: OrderBy = None
 ) -> dict[str, Any]:
@@ -77,7 +77,7 @@ async def list_variables(
 
 
 @router.post("/variables", status_code=201)
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def post_variable(request_client: TheRequestClient, person: Person, body: VariableBody) -> dict[str, Any]:
     """Create a variable; 409 if there is one."""
     values = {body.key: body.stored}
@@ -86,7 +86,7 @@ async def post_variable(request_client: TheRequestClient, person: Person, body: 
 
 
 @router.get("/variables/{key}")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def get_variable(request_client: TheRequestClient, key: Key) -> dict[str, Any]:
     """One variable."""
     found = await _store(request_client).get_variable(key)
@@ -94,7 +94,7 @@ async def get_variable(request_client: TheRequestClient, key: Key) -> dict[str, 
 
 
 @router.patch("/variables/{key}")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def patch_variable(
     request_client: TheRequestClient, person: Person, key: Key, body: VariableBody
 ) -> dict[str, Any]:
@@ -108,7 +108,7 @@ async def patch_variable(
 
 
 @router.delete("/variables/{key}", status_code=204)
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def delete_variable(request_client: TheRequestClient, person: Person, key: Key) -> Response:
     """Delete a variable."""
     await _store(request_client).delete_variable(key, requested_by=person.requested_by)
@@ -119,7 +119,7 @@ async def delete_variable(request_client: TheRequestClient, person: Person, key:
 
 
 @router.get("/connections")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def list_connections(
     request_client: TheRequestClient, limit: PageLimit = 50, offset: PageOffset = 0, order_by: OrderBy = None
 ) -> dict[str, Any]:
@@ -135,7 +135,7 @@ async def list_connections(
 
 
 @router.post("/connections", status_code=201)
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def post_connection(request_client: TheRequestClient, person: Person, body: ConnectionBody) -> dict[str, Any]:
     """Create a connection; 409 if there is one."""
     store = _store(request_client)
@@ -144,14 +144,14 @@ async def post_connection(request_client: TheRequestClient, person: Person, body
 
 
 @router.get("/connections/{connection_id}")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def get_connection(request_client: TheRequestClient, connection_id: Key) -> dict[str, Any]:
     """One connection."""
     return connection_shape(await _store(request_client).get_connection(connection_id))
 
 
 @router.patch("/connections/{connection_id}")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def patch_connection(
     request_client: TheRequestClient, person: Person, connection_id: Key, body: ConnectionBody
 ) -> dict[str, Any]:
@@ -167,7 +167,7 @@ async def patch_connection(
 
 
 @router.delete("/connections/{connection_id}", status_code=204)
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def delete_connection(request_client: TheRequestClient, person: Person, connection_id: Key) -> Response:
     """Delete a connection."""
     await _store(request_client).delete_connection(connection_id, requested_by=person.requested_by)

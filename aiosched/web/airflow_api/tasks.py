@@ -18,7 +18,7 @@ from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset
 from aiosched.web.airflow_api.shapes import task_shape
 from aiosched.web.api.base.models import Name, Text
 from aiosched.web.api.tasks import find_place, folder_of
-from aiosched.web.auth.access import Person, Principal, Role, allow
+from aiosched.web.auth.access import Person, Principal, Role, Scope, allow
 from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
@@ -75,7 +75,7 @@ class ClearBody(BaseModel):
 
 
 @router.get(f"{_RUN}/taskInstances")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def list_task_instances(
     request_client: TheRequestClient,
     dag_id: Name,
@@ -97,7 +97,7 @@ async def list_task_instances(
 
 
 @router.get(_TASK)
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def get_task_instance(
     request_client: TheRequestClient, dag_id: Name, dag_run_id: Name, task_id: Name
 ) -> dict[str, Any]:
@@ -106,7 +106,7 @@ async def get_task_instance(
 
 
 @router.get(f"{_TASK}/logs/{{try_number}}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def get_log(
     request_client: TheRequestClient,
     dag_id: Name,
@@ -128,7 +128,7 @@ async def get_log(
 
 
 @router.get(f"{_TASK}/{{map_index}}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def get_mapped_task_instance(
     request_client: TheRequestClient, dag_id: Name, dag_run_id: Name, task_id: Name, map_index: MapIndexPath
 ) -> dict[str, Any]:
@@ -145,7 +145,7 @@ async def _instance(
 
 
 @router.patch(_TASK)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def patch_task_instance(
     request_client: TheRequestClient, person: Person, dag_id: Name, dag_run_id: Name, task_id: Name, body: TaskPatch
 ) -> dict[str, Any]:
@@ -154,7 +154,7 @@ async def patch_task_instance(
 
 
 @router.patch(f"{_TASK}/{{map_index}}")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def patch_mapped_task_instance(
     request_client: TheRequestClient,
     person: Person,
@@ -200,7 +200,7 @@ async def _patch(
 
 
 @router.post("/dags/{dag_id}/clearTaskInstances")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def clear_task_instances(
     request_client: TheRequestClient, person: Person, dag_id: Name, body: ClearBody
 ) -> dict[str, Any]:

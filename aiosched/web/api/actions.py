@@ -33,7 +33,7 @@ from aiosched.errors import ParamError, Refused
 from aiosched.web.api.base.models import Because, JsonObject, Name, Reason, RunRef, Text
 from aiosched.web.api.dags import DagResource
 from aiosched.web.api.runs import RunDetails, RunResource, details_of
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Field as Wrong
@@ -180,7 +180,7 @@ class Noted(BaseModel):
 
 
 @router.patch("/dags/{dag_id}", response_model=DagResource)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def change_dag(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, change: DagChange
 ) -> Response:
@@ -193,7 +193,7 @@ async def change_dag(
 
 
 @router.delete("/dags/{dag_id}", status_code=204, response_model=None)
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, Scope.DAG)
 async def delete_dag(
     request: Request,
     request_client: TheRequestClient,
@@ -208,7 +208,7 @@ async def delete_dag(
 
 
 @router.post("/dags/{dag_id}/release", response_model=DagResource)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def release_dag(
     request: Request,
     request_client: TheRequestClient,
@@ -227,7 +227,7 @@ async def release_dag(
 
 
 @router.post("/dags/{dag_id}/runs", status_code=201, response_model=RunResource)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def trigger(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, body: NewRun
 ) -> Response:
@@ -263,7 +263,7 @@ def _check_params(params: dict[str, ParamSpec], conf: dict[str, Any]) -> None:
 
 
 @router.post("/dags/{dag_id}/runs/{run}/mark", response_model=RunDetails)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def mark_run(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef, mark: RunMark
 ) -> Response:
@@ -276,7 +276,7 @@ async def mark_run(
 
 
 @router.post("/dags/{dag_id}/runs/{run}/cancel", response_model=RunDetails)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def cancel_run(
     request: Request,
     request_client: TheRequestClient,
@@ -294,7 +294,7 @@ async def cancel_run(
 
 
 @router.put("/dags/{dag_id}/runs/{run}/note", response_model=Noted)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def note_run(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef, note: NoteText
 ) -> Response:
@@ -308,7 +308,7 @@ async def note_run(
 
 
 @router.post("/dags/{dag_id}/clear", response_model=ClearAnswer)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def clear(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, body: Clearing
 ) -> Response:
@@ -341,7 +341,7 @@ async def _change(
 
 
 @router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/mark", response_model=ClearAnswer)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def mark_task(
     request: Request,
     request_client: TheRequestClient,
@@ -366,7 +366,7 @@ async def mark_task(
 
 
 @router.put("/dags/{dag_id}/runs/{run}/tasks/{task_id}/note", response_model=Noted)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def note_task(
     request: Request,
     request_client: TheRequestClient,

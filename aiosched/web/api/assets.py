@@ -13,7 +13,7 @@ from aiosched.core.requests.requests import EmitAsset
 from aiosched.db.queries import asset_queries
 from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, Text
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -79,7 +79,7 @@ class Lineage(BaseModel):
 
 
 @router.get("/assets")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_assets(
     request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[AssetResource]:
@@ -89,7 +89,7 @@ async def list_assets(
 
 
 @router.get("/asset-lineage")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def lineage(request_client: TheRequestClient) -> Lineage:
     """The graph of assets between DAGs."""
     nodes: dict[str, LineageNode] = {}
@@ -107,14 +107,14 @@ async def lineage(request_client: TheRequestClient) -> Lineage:
 
 
 @router.get("/assets/{name}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def get_asset(request_client: TheRequestClient, name: Name) -> AssetResource:
     """One asset."""
     return AssetResource.model_validate(await asset_queries.get_asset(request_client.db, name))
 
 
 @router.get("/assets/{name}/events")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_asset_events(
     request_client: TheRequestClient, name: Name, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[AssetEventResource]:
@@ -127,7 +127,7 @@ async def list_asset_events(
 
 
 @router.post("/assets/{name}/events", status_code=201, response_model=Emitted, responses=ACCEPTED)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.SEEN)
 async def emit(
     request: Request, request_client: TheRequestClient, person: Person, name: Name, event: NewEvent
 ) -> Response:

@@ -13,7 +13,7 @@ from aiosched.core.requests.requests import BackfillCancel, BackfillCreate, Back
 from aiosched.db.queries import backfill_queries, queries
 from aiosched.web.api.base.models import Because, Instant, JsonObject, Reason, Resource, Stored, Text
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -70,7 +70,7 @@ class BackfillAnswer(BaseModel):
 
 
 @router.get("/backfills")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_backfills(
     request_client: TheRequestClient,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
@@ -84,14 +84,14 @@ async def list_backfills(
 
 
 @router.get("/backfills/{number}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def get_backfill(request_client: TheRequestClient, number: Number) -> BackfillResource:
     """One backfill with its progress."""
     return BackfillResource.model_validate(await backfill_queries.get_backfill(request_client.db, number))
 
 
 @router.post("/backfills", status_code=201, response_model=BackfillAnswer, responses=ACCEPTED)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.SEEN)
 async def create_backfill(
     request: Request, request_client: TheRequestClient, person: Person, body: NewBackfill
 ) -> Response:
@@ -120,7 +120,7 @@ async def _change(
 
 
 @router.post("/backfills/{number}/pause", response_model=BackfillResource, responses=ACCEPTED)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.SEEN)
 async def pause(
     request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
 ) -> Response:
@@ -129,7 +129,7 @@ async def pause(
 
 
 @router.post("/backfills/{number}/resume", response_model=BackfillResource, responses=ACCEPTED)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.SEEN)
 async def resume(
     request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
 ) -> Response:
@@ -138,7 +138,7 @@ async def resume(
 
 
 @router.post("/backfills/{number}/cancel", response_model=BackfillResource, responses=ACCEPTED)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.SEEN)
 async def cancel(
     request: Request, request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
 ) -> Response:

@@ -13,7 +13,7 @@ from aiosched.db.queries.quarantine_queries import quarantine_traceback
 from aiosched.db.queries.queries import DagOrder
 from aiosched.web.api.base.models import Instant, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, Scope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 
@@ -77,7 +77,7 @@ class DagDetails(DagResource):
 
 
 @router.get("/dags")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_dags(
     request_client: TheRequestClient,
     pattern: Annotated[_Word | None, Query(description="a glob over DAG ids")] = None,
@@ -111,7 +111,7 @@ async def list_dags(
 
 
 @router.get("/dags/{dag_id}", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def get_dag(request_client: TheRequestClient, dag_id: Name) -> DagDetails:
     """One DAG."""
     found = DagResource.model_validate(await queries.get_dag(request_client.db, dag_id)).model_dump()
@@ -128,7 +128,7 @@ class Tag(Resource):
 
 
 @router.get("/tags")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_tags(request_client: TheRequestClient, limit: Limit = 1000, cursor: Cursor = None) -> Page[Tag]:
     """The tags of all DAGs, by name."""
     rows = await queries.list_tags(request_client.db, after=decode_cursor(cursor, str), limit=limit + 1)

@@ -16,7 +16,7 @@ from aiosched.db.queries import queries, run_queries
 from aiosched.db.queries.run_queries import TryPeriod
 from aiosched.db.queries.version_queries import get_version
 from aiosched.web.api.base.models import Name
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, Scope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 from aiosched.web.views.layout import Layout, lay_out
@@ -65,7 +65,7 @@ class DagGraph(BaseModel):
 
 
 @router.get("/dags/{dag_id}/graph", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def graph(
     request_client: TheRequestClient,
     dag_id: Name,

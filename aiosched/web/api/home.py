@@ -16,7 +16,7 @@ from aiosched.db.queries.home_queries import Concern
 from aiosched.db.queries.quarantine_queries import list_quarantined
 from aiosched.db.queries.status import SchedulerRow, list_import_errors
 from aiosched.web.api.base.models import Instant, PartStatus, Resource, Stored
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, Scope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views import health
 from aiosched.web.views.health import Status
@@ -91,7 +91,7 @@ class Timeline(BaseModel):
 
 
 @router.get("/summary")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def summary(request_client: TheRequestClient) -> Summary:
     """The state of the whole system."""
     db, now = request_client.db, request_client.clock.now()
@@ -160,7 +160,7 @@ def _about(one: Concern, kind: Kind, words: str) -> Attention:
 
 
 @router.get("/timeline")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def timeline(
     request_client: TheRequestClient,
     since: Annotated[AwareDatetime | None, Query(description="default: six hours ago")] = None,

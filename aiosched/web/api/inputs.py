@@ -14,7 +14,7 @@ from aiosched.db.people.human_inputs import InputRow, InputState, list_inputs
 from aiosched.db.queries import queries
 from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, RunRef
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -85,7 +85,7 @@ class Answered(BaseModel):
 
 
 @router.get("/inputs")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_questions(
     request_client: TheRequestClient,
     waiting: Annotated[bool, Query(description="only those that wait for an answer")] = False,
@@ -112,7 +112,7 @@ async def list_questions(
 
 
 @router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/answer", response_model=Answered, responses=ACCEPTED)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.DAG)
 async def answer_question(
     request: Request,
     request_client: TheRequestClient,

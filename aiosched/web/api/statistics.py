@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from aiosched.core.values.states import RunState
 from aiosched.db.queries import run_queries
 from aiosched.web.api.base.models import Instant, Stored, Text
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, Scope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["DAGs"])
@@ -43,7 +43,7 @@ class StatisticsList(BaseModel):
 
 
 @router.get("/dag-statistics", response_model=StatisticsList)
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def statistics(
     request_client: TheRequestClient, dag_id: Annotated[list[Text], Query(min_length=1, max_length=200)]
 ) -> Response:

@@ -8,7 +8,7 @@ from pydantic import Field
 from aiosched.core.why.explanation import Verdict
 from aiosched.scheduler.why.why import why
 from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, Scope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Why"])
@@ -57,21 +57,21 @@ class Why(Resource):
 
 
 @router.get("/dags/{dag_id}/why")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def why_dag(request_client: TheRequestClient, dag_id: Name) -> Why:
     """Why a DAG gets no new run now."""
     return Why.model_validate(await why(request_client.db, dag_id, now=request_client.clock.now()))
 
 
 @router.get("/dags/{dag_id}/runs/{run}/why")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def why_run(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> Why:
     """Why a run has not started, what it waits for, or how it failed."""
     return Why.model_validate(await why(request_client.db, dag_id, run, now=request_client.clock.now()))
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/why")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.DAG)
 async def why_task(
     request_client: TheRequestClient, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
 ) -> Why:

@@ -16,7 +16,7 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
@@ -25,11 +25,12 @@ from urllib.parse import urlencode
 import msgspec
 
 from aiosched.config import WebSettings
+from aiosched.core.access.grants import Grant, GrantKind
 from aiosched.db.people.accounts import NAME_PATTERN
 from aiosched.errors import ConfigError
 from aiosched.web.server.problems import Problem
 
-ROLES: Final = ("admin", "operator", "viewer")  # best first
+ROLES: Final = ("admin", "editor", "operator", "viewer")  # best first
 COOKIE: Final = "aiosched_login"
 FLOW_SECONDS: Final = 600
 _KEPT_SECONDS: Final = 3600.0
@@ -63,10 +64,12 @@ class Flow(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who logged in, and the role."""
+    """Who logged in, the role everywhere (`none`: none), the grants of the groups, and the groups themselves."""
 
     name: str
     role: str
+    grants: tuple[Grant, ...] = ()
+    groups: frozenset[str] = frozenset()
 
 
 def check_provider(settings: WebSettings) -> Mapping[str, frozenset[str]]:
@@ -83,6 +86,7 @@ class Provider:
 
     def __init__(self, settings: WebSettings, *, transport: Any = None) -> None:
         self._roles = check_provider(settings)
+        self._grants = grants_by_group(settings.oidc_grants)
         import httpx2
 
         self._settings = settings
@@ -144,12 +148,12 @@ class Provider:
         for part in self._settings.oidc_role_claim.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
         values = {value} if isinstance(value, str) else {one for one in value or () if isinstance(one, str)}
-        for role in ROLES:
-            if values & self._roles.get(role, frozenset()):
-                return Identity(name, role)
-        if self._settings.oidc_default_role is None:
-            raise Problem(403, "not-invited", f"{name} has no role here (web.oidc_roles).")
-        return Identity(name, self._settings.oidc_default_role)
+        grants = {grant: None for group in sorted(values) for grant in self._grants.get(group, ())}
+        best = (role for role in ROLES if values & self._roles.get(role, frozenset()))
+        role = next(best, self._settings.oidc_default_role or ("none" if grants else None))
+        if role is None:
+            raise Problem(403, "not-invited", f"{name} has no role here (web.oidc_roles, web.oidc_grants).")
+        return Identity(name, role, _highest(grants), frozenset(values))
 
     async def _claims(self, token: str, nonce: str) -> Mapping[str, Any]:
         from joserfc import jwt
@@ -210,12 +214,33 @@ class Provider:
         return found
 
 
+def grants_by_group(text: str) -> Mapping[str, tuple[Grant, ...]]:
+    """`sales=viewer@team:sales|operator@tag:etl, ops=operator@dags:*` as grants by group. Raises ConfigError."""
+    found: dict[str, tuple[Grant, ...]] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        group, _, grants = part.partition("=")
+        if not group.strip() or not grants.strip():
+            raise ConfigError(f"web.oidc_grants has {part!r}; write GROUP=viewer@team:NAME|operator@tag:NAME.")
+        found[group.strip()] = tuple(map(Grant.parse, grants.split("|")))
+    return found
+
+
+def _highest(grants: Iterable[Grant]) -> tuple[Grant, ...]:
+    """The grants with the highest role for each place."""
+    best: dict[tuple[GrantKind, str], Grant] = {}
+    for grant in grants:
+        known = best.setdefault((grant.kind, grant.name), grant)
+        if known.role < grant.role:
+            best[grant.kind, grant.name] = grant
+    return tuple(best.values())
+
+
 def _mapping(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     """`admin=ops|leads, viewer=staff` as roles and the values of the claim that give them."""
     for part in filter(None, (part.strip() for part in text.split(","))):
         role, _, values = part.partition("=")
         if role.strip() not in ROLES or not values.strip():
-            raise ConfigError(f"web.oidc_roles has {part!r}; write admin=VALUE|VALUE, operator=VALUE, viewer=VALUE.")
+            raise ConfigError(f"web.oidc_roles has {part!r}; write admin=VALUE|VALUE, editor=VALUE, operator=VALUE, viewer=VALUE.")
         yield role.strip(), frozenset(value.strip() for value in values.split("|"))
 
 

@@ -14,7 +14,7 @@ from aiosched.db.queries import pool_queries
 from aiosched.db.queries.pool_queries import PoolUser
 from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Pools"])
@@ -45,7 +45,7 @@ class PoolUpdate(BaseModel):
 
 
 @router.get("/pools")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_pools(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[PoolResource]:
     """Pools by name."""
     after = decode_cursor(cursor, str)
@@ -54,7 +54,7 @@ async def list_pools(request_client: TheRequestClient, limit: Limit = 100, curso
 
 
 @router.get("/pools/{name}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def get_pool(request_client: TheRequestClient, name: PoolName) -> PoolResource:
     """One pool."""
     return PoolResource.model_validate(await pools.get_pool(request_client.db, name))
@@ -86,7 +86,7 @@ class Queue(BaseModel):
 
 
 @router.get("/pools/{name}/queue")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def pool_queue(
     request_client: TheRequestClient, name: PoolName, limit: Limit = 100, cursor: Cursor = None
 ) -> Queue:
@@ -114,7 +114,7 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
 
 
 @router.put("/pools/{name}")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def set_pool(request_client: TheRequestClient, person: Person, name: PoolName, body: PoolUpdate) -> PoolResource:
     """Create or change a pool; idempotent."""
     change = await pools.set_pool(
@@ -130,7 +130,7 @@ async def set_pool(request_client: TheRequestClient, person: Person, name: PoolN
 
 
 @router.delete("/pools/{name}", status_code=204)
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def delete_pool(request_client: TheRequestClient, person: Person, name: PoolName) -> Response:
     """Delete a pool that no task uses."""
     await pools.delete_pool(request_client.db, name, requested_by=person.requested_by)

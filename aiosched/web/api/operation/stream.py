@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from aiosched.db.server.failures import is_retryable
-from aiosched.web.auth.access import Authenticator, Role, allow
+from aiosched.web.auth.access import Authenticator, Role, Scope, allow
 from aiosched.web.server.problems import Problem
 from aiosched.web.views.live import Hub
 
@@ -20,7 +20,7 @@ router = APIRouter(tags=["Live"])
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def stream(
     request: Request,
     topic: Annotated[

@@ -12,7 +12,7 @@ from aiosched.db.queries import command_queries, status
 from aiosched.db.statements import inbox
 from aiosched.web.api.base.models import Because, Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 
@@ -105,7 +105,7 @@ class SettingsList(BaseModel):
 
 
 @router.get("/import-errors")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_import_errors(
     request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[ImportProblem]:
@@ -116,7 +116,7 @@ async def list_import_errors(
 
 
 @router.get("/files")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_files(
     request_client: TheRequestClient,
     failed: Annotated[
@@ -132,7 +132,7 @@ async def list_files(
 
 
 @router.get("/schedulers")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_schedulers(request_client: TheRequestClient) -> Schedulers:
     """The schedulers and their partitions."""
     return Schedulers(
@@ -141,7 +141,7 @@ async def list_schedulers(request_client: TheRequestClient) -> Schedulers:
 
 
 @router.get("/commands")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_commands(
     request_client: TheRequestClient,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
@@ -159,14 +159,14 @@ async def list_commands(
 
 
 @router.get("/commands/{number}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def get_command(request_client: TheRequestClient, number: Number) -> CommandResource:
     """One request; a 202 refers to it."""
     return CommandResource.model_validate(await command_queries.get_command(request_client.db, number))
 
 
 @router.post("/commands/{number}/withdraw")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, Scope.SEEN)
 async def withdraw_command(
     request_client: TheRequestClient, person: Person, number: Number, because: Because | None = None
 ) -> CommandResource:
@@ -178,7 +178,7 @@ async def withdraw_command(
 
 
 @router.get("/settings", dependencies=[RARELY])
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, Scope.EVERYWHERE)
 async def list_settings(request_client: TheRequestClient) -> SettingsList:
     """The settings of this process."""
     found = [

@@ -15,7 +15,7 @@ from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.providers import connection_types
 from aiosched.web.api.base.models import Instant, JsonObject, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Secrets"])
@@ -90,7 +90,7 @@ def _store(request_client: TheRequestClient) -> SecretStore:
 
 
 @router.get("/variables")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_variables(
     request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[VariableResource]:
@@ -101,7 +101,7 @@ async def list_variables(
 
 
 @router.put("/variables/{key}")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def set_variable(request_client: TheRequestClient, person: Person, key: Key, body: VariableUpdate) -> Stored:
     """Store a variable."""
     values = {key: VariableValue(body.value, body.description)}
@@ -110,7 +110,7 @@ async def set_variable(request_client: TheRequestClient, person: Person, key: Ke
 
 
 @router.delete("/variables/{key}", status_code=204)
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def delete_variable(request_client: TheRequestClient, person: Person, key: Key) -> Response:
     """Delete a variable."""
     await _store(request_client).delete_variable(key, requested_by=person.requested_by)
@@ -118,7 +118,7 @@ async def delete_variable(request_client: TheRequestClient, person: Person, key:
 
 
 @router.get("/connections")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.SEEN)
 async def list_connections(
     request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[ConnectionResource]:
@@ -129,7 +129,7 @@ async def list_connections(
 
 
 @router.get("/connection-types")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.NEUTRAL)
 async def list_connection_types() -> Page[ConnectionTypeResource]:
     """The types that installed provider packages have hooks for, by name. Other types can be stored, too."""
     known = await asyncio.to_thread(connection_types)
@@ -137,7 +137,7 @@ async def list_connection_types() -> Page[ConnectionTypeResource]:
 
 
 @router.put("/connections/{conn_id}")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def set_connection(request_client: TheRequestClient, person: Person, conn_id: Key, body: NewConnection) -> Stored:
     """Store a connection; replaces what it held before."""
     given: dict[str, Any] = body.model_dump(by_alias=True, exclude_none=True)
@@ -148,7 +148,7 @@ async def set_connection(request_client: TheRequestClient, person: Person, conn_
 
 
 @router.delete("/connections/{conn_id}", status_code=204)
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, Scope.SEEN)
 async def delete_connection(request_client: TheRequestClient, person: Person, conn_id: Key) -> Response:
     """Delete a connection."""
     await _store(request_client).delete_connection(conn_id, requested_by=person.requested_by)

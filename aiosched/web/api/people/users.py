@@ -9,26 +9,34 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from aiosched.db.people import accounts
+from aiosched.core.access.grants import Grant, GrantKind
+from aiosched.db.people import accounts, grants
 from aiosched.errors import Refused
 from aiosched.web.api.base.models import Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, Scope, allow, role_of
 from aiosched.web.auth.passwords import check_password, hash_password, hash_token, new_token
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Users"])
 
-RoleName = Literal["viewer", "operator", "admin"]
+RoleName = Literal["viewer", "operator", "editor", "admin"]
+UserRole = Literal["none", "viewer", "operator", "editor", "admin"]
+GrantText = Annotated[str, Field(max_length=600, pattern=r"^[^\x00-\x1f]*$")]
 Name = Annotated[str, Path(pattern=accounts.NAME_PATTERN)]
 
 
 class User(Resource):
-    """A user who can log in."""
+    """A user who can log in. `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`.
+
+    `groups` are those at the identity provider, as of the last login.
+    """
 
     name: str
-    role: Stored[RoleName]
+    role: Stored[UserRole]
+    grants: list[str]
+    groups: list[str]
     is_disabled: bool
     has_password: bool
     created_at: Instant
@@ -38,35 +46,41 @@ class NewUser(BaseModel):
     """A user to create."""
 
     name: Annotated[str, Field(pattern=accounts.NAME_PATTERN)]
-    role: RoleName
+    role: UserRole
     password: Annotated[str, Field(min_length=8, max_length=1000)]
 
 
 class UserChange(BaseModel):
     """What to change; null leaves a value unchanged. Any change ends the user's sessions."""
 
-    role: RoleName | None = None
+    role: UserRole | None = None
     is_disabled: bool | None = None
     password: Annotated[str | None, Field(min_length=8, max_length=1000)] = None
 
 
 class Token(Resource):
-    """A token, without its secret value."""
+    """A token, without its secret value. With `grants` it can do only what one of them covers; null: all that its owner
+    can."""
 
     id: int
     owner: str
     label: str
     role: Stored[RoleName]
+    grants: list[str] | None
     created_at: Instant
     expires_at: Instant | None
     last_used_at: Instant | None
 
 
 class NewToken(BaseModel):
-    """A token to create for oneself. `days` until it expires; null: never."""
+    """A token to create for oneself. `days` until it expires; null: never.
+
+    With `grants`, such as `viewer@tag:etl`, it can do only what one of them and one of its owner's covers.
+    """
 
     label: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
     role: RoleName = "viewer"
+    grants: Annotated[list[GrantText] | None, Field(min_length=1, max_length=100)] = None
     days: Annotated[float | None, Field(gt=0, le=3650)] = 90.0
 
 
@@ -78,7 +92,7 @@ class MadeToken(BaseModel):
 
 
 @router.get("/users")
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, Scope.EVERYWHERE)
 async def list_users(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
     """Users by name."""
     after = decode_cursor(cursor, str)
@@ -87,7 +101,7 @@ async def list_users(request_client: TheRequestClient, limit: Limit = 100, curso
 
 
 @router.post("/users", status_code=201)
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, Scope.EVERYWHERE)
 async def create_user(request_client: TheRequestClient, body: NewUser) -> User:
     """Create a user."""
     check_password(body.password)
@@ -96,7 +110,7 @@ async def create_user(request_client: TheRequestClient, body: NewUser) -> User:
 
 
 @router.patch("/users/{name}")
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, Scope.EVERYWHERE)
 async def change_user(request_client: TheRequestClient, name: Name, change: UserChange) -> User:
     """Change a user's role or password, disable or enable the user."""
     digest = None
@@ -109,8 +123,40 @@ async def change_user(request_client: TheRequestClient, name: Name, change: User
     return User.model_validate(changed)
 
 
+class GrantBody(BaseModel):
+    """A grant, such as `viewer@team:alpha`, `operator@tag:etl`, `operator@folder:sales`, `viewer@dags:sales_*`."""
+
+    grant: GrantText
+
+
+@router.post("/users/{name}/grants", status_code=201)
+@allow(Role.ADMIN, Scope.EVERYWHERE)
+async def grant_role(request_client: TheRequestClient, name: Name, body: GrantBody) -> User:
+    """Give a user a role for some DAGs; it replaces the one that the user has for the same ones."""
+    grant = Grant.parse(body.grant)
+    if grant.kind is GrantKind.EVERYWHERE:
+        await accounts.change_user(request_client.db, name, role=grant.role.word)
+    else:
+        await grants.add_grant(request_client.db, name, grant)
+    return User.model_validate(await accounts.get_user(request_client.db, name))
+
+
+@router.delete("/users/{name}/grants")
+@allow(Role.ADMIN, Scope.EVERYWHERE)
+async def take_grant(
+    request_client: TheRequestClient, name: Name, grant: Annotated[GrantText, Query(description="as in `grants`")]
+) -> User:
+    """Take a grant away from a user."""
+    taken = Grant.parse(grant)
+    if taken.kind is GrantKind.EVERYWHERE:
+        await accounts.change_user(request_client.db, name, role="none")
+    else:
+        await grants.remove_grant(request_client.db, name, taken)
+    return User.model_validate(await accounts.get_user(request_client.db, name))
+
+
 @router.delete("/users/{name}", status_code=204)
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, Scope.EVERYWHERE)
 async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
     """Delete a user and their tokens."""
     await accounts.delete_user(request_client.db, name)
@@ -118,7 +164,7 @@ async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
 
 
 @router.get("/tokens")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.OWN)
 async def list_tokens(
     request_client: TheRequestClient,
     person: Person,
@@ -134,23 +180,25 @@ async def list_tokens(
 
 
 @router.post("/tokens", status_code=201)
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.OWN)
 async def create_token(request_client: TheRequestClient, person: Person, body: NewToken) -> MadeToken:
     """Create a token for oneself, with one's own role or a lower one. Needs a login: a token makes none."""
     if person.token is not None:
         raise Problem(403, "login-needed", "A token cannot create others: log in, and create it then.")
-    if Role.of(body.role) > person.role:
-        raise Refused(f"{person.name} is {person.role.name.lower()}: a token cannot have a higher role.")
+    highest = max(person.rights.granted, Role.VIEWER)
+    if role_of(body.role) > highest:
+        raise Refused(f"{person.name} is {highest.word}: a token cannot have a higher role.")
     expires_at = None if body.days is None else datetime.now(UTC) + timedelta(days=body.days)
     token = new_token()
+    grants = None if body.grants is None else list(map(Grant.parse, body.grants))
     made = await accounts.create_token(
-        request_client.db, person.name, body.label, hash_token(token), body.role, expires_at
+        request_client.db, person.name, body.label, hash_token(token), body.role, expires_at, grants
     )
     return MadeToken(token=token, facts=Token.model_validate(made))
 
 
 @router.delete("/tokens/{token}", status_code=204)
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, Scope.OWN)
 async def delete_token(
     request_client: TheRequestClient, person: Person, token: Annotated[int, Path(ge=1, lt=2**63)]
 ) -> Response:
