@@ -25,7 +25,7 @@ _RESOURCES: Final = ("DAGs", "DAG Runs")
 def read_control(control: Any) -> dict[str, str]:
     """The role (a word) for each name of `access_control`, sorted. Raises ValueError with what is wrong.
 
-    `{"sales": {"can_read", "can_edit"}}`, or by resource: `{"sales": {"DAGs": {"can_read"}, "DAG Runs": {"can_create"}}}`.
+    `{"sales": {"can_read", "can_edit"}}`, or by resource: `{"sales": {"DAGs": {"can_read"}, "DAG Runs": …}}`.
     """
     if not isinstance(control, Mapping):
         raise ValueError(f"{control!r} is no dict: write {{'a team or group': {{'can_read', 'can_edit'}}}}")

@@ -73,7 +73,9 @@ class Grant:
         role = find_role(word)
         if role is None or role is Role.NONE:
             known = [each.word for each in Role if each is not Role.NONE]
-            raise ConfigError(f"{text!r} begins with no role: write one of {', '.join(known)}.{did_you_mean(word, known)}")
+            raise ConfigError(
+                f"{text!r} begins with no role: write one of {', '.join(known)}.{did_you_mean(word, known)}"
+            )
         kind, _, name = where.partition(":")
         if not at or where.removesuffix(":") == GrantKind.EVERYWHERE:
             return cls(role)

@@ -20,7 +20,7 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$"
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """A user. `role` holds everywhere (`none`: only `grants` do); `has_password` is false for a user who logs in with OIDC."""
+    """A user. `role` holds everywhere (`none`: only `grants` do). Without `has_password`: by OIDC."""
 
     name: str
     role: str
@@ -100,7 +100,8 @@ TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
 ADMIT: Final = """
     INSERT INTO web_user (name, role, groups) VALUES ($1, $2, $3)
     ON CONFLICT (name) DO UPDATE
-       SET role = excluded.role, groups = excluded.groups, sessions_void = web_user.sessions_void + (web_user.role <> excluded.role)::int
+       SET role = excluded.role, groups = excluded.groups,
+           sessions_void = web_user.sessions_void + (web_user.role <> excluded.role)::int
      WHERE web_user.password IS NULL
     RETURNING id
 """

@@ -1,4 +1,4 @@
-"""What decides who may see a DAG: its tags, where its file lies, its team, what its author gives. Makes no decisions."""
+"""What decides who may see a DAG: tags, where its file lies, the team, what its author gives. Makes no decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the web server: users, their grants, sessions, failed logins, tokens of programs, the key that signs."""
+"""The tables of the web server: users, grants, sessions, failed logins, tokens of programs, the key that signs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ web_user = Table(
     CheckConstraint(one_of("role", ("none", *ROLES)), name="role"),
 )
 
-# A role of a user for some DAGs: those with a tag, of a folder, whose ids match a glob, or of a team (aiosched.core.access).
+# A role of a user for some DAGs: those with a tag, of a folder or of a team, or whose ids match a glob (core/access).
 user_grant = Table(
     "user_grant",
     metadata,

@@ -6,6 +6,7 @@ when folders change. Source: docs/access.md.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -45,6 +46,13 @@ ASSIGN: Final = f"""
       FROM (SELECT dag.dag_id, {team_of("dag.file", "v.bundle")} AS team
               FROM dag LEFT JOIN dag_version AS v ON v.id = dag.version_id) AS n
      WHERE d.dag_id = n.dag_id AND d.team IS DISTINCT FROM n.team
+"""
+# The name of a file of a bundle begins with that of the bundle and a colon (aiosched.bundles.names).
+TEAMS_OF_FILES: Final = f"""
+    SELECT file, team
+      FROM (SELECT n.file, {team_of("n.file", "nullif(split_part(n.file, ':', 1), n.file)")} AS team
+              FROM unnest($1::text[]) AS n (file)) AS found
+     WHERE team IS NOT NULL
 """
 LIST: Final = """
     SELECT t.name, t.description, t.created_at,
@@ -100,7 +108,7 @@ async def delete_team(db: Database, name: str) -> None:
 
 
 async def add_folder(db: Database, team: str, folder: str) -> None:
-    """Give a team what lies in a folder (`sales`, `bundle:sales`, empty for the DAGs folder). Raises NotFound, Refused."""
+    """Give a team a folder: `sales`, `bundle:sales`, empty for the DAGs folder. Raises NotFound, Refused."""
     bundle, path = split_folder(checked_name(GrantKind.FOLDER, folder))
     await get_team(db, team)
     async with db.transaction() as conn:
@@ -117,6 +125,12 @@ async def remove_folder(db: Database, team: str, folder: str) -> None:
         if await conn.fetchval(REMOVE_FOLDER, bundle, path, team) is None:
             raise NotFound(f"The team {team!r} has no folder {folder!r}; see `aiosched teams list`.")
         await _assign(conn)
+
+
+async def teams_of_files(db: Database, files: Collection[str]) -> dict[str, str]:
+    """The teams of DAG files by their stored names; those of nobody are absent."""
+    async with db.acquire() as conn:
+        return {row["file"]: row["team"] for row in await conn.fetch(TEAMS_OF_FILES, list(files))}
 
 
 async def _assign(conn: DatabaseConnection) -> None:

@@ -16,6 +16,7 @@ from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset
 from aiosched.web.airflow_api.shapes import dag_details_shape, dag_shape
 from aiosched.web.api.base.models import Name
 from aiosched.web.auth.access import Person, Role, Scope, allow
+from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter()
@@ -38,6 +39,7 @@ class DagPatch(BaseModel):
 @allow(Role.VIEWER, Scope.SEEN)
 async def list_dags(
     request_client: TheRequestClient,
+    sight: TheSight,
     limit: PageLimit = 50,
     offset: PageOffset = 0,
     order_by: OrderBy = None,
@@ -49,7 +51,9 @@ async def list_dags(
 ) -> dict[str, Any]:
     """DAGs. `dag_id_pattern` is a part of the id; of several tags or owners one is enough."""
     pattern = None if dag_id_pattern is None else f"*{dag_id_pattern.strip('%')}*"
-    rows = await queries.list_dags(request_client.db, pattern=pattern, stale=not exclude_stale, limit=MOST + 1)
+    rows = await queries.list_dags(
+        request_client.db, pattern=pattern, stale=not exclude_stale, limit=MOST + 1, seen=sight.dags
+    )
     check_size(rows)
     found = [
         row

@@ -19,6 +19,8 @@ from aiosched.web.airflow_api.shapes import task_shape
 from aiosched.web.api.base.models import Name, Text
 from aiosched.web.api.tasks import find_place, folder_of
 from aiosched.web.auth.access import Person, Principal, Role, Scope, allow
+from aiosched.web.auth.sight import TheSight
+from aiosched.web.requests.dependents import check_dependents, seen_preview
 from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
@@ -202,7 +204,7 @@ async def _patch(
 @router.post("/dags/{dag_id}/clearTaskInstances")
 @allow(Role.OPERATOR, Scope.DAG)
 async def clear_task_instances(
-    request_client: TheRequestClient, person: Person, dag_id: Name, body: ClearBody
+    request_client: TheRequestClient, sight: TheSight, dag_id: Name, body: ClearBody
 ) -> dict[str, Any]:
     """Clear task instances of a DAG; the answer is those that are affected."""
     await queries.get_dag(request_client.db, dag_id)
@@ -229,8 +231,9 @@ async def clear_task_instances(
         newest_version=bool(body.run_on_latest_version),
         dry_run=body.dry_run,
     )
-    preview = await request_client.preview(request, dag_id) if body.dry_run else None
-    answer = await done(request_client, request, dag_id, person) if preview is None else preview
+    await check_dependents(request_client, sight, dag_id, request)
+    preview = await seen_preview(request_client, sight, dag_id, request) if body.dry_run else None
+    answer = await done(request_client, request, dag_id, sight.person) if preview is None else preview
     return await touched(request_client, dag_id, answer)
 
 

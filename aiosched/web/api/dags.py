@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import StringConstraints
 
-from aiosched.db.queries import queries
+from aiosched.db.queries import queries, tag_queries
 from aiosched.db.queries.quarantine_queries import quarantine_traceback
 from aiosched.db.queries.queries import DagOrder
 from aiosched.web.api.base.models import Instant, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 
@@ -80,6 +81,7 @@ class DagDetails(DagResource):
 @allow(Role.VIEWER, Scope.SEEN)
 async def list_dags(
     request_client: TheRequestClient,
+    sight: TheSight,
     pattern: Annotated[_Word | None, Query(description="a glob over DAG ids")] = None,
     search: Annotated[_Word | None, Query(description="part of the id or description, ignoring case")] = None,
     stale: Annotated[bool, Query(description="include DAGs whose file is gone")] = False,
@@ -106,6 +108,7 @@ async def list_dags(
         order=order,
         after=after,
         limit=limit + 1,
+        seen=sight.dags,
     )
     return page_of(DagResource, rows, limit, lambda row: (row.dag_id, row.next_run_after))
 
@@ -129,7 +132,10 @@ class Tag(Resource):
 
 @router.get("/tags")
 @allow(Role.VIEWER, Scope.SEEN)
-async def list_tags(request_client: TheRequestClient, limit: Limit = 1000, cursor: Cursor = None) -> Page[Tag]:
+async def list_tags(
+    request_client: TheRequestClient, sight: TheSight, limit: Limit = 1000, cursor: Cursor = None
+) -> Page[Tag]:
     """The tags of all DAGs, by name."""
-    rows = await queries.list_tags(request_client.db, after=decode_cursor(cursor, str), limit=limit + 1)
+    after = decode_cursor(cursor, str)
+    rows = await tag_queries.list_tags(request_client.db, after=after, limit=limit + 1, seen=sight.dags)
     return page_of(Tag, rows, limit, lambda row: row.tag)

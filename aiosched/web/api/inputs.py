@@ -15,6 +15,7 @@ from aiosched.db.queries import queries
 from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, RunRef
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 from aiosched.web.auth.access import Person, Role, Scope, allow
+from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -88,6 +89,7 @@ class Answered(BaseModel):
 @allow(Role.VIEWER, Scope.SEEN)
 async def list_questions(
     request_client: TheRequestClient,
+    sight: TheSight,
     waiting: Annotated[bool, Query(description="only those that wait for an answer")] = False,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     run_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
@@ -106,6 +108,7 @@ async def list_questions(
         only_waiting=waiting,
         after=decode_cursor(cursor, tuple[datetime, int, int, int]),
         limit=limit + 1,
+        seen=sight.dags,
     )
     more = encode_cursor(rows[limit - 1].cursor) if len(rows) > limit else None
     return Page(items=[_resource(row) for row in rows[:limit]], next_cursor=more)

@@ -14,6 +14,7 @@ from aiosched.db.queries.queries import RunRow, shown_task
 from aiosched.web.api.base.models import Instant, Name, Resource, RunRef, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Runs"])
@@ -114,6 +115,7 @@ class Gantt(BaseModel):
 @allow(Role.VIEWER, Scope.SEEN)
 async def list_runs(
     request_client: TheRequestClient,
+    sight: TheSight,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     state: Annotated[list[RunState] | None, Query(max_length=10)] = None,
     run_type: Annotated[list[RunType] | None, Query(max_length=10)] = None,
@@ -130,7 +132,7 @@ async def list_runs(
         dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())), search, since, until
     )
     before = decode_cursor(cursor, int)
-    rows = await run_queries.find_runs(request_client.db, wanted, before=before, limit=limit + 1)
+    rows = await run_queries.find_runs(request_client.db, wanted, before=before, limit=limit + 1, seen=sight.dags)
     return page_of(RunResource, rows, limit, lambda row: row.key)
 
 

@@ -20,7 +20,19 @@ from aiosched.core.access.roles import Role, find_role
 from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.server.problems import Problem
 
-__all__ = ["Authenticator", "Loopback", "Person", "Principal", "Role", "Rule", "Scope", "allow", "authorise", "role_of", "rule_of"]
+__all__ = [
+    "Authenticator",
+    "Loopback",
+    "Person",
+    "Principal",
+    "Role",
+    "Rule",
+    "Scope",
+    "allow",
+    "authorise",
+    "role_of",
+    "rule_of",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,7 +75,9 @@ class Principal:
     granted: Rights | None = None
 
     @classmethod
-    def with_rights(cls, name: str, rights: Rights, *, session: int | None = None, token: int | None = None) -> Principal:
+    def with_rights(
+        cls, name: str, rights: Rights, *, session: int | None = None, token: int | None = None
+    ) -> Principal:
         """A sender with these rights."""
         return cls(name, rights.everywhere, session, token, rights)
 

@@ -199,7 +199,9 @@ class Accounts:
         """The session of a request; None without one, or if it is over."""
         token = request.cookies.get(COOKIE)
         owner = None if token is None else await self._owner(hash_token(token))
-        return None if token is None or owner is None else WebSession(owner.id, owner.name, rights_of(owner.held), token)
+        return (
+            None if token is None or owner is None else WebSession(owner.id, owner.name, rights_of(owner.held), token)
+        )
 
     async def csrf(self, session: WebSession) -> str:
         """The token that requests that change something must send."""

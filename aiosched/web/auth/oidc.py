@@ -240,7 +240,9 @@ def _mapping(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         role, _, values = part.partition("=")
         if role.strip() not in ROLES or not values.strip():
-            raise ConfigError(f"web.oidc_roles has {part!r}; write admin=VALUE|VALUE, editor=VALUE, operator=VALUE, viewer=VALUE.")
+            raise ConfigError(
+                f"web.oidc_roles has {part!r}; write admin=VALUE|VALUE, editor=VALUE, operator=VALUE, viewer=VALUE."
+            )
         yield role.strip(), frozenset(value.strip() for value in values.split("|"))
 
 
