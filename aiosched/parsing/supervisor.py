@@ -29,6 +29,7 @@ from aiosched.parsing.verdict import parsed_file
 if TYPE_CHECKING:
     from aiosched.authoring.base.settings import AuthoringDefaults
 
+_MOST_UNPACKED: Final = 2**24  # bytes of a module in an archive
 _READS: Final = 3  # of a file that is being written
 
 _limits: Limits
@@ -99,7 +100,7 @@ def _supervise(request: ParseRequest, started: float) -> ParsedFile:
 
     try:
         content, digest = _read(request)
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         wrong = FileError(type=type(error).__name__, message=one_line(f"{request.name} cannot be read: {error}"))
         return ParsedFile(name=request.name, digest="", seconds=time.monotonic() - started, error=wrong)
     path = os.path.join(request.path, request.member) if request.member else request.path  # noqa: PTH118
@@ -125,5 +126,8 @@ def _read(request: ParseRequest) -> tuple[bytes, str]:
     whole, _ = read_whole(request.path)
     if request.member is None:
         return whole, digest_of(whole)
-    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
-        return archive.read(request.member), digest_of(whole)
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive, archive.open(request.member) as member:
+        content = member.read(_MOST_UNPACKED + 1)  # not what its header claims
+    if len(content) > _MOST_UNPACKED:
+        raise ValueError(f"a module in an archive may have {_MOST_UNPACKED:,} bytes, and this one has more")
+    return content, digest_of(whole)

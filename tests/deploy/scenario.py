@@ -18,6 +18,13 @@ from tests.deploy.side_by_side import PATIENCE, Project, project
 T = TypeVar("T")
 
 PASSWORD: Final = "a password for the first user"
+VARIABLES: Final = {  # as deploy/compose/passwords writes them
+    "POSTGRES_PASSWORD": "of the superuser",
+    "OWNER_PASSWORD": "0a",
+    "SCHEDULER_PASSWORD": "0b",
+    "WEB_PASSWORD": "0c",
+    "ADMIN_PASSWORD": PASSWORD,
+}
 DAG: Final = '''
 """A DAG whose task tells where it ran."""
 import os
@@ -56,7 +63,7 @@ def three_schedulers(scratch: Path, images: Mapping[str, tuple[Image, Path]]) ->
     dags = scratch / "dags"
     dags.mkdir()
     (dags / "where.py").write_text(DAG)
-    compose = read_compose({"DAGS": str(dags), "ADMIN_PASSWORD": PASSWORD})
+    compose = read_compose({**VARIABLES, "DAGS": str(dags)})
     with project(compose, scratch, images) as up:
         up.up(scale={"aiosched": 3})
         up.wait_until_healthy("web")
@@ -138,12 +145,12 @@ def _back_up_and_restore(up: Project, folder: Path) -> None:
     folder.mkdir()
     os.chown(folder, *up.containers["aiosched"][0].plan.user)
     postgres, scheduler = up.containers["postgres"][0], up.containers["aiosched"][0]
-    again = _dsn(scheduler).rpartition("/")[0] + "/again"
+    again = _dsn(up.containers["migrate"][0]).rpartition("/")[0] + "/again"
 
-    up.run("aiosched", "db", "backup", "/backups/flows.dump", folders={folder: "/backups"})
-    made = postgres.run("createdb", "--username", "aiosched", "again")
+    up.run("migrate", "db", "backup", "/backups/flows.dump", folders={folder: "/backups"})
+    made = postgres.run("createdb", "--username", "postgres", "--owner", "aiosched_owner", "again")
     assert made.returncode == 0, made.stderr
-    up.run("aiosched", "db", "restore", "/backups/flows.dump", "--dsn", again, folders={folder: "/backups"})
+    up.run("migrate", "db", "restore", "/backups/flows.dump", "--dsn", again, folders={folder: "/backups"})
 
     there, here = (json.loads(_runs(scheduler, dsn)) for dsn in (again, _dsn(scheduler)))
     assert len(there) == 2

@@ -36,15 +36,21 @@ def migrate(
     sql: Annotated[
         bool, typer.Option("--sql", help="Only print the outstanding SQL, for the database's owner to run with psql.")
     ] = False,
+    with_roles: Annotated[
+        bool, typer.Option("--roles", help="Then grant what `db roles --apply` grants, to roles of those names.")
+    ] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Migrate the tables to the schema of this aiosched; creates them in an empty database."""
+    from aiosched.db.server import roles as database_roles
     from aiosched.db.server.migrate import migrate as run_migrations
     from aiosched.db.server.migrate import outstanding
     from aiosched.db.server.schema_version import HEAD
 
     settings = load(database__dsn=dsn).settings
+    if sql and with_roles:
+        raise UsageProblem("--sql and --roles exclude each other: `aiosched db roles` prints the SQL of the roles")
     if sql:
         slots = settings.core.default_pool_task_slot_count
         found, script = _with_address(settings, partial(outstanding, default_pool_slots=slots))
@@ -58,6 +64,8 @@ def migrate(
         return
     work = partial(run_migrations, default_pool_slots=settings.core.default_pool_task_slot_count)
     found = _with_address(settings, work, create=True)
+    if with_roles:
+        _with_address(settings, partial(database_roles.apply, names=database_roles.USUAL))
     after = found if found is not None and found > HEAD else HEAD
     talk(_current(after) if found == after else f"migrated from {found or 'empty'} to {after}")
     report({"before": found, "after": after, "changed": found != after}, output)
@@ -104,6 +112,34 @@ def info(dsn: Dsn = None, output: Output = None) -> None:
     }
     rows = {f"rows of {name}": f"{'' if count.exact else 'about '}{count.rows}" for name, count in found.tables.items()}
     show_one(fields | rows, output, data=found)
+
+
+@app.command()
+def roles(
+    scheduler: Annotated[str, typer.Option(metavar="NAME", help="The role of schedulers.")] = "aiosched_scheduler",
+    web: Annotated[str, typer.Option(metavar="NAME", help="The role of web servers.")] = "aiosched_web",
+    apply: Annotated[bool, typer.Option("--apply", help="Run the SQL instead of printing it.")] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Print the SQL for two roles of the database that may do only what schedulers and web servers need.
+
+    Run it as the role that migrates, after each migration. Roles that exist keep their passwords; new ones have none.
+    """
+    from aiosched.db.server import roles as database_roles
+
+    names = {database_roles.Purpose.SCHEDULER: scheduler, database_roles.Purpose.WEB: web}
+    work = partial(database_roles.apply if apply else database_roles.script, names=names)
+    found = _with_address(load(database__dsn=dsn).settings, work)
+    if output in STRUCTURED:
+        report({"applied": apply, "existing": found.existing, "sql": found.statements}, output)
+    elif not apply:
+        write("\n".join(["BEGIN;", *(f"{statement};" for statement in found.statements), "COMMIT;"]))
+    for name in names.values():
+        if name not in found.existing:
+            talk(f"{name} is new and has no password: set one with \\password {name} in `aiosched db shell`")
+    if apply:
+        talk(f"{scheduler} and {web} have what they need")
 
 
 @app.command()
