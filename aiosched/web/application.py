@@ -12,15 +12,15 @@ from typing import Any, ClassVar, Final
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from aiosched.web.auth.access import Role, Rule, Scope, rule_of
+from aiosched.web.auth.access import Role, RoleScope, Rule, rule_of
 from aiosched.web.auth.sessions import COOKIE
 
 _PROBLEM: Final = {"$ref": "#/components/responses/Problem"}
 _UNUSED: Final = ("HTTPValidationError", "ValidationError")
-_WHERE: Final[Mapping[Scope | None, str]] = {
-    Scope.DAG: " for this DAG",
-    Scope.SEEN: "; shows and changes only what its sender may see and change",
-    Scope.EVERYWHERE: " everywhere",
+_WHERE: Final[Mapping[RoleScope | None, str]] = {
+    RoleScope.DAG: " for this DAG",
+    RoleScope.SEEN: "; shows and changes only what its sender may see and change",
+    RoleScope.EVERYWHERE: " everywhere",
 }
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"session": []}]
 

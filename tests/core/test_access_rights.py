@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.core.access.dag_control import read_control
-from aiosched.core.access.grants import FilePlace, Grant, GrantKind, GuardedDag, readable
-from aiosched.core.access.rights import Rights
+from aiosched.core.access.grants import FilePlace, GrantKind, GuardedDag, RoleGrant, readable
+from aiosched.core.access.rights import PersonRights
 from aiosched.core.access.roles import Role, find_role
 from aiosched.errors import ConfigError
 
@@ -28,13 +28,13 @@ _DAGS = st.builds(
 
 
 @st.composite
-def grants(draw: st.DrawFn) -> Grant:
+def grants(draw: st.DrawFn) -> RoleGrant:
     kind = draw(st.sampled_from(GrantKind))
-    return Grant(draw(_ROLES), kind, "" if kind is GrantKind.EVERYWHERE else draw(_WORDS))
+    return RoleGrant(draw(_ROLES), kind, "" if kind is GrantKind.EVERYWHERE else draw(_WORDS))
 
 
 _RIGHTS = st.builds(
-    Rights,
+    PersonRights,
     st.lists(grants(), max_size=4).map(tuple),
     st.frozensets(_WORDS, max_size=2),
     st.none() | st.lists(grants(), max_size=3).map(tuple),
@@ -66,7 +66,7 @@ _RIGHTS = st.builds(
     ],
 )
 def test_a_grant_covers_what_it_names(text: str, dag: GuardedDag, covers: bool) -> None:
-    assert Grant.parse(text).covers(dag) is covers
+    assert RoleGrant.parse(text).covers(dag) is covers
 
 
 @pytest.mark.parametrize(
@@ -86,31 +86,31 @@ def test_a_grant_covers_what_it_names(text: str, dag: GuardedDag, covers: bool) 
 )
 def test_a_text_that_is_no_grant_says_what_to_write(text: str, word: str) -> None:
     with pytest.raises(ConfigError, match=word):
-        Grant.parse(text)
+        RoleGrant.parse(text)
 
 
 @given(grants())
-def test_a_grant_is_written_as_it_is_read(grant: Grant) -> None:
-    assert Grant.parse(str(grant)) == grant
+def test_a_grant_is_written_as_it_is_read(grant: RoleGrant) -> None:
+    assert RoleGrant.parse(str(grant)) == grant
 
 
 def test_a_stored_grant_of_a_newer_version_gives_nothing() -> None:
-    assert readable(["auditor@team:a", "viewer@planet:x", "viewer@team:a"]) == (Grant.parse("viewer@team:a"),)
+    assert readable(["auditor@team:a", "viewer@planet:x", "viewer@team:a"]) == (RoleGrant.parse("viewer@team:a"),)
 
 
 @given(st.text("ab*?", max_size=8), st.text("ab", max_size=8))
 def test_a_glob_selects_what_its_stars_and_question_marks_say(pattern: str, dag_id: str) -> None:
-    grant = Grant(Role.VIEWER, GrantKind.DAGS, pattern)
+    grant = RoleGrant(Role.VIEWER, GrantKind.DAGS, pattern)
 
     assert grant.covers(GuardedDag(dag_id)) is fnmatch.fnmatchcase(dag_id, pattern)
 
 
 def test_a_glob_of_many_stars_is_matched_in_no_time() -> None:
-    assert not Grant(Role.VIEWER, GrantKind.DAGS, "*a" * 200 + "b").covers(GuardedDag("a" * 250))
+    assert not RoleGrant(Role.VIEWER, GrantKind.DAGS, "*a" * 200 + "b").covers(GuardedDag("a" * 250))
 
 
 @given(_RIGHTS, _DAGS)
-def test_no_dag_gives_more_than_what_is_possible(rights: Rights, dag: GuardedDag) -> None:
+def test_no_dag_gives_more_than_what_is_possible(rights: PersonRights, dag: GuardedDag) -> None:
     role = rights.on_dag(dag)
 
     assert rights.everywhere <= role <= rights.possible
@@ -118,18 +118,18 @@ def test_no_dag_gives_more_than_what_is_possible(rights: Rights, dag: GuardedDag
 
 
 @given(_RIGHTS, _DAGS, grants())
-def test_another_grant_takes_nothing_away(rights: Rights, dag: GuardedDag, grant: Grant) -> None:
-    more = Rights((*rights.grants, grant), rights.groups, rights.limits, rights.highest)
+def test_another_grant_takes_nothing_away(rights: PersonRights, dag: GuardedDag, grant: RoleGrant) -> None:
+    more = PersonRights((*rights.grants, grant), rights.groups, rights.limits, rights.highest)
 
     assert more.on_dag(dag) >= rights.on_dag(dag)
 
 
 @given(_RIGHTS, _DAGS, st.lists(grants(), max_size=3).map(tuple), _ROLES)
 def test_a_token_can_never_do_what_its_owner_cannot(
-    owner: Rights, dag: GuardedDag, limits: tuple[Grant, ...], highest: Role
+    owner: PersonRights, dag: GuardedDag, limits: tuple[RoleGrant, ...], highest: Role
 ) -> None:
-    token = Rights(owner.grants, owner.groups, limits, min(highest, owner.highest))
-    owner = Rights(owner.grants, owner.groups, None, owner.highest)
+    token = PersonRights(owner.grants, owner.groups, limits, min(highest, owner.highest))
+    owner = PersonRights(owner.grants, owner.groups, None, owner.highest)
 
     assert token.on_dag(dag) <= min(owner.on_dag(dag), highest)
     assert token.everywhere <= owner.everywhere
@@ -138,23 +138,23 @@ def test_a_token_can_never_do_what_its_owner_cannot(
 
 @given(_DAGS, st.frozensets(_WORDS))
 def test_an_author_makes_nobody_more_than_an_operator(dag: GuardedDag, groups: frozenset[str]) -> None:
-    assert Rights((), groups).on_dag(dag) <= Role.OPERATOR
+    assert PersonRights((), groups).on_dag(dag) <= Role.OPERATOR
 
 
 def test_an_author_names_groups_and_teams() -> None:
     dag = GuardedDag("x", control={"sales": Role.OPERATOR})
 
-    assert Rights((Grant.parse("viewer@team:sales"),)).on_dag(dag) is Role.OPERATOR
-    assert Rights((), frozenset({"sales"})).on_dag(dag) is Role.OPERATOR
-    assert Rights((Grant.parse("viewer@tag:sales"),)).on_dag(dag) is Role.NONE
+    assert PersonRights((RoleGrant.parse("viewer@team:sales"),)).on_dag(dag) is Role.OPERATOR
+    assert PersonRights((), frozenset({"sales"})).on_dag(dag) is Role.OPERATOR
+    assert PersonRights((RoleGrant.parse("viewer@tag:sales"),)).on_dag(dag) is Role.NONE
 
 
 def test_what_belongs_to_nobody_is_seen_by_all_and_changed_by_those_with_a_role_everywhere() -> None:
-    of_team = Rights((Grant.parse("editor@team:a"),))
+    of_team = PersonRights((RoleGrant.parse("editor@team:a"),))
 
     assert (of_team.on_team("a"), of_team.on_team("b"), of_team.on_team(None)) == (Role.EDITOR, Role.NONE, Role.VIEWER)
-    assert Rights((Grant.parse("editor"),)).on_team(None) is Role.EDITOR
-    assert Rights().on_team(None) is Role.NONE
+    assert PersonRights((RoleGrant.parse("editor"),)).on_team(None) is Role.EDITOR
+    assert PersonRights().on_team(None) is Role.NONE
 
 
 @pytest.mark.parametrize(

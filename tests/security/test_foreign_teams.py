@@ -15,8 +15,8 @@ from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 
 from aiosched.config import Settings, WebSettings
-from aiosched.core.access.grants import Grant
-from aiosched.core.access.rights import Rights
+from aiosched.core.access.grants import RoleGrant
+from aiosched.core.access.rights import PersonRights
 from aiosched.db.crypto.keyring import Keyring, new_key
 from aiosched.db.people import accounts, grants
 from aiosched.db.people.secrets import SecretStore
@@ -25,7 +25,7 @@ from aiosched.db.statements import run_changes
 from aiosched.web.airflow_api import answering
 from aiosched.web.app import make_app
 from aiosched.web.auth import sight
-from aiosched.web.auth.access import Principal, Scope, role_of, rule_of
+from aiosched.web.auth.access import Principal, RoleScope, role_of, rule_of
 from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.auth.passwords import hash_token, new_token
 from aiosched.web.requests import request_client
@@ -122,7 +122,7 @@ def test_every_route_that_filters_asks_what_its_sender_may_see(app: FastAPI) -> 
     blind = [
         str(asked)
         for asked in all_routes(app)
-        if (rule := rule_of(asked.route.endpoint)) and rule.scope is Scope.SEEN and not asks(asked.route.dependant)
+        if (rule := rule_of(asked.route.endpoint)) and rule.scope is RoleScope.SEEN and not asks(asked.route.dependant)
     ]
 
     assert blind == []
@@ -153,7 +153,7 @@ async def test_the_same_answers_name_a_team_to_those_who_may_see_it(
         if asked.method != "GET" or asked.path in WITHOUT_NAMES:
             continue
         seen = [("boss", theirs), ("admin", ours)]
-        for person, team in seen[: 1 if rule_of(asked.route.endpoint).scope is Scope.EVERYWHERE else 2]:  # type: ignore[union-attr]
+        for person, team in seen[: 1 if rule_of(asked.route.endpoint).scope is RoleScope.EVERYWHERE else 2]:  # type: ignore[union-attr]
             answer = await client.ask(person, asked, team)
             if answer.status_code != 200 or (team.marker not in answer.text and "logs/" not in asked.path):
                 silent.append(f"{person} {asked}: {answer.status_code} {answer.text[:200]}")
@@ -170,11 +170,11 @@ async def test_each_role_may_do_for_its_team_what_the_route_says_and_nothing_for
     for asked in sorted(filter(needs_a_login, all_routes(app)), key=lambda asked: asked.method == "DELETE"):
         rule = rule_of(asked.route.endpoint)
         assert rule is not None
-        is_low = role_of(role) < rule.role or rule.scope is Scope.EVERYWHERE
+        is_low = role_of(role) < rule.role or rule.scope is RoleScope.EVERYWHERE
         own = await client.ask(role, asked, ours)
         if ("role-too-low" in own.text) != is_low:
             wrong.append(f"{asked}: {own.status_code} {own.text[:200]}")
-        if rule.scope is Scope.DAG or (rule.scope is Scope.SEEN and "{" in asked.path and not is_low):
+        if rule.scope is RoleScope.DAG or (rule.scope is RoleScope.SEEN and "{" in asked.path and not is_low):
             foreign = await client.ask(role, asked, theirs)
             if foreign.status_code != 404:
                 wrong.append(f"{asked} of the other team: {foreign.status_code} {foreign.text[:200]}")
@@ -203,7 +203,7 @@ async def test_a_token_with_grants_sees_less_than_its_owner(
 ) -> None:
     made = await client.send("boss", "POST", "/api/v1/tokens", json={"label": "l", "role": "admin"})
     token = new_token()
-    limits = [Grant.parse(f"operator@tag:{teams[0].of('tag')}")]
+    limits = [RoleGrant.parse(f"operator@tag:{teams[0].of('tag')}")]
     await accounts.create_token(db, "boss", "test", hash_token(token), "admin", None, limits)
     transport = httpx2.ASGITransport(app=app)
     headers = {"Authorization": f"Bearer {token}"}
@@ -238,7 +238,7 @@ async def test_a_grant_that_is_taken_away_is_gone_with_the_next_request(
     path = f"/api/v1/dags/{teams[0].of('etl')}"
     before = await client.send("viewer", "GET", path)
 
-    await grants.remove_grant(db, "viewer", Grant.parse(f"viewer@team:{teams[0].of('team')}"))
+    await grants.remove_grant(db, "viewer", RoleGrant.parse(f"viewer@team:{teams[0].of('team')}"))
 
     assert (before.status_code, (await client.send("viewer", "GET", path)).status_code) == (200, 404)
 
@@ -248,7 +248,7 @@ async def test_a_stream_tells_only_of_the_own_team(
 ) -> None:
     monkeypatch.setattr(live, "_SPREAD_SECONDS", 0.0)
     ours, theirs = teams
-    member = Principal.with_rights("viewer", Rights((Grant.parse(f"viewer@team:{ours.of('team')}"),)))
+    member = Principal.with_rights("viewer", PersonRights((RoleGrant.parse(f"viewer@team:{ours.of('team')}"),)))
     hub, known = live.Hub(db), KnownDags(db)
 
     async def sees() -> Any:

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.routing import Mount
 
-from aiosched.core.access.grants import Grant
+from aiosched.core.access.grants import RoleGrant
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.ids import partition_of
@@ -47,7 +47,8 @@ class SeededTeam:
         values: dict[str, Any] = {
             "dag_id": self.of("etl"), "run": self.of("run"), "dag_run_id": self.of("run"), "task_id": self.of("task"),
             "map_index": -1, "try_number": 1, "other": 1, "conn_id": self.of("connection"),
-            "connection_id": self.of("connection"), "path": "index.html", "token": 1 << 40, "session": 1 << 40,
+            "connection_id": self.of("connection"), "path": "index.html", "team": self.of("team"), "token": 1 << 40,
+            "session": 1 << 40,
             "key": self.of("xcom") if first == "dags" else self.of("variable"),
             "name": self.of({"assets": "orders", "pools": "pool"}.get(first, "person")),
             "number": self.numbers.get(first, 1),
@@ -61,6 +62,8 @@ class SeededTeam:
         """What lists are asked for besides."""
         if path in ("/dag-statistics", "/runs", "/inputs", "/backfills", "/commands"):
             return {"dag_id": self.of("etl")}
+        if path == "/teams/{team}/folders":
+            return {"folder": self.marker}
         return {"words": "x"} if path.endswith("/search") else {}
 
     def body(self, method: str, path: str) -> Any:
@@ -81,6 +84,8 @@ class SeededTeam:
             ("POST", "/users"): {"name": self.of("new"), "role": "viewer", "password": PASSWORD},
             ("POST", "/users/{name}/grants"): {"grant": "viewer@tag:x"},
             ("POST", "/tokens"): {"label": "l"},
+            ("POST", "/teams"): {"name": self.of("new")},
+            ("POST", "/teams/{team}/folders"): {"folder": self.of("folder")},
         }
         if path.endswith("/mark"):
             return {"state": "success"}
@@ -152,7 +157,7 @@ async def add_members(db: Database, team: SeededTeam) -> None:
     """A person of each role for a team, who is called as the role is; and somebody who is viewer everywhere."""
     for role in ROLES:
         await accounts.create_user(db, role, "none", await hash_password(PASSWORD))
-        await grants.add_grant(db, role, Grant.parse(f"{role}@team:{team.of('team')}"))
+        await grants.add_grant(db, role, RoleGrant.parse(f"{role}@team:{team.of('team')}"))
     await accounts.create_user(db, "boss", "admin", await hash_password(PASSWORD))
 
 

@@ -25,6 +25,7 @@ _COLUMNS: Final[Columns[StoredToken]] = {
     "OWNER": lambda token: token.owner,
     "LABEL": lambda token: token.label,
     "ROLE": lambda token: token.role,
+    "ONLY": lambda token: ", ".join(token.grants or ()),
     "EXPIRES": lambda token: token.expires_at,
     "LAST USED": lambda token: token.last_used_at,
 }
@@ -48,24 +49,43 @@ def create(
     name: Name,
     label: Annotated[str, typer.Option("--label", metavar="TEXT", help="The purpose of the token.")] = "command line",
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="At most the role of its owner.")] = "viewer",
+    grant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--grant",
+            metavar="GRANT",
+            help="Only what this covers of what its owner may do, such as viewer@tag:etl; repeatable.",
+        ),
+    ] = None,
     days: Annotated[float, typer.Option("--days", min=0, help="Days until it expires; 0: never.")] = 90.0,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Create a token for a user and print it; it is shown only this once."""
+    from aiosched.core.access.grants import RoleGrant
     from aiosched.db.people.accounts import create_token
     from aiosched.web.auth.passwords import hash_token, new_token
 
     check_role(role)
+    grants = [RoleGrant.parse(text) for text in grant] if grant else None
     token = new_token()
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
 
     async def make(db: Database) -> StoredToken:
-        return await create_token(db, name, label, hash_token(token), role, expires_at)
+        return await create_token(db, name, label, hash_token(token), role, expires_at, grants)
 
     made = with_database(dsn, make)
     if output is not None:
-        report({"token": token, "id": made.id, "role": made.role, "expires_at": made.expires_at}, output)
+        report(
+            {
+                "token": token,
+                "id": made.id,
+                "role": made.role,
+                "grants": made.grants,
+                "expires_at": made.expires_at,
+            },
+            output,
+        )
     else:
         typer.echo(token)
 

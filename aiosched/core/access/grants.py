@@ -56,7 +56,7 @@ class GuardedDag:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class RoleGrant:
     """A role for the DAGs that `kind` and `name` select."""
 
     role: Role
@@ -67,7 +67,7 @@ class Grant:
         return self.role.word if self.kind is GrantKind.EVERYWHERE else f"{self.role.word}@{self.kind}:{self.name}"
 
     @classmethod
-    def parse(cls, text: str) -> Grant:
+    def parse(cls, text: str) -> RoleGrant:
         """The grant that `text` says. Raises ConfigError."""
         word, at, where = text.strip().partition("@")
         role = find_role(word)
@@ -111,12 +111,12 @@ class Grant:
         return self.kind is GrantKind.EVERYWHERE or (self.kind is GrantKind.TEAM and self.name == team)
 
 
-def readable(texts: Iterable[str]) -> tuple[Grant, ...]:
+def readable(texts: Iterable[str]) -> tuple[RoleGrant, ...]:
     """The grants among stored texts; one that only a newer version understands gives nothing."""
     found = []
     for text in texts:
         try:
-            found.append(Grant.parse(text))
+            found.append(RoleGrant.parse(text))
         except ConfigError:
             continue
     return tuple(found)

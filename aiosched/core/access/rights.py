@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from aiosched.core.access.grants import FilePlace, Grant, GrantKind, GuardedDag
+from aiosched.core.access.grants import FilePlace, GrantKind, GuardedDag, RoleGrant
 from aiosched.core.access.roles import Role
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
+class PersonRights:
     """The role for each DAG is the highest of the grants that cover it, and of what its author gives to the person.
 
     An author names groups of the identity provider (`groups`) and teams for which the person has a grant. A token has a
     highest role, and may have `limits`: grants of its own, of which one must cover the DAG, too.
     """
 
-    grants: tuple[Grant, ...] = ()
+    grants: tuple[RoleGrant, ...] = ()
     groups: frozenset[str] = frozenset()
-    limits: tuple[Grant, ...] | None = None
+    limits: tuple[RoleGrant, ...] | None = None
     highest: Role = Role.ADMIN
 
     @property
@@ -61,11 +61,11 @@ class Rights:
         shared = min(self.granted, Role.VIEWER) if team is None else Role.NONE
         return max(self._role(lambda grant: grant.covers_team(team)), shared)
 
-    def _role(self, covers: Callable[[Grant], bool], *, at_least: Role = Role.NONE) -> Role:
+    def _role(self, covers: Callable[[RoleGrant], bool], *, at_least: Role = Role.NONE) -> Role:
         own = max(_highest(filter(covers, self.grants)), at_least)
         limit = Role.ADMIN if self.limits is None else _highest(filter(covers, self.limits))
         return min(own, limit, self.highest)
 
 
-def _highest(grants: Iterable[Grant]) -> Role:
+def _highest(grants: Iterable[RoleGrant]) -> Role:
     return max((grant.role for grant in grants), default=Role.NONE)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from aiosched.core.access.grants import Grant
+from aiosched.core.access.grants import RoleGrant
 from aiosched.db.people.grants import HELD_RIGHTS, HeldRights, held_rights, replace_provider_grants
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -154,7 +154,7 @@ async def delete_user(db: Database, name: str) -> None:
 
 
 async def admit(
-    db: Database, name: str, role: str, grants: Collection[Grant] = (), groups: Collection[str] = ()
+    db: Database, name: str, role: str, grants: Collection[RoleGrant] = (), groups: Collection[str] = ()
 ) -> Login:
     """Create or update the row of a user authenticated by a provider, with that role, these grants and groups.
 
@@ -203,7 +203,7 @@ async def create_token(
     token_hash: str,
     role: str,
     expires_at: datetime | None,
-    grants: Collection[Grant] | None = None,
+    grants: Collection[RoleGrant] | None = None,
 ) -> StoredToken:
     """Store the hash of a new token. Raises NotFound for an unknown owner."""
     async with db.acquire() as conn:

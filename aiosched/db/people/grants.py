@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiosched.core.access.grants import Grant
+from aiosched.core.access.grants import RoleGrant
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
@@ -42,13 +42,13 @@ def held_rights(row: Any) -> HeldRights:
     return HeldRights(row["role"], tuple(filter(None, row["grants"])), tuple(filter(None, row["groups"])))
 
 
-async def add_grant(db: Database, user: str, grant: Grant) -> None:
+async def add_grant(db: Database, user: str, grant: RoleGrant) -> None:
     """Give a user a role for some DAGs; one that the user has for the same ones is replaced. Raises NotFound."""
     async with db.transaction() as conn:
         await _store(conn, await _id_of(conn, user), grant, from_provider=False)
 
 
-async def remove_grant(db: Database, user: str, grant: Grant) -> None:
+async def remove_grant(db: Database, user: str, grant: RoleGrant) -> None:
     """Take a grant away, whatever its role. Raises NotFound for one that the user does not have."""
     async with db.transaction() as conn:
         key = await _id_of(conn, user)
@@ -56,14 +56,14 @@ async def remove_grant(db: Database, user: str, grant: Grant) -> None:
             raise NotFound(f"{user} has no grant for {grant.kind} {grant.name!r}; see `aiosched users grants {user}`.")
 
 
-async def replace_provider_grants(conn: DatabaseConnection, user: int, grants: Collection[Grant]) -> None:
+async def replace_provider_grants(conn: DatabaseConnection, user: int, grants: Collection[RoleGrant]) -> None:
     """Store the grants that the groups of a user give, instead of those of the last login."""
     await conn.execute(REMOVE_PROVIDER_GRANTS, user)
     for grant in grants:
         await _store(conn, user, grant, from_provider=True)
 
 
-async def _store(conn: DatabaseConnection, user: int, grant: Grant, *, from_provider: bool) -> None:
+async def _store(conn: DatabaseConnection, user: int, grant: RoleGrant, *, from_provider: bool) -> None:
     await conn.execute(ADD_GRANT, user, grant.role.word, grant.kind.value, grant.name, from_provider)
 
 

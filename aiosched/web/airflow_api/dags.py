@@ -15,7 +15,7 @@ from aiosched.web.airflow_api.answering import done
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import dag_details_shape, dag_shape
 from aiosched.web.api.base.models import Name
-from aiosched.web.auth.access import Person, Role, Scope, allow
+from aiosched.web.auth.access import Person, Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -36,7 +36,7 @@ class DagPatch(BaseModel):
 
 
 @router.get("/dags")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_dags(
     request_client: TheRequestClient,
     sight: TheSight,
@@ -67,7 +67,7 @@ async def list_dags(
 
 
 @router.get("/dags/{dag_id}")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_dag(request_client: TheRequestClient, dag_id: Name) -> dict[str, Any]:
     """One DAG."""
     folder = request_client.settings.core.dags_folder.absolute()
@@ -75,7 +75,7 @@ async def get_dag(request_client: TheRequestClient, dag_id: Name) -> dict[str, A
 
 
 @router.get("/dags/{dag_id}/details")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_dag_details(request_client: TheRequestClient, dag_id: Name) -> dict[str, Any]:
     """One DAG with what its file says."""
     row = await queries.get_dag(request_client.db, dag_id)
@@ -84,7 +84,7 @@ async def get_dag_details(request_client: TheRequestClient, dag_id: Name) -> dic
 
 
 @router.patch("/dags/{dag_id}")
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def patch_dag(request_client: TheRequestClient, person: Person, dag_id: Name, body: DagPatch) -> dict[str, Any]:
     """Pause or unpause a DAG."""
     await queries.get_dag(request_client.db, dag_id)

@@ -13,7 +13,7 @@ from aiosched.errors import NotFound, Refused
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import pool_shape
 from aiosched.web.api.operation.pools import PoolName
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.owned import check_editable, check_seen, seen_things
 from aiosched.web.requests.request_client import TheRequestClient
@@ -43,7 +43,7 @@ class PoolPatch(BaseModel):
 
 
 @router.get("/pools")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_pools(
     request_client: TheRequestClient,
     sight: TheSight,
@@ -60,7 +60,7 @@ async def list_pools(
 
 
 @router.post("/pools", status_code=201)
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def post_pool(request_client: TheRequestClient, sight: TheSight, body: PoolBody) -> dict[str, Any]:
     """Create a pool; 409 if there is one."""
     await check_editable(request_client.db, sight, "pool", body.name, is_new=True)
@@ -80,7 +80,7 @@ async def post_pool(request_client: TheRequestClient, sight: TheSight, body: Poo
 
 
 @router.get("/pools/{name}")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def get_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> dict[str, Any]:
     """One pool."""
     await check_seen(request_client.db, sight, "pool", name)
@@ -88,7 +88,7 @@ async def get_pool(request_client: TheRequestClient, sight: TheSight, name: Pool
 
 
 @router.patch("/pools/{name}")
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def patch_pool(
     request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolPatch
 ) -> dict[str, Any]:
@@ -107,7 +107,7 @@ async def patch_pool(
 
 
 @router.delete("/pools/{name}", status_code=204)
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def delete_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> Response:
     """Delete a pool."""
     await check_editable(request_client.db, sight, "pool", name)

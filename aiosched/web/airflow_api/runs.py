@@ -18,7 +18,7 @@ from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset
 from aiosched.web.airflow_api.shapes import run_shape
 from aiosched.web.airflow_api.tasks import touched
 from aiosched.web.api.base.models import JsonObject, Name, Text
-from aiosched.web.auth.access import Person, Role, Scope, allow
+from aiosched.web.auth.access import Person, Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.dependents import check_dependents, seen_preview
 from aiosched.web.requests.request_client import TheRequestClient
@@ -75,7 +75,7 @@ class RunClear(BaseModel):
 
 
 @router.get("/dags/{dag_id}/dagRuns")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_dag_runs(
     request_client: TheRequestClient,
     sight: TheSight,
@@ -126,7 +126,7 @@ def _between(value: datetime | None, first: datetime | None, final: datetime | N
 
 
 @router.post("/dags/{dag_id}/dagRuns")
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def trigger_dag_run(
     request_client: TheRequestClient, person: Person, dag_id: Name, body: TriggerBody
 ) -> dict[str, Any]:
@@ -148,14 +148,14 @@ async def trigger_dag_run(
 
 
 @router.get("/dags/{dag_id}/dagRuns/{dag_run_id}")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_dag_run(request_client: TheRequestClient, dag_id: Name, dag_run_id: Name) -> dict[str, Any]:
     """One run."""
     return run_shape(await queries.find_run(request_client.db, dag_id, dag_run_id))
 
 
 @router.patch("/dags/{dag_id}/dagRuns/{dag_run_id}")
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def patch_dag_run(
     request_client: TheRequestClient, person: Person, dag_id: Name, dag_run_id: Name, body: RunPatch
 ) -> dict[str, Any]:
@@ -171,7 +171,7 @@ async def patch_dag_run(
 
 
 @router.post("/dags/{dag_id}/dagRuns/{dag_run_id}/clear")
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def clear_dag_run(
     request_client: TheRequestClient, sight: TheSight, dag_id: Name, dag_run_id: Name, body: RunClear
 ) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import Existing, SecretStore, VariableValue
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import connection_shape, variable_shape
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.owned import check_editable, seen_things
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
@@ -63,7 +63,7 @@ def _store(request_client: RequestClient) -> SecretStore:
 
 
 @router.get("/variables")
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def list_variables(
     request_client: TheRequestClient,
     sight: TheSight,
@@ -84,7 +84,7 @@ async def list_variables(
 
 
 @router.post("/variables", status_code=201)
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def post_variable(request_client: TheRequestClient, sight: TheSight, body: VariableBody) -> dict[str, Any]:
     """Create a variable; 409 if there is one."""
     await check_editable(request_client.db, sight, "variable", body.key, is_new=True)
@@ -94,7 +94,7 @@ async def post_variable(request_client: TheRequestClient, sight: TheSight, body:
 
 
 @router.get("/variables/{key}")
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def get_variable(request_client: TheRequestClient, sight: TheSight, key: Key) -> dict[str, Any]:
     """One variable."""
     await check_editable(request_client.db, sight, "variable", key)
@@ -107,7 +107,7 @@ async def _variable(request_client: RequestClient, key: str) -> dict[str, Any]:
 
 
 @router.patch("/variables/{key}")
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def patch_variable(
     request_client: TheRequestClient, sight: TheSight, key: Key, body: VariableBody
 ) -> dict[str, Any]:
@@ -122,7 +122,7 @@ async def patch_variable(
 
 
 @router.delete("/variables/{key}", status_code=204)
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def delete_variable(request_client: TheRequestClient, sight: TheSight, key: Key) -> Response:
     """Delete a variable."""
     await check_editable(request_client.db, sight, "variable", key)
@@ -134,7 +134,7 @@ async def delete_variable(request_client: TheRequestClient, sight: TheSight, key
 
 
 @router.get("/connections")
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def list_connections(
     request_client: TheRequestClient,
     sight: TheSight,
@@ -155,7 +155,7 @@ async def list_connections(
 
 
 @router.post("/connections", status_code=201)
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def post_connection(request_client: TheRequestClient, sight: TheSight, body: ConnectionBody) -> dict[str, Any]:
     """Create a connection; 409 if there is one."""
     await check_editable(request_client.db, sight, "connection", body.connection_id, is_new=True)
@@ -165,7 +165,7 @@ async def post_connection(request_client: TheRequestClient, sight: TheSight, bod
 
 
 @router.get("/connections/{connection_id}")
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def get_connection(request_client: TheRequestClient, sight: TheSight, connection_id: Key) -> dict[str, Any]:
     """One connection."""
     await check_editable(request_client.db, sight, "connection", connection_id)
@@ -177,7 +177,7 @@ async def _connection(request_client: RequestClient, connection_id: str) -> dict
 
 
 @router.patch("/connections/{connection_id}")
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def patch_connection(
     request_client: TheRequestClient, sight: TheSight, connection_id: Key, body: ConnectionBody
 ) -> dict[str, Any]:
@@ -194,7 +194,7 @@ async def patch_connection(
 
 
 @router.delete("/connections/{connection_id}", status_code=204)
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def delete_connection(request_client: TheRequestClient, sight: TheSight, connection_id: Key) -> Response:
     """Delete a connection."""
     await check_editable(request_client.db, sight, "connection", connection_id)

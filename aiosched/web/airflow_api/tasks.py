@@ -18,7 +18,7 @@ from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset
 from aiosched.web.airflow_api.shapes import task_shape
 from aiosched.web.api.base.models import Name, Text
 from aiosched.web.api.tasks import find_place, folder_of
-from aiosched.web.auth.access import Person, Principal, Role, Scope, allow
+from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.dependents import check_dependents, seen_preview
 from aiosched.web.requests.log_threads import in_log_thread
@@ -77,7 +77,7 @@ class ClearBody(BaseModel):
 
 
 @router.get(f"{_RUN}/taskInstances")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_task_instances(
     request_client: TheRequestClient,
     dag_id: Name,
@@ -99,7 +99,7 @@ async def list_task_instances(
 
 
 @router.get(_TASK)
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_task_instance(
     request_client: TheRequestClient, dag_id: Name, dag_run_id: Name, task_id: Name
 ) -> dict[str, Any]:
@@ -108,7 +108,7 @@ async def get_task_instance(
 
 
 @router.get(f"{_TASK}/logs/{{try_number}}")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_log(
     request_client: TheRequestClient,
     dag_id: Name,
@@ -130,7 +130,7 @@ async def get_log(
 
 
 @router.get(f"{_TASK}/{{map_index}}")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_mapped_task_instance(
     request_client: TheRequestClient, dag_id: Name, dag_run_id: Name, task_id: Name, map_index: MapIndexPath
 ) -> dict[str, Any]:
@@ -147,7 +147,7 @@ async def _instance(
 
 
 @router.patch(_TASK)
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def patch_task_instance(
     request_client: TheRequestClient, person: Person, dag_id: Name, dag_run_id: Name, task_id: Name, body: TaskPatch
 ) -> dict[str, Any]:
@@ -156,7 +156,7 @@ async def patch_task_instance(
 
 
 @router.patch(f"{_TASK}/{{map_index}}")
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def patch_mapped_task_instance(
     request_client: TheRequestClient,
     person: Person,
@@ -202,7 +202,7 @@ async def _patch(
 
 
 @router.post("/dags/{dag_id}/clearTaskInstances")
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def clear_task_instances(
     request_client: TheRequestClient, sight: TheSight, dag_id: Name, body: ClearBody
 ) -> dict[str, Any]:

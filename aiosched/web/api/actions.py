@@ -34,7 +34,7 @@ from aiosched.errors import ParamError, Refused
 from aiosched.web.api.base.models import Because, JsonObject, Name, Reason, RunRef, Text
 from aiosched.web.api.dags import DagResource
 from aiosched.web.api.runs import RunDetails, RunResource, details_of
-from aiosched.web.auth.access import Person, Role, Scope, allow
+from aiosched.web.auth.access import Person, Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.dependents import check_dependents, seen_dependents, seen_preview
@@ -183,7 +183,7 @@ class Noted(BaseModel):
 
 
 @router.patch("/dags/{dag_id}", response_model=DagResource)
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def change_dag(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, change: DagChange
 ) -> Response:
@@ -196,7 +196,7 @@ async def change_dag(
 
 
 @router.delete("/dags/{dag_id}", status_code=204, response_model=None)
-@allow(Role.ADMIN, Scope.DAG)
+@allow(Role.ADMIN, RoleScope.DAG)
 async def delete_dag(
     request: Request,
     request_client: TheRequestClient,
@@ -211,7 +211,7 @@ async def delete_dag(
 
 
 @router.post("/dags/{dag_id}/release", response_model=DagResource)
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def release_dag(
     request: Request,
     request_client: TheRequestClient,
@@ -230,7 +230,7 @@ async def release_dag(
 
 
 @router.post("/dags/{dag_id}/runs", status_code=201, response_model=RunResource)
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def trigger(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, body: NewRun
 ) -> Response:
@@ -266,7 +266,7 @@ def _check_params(params: dict[str, ParamSpec], conf: dict[str, Any]) -> None:
 
 
 @router.post("/dags/{dag_id}/runs/{run}/mark", response_model=RunDetails)
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def mark_run(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef, mark: RunMark
 ) -> Response:
@@ -279,7 +279,7 @@ async def mark_run(
 
 
 @router.post("/dags/{dag_id}/runs/{run}/cancel", response_model=RunDetails)
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def cancel_run(
     request: Request,
     request_client: TheRequestClient,
@@ -297,7 +297,7 @@ async def cancel_run(
 
 
 @router.put("/dags/{dag_id}/runs/{run}/note", response_model=Noted)
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def note_run(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef, note: NoteText
 ) -> Response:
@@ -311,7 +311,7 @@ async def note_run(
 
 
 @router.post("/dags/{dag_id}/clear", response_model=ClearAnswer)
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def clear(
     request: Request, request_client: TheRequestClient, sight: TheSight, dag_id: Name, body: Clearing
 ) -> Response:
@@ -349,7 +349,7 @@ def _clear_answer(sight: Sight, found: dict[str, Any]) -> ClearAnswer:
 
 
 @router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/mark", response_model=ClearAnswer)
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def mark_task(
     request: Request,
     request_client: TheRequestClient,
@@ -374,7 +374,7 @@ async def mark_task(
 
 
 @router.put("/dags/{dag_id}/runs/{run}/tasks/{task_id}/note", response_model=Noted)
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def note_task(
     request: Request,
     request_client: TheRequestClient,

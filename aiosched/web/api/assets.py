@@ -14,7 +14,7 @@ from aiosched.core.requests.requests import EmitAsset
 from aiosched.db.queries import asset_queries
 from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, Text
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
@@ -84,7 +84,7 @@ class Lineage(BaseModel):
 
 
 @router.get("/assets")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_assets(
     request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[AssetResource]:
@@ -95,7 +95,7 @@ async def list_assets(
 
 
 @router.get("/asset-lineage")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def lineage(request_client: TheRequestClient, sight: TheSight) -> Lineage:
     """The graph of assets between DAGs."""
     nodes: dict[str, LineageNode] = {}
@@ -113,14 +113,14 @@ async def lineage(request_client: TheRequestClient, sight: TheSight) -> Lineage:
 
 
 @router.get("/assets/{name}")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def get_asset(request_client: TheRequestClient, sight: TheSight, name: Name) -> AssetResource:
     """One asset."""
     return AssetResource.model_validate(await asset_queries.get_asset(request_client.db, name, seen=sight.dags))
 
 
 @router.get("/assets/{name}/events")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_asset_events(
     request_client: TheRequestClient, sight: TheSight, name: Name, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[AssetEventResource]:
@@ -134,7 +134,7 @@ async def list_asset_events(
 
 
 @router.post("/assets/{name}/events", status_code=201, response_model=Emitted, responses=ACCEPTED)
-@allow(Role.OPERATOR, Scope.SEEN)
+@allow(Role.OPERATOR, RoleScope.SEEN)
 async def emit(
     request: Request, request_client: TheRequestClient, sight: TheSight, name: Name, event: NewEvent
 ) -> Response:

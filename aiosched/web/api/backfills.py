@@ -15,7 +15,7 @@ from aiosched.db.queries.backfill_queries import BackfillRow
 from aiosched.errors import NotFound
 from aiosched.web.api.base.models import Because, Instant, JsonObject, Reason, Resource, Stored, Text
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
@@ -73,7 +73,7 @@ class BackfillAnswer(BaseModel):
 
 
 @router.get("/backfills")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_backfills(
     request_client: TheRequestClient,
     sight: TheSight,
@@ -90,7 +90,7 @@ async def list_backfills(
 
 
 @router.get("/backfills/{number}")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def get_backfill(request_client: TheRequestClient, sight: TheSight, number: Number) -> BackfillResource:
     """One backfill with its progress."""
     return BackfillResource.model_validate(await _find(request_client, sight, number))
@@ -104,7 +104,7 @@ async def _find(request_client: RequestClient, sight: Sight, number: int) -> Bac
 
 
 @router.post("/backfills", status_code=201, response_model=BackfillAnswer, responses=ACCEPTED)
-@allow(Role.OPERATOR, Scope.SEEN)
+@allow(Role.OPERATOR, RoleScope.SEEN)
 async def create_backfill(
     request: Request, request_client: TheRequestClient, sight: TheSight, body: NewBackfill
 ) -> Response:
@@ -135,7 +135,7 @@ async def _change(
 
 
 @router.post("/backfills/{number}/pause", response_model=BackfillResource, responses=ACCEPTED)
-@allow(Role.OPERATOR, Scope.SEEN)
+@allow(Role.OPERATOR, RoleScope.SEEN)
 async def pause(
     request: Request, request_client: TheRequestClient, sight: TheSight, number: Number, because: Because | None = None
 ) -> Response:
@@ -144,7 +144,7 @@ async def pause(
 
 
 @router.post("/backfills/{number}/resume", response_model=BackfillResource, responses=ACCEPTED)
-@allow(Role.OPERATOR, Scope.SEEN)
+@allow(Role.OPERATOR, RoleScope.SEEN)
 async def resume(
     request: Request, request_client: TheRequestClient, sight: TheSight, number: Number, because: Because | None = None
 ) -> Response:
@@ -153,7 +153,7 @@ async def resume(
 
 
 @router.post("/backfills/{number}/cancel", response_model=BackfillResource, responses=ACCEPTED)
-@allow(Role.OPERATOR, Scope.SEEN)
+@allow(Role.OPERATOR, RoleScope.SEEN)
 async def cancel(
     request: Request, request_client: TheRequestClient, sight: TheSight, number: Number, because: Because | None = None
 ) -> Response:

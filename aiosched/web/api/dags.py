@@ -13,7 +13,7 @@ from aiosched.db.queries.quarantine_queries import quarantine_traceback
 from aiosched.db.queries.queries import DagOrder
 from aiosched.web.api.base.models import Instant, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
@@ -78,7 +78,7 @@ class DagDetails(DagResource):
 
 
 @router.get("/dags")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_dags(
     request_client: TheRequestClient,
     sight: TheSight,
@@ -114,7 +114,7 @@ async def list_dags(
 
 
 @router.get("/dags/{dag_id}", dependencies=[RARELY])
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_dag(request_client: TheRequestClient, dag_id: Name) -> DagDetails:
     """One DAG."""
     found = DagResource.model_validate(await queries.get_dag(request_client.db, dag_id)).model_dump()
@@ -131,7 +131,7 @@ class Tag(Resource):
 
 
 @router.get("/tags")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_tags(
     request_client: TheRequestClient, sight: TheSight, limit: Limit = 1000, cursor: Cursor = None
 ) -> Page[Tag]:

@@ -16,7 +16,7 @@ from aiosched.db.queries.try_queries import TryRow, list_tries
 from aiosched.web.api.base.models import Instant
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 from aiosched.web.api.tasks import ThePlace
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views.rendering import Renderer
 
@@ -32,7 +32,7 @@ class Rendered(BaseModel):
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered")
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def rendered(request: Request, request_client: TheRequestClient, place: ThePlace) -> Rendered:
     """The template fields of a task instance, rendered by a process that imports the DAG's file.
 
@@ -57,7 +57,7 @@ class HistoryEvent(BaseModel):
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/events")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_task_events(
     request_client: TheRequestClient,
     place: ThePlace,

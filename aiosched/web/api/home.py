@@ -17,7 +17,7 @@ from aiosched.db.queries.home_queries import Concern
 from aiosched.db.queries.quarantine_queries import list_quarantined
 from aiosched.db.queries.status import SchedulerRow
 from aiosched.web.api.base.models import Instant, PartStatus, Resource, Stored
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.owned import seen_things
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
@@ -96,7 +96,7 @@ class Timeline(BaseModel):
 
 
 @router.get("/summary")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def summary(request_client: TheRequestClient, sight: TheSight) -> Summary:
     """The state of the system, and of the DAGs that one may see; details of its parts are for those who see all."""
     db, now = request_client.db, request_client.clock.now()
@@ -187,7 +187,7 @@ def _about(one: Concern, kind: Kind, words: str) -> Attention:
 
 
 @router.get("/timeline")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def timeline(
     request_client: TheRequestClient,
     sight: TheSight,

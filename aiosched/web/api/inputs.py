@@ -14,7 +14,7 @@ from aiosched.db.people.human_inputs import InputRow, InputState, list_inputs
 from aiosched.db.queries import queries
 from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, RunRef
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
-from aiosched.web.auth.access import Person, Role, Scope, allow
+from aiosched.web.auth.access import Person, Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.request_client import TheRequestClient
@@ -86,7 +86,7 @@ class Answered(BaseModel):
 
 
 @router.get("/inputs")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_questions(
     request_client: TheRequestClient,
     sight: TheSight,
@@ -115,7 +115,7 @@ async def list_questions(
 
 
 @router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/answer", response_model=Answered, responses=ACCEPTED)
-@allow(Role.OPERATOR, Scope.DAG)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def answer_question(
     request: Request,
     request_client: TheRequestClient,

@@ -13,7 +13,7 @@ from aiosched.db.queries import queries, run_queries
 from aiosched.db.queries.queries import RunRow, shown_task
 from aiosched.web.api.base.models import Instant, Name, Resource, RunRef, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -112,7 +112,7 @@ class Gantt(BaseModel):
 
 
 @router.get("/runs")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_runs(
     request_client: TheRequestClient,
     sight: TheSight,
@@ -137,7 +137,7 @@ async def list_runs(
 
 
 @router.get("/dags/{dag_id}/runs/{run}")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_run(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> RunDetails:
     """One run."""
     row = await queries.find_run(request_client.db, dag_id, run)
@@ -151,7 +151,7 @@ async def details_of(request_client: TheRequestClient, row: RunRow) -> RunDetail
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_tasks(
     request_client: TheRequestClient,
     dag_id: Name,
@@ -171,7 +171,7 @@ async def list_tasks(
 
 
 @router.get("/dags/{dag_id}/runs/{run}/gantt")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def gantt(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> Gantt:
     """Every try of every task instance, for a Gantt chart."""
     row = await queries.find_run(request_client.db, dag_id, run)

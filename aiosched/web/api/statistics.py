@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from aiosched.core.values.states import RunState
 from aiosched.db.queries import run_queries
 from aiosched.web.api.base.models import Instant, Stored, Text
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -44,7 +44,7 @@ class StatisticsList(BaseModel):
 
 
 @router.get("/dag-statistics", response_model=StatisticsList)
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def statistics(
     request_client: TheRequestClient,
     sight: TheSight,

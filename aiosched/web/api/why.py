@@ -8,7 +8,7 @@ from pydantic import Field
 from aiosched.core.why.explanation import Explanation, Verdict
 from aiosched.scheduler.why.why import why
 from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -61,21 +61,21 @@ class Why(Resource):
 
 
 @router.get("/dags/{dag_id}/why")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def why_dag(request_client: TheRequestClient, sight: TheSight, dag_id: Name) -> Why:
     """Why a DAG gets no new run now."""
     return _shown(await why(request_client.db, dag_id, now=request_client.clock.now()), sight)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/why")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def why_run(request_client: TheRequestClient, sight: TheSight, dag_id: Name, run: RunRef) -> Why:
     """Why a run has not started, what it waits for, or how it failed."""
     return _shown(await why(request_client.db, dag_id, run, now=request_client.clock.now()), sight)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/why")
-@allow(Role.VIEWER, Scope.DAG)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def why_task(
     request_client: TheRequestClient,
     sight: TheSight,

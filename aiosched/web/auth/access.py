@@ -1,8 +1,8 @@
 """Who may do what: the person behind a request, and the check that denies by default.
 
-A route says which role it needs and where: `@allow(Role.OPERATOR, Scope.DAG)`. One that says nothing, or not where, is
-closed to everybody. How a request is authenticated is up to an `Authenticator` (accounts.py, or `Loopback` here); what
-a person sees of lists is in sight.py. Source: docs/access.md.
+A route says which role it needs and where: `@allow(Role.OPERATOR, RoleScope.DAG)`. One that says nothing, or not
+where, is closed to everybody. How a request is authenticated is up to an `Authenticator` (accounts.py, or `Loopback`
+here); what a person sees of lists is in sight.py. Source: docs/access.md.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 from fastapi import Depends, Request
 
-from aiosched.core.access.grants import Grant
-from aiosched.core.access.rights import Rights
+from aiosched.core.access.grants import RoleGrant
+from aiosched.core.access.rights import PersonRights
 from aiosched.core.access.roles import Role, find_role
 from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.server.problems import Problem
@@ -26,8 +26,8 @@ __all__ = [
     "Person",
     "Principal",
     "Role",
+    "RoleScope",
     "Rule",
-    "Scope",
     "allow",
     "authorise",
     "role_of",
@@ -39,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _RULE: Final = "__aiosched_rule__"
 
 
-class Scope(enum.Enum):
+class RoleScope(enum.Enum):
     """Where a role is needed."""
 
     DAG = "for the DAG in the address"
@@ -53,7 +53,7 @@ class Rule(NamedTuple):
     """Who may use a route. Only what is public has no scope."""
 
     role: Role
-    scope: Scope | None
+    scope: RoleScope | None
 
     @property
     def is_complete(self) -> bool:
@@ -72,19 +72,19 @@ class Principal:
     role: Role
     session: int | None = None
     token: int | None = None
-    granted: Rights | None = None
+    granted: PersonRights | None = None
 
     @classmethod
     def with_rights(
-        cls, name: str, rights: Rights, *, session: int | None = None, token: int | None = None
+        cls, name: str, rights: PersonRights, *, session: int | None = None, token: int | None = None
     ) -> Principal:
         """A sender with these rights."""
         return cls(name, rights.everywhere, session, token, rights)
 
     @property
-    def rights(self) -> Rights:
+    def rights(self) -> PersonRights:
         """All that the sender may do."""
-        return Rights((Grant(self.role),)) if self.granted is None else self.granted
+        return PersonRights((RoleGrant(self.role),)) if self.granted is None else self.granted
 
     @property
     def requested_by(self) -> str:
@@ -117,7 +117,7 @@ def role_of(word: str) -> Role:
     return role
 
 
-def allow(role: Role, scope: Scope | None = None) -> Callable[[F], F]:
+def allow(role: Role, scope: RoleScope | None = None) -> Callable[[F], F]:
     """Open an endpoint to `role` and those above, where `scope` says."""
 
     def mark(endpoint: F) -> F:
@@ -145,10 +145,10 @@ async def authorise(request: Request) -> Principal:
     if person is None:
         raise Problem(401, "login-needed", "Log in, or send a token: Authorization: Bearer …")
     rights = person.rights
-    if rule.scope is Scope.DAG:
+    if rule.scope is RoleScope.DAG:
         known = cast("KnownDags", request.app.state.known_dags)
         await check_dag(person, known, request.path_params["dag_id"], rule.role)
-    elif rule.scope is Scope.EVERYWHERE:
+    elif rule.scope is RoleScope.EVERYWHERE:
         check_role(person, rights.everywhere, rule.role, "everywhere")
     else:
         check_role(person, rights.possible, rule.role)

@@ -18,8 +18,8 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from aiosched.config import WebSettings
-from aiosched.core.access.grants import Grant, readable
-from aiosched.core.access.rights import Rights
+from aiosched.core.access.grants import RoleGrant, readable
+from aiosched.core.access.rights import PersonRights
 from aiosched.core.access.roles import Role
 from aiosched.db.people import accounts, login_failures, web_sessions
 from aiosched.db.people.grants import HeldRights
@@ -236,11 +236,13 @@ class Accounts:
         return self._signer
 
 
-def rights_of(held: HeldRights, *, limits: tuple[Grant, ...] | None = None, highest: Role = Role.ADMIN) -> Rights:
+def rights_of(
+    held: HeldRights, *, limits: tuple[RoleGrant, ...] | None = None, highest: Role = Role.ADMIN
+) -> PersonRights:
     """What a user may do. Raises Problem 403 for a role that only a newer version knows."""
     everywhere = role_of(held.role)
-    own = () if everywhere is Role.NONE else (Grant(everywhere),)
-    return Rights((*own, *readable(held.grants)), frozenset(held.groups), limits, highest)
+    own = () if everywhere is Role.NONE else (RoleGrant(everywhere),)
+    return PersonRights((*own, *readable(held.grants)), frozenset(held.groups), limits, highest)
 
 
 def _printable(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aiosched.core.access.grants import GuardedDag
-from aiosched.core.access.rights import Rights
+from aiosched.core.access.rights import PersonRights
 from aiosched.core.access.roles import Role
 from aiosched.db.people import guarded_dags
 from aiosched.db.server.engine import Database
@@ -27,14 +27,14 @@ class KnownDags:
         self._db, self._monotonic = db, monotonic
         self._read_at = -KEPT_SECONDS
         self._dags: list[GuardedDag] = []
-        self._seen: dict[Rights, frozenset[str]] = {}
+        self._seen: dict[PersonRights, frozenset[str]] = {}
         self.version = 0  # counts the readings
 
     async def find(self, dag_id: str) -> GuardedDag | None:
         """One DAG, as it is stored now."""
         return await guarded_dags.read_guarded_dag(self._db, dag_id)
 
-    async def seen_by(self, rights: Rights) -> frozenset[str] | None:
+    async def seen_by(self, rights: PersonRights) -> frozenset[str] | None:
         """The ids of the DAGs that somebody may see; None: all that there are and will be."""
         if rights.everywhere >= Role.VIEWER:
             return None

@@ -25,7 +25,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from aiosched.config import WebSettings
-from aiosched.core.access.grants import Grant, GrantKind
+from aiosched.core.access.grants import GrantKind, RoleGrant
 from aiosched.db.people.accounts import NAME_PATTERN
 from aiosched.errors import ConfigError
 from aiosched.web.server.problems import Problem
@@ -68,7 +68,7 @@ class Identity:
 
     name: str
     role: str
-    grants: tuple[Grant, ...] = ()
+    grants: tuple[RoleGrant, ...] = ()
     groups: frozenset[str] = frozenset()
 
 
@@ -214,20 +214,20 @@ class Provider:
         return found
 
 
-def grants_by_group(text: str) -> Mapping[str, tuple[Grant, ...]]:
+def grants_by_group(text: str) -> Mapping[str, tuple[RoleGrant, ...]]:
     """`sales=viewer@team:sales|operator@tag:etl, ops=operator@dags:*` as grants by group. Raises ConfigError."""
-    found: dict[str, tuple[Grant, ...]] = {}
+    found: dict[str, tuple[RoleGrant, ...]] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         group, _, grants = part.partition("=")
         if not group.strip() or not grants.strip():
             raise ConfigError(f"web.oidc_grants has {part!r}; write GROUP=viewer@team:NAME|operator@tag:NAME.")
-        found[group.strip()] = tuple(map(Grant.parse, grants.split("|")))
+        found[group.strip()] = tuple(map(RoleGrant.parse, grants.split("|")))
     return found
 
 
-def _highest(grants: Iterable[Grant]) -> tuple[Grant, ...]:
+def _highest(grants: Iterable[RoleGrant]) -> tuple[RoleGrant, ...]:
     """The grants with the highest role for each place."""
-    best: dict[tuple[GrantKind, str], Grant] = {}
+    best: dict[tuple[GrantKind, str], RoleGrant] = {}
     for grant in grants:
         known = best.setdefault((grant.kind, grant.name), grant)
         if known.role < grant.role:

@@ -17,7 +17,7 @@ import msgspec
 from itsdangerous import BadData, URLSafeSerializer
 from itsdangerous import Signer as SignatureOf
 
-from aiosched.core.access.rights import Rights
+from aiosched.core.access.rights import PersonRights
 from aiosched.web.auth.oidc import Flow
 
 COOKIE: Final = "aiosched_session"
@@ -33,7 +33,7 @@ class WebSession:
 
     id: int
     name: str
-    rights: Rights
+    rights: PersonRights
     token: str
 
 

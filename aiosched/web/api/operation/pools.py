@@ -14,7 +14,7 @@ from aiosched.db.queries import pool_queries
 from aiosched.db.queries.pool_queries import PoolUser
 from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.owned import check_editable, check_seen, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
@@ -47,7 +47,7 @@ class PoolUpdate(BaseModel):
 
 
 @router.get("/pools")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_pools(
     request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[PoolResource]:
@@ -62,7 +62,7 @@ async def list_pools(
 
 
 @router.get("/pools/{name}")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def get_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> PoolResource:
     """One pool."""
     await check_seen(request_client.db, sight, "pool", name)
@@ -95,7 +95,7 @@ class Queue(BaseModel):
 
 
 @router.get("/pools/{name}/queue")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def pool_queue(
     request_client: TheRequestClient, sight: TheSight, name: PoolName, limit: Limit = 100, cursor: Cursor = None
 ) -> Queue:
@@ -124,7 +124,7 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
 
 
 @router.put("/pools/{name}")
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def set_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolUpdate) -> PoolResource:
     """Create or change a pool; idempotent."""
     await check_editable(request_client.db, sight, "pool", name, is_new=True)
@@ -141,7 +141,7 @@ async def set_pool(request_client: TheRequestClient, sight: TheSight, name: Pool
 
 
 @router.delete("/pools/{name}", status_code=204)
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def delete_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> Response:
     """Delete a pool that no task uses."""
     await check_editable(request_client.db, sight, "pool", name)

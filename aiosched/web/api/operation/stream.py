@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.server.sight import Seen
-from aiosched.web.auth.access import Authenticator, Role, Scope, allow
+from aiosched.web.auth.access import Authenticator, Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.server.problems import Problem
 from aiosched.web.views.live import Hub, StreamOver
@@ -22,7 +22,7 @@ router = APIRouter(tags=["Live"])
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def stream(
     request: Request,
     first: TheSight,

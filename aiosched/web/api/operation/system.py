@@ -15,7 +15,7 @@ from aiosched.db.statements import inbox
 from aiosched.errors import NotFound
 from aiosched.web.api.base.models import Because, Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.dependents import seen_dependents
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
@@ -111,7 +111,7 @@ class SettingsList(BaseModel):
 
 
 @router.get("/import-errors")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_import_errors(
     request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[ImportProblem]:
@@ -122,7 +122,7 @@ async def list_import_errors(
 
 
 @router.get("/files")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_files(
     request_client: TheRequestClient,
     sight: TheSight,
@@ -139,7 +139,7 @@ async def list_files(
 
 
 @router.get("/schedulers")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_schedulers(request_client: TheRequestClient, sight: TheSight) -> Schedulers:
     """The schedulers and their partitions; `figures` are for those who may see all DAGs."""
     rows = await status.list_schedulers(request_client.db)
@@ -149,7 +149,7 @@ async def list_schedulers(request_client: TheRequestClient, sight: TheSight) -> 
 
 
 @router.get("/commands")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_commands(
     request_client: TheRequestClient,
     sight: TheSight,
@@ -168,7 +168,7 @@ async def list_commands(
 
 
 @router.get("/commands/{number}")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def get_command(request_client: TheRequestClient, sight: TheSight, number: Number) -> CommandResource:
     """One request; a 202 refers to it."""
     return CommandResource.model_validate(await _find_command(request_client, sight, number))
@@ -190,7 +190,7 @@ def _shown(row: CommandRow, sight: Sight) -> CommandRow:
 
 
 @router.post("/commands/{number}/withdraw")
-@allow(Role.OPERATOR, Scope.SEEN)
+@allow(Role.OPERATOR, RoleScope.SEEN)
 async def withdraw_command(
     request_client: TheRequestClient, sight: TheSight, number: Number, because: Because | None = None
 ) -> CommandResource:
@@ -205,7 +205,7 @@ async def withdraw_command(
 
 
 @router.get("/settings", dependencies=[RARELY])
-@allow(Role.ADMIN, Scope.EVERYWHERE)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def list_settings(request_client: TheRequestClient) -> SettingsList:
     """The settings of this process."""
     found = [

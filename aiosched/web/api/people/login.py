@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
-from aiosched.web.auth.access import Person, Principal, Role, Scope, allow
+from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.oidc import Flow, Provider
 from aiosched.web.server.problems import Problem
@@ -45,7 +45,7 @@ class Credentials(BaseModel):
 
 
 @router.get("/me")
-@allow(Role.VIEWER, Scope.OWN)
+@allow(Role.VIEWER, RoleScope.OWN)
 async def me(request: Request, person: Person) -> Me:
     """The current user and role."""
     accounts = request.app.state.authenticator

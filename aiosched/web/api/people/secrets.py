@@ -15,7 +15,7 @@ from aiosched.db.people.secrets import ConnectionInfo, SecretStore, VariableInfo
 from aiosched.providers import connection_types
 from aiosched.web.api.base.models import Instant, JsonObject, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, Scope, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.owned import check_editable, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
@@ -92,7 +92,7 @@ def _store(request_client: TheRequestClient) -> SecretStore:
 
 
 @router.get("/variables")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_variables(
     request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[VariableResource]:
@@ -107,7 +107,7 @@ async def list_variables(
 
 
 @router.put("/variables/{key}")
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def set_variable(request_client: TheRequestClient, sight: TheSight, key: Key, body: VariableUpdate) -> Stored:
     """Store a variable."""
     await check_editable(request_client.db, sight, "variable", key, is_new=True)
@@ -117,7 +117,7 @@ async def set_variable(request_client: TheRequestClient, sight: TheSight, key: K
 
 
 @router.delete("/variables/{key}", status_code=204)
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def delete_variable(request_client: TheRequestClient, sight: TheSight, key: Key) -> Response:
     """Delete a variable."""
     await check_editable(request_client.db, sight, "variable", key)
@@ -126,7 +126,7 @@ async def delete_variable(request_client: TheRequestClient, sight: TheSight, key
 
 
 @router.get("/connections")
-@allow(Role.VIEWER, Scope.SEEN)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_connections(
     request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[ConnectionResource]:
@@ -141,7 +141,7 @@ async def list_connections(
 
 
 @router.get("/connection-types")
-@allow(Role.VIEWER, Scope.NEUTRAL)
+@allow(Role.VIEWER, RoleScope.NEUTRAL)
 async def list_connection_types() -> Page[ConnectionTypeResource]:
     """The types that installed provider packages have hooks for, by name. Other types can be stored, too."""
     known = await asyncio.to_thread(connection_types)
@@ -149,7 +149,7 @@ async def list_connection_types() -> Page[ConnectionTypeResource]:
 
 
 @router.put("/connections/{conn_id}")
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def set_connection(
     request_client: TheRequestClient, sight: TheSight, conn_id: Key, body: NewConnection
 ) -> Stored:
@@ -163,7 +163,7 @@ async def set_connection(
 
 
 @router.delete("/connections/{conn_id}", status_code=204)
-@allow(Role.EDITOR, Scope.SEEN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def delete_connection(request_client: TheRequestClient, sight: TheSight, conn_id: Key) -> Response:
     """Delete a connection."""
     await check_editable(request_client.db, sight, "connection", conn_id)

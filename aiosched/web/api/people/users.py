@@ -9,12 +9,12 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from aiosched.core.access.grants import Grant, GrantKind
+from aiosched.core.access.grants import GrantKind, RoleGrant
 from aiosched.db.people import accounts, grants
 from aiosched.errors import Refused
 from aiosched.web.api.base.models import Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, Scope, allow, role_of
+from aiosched.web.auth.access import Person, Role, RoleScope, allow, role_of
 from aiosched.web.auth.passwords import check_password, hash_password, hash_token, new_token
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
@@ -92,7 +92,7 @@ class MadeToken(BaseModel):
 
 
 @router.get("/users")
-@allow(Role.ADMIN, Scope.EVERYWHERE)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def list_users(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
     """Users by name."""
     after = decode_cursor(cursor, str)
@@ -101,7 +101,7 @@ async def list_users(request_client: TheRequestClient, limit: Limit = 100, curso
 
 
 @router.post("/users", status_code=201)
-@allow(Role.ADMIN, Scope.EVERYWHERE)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def create_user(request_client: TheRequestClient, body: NewUser) -> User:
     """Create a user."""
     check_password(body.password)
@@ -110,7 +110,7 @@ async def create_user(request_client: TheRequestClient, body: NewUser) -> User:
 
 
 @router.patch("/users/{name}")
-@allow(Role.ADMIN, Scope.EVERYWHERE)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def change_user(request_client: TheRequestClient, name: Name, change: UserChange) -> User:
     """Change a user's role or password, disable or enable the user."""
     digest = None
@@ -130,10 +130,10 @@ class GrantBody(BaseModel):
 
 
 @router.post("/users/{name}/grants", status_code=201)
-@allow(Role.ADMIN, Scope.EVERYWHERE)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def grant_role(request_client: TheRequestClient, name: Name, body: GrantBody) -> User:
     """Give a user a role for some DAGs; it replaces the one that the user has for the same ones."""
-    grant = Grant.parse(body.grant)
+    grant = RoleGrant.parse(body.grant)
     if grant.kind is GrantKind.EVERYWHERE:
         await accounts.change_user(request_client.db, name, role=grant.role.word)
     else:
@@ -142,12 +142,12 @@ async def grant_role(request_client: TheRequestClient, name: Name, body: GrantBo
 
 
 @router.delete("/users/{name}/grants")
-@allow(Role.ADMIN, Scope.EVERYWHERE)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def take_grant(
     request_client: TheRequestClient, name: Name, grant: Annotated[GrantText, Query(description="as in `grants`")]
 ) -> User:
     """Take a grant away from a user."""
-    taken = Grant.parse(grant)
+    taken = RoleGrant.parse(grant)
     if taken.kind is GrantKind.EVERYWHERE:
         await accounts.change_user(request_client.db, name, role="none")
     else:
@@ -156,7 +156,7 @@ async def take_grant(
 
 
 @router.delete("/users/{name}", status_code=204)
-@allow(Role.ADMIN, Scope.EVERYWHERE)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
     """Delete a user and their tokens."""
     await accounts.delete_user(request_client.db, name)
@@ -164,7 +164,7 @@ async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
 
 
 @router.get("/tokens")
-@allow(Role.VIEWER, Scope.OWN)
+@allow(Role.VIEWER, RoleScope.OWN)
 async def list_tokens(
     request_client: TheRequestClient,
     person: Person,
@@ -180,7 +180,7 @@ async def list_tokens(
 
 
 @router.post("/tokens", status_code=201)
-@allow(Role.VIEWER, Scope.OWN)
+@allow(Role.VIEWER, RoleScope.OWN)
 async def create_token(request_client: TheRequestClient, person: Person, body: NewToken) -> MadeToken:
     """Create a token for oneself, with one's own role or a lower one. Needs a login: a token makes none."""
     if person.token is not None:
@@ -190,7 +190,7 @@ async def create_token(request_client: TheRequestClient, person: Person, body: N
         raise Refused(f"{person.name} is {highest.word}: a token cannot have a higher role.")
     expires_at = None if body.days is None else datetime.now(UTC) + timedelta(days=body.days)
     token = new_token()
-    grants = None if body.grants is None else list(map(Grant.parse, body.grants))
+    grants = None if body.grants is None else list(map(RoleGrant.parse, body.grants))
     made = await accounts.create_token(
         request_client.db, person.name, body.label, hash_token(token), body.role, expires_at, grants
     )
@@ -198,7 +198,7 @@ async def create_token(request_client: TheRequestClient, person: Person, body: N
 
 
 @router.delete("/tokens/{token}", status_code=204)
-@allow(Role.VIEWER, Scope.OWN)
+@allow(Role.VIEWER, RoleScope.OWN)
 async def delete_token(
     request_client: TheRequestClient, person: Person, token: Annotated[int, Path(ge=1, lt=2**63)]
 ) -> Response:
