@@ -353,6 +353,10 @@ export interface components {
         [key: string]: unknown;
       };
     };
+    /** @description A grant, such as `viewer@team:alpha`, `operator@tag:etl`, `operator@folder:sales`, `viewer@dags:sales_*`. */
+    GrantBody: {
+      grant: string;
+    };
     /** @description A line between two boxes. */
     GraphEdge: {
       label: string | null;
@@ -532,14 +536,21 @@ export interface components {
       /** @default false */
       upstream: boolean;
     };
-    /** @description The current user. Requests that change something send `csrf` in `X-CSRF-Token`. */
+    /**
+     * @description The current user. Requests that change something send `csrf` in `X-CSRF-Token`.
+     *
+     *     `role` is the highest one that the user has anywhere, `everywhere` the one for all there is (null: none); `grants`
+     *     say where the others hold, as `operator@team:sales`.
+     */
     Me: {
       csrf?: string | null;
+      everywhere: ("viewer" | "operator" | "editor" | "admin") | null;
+      grants: string[];
       /** @enum {string} */
       login: "none" | "password" | "oidc";
       name: string;
       /** @enum {string} */
-      role: "viewer" | "operator" | "admin";
+      role: "viewer" | "operator" | "editor" | "admin";
     };
     /** @description Every scheduler that has published metrics. */
     MetricsSummary: {
@@ -602,6 +613,10 @@ export interface components {
       /** @description the reason, for the audit log */
       reason?: string | null;
     };
+    /** @description A folder to give to a team. */
+    NewFolder: {
+      folder: string;
+    };
     /**
      * @description A run to create.
      *
@@ -621,23 +636,35 @@ export interface components {
       /** @default false */
       unpause: boolean;
     };
-    /** @description A token to create for oneself. `days` until it expires; null: never. */
+    /** @description A team to create, with its folders. */
+    NewTeam: {
+      description?: string | null;
+      /** @default [] */
+      folders: string[];
+      name: string;
+    };
+    /**
+     * @description A token to create for oneself. `days` until it expires; null: never.
+     *
+     *     With `grants`, such as `viewer@tag:etl`, it can do only what one of them and one of its owner's covers.
+     */
     NewToken: {
       /** @default 90 */
       days: number | null;
+      grants?: string[] | null;
       label: string;
       /**
        * @default viewer
        * @enum {string}
        */
-      role: "viewer" | "operator" | "admin";
+      role: "viewer" | "operator" | "editor" | "admin";
     };
     /** @description A user to create. */
     NewUser: {
       name: string;
       password: string;
       /** @enum {string} */
-      role: "viewer" | "operator" | "admin";
+      role: "none" | "viewer" | "operator" | "editor" | "admin";
     };
     /** @description A note; an empty one removes it. */
     NoteText: {
@@ -717,6 +744,10 @@ export interface components {
     };
     Page_TaskInstanceResource_: {
       items: components["schemas"]["TaskInstanceResource"][];
+      next_cursor?: string | null;
+    };
+    Page_TeamResource_: {
+      items: components["schemas"]["TeamResource"][];
       next_cursor?: string | null;
     };
     Page_Token_: {
@@ -1160,6 +1191,18 @@ export interface components {
     Tasks: {
       items: components["schemas"]["TaskDefinition"][];
     };
+    /**
+     * @description A team. Its folders are paths below the DAGs folder (empty: all of it) or, as `bundle:path`, of a bundle.
+     *
+     *     `dags` is the number of its DAGs that are not stale.
+     */
+    TeamResource: {
+      created_at: string;
+      dags: number;
+      description: string | null;
+      folders: string[];
+      name: string;
+    };
     /** @description Runs within a period (latest start first), and upcoming ones (in order). */
     Timeline: {
       coming: components["schemas"]["TimelineComing"][];
@@ -1184,16 +1227,20 @@ export interface components {
       /** @description A newer aiosched may have stored another value. */
       state: components["schemas"]["RunState"] | string;
     };
-    /** @description A token, without its secret value. */
+    /**
+     * @description A token, without its secret value. With `grants` it can do only what one of them covers; null: all that its owner
+     *     can.
+     */
     Token: {
       created_at: string;
       expires_at: string | null;
+      grants: string[] | null;
       id: number;
       label: string;
       last_used_at: string | null;
       owner: string;
       /** @description A newer aiosched may have stored another value. */
-      role: ("viewer" | "operator" | "admin") | string;
+      role: ("viewer" | "operator" | "editor" | "admin") | string;
     };
     /** @description A task instance and the state it had before. */
     Touched: {
@@ -1223,20 +1270,26 @@ export interface components {
       try_number: number;
       version: number | null;
     };
-    /** @description A user who can log in. */
+    /**
+     * @description A user who can log in. `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`.
+     *
+     *     `groups` are those at the identity provider, as of the last login.
+     */
     User: {
       created_at: string;
+      grants: string[];
+      groups: string[];
       has_password: boolean;
       is_disabled: boolean;
       name: string;
       /** @description A newer aiosched may have stored another value. */
-      role: ("viewer" | "operator" | "admin") | string;
+      role: ("none" | "viewer" | "operator" | "editor" | "admin") | string;
     };
     /** @description What to change; null leaves a value unchanged. Any change ends the user's sessions. */
     UserChange: {
       is_disabled?: boolean | null;
       password?: string | null;
-      role?: ("viewer" | "operator" | "admin") | null;
+      role?: ("none" | "viewer" | "operator" | "editor" | "admin") | null;
     };
     /** @description A variable without its value. */
     VariableResource: {
@@ -1320,7 +1373,11 @@ export interface components {
       opens_at: string | null;
       verdict: components["schemas"]["Verdict"];
     };
-    /** @description Who holds what is missing, or will provide it. `label` is for people; `usual_seconds` is a median. */
+    /**
+     * @description Who holds what is missing, or will provide it. `label` is for people; `usual_seconds` is a median.
+     *
+     *     The ids of a task of a DAG that one may not see are empty.
+     */
     WhyHolder: {
       dag_id: string;
       label: string;

@@ -5,7 +5,7 @@ import { useList } from "../../lib/resources.js";
 import { Card, Empty, Tag, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
-import { PasswordField, RoleField } from "./fields.js";
+import { PasswordField, RoleField, USER_ROLES } from "./fields.js";
 
 /**
  * Opens the dialog of an action, of a user unless it makes one.
@@ -160,7 +160,7 @@ function NewUser({ onClose, onDone }) {
           onInput=${(e) => set({ name: e.target.value })}
         />
       </div>
-      <${RoleField} value=${draft.role} onChange=${(role) => set({ role })} />
+      <${RoleField} value=${draft.role} roles=${USER_ROLES} onChange=${(role) => set({ role })} />
       <${PasswordField} value=${draft.password} onInput=${(password) => set({ password })} />
     <//>
   `;
@@ -184,7 +184,7 @@ function ChangeUser({ user, onClose, onDone }) {
       onClose=${onClose}
       onDone=${onDone}
     >
-      <${RoleField} value=${role} onChange=${setRole} />
+      <${RoleField} value=${role} roles=${USER_ROLES} onChange=${setRole} />
       <div class="field">
         <label for="u-new">New password</label>
         <input
