@@ -230,6 +230,33 @@ async def test_who_has_no_role_stays_outside(db: Database, browser: httpx2.Async
     assert await accounts.list_users(db) == []
 
 
+async def test_groups_give_grants_which_are_those_of_the_last_login(db: Database, fake: FakeProvider) -> None:
+    settings = SETTINGS.model_copy(update={"oidc_grants": "guests=viewer@team:a|operator@tag:etl, more=viewer@tag:etl"})
+    provider = Provider(settings, transport=httpx2.MockTransport(fake))
+    found = []
+    for groups in (["guests", "more"], ["more"], ["guests", "staff"]):
+        who = provider._identity({"preferred_username": "ann", "groups": groups})
+        await accounts.admit(db, who.name, who.role, who.grants, who.groups)
+        user = await accounts.get_user(db, "ann")
+        found.append((user.role, user.grants, user.groups))
+    await provider.close()
+
+    assert found == [
+        ("none", ("operator@tag:etl", "viewer@team:a"), ("guests", "more")),
+        ("none", ("viewer@tag:etl",), ("more",)),
+        ("viewer", ("operator@tag:etl", "viewer@team:a"), ("guests", "staff")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("sales", "web.oidc_grants has 'sales'"), ("sales=viewr@team:a", "begins with no role")],
+)
+def test_grants_that_mean_nothing_are_refused_at_the_start(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Provider(SETTINGS.model_copy(update={"oidc_grants": text}))
+
+
 async def test_a_name_with_a_password_is_not_taken_over(
     db: Database, browser: httpx2.AsyncClient, fake: FakeProvider
 ) -> None:

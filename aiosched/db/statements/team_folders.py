@@ -35,7 +35,8 @@ def team_of(file: str, bundle: str) -> str:
     path = f"CASE WHEN {bundle} IS NULL THEN {file} ELSE substr({file}, length({bundle}) + 2) END"
     return f"""(
                SELECT f.team FROM team_folder AS f
-                WHERE f.bundle = coalesce({bundle}, '') AND (f.folder = '' OR starts_with({path}, f.folder || '/'))
+                WHERE {file} IS NOT NULL AND f.bundle = coalesce({bundle}, '')
+                  AND (f.folder = '' OR starts_with({path}, f.folder || '/'))
                 ORDER BY length(f.folder) DESC LIMIT 1)"""
 
 
