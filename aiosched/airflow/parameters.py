@@ -42,7 +42,6 @@ DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
         "default_view": "",
         "orientation": "",
         "full_filepath": "",
-        "access_control": "there are no roles per DAG",
         "disable_bundle_versioning": "a run stays with the version with which it was created",
         "rerun_with_latest_version": "attempts run the newest code of their version's source",
     },

@@ -39,7 +39,8 @@ _VISIBLE: Final = {
     "variables": _entry("operation.variables", "List, set and delete variables of DAGs.", _OPERATE),
     "connections": _entry("operation.connections", "List, add, test and delete connections.", _OPERATE),
     "providers": _entry("operation.providers", "Install and list Airflow's provider packages.", _OPERATE),
-    "users": _entry("operation.users", "List, add and change users who can log in.", _OPERATE),
+    "users": _entry("operation.users", "List, add and change users who can log in; grant them roles.", _OPERATE),
+    "teams": _entry("people.teams", "List, create and delete teams, and say where their DAG files lie.", _OPERATE),
     "tokens": _entry("operation.tokens", "List, create and revoke API tokens.", _OPERATE),
     "requests": _entry("operation.requests", "List requests and their outcomes, withdraw one that waits.", _OPERATE),
     "audit": _entry("people.audit", "List and export who did what, from where.", _OPERATE),
@@ -73,6 +74,7 @@ _ALIASES: Final = {
             "connections",
             "providers",
             "users",
+            "teams",
             "tokens",
             "requests",
         )

@@ -431,8 +431,14 @@ class WebSettings(_Section):
         default="preferred_username", description="claim with the user's name; the provider must keep it unique"
     )
     oidc_role_claim: str = Field(default="groups", description="claim with the roles; dots go into objects")
-    oidc_roles: str = Field(default="", description="values of that claim: admin=ops|leads, operator=…, viewer=…")
-    oidc_default_role: Literal["viewer", "operator", "admin"] | None = Field(
+    oidc_roles: str = Field(
+        default="", description="values of that claim: admin=ops|leads, editor=…, operator=…, viewer=…"
+    )
+    oidc_grants: str = Field(
+        default="",
+        description="roles for some DAGs by value of that claim: sales=viewer@team:sales|operator@tag:etl, …",
+    )
+    oidc_default_role: Literal["viewer", "operator", "editor", "admin"] | None = Field(
         default=None, description="role of users to whom oidc_roles gives none; unset: they have no access"
     )
     prefix: str = Field(

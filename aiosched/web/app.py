@@ -25,6 +25,7 @@ from aiosched.web.api.operation import probes
 from aiosched.web.application import Application, operation_id
 from aiosched.web.auth.access import Authenticator, Loopback, authorise
 from aiosched.web.auth.accounts import Accounts
+from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.auth.oidc import Provider
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import exposition, problems
@@ -72,6 +73,7 @@ def make_app(
         lifespan=_lifespan,
     )
     app.state.request_client = request_client
+    app.state.known_dags = KnownDags(request_client.db)
     app.state.hub = Hub(request_client.db, longest=longest_stream)
     app.state.rates = FleetRates()
     app.state.health = Recent(functools.partial(health.examine, request_client.db))
@@ -89,7 +91,7 @@ def make_app(
     problems.install(app, request_client.db)
     app.router.routes.extend(_api())
     if web.airflow_api:
-        airflow_api.mount(app, request_client, authenticator)
+        airflow_api.mount(app)
     app.router.routes.extend(_ui())  # last, as it answers every other address
     return app
 

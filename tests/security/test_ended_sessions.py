@@ -93,7 +93,9 @@ async def become_a_service(stolen: Stolen) -> None:
 
 async def come_from_a_provider(stolen: Stolen) -> None:
     await accounts.delete_user(stolen.db, "ann")
-    await identities.admit(stolen.db, identities.ProvidedIdentity("https://id.example", "1"), "ann", "admin")
+    await identities.admit(
+        stolen.db, identities.ProvidedIdentity("https://id.example", "1"), "ann", identities.ProvidedRights("admin")
+    )
 
 
 WAYS: dict[str, tuple[Way, int, int]] = {
@@ -168,7 +170,9 @@ async def test_tokens_of_people_of_a_provider_end_without_a_login_but_not_those_
     stolen: Stolen,
 ) -> None:
     tokens = {name: new_token() for name in ("bob", "robot")}
-    await identities.admit(stolen.db, identities.ProvidedIdentity("https://id.example", "1"), "bob", "viewer")
+    await identities.admit(
+        stolen.db, identities.ProvidedIdentity("https://id.example", "1"), "bob", identities.ProvidedRights("viewer")
+    )
     await accounts.create_user(stolen.db, "robot", "viewer", None, kind="service")
     for name, token in tokens.items():
         await accounts.create_token(stolen.db, name, "ci", hash_token(token), "viewer", None)

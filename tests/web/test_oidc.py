@@ -171,6 +171,33 @@ async def test_who_has_no_role_stays_outside(db: Database, browser: httpx2.Async
     assert await accounts.list_users(db) == []
 
 
+async def test_groups_give_grants_which_are_those_of_the_last_login(db: Database, fake: FakeProvider) -> None:
+    settings = SETTINGS.model_copy(update={"oidc_grants": "guests=viewer@team:a|operator@tag:etl, more=viewer@tag:etl"})
+    provider = Provider(settings, transport=httpx2.MockTransport(fake))
+    found = []
+    for groups in (["guests", "more"], ["more"], ["guests", "staff"]):
+        rights = identities.ProvidedRights(*provider._rights({"preferred_username": "ann", "groups": groups}))
+        await identities.admit(db, identities.ProvidedIdentity(ISSUER, "1"), "ann", rights)
+        user = await accounts.read_user(db, "ann")
+        found.append((user.role, user.grants, user.groups))
+    await provider.close()
+
+    assert found == [
+        ("none", ("operator@tag:etl", "viewer@team:a"), ("guests", "more")),
+        ("none", ("viewer@tag:etl",), ("more",)),
+        ("viewer", ("operator@tag:etl", "viewer@team:a"), ("guests", "staff")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("sales", "web.oidc_grants has 'sales'"), ("sales=viewr@team:a", "begins with no role")],
+)
+def test_grants_that_mean_nothing_are_refused_at_the_start(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Provider(SETTINGS.model_copy(update={"oidc_grants": text}))
+
+
 async def test_a_name_with_a_password_is_not_taken_over(
     db: Database, browser: httpx2.AsyncClient, fake: FakeProvider
 ) -> None:
@@ -199,11 +226,15 @@ async def test_a_person_is_who_the_provider_says_and_not_a_name(
 
 async def test_a_namesake_of_another_provider_is_somebody_else(db: Database) -> None:
     first = identities.ProvidedIdentity(ISSUER, "1")
-    await identities.admit(db, first, "ann", "admin")
+    await identities.admit(db, first, "ann", identities.ProvidedRights("admin"))
 
     with pytest.raises(Refused, match="belongs to somebody else"):
-        await identities.admit(db, identities.ProvidedIdentity("https://other.example", "1"), "ann", "admin")
-    await identities.admit(db, identities.ProvidedIdentity("https://other.example", "1"), "bob", "viewer")
+        await identities.admit(
+            db, identities.ProvidedIdentity("https://other.example", "1"), "ann", identities.ProvidedRights("admin")
+        )
+    await identities.admit(
+        db, identities.ProvidedIdentity("https://other.example", "1"), "bob", identities.ProvidedRights("viewer")
+    )
 
     assert [(user.name, user.issuer) for user in await accounts.list_users(db)] == [
         ("ann", ISSUER), ("bob", "https://other.example"),
@@ -216,7 +247,7 @@ async def test_an_account_that_is_no_person_is_not_taken_over(db: Database, kind
     await identities.adopt_unbound(db, ISSUER)
 
     with pytest.raises(Refused, match="belongs to somebody else"):
-        await identities.admit(db, identities.ProvidedIdentity(ISSUER, "1"), "ann", "admin")
+        await identities.admit(db, identities.ProvidedIdentity(ISSUER, "1"), "ann", identities.ProvidedRights("admin"))
 
 
 async def test_who_was_only_a_name_so_far_is_bound_at_the_issuer_that_was_configured_then(
@@ -230,7 +261,9 @@ async def test_who_was_only_a_name_so_far_is_bound_at_the_issuer_that_was_config
     await Accounts(db, later).start()
 
     with pytest.raises(Refused, match="belongs to somebody else"):
-        await identities.admit(db, identities.ProvidedIdentity("https://evil.example", "1"), "ann", "admin")
+        await identities.admit(
+            db, identities.ProvidedIdentity("https://evil.example", "1"), "ann", identities.ProvidedRights("admin")
+        )
     assert (await log_in(browser, fake)).status_code == 303
     fake.change = lambda claims: claims.update(sub="2")
     assert (await log_in(browser, fake)).status_code == 409
@@ -242,7 +275,9 @@ async def test_who_was_only_a_name_so_far_is_bound_at_the_issuer_that_was_config
 async def test_two_first_logins_at_once_are_one_user(db: Database) -> None:
     who = identities.ProvidedIdentity(ISSUER, "1")
 
-    found = await asyncio.gather(*(identities.admit(db, who, "ann", "viewer") for _ in range(5)))
+    found = await asyncio.gather(
+        *(identities.admit(db, who, "ann", identities.ProvidedRights("viewer")) for _ in range(5))
+    )
 
     assert {login.name for login in found} == {"ann"}
     assert len(await accounts.list_users(db)) == 1

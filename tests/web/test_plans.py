@@ -72,6 +72,7 @@ PATHS: Final = (
     "dags/sales",
     "dag-statistics?dag_id=sales&dag_id=other",
     "tags",
+    "teams",
     "dags/sales/next",
     "dags/sales/why",
     "dags/sales/runs/r77/why",

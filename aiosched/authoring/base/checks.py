@@ -31,7 +31,6 @@ IGNORED: Final = {  # name -> why it has no effect; without a reason there is no
     "ui_fgcolor": "",
     "default_view": "the web UI decides what it shows",
     "orientation": "the web UI decides what it shows",
-    "access_control": "there are no roles per DAG",
     "email_on_failure": "mails are sent by callbacks, use on_failure_callback=send_email(to=…)",
     "email_on_retry": "mails are sent by callbacks, use on_retry_callback=send_email(to=…)",
     "resources": "use executor_config",

@@ -1,1 +1,1 @@
-"""Commands about people and what they did."""
+"""Commands about people, their teams, and what they did."""

@@ -200,6 +200,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tasks: tuple[TaskSpec, ...] = ()
     groups: tuple[GroupSpec, ...] = ()
     owner_links: dict[str, str] = {}  # owner -> URL
+    access_control: dict[str, str] = {}  # group or team -> role that the author gives it for this DAG
     deadlines: tuple[DeadlineSpec, ...] = ()
     edge_labels: dict[str, str] = {}  # "up>down" -> label
     defaults_of: str = ""  # whose defaults of catchup and schedule it has, such as Airflow 2; empty: ours

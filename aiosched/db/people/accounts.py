@@ -5,14 +5,17 @@ Elsewhere: who comes from an identity provider (identities.py), and the user `lo
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 
+from aiosched.core.access.grants import RoleGrant
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.audit.entries import record
+from aiosched.db.people.grants import HELD_RIGHTS, HeldRights, held_rights
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -22,7 +25,7 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$"
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """A user. `role` is viewer, operator or admin; `kind` is person, service or local.
+    """A user. `role` holds everywhere (`none`: only `grants` do); `kind` is person, service or local.
 
     `has_password` is false for a user who logs in with OIDC; `issuer` is the identity provider then.
     """
@@ -34,6 +37,8 @@ class StoredUser:
     has_password: bool
     issuer: str | None
     created_at: datetime
+    grants: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +46,14 @@ class Login:
     """The data that a login is checked against."""
 
     name: str
-    role: str
+    held: HeldRights
     password: str | None
     is_disabled: bool
 
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """A program's token, without the token itself. `role` is at most its owner's role."""
+    """A program's token, without the token itself: at most `role`, and only what one of `grants` covers (None: all)."""
 
     id: int
     owner: str
@@ -58,32 +63,36 @@ class StoredToken:
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
+    grants: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TokenOwner:
-    """The owner of a token, with the token's own role and the owner's."""
+    """The owner of a token and what that user may do, and the token's own role and limits (None: none)."""
 
     id: int
     owner: str
+    held: HeldRights
     role: str
-    owner_role: str
+    limits: tuple[str, ...] | None
     read_only: bool
 
 
-_USER: Final = "name, role, kind, is_disabled, password IS NOT NULL AS has_password, issuer, created_at"
-LIST_USERS: Final = f"SELECT {_USER} FROM web_user WHERE name > $1 ORDER BY name LIMIT $2"
-READ_USER: Final = f"SELECT {_USER} FROM web_user WHERE name = $1"
+_USER: Final = (
+    f"u.name, {HELD_RIGHTS}, u.kind, u.is_disabled, u.password IS NOT NULL AS has_password, u.issuer, u.created_at"
+)
+LIST_USERS: Final = f"SELECT {_USER} FROM web_user AS u WHERE u.name > $1 ORDER BY u.name LIMIT $2"
+READ_USER: Final = f"SELECT {_USER} FROM web_user AS u WHERE u.name = $1"
 CREATE_USER: Final = f"""
-    INSERT INTO web_user (name, role, password, kind) VALUES ($1, $2, $3, $4) RETURNING {_USER}
+    INSERT INTO web_user AS u (name, role, password, kind) VALUES ($1, $2, $3, $4) RETURNING {_USER}
 """
 CHANGE_USER: Final = f"""
-    UPDATE web_user
+    UPDATE web_user AS u
        SET role = coalesce($2, role), is_disabled = coalesce($3, is_disabled), password = coalesce($4, password),
            sessions_void = sessions_void + 1
      WHERE name = $1 RETURNING {_USER}
 """
-READ_LOGIN: Final = "SELECT name, role, password, is_disabled FROM web_user WHERE name = $1"
+READ_LOGIN: Final = f"SELECT u.name, {HELD_RIGHTS}, u.password, u.is_disabled FROM web_user AS u WHERE u.name = $1"
 IS_ADMIN: Final = "SELECT role = 'admin' AND kind = 'person' AND NOT is_disabled FROM web_user WHERE name = $1"
 KIND: Final = "SELECT kind FROM web_user WHERE name = $1"
 # Only a person can log in and help others.
@@ -91,17 +100,17 @@ OTHER_ADMINS: Final = """
     SELECT count(*) FROM web_user WHERE role = 'admin' AND kind = 'person' AND NOT is_disabled AND name <> $1
 """
 
-_TOKEN: Final = "id, owner, label, role, read_only, created_at, expires_at, last_used_at"
+_TOKEN: Final = "id, owner, label, role, read_only, created_at, expires_at, last_used_at, grants"
 LIST_TOKENS: Final = f"""
     SELECT {_TOKEN} FROM api_token WHERE ($1::text IS NULL OR owner = $1) AND id > $2 ORDER BY id LIMIT $3
 """
 CREATE_TOKEN: Final = f"""
-    INSERT INTO api_token (owner, label, token_hash, role, expires_at, read_only)
-    VALUES ($1, $2, $3, $4, $5, $6) RETURNING {_TOKEN}
+    INSERT INTO api_token (owner, label, token_hash, role, expires_at, grants, read_only)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING {_TOKEN}
 """
 # last_used_at has a resolution of one minute, so that a busy program does not cause a write with every request.
-USE_TOKEN: Final = """
-    SELECT t.id, t.owner, t.role, u.role AS owner_role, t.read_only,
+USE_TOKEN: Final = f"""
+    SELECT t.id, t.owner, t.role AS own_role, t.grants AS limits, t.read_only, {HELD_RIGHTS},
            t.last_used_at < now() - interval '1 minute' IS NOT FALSE AS touch
       FROM api_token AS t JOIN web_user AS u ON u.name = t.owner
      WHERE t.token_hash = $1 AND NOT u.is_disabled AND (t.expires_at IS NULL OR t.expires_at > now())
@@ -114,14 +123,14 @@ TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
 async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> list[StoredUser]:
     """Users by name, starting after `after`."""
     async with db.acquire() as conn:
-        return [StoredUser(**dict(row)) for row in await conn.fetch(LIST_USERS, after, limit)]
+        return [_user(row) for row in await conn.fetch(LIST_USERS, after, limit)]
 
 
 async def create_user(db: Database, name: str, role: str, password: str | None, *, kind: str = "person") -> StoredUser:
     """Add a user; `password` is a hash. Raises Refused if the name is taken."""
     try:
         async with db.transaction() as conn:
-            made = StoredUser(**dict(await conn.fetchrow(CREATE_USER, name, role, password, kind)))
+            made = _user(await conn.fetchrow(CREATE_USER, name, role, password, kind))
             await record(conn, AuditKind.USER_CREATED, name, role=role, account=kind)
     except asyncpg.UniqueViolationError:
         raise Refused(f"The user {name!r} already exists.") from None
@@ -154,7 +163,7 @@ async def change_user(
             await record(conn, AuditKind.USER_PASSWORD, name)
     if row is None:
         raise await _unknown(db, name)
-    return StoredUser(**dict(row))
+    return _user(row)
 
 
 async def delete_user(db: Database, name: str) -> None:
@@ -172,7 +181,7 @@ async def read_login(db: Database, name: str) -> Login | None:
     """The data that a user's login is checked against; None for an unknown user."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(READ_LOGIN, name)
-    return None if row is None else Login(**dict(row))
+    return None if row is None else login_of(row)
 
 
 async def read_user(db: Database, name: str) -> StoredUser:
@@ -181,7 +190,7 @@ async def read_user(db: Database, name: str) -> StoredUser:
         row = await conn.fetchrow(READ_USER, name)
     if row is None:
         raise await _unknown(db, name)
-    return StoredUser(**dict(row))
+    return _user(row)
 
 
 async def count_people(db: Database) -> int:
@@ -193,7 +202,7 @@ async def count_people(db: Database) -> int:
 async def list_tokens(db: Database, owner: str | None, *, after: int = 0, limit: int = 1000) -> list[StoredToken]:
     """Tokens of one user, or of all, oldest first."""
     async with db.acquire() as conn:
-        return [StoredToken(**dict(row)) for row in await conn.fetch(LIST_TOKENS, owner, after, limit)]
+        return [_token(row) for row in await conn.fetch(LIST_TOKENS, owner, after, limit)]
 
 
 async def create_token(
@@ -203,17 +212,18 @@ async def create_token(
     token_hash: str,
     role: str,
     expires_at: datetime | None,
+    grants: Collection[RoleGrant] | None = None,
     *,
     read_only: bool = False,
 ) -> StoredToken:
     """Store the hash of a new token. Raises NotFound for an unknown owner."""
-    values = owner, label, token_hash, role, expires_at, read_only
+    limits = None if grants is None else list(map(str, grants))
+    values = owner, label, token_hash, role, expires_at, limits, read_only
     try:
         async with db.transaction() as conn:
-            made = StoredToken(**dict(await conn.fetchrow(CREATE_TOKEN, *values)))
-            await record(
-                conn, AuditKind.TOKEN_CREATED, str(made.id), owner=owner, label=label, role=role, read_only=read_only
-            )
+            made = _token(await conn.fetchrow(CREATE_TOKEN, *values))
+            what = {"role": role, "grants": limits, "read_only": read_only}
+            await record(conn, AuditKind.TOKEN_CREATED, str(made.id), owner=owner, label=label, scope=what)
     except asyncpg.ForeignKeyViolationError:
         raise await _unknown(db, owner) from None
     return made
@@ -243,7 +253,24 @@ async def use_token(
             return None
         if row["touch"]:
             await conn.execute(TOUCH_TOKEN, row["id"])
-    return TokenOwner(row["id"], row["owner"], row["role"], row["owner_role"], row["read_only"])
+    limits = None if row["limits"] is None else tuple(filter(None, row["limits"]))
+    return TokenOwner(row["id"], row["owner"], held_rights(row), row["own_role"], limits, row["read_only"])
+
+
+def _user(row: Any) -> StoredUser:
+    values = dict(row)
+    held = held_rights(row)
+    return StoredUser(**values | {"role": held.role, "grants": held.grants, "groups": held.groups})
+
+
+def login_of(row: Any) -> Login:
+    """A row of READ_LOGIN."""
+    return Login(row["name"], held_rights(row), row["password"], row["is_disabled"])
+
+
+def _token(row: Any) -> StoredToken:
+    grants = row["grants"]
+    return StoredToken(**dict(row) | {"grants": None if grants is None else tuple(filter(None, grants))})
 
 
 async def _keep_an_admin(conn: DatabaseConnection, name: str) -> None:

@@ -13,17 +13,18 @@ from typing import Final
 from aiosched.core.audit.actor import Actor
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.audit.entries import record
+from aiosched.db.people.grants import HELD_RIGHTS, HeldRights, held_rights
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOwner:
-    """Whose session it is, with the user's present role."""
+    """Whose session it is, with what the user may do now."""
 
     id: int
     name: str
-    role: str
+    held: HeldRights
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ START_SESSION: Final = """
     RETURNING id
 """
 # last_used_at has a resolution of one minute, so that a page does not cause a write with every request.
-FIND_SESSION: Final = """
-    SELECT s.id, u.name, u.role, s.last_used_at < now() - interval '1 minute' AS touch
+FIND_SESSION: Final = f"""
+    SELECT s.id, u.name, {HELD_RIGHTS}, s.last_used_at < now() - interval '1 minute' AS touch
       FROM web_session AS s JOIN web_user AS u ON u.id = s.user_id
      WHERE s.token_hash = $1 AND NOT u.is_disabled AND u.sessions_void = s.void AND s.expires_at > now()
        AND s.last_used_at > now() - make_interval(secs => $2) AND (u.kind <> 'local' OR $3)
@@ -95,7 +96,7 @@ async def find_session(
             return None
         if row["touch"]:
             await conn.execute(TOUCH_SESSION, row["id"])
-    return SessionOwner(row["id"], row["name"], row["role"])
+    return SessionOwner(row["id"], row["name"], held_rights(row))
 
 
 async def list_sessions(

@@ -79,6 +79,7 @@ dag = Table(
     instant("last_asset_run_after"),  # run_after of its newest asset-triggered run
     Column("is_partitioned", Boolean, nullable=False, server_default=text("false")),  # its runs are of partitions
     Column("team", Text),  # whose folder holds its file; NULL: nobody's
+    Column("access_control", JSON),  # a role for each group or team to which its author gives one; NULL: to none
     created_at(),
     CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
     Index(None, "partition"),

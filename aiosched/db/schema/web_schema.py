@@ -1,10 +1,11 @@
-"""The tables of the web server: users, sessions, failed logins, tokens, the key that signs."""
+"""The tables of the web server: users, grants, sessions, failed logins, tokens, the keys that sign."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -24,7 +25,7 @@ from sqlalchemy import (
 
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of
 
-ROLES: Final = ("viewer", "operator", "admin")
+ROLES: Final = ("viewer", "operator", "editor", "admin")
 # A person logs in; a service account only has tokens; `local` is whoever may use a server at a loopback address.
 KINDS: Final = ("person", "service", "local")
 
@@ -33,7 +34,7 @@ web_user = Table(
     "web_user",
     metadata,
     Column("name", Text, primary_key=True),
-    Column("role", Text, nullable=False),
+    Column("role", Text, nullable=False),  # everywhere; none: only what is granted, see user_grant
     Column("password", Text),  # scrypt, see aiosched.web.auth.passwords; NULL: has none
     Column("is_disabled", Boolean, nullable=False, server_default=text("false")),
     Column("sessions_void", Integer, nullable=False, server_default=text("0")),  # incremented to end all sessions
@@ -44,10 +45,25 @@ web_user = Table(
     # Who it is at an identity provider. An issuer without a subject: only the name was known when that was stored.
     Column("issuer", Text),
     Column("subject", Text),
+    Column("groups", ARRAY(Text), nullable=False, server_default=text("'{}'")),  # at the identity provider
     created_at(),
-    CheckConstraint(one_of("role", ROLES), name="role"),
+    CheckConstraint(one_of("role", ("none", *ROLES)), name="role"),
     CheckConstraint(one_of("kind", KINDS), name="kind"),
     UniqueConstraint("issuer", "subject"),
+)
+
+# A role of a user for some DAGs: those with a tag, of a folder or of a team, or whose ids match a glob (core/access).
+user_grant = Table(
+    "user_grant",
+    metadata,
+    identity(),
+    Column("user_id", BigInteger, ForeignKey("web_user.id", ondelete="CASCADE"), nullable=False),
+    Column("role", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("from_provider", Boolean, nullable=False),  # replaced at each login
+    created_at(),
+    UniqueConstraint("user_id", "kind", "name", "from_provider"),
 )
 
 # A session of a user in a browser. Only the hash of its cookie is stored. `void`: see web_user.sessions_void.
@@ -88,6 +104,7 @@ api_token = Table(
     Column("token_hash", Text, nullable=False, unique=True),
     Column("role", Text, nullable=False),  # at most its owner's role
     Column("read_only", Boolean, nullable=False, server_default=text("false")),  # only requests that change nothing
+    Column("grants", ARRAY(Text)),  # of what its owner may do, only this; NULL: all of it
     instant("expires_at"),
     instant("last_used_at"),
     created_at(),

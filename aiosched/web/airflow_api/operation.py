@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from aiosched.db.people import accounts as people
 from aiosched.web.airflow_api.shapes import instant
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.auth.accounts import Accounts
+from aiosched.web.auth.accounts import Accounts, rights_of
 from aiosched.web.auth.passwords import hash_token, new_token
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views import health
@@ -65,6 +65,6 @@ async def create_token(request: Request, request_client: TheRequestClient, body:
     token = new_token()
     if isinstance(accounts, Accounts):
         login = await accounts.check(request, body.username, body.password)
-        expires, role = datetime.now(UTC) + TOKEN_LIFE, Role.of(login.role).name.lower()
+        expires, role = datetime.now(UTC) + TOKEN_LIFE, max(rights_of(login.held).possible, Role.VIEWER).word
         await people.create_token(request_client.db, login.name, "airflow api", hash_token(token), role, expires)
     return {"access_token": token}

@@ -20,7 +20,9 @@ from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset
 from aiosched.web.airflow_api.shapes import task_shape
 from aiosched.web.api.base.models import Name, Text
 from aiosched.web.api.tasks import find_place, folder_of
-from aiosched.web.auth.access import Person, Principal, Role, allow
+from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
+from aiosched.web.requests.dependents import check_dependents, seen_preview
 from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
@@ -77,7 +79,7 @@ class ClearBody(BaseModel):
 
 
 @router.get(f"{_RUN}/taskInstances")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_task_instances(
     request_client: TheRequestClient,
     dag_id: Name,
@@ -99,7 +101,7 @@ async def list_task_instances(
 
 
 @router.get(_TASK)
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_task_instance(
     request_client: TheRequestClient, dag_id: Name, dag_run_id: Name, task_id: Name
 ) -> dict[str, Any]:
@@ -108,7 +110,7 @@ async def get_task_instance(
 
 
 @router.get(f"{_TASK}/logs/{{try_number}}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_log(
     request_client: TheRequestClient,
     dag_id: Name,
@@ -130,7 +132,7 @@ async def get_log(
 
 
 @router.get(f"{_TASK}/{{map_index}}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_mapped_task_instance(
     request_client: TheRequestClient, dag_id: Name, dag_run_id: Name, task_id: Name, map_index: MapIndexPath
 ) -> dict[str, Any]:
@@ -149,7 +151,7 @@ async def _instance(
 
 
 @router.patch(_TASK)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def patch_task_instance(
     request_client: TheRequestClient, person: Person, dag_id: Name, dag_run_id: Name, task_id: Name, body: TaskPatch
 ) -> dict[str, Any]:
@@ -158,7 +160,7 @@ async def patch_task_instance(
 
 
 @router.patch(f"{_TASK}/{{map_index}}")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def patch_mapped_task_instance(
     request_client: TheRequestClient,
     person: Person,
@@ -204,9 +206,9 @@ async def _patch(
 
 
 @router.post("/dags/{dag_id}/clearTaskInstances")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def clear_task_instances(
-    request_client: TheRequestClient, person: Person, dag_id: Name, body: ClearBody
+    request_client: TheRequestClient, sight: TheSight, dag_id: Name, body: ClearBody
 ) -> dict[str, Any]:
     """Clear task instances of a DAG; the answer is those that are affected."""
     await queries.get_dag(request_client.db, dag_id)
@@ -233,8 +235,9 @@ async def clear_task_instances(
         newest_version=bool(body.run_on_latest_version),
         dry_run=body.dry_run,
     )
-    preview = await request_client.preview(request, dag_id) if body.dry_run else None
-    answer = await done(request_client, request, dag_id, person) if preview is None else preview
+    await check_dependents(request_client, sight, dag_id, request)
+    preview = await seen_preview(request_client, sight, dag_id, request) if body.dry_run else None
+    answer = await done(request_client, request, dag_id, sight.person) if preview is None else preview
     return await touched(request_client, dag_id, answer)
 
 

@@ -27,7 +27,7 @@ from aiosched.web.api import (
     why,
 )
 from aiosched.web.api.operation import metrics, pools, stream, system
-from aiosched.web.api.people import audit, login, secrets, sessions, users
+from aiosched.web.api.people import audit, login, secrets, sessions, teams, users
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     actions.router,
@@ -54,6 +54,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     stream.router,
     system.router,
     tasks.router,
+    teams.router,
     users.router,
     versions.router,
     why.router,

@@ -18,7 +18,7 @@ from aiosched.db.queries import queries, run_queries
 from aiosched.db.queries.run_queries import TryPeriod
 from aiosched.db.queries.version_queries import get_version
 from aiosched.web.api.base.models import Name
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 from aiosched.web.views.layout import Layout, lay_out
@@ -71,7 +71,7 @@ _one_thread: Final = ThreadPoolExecutor(1, thread_name_prefix="graph")
 
 
 @router.get("/dags/{dag_id}/graph", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def graph(
     request_client: TheRequestClient,
     dag_id: Name,

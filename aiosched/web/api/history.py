@@ -16,7 +16,7 @@ from aiosched.db.queries.try_queries import TryRow, list_tries
 from aiosched.web.api.base.models import Instant
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 from aiosched.web.api.tasks import ThePlace
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Task instances"])
@@ -38,7 +38,7 @@ class HistoryEvent(BaseModel):
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/events")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_task_events(
     request_client: TheRequestClient,
     place: ThePlace,

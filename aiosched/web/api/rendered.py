@@ -17,7 +17,7 @@ from aiosched.db.statements.inbox import ask_owner
 from aiosched.db.statements.rendered_fields import find_rendered
 from aiosched.web.api.base.models import Because
 from aiosched.web.api.tasks import ThePlace
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, RoleScope, allow
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
@@ -41,7 +41,7 @@ class Rendered(BaseModel):
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def rendered(request_client: TheRequestClient, place: ThePlace, try_number: TryNumber = None) -> Rendered:
     """The template fields of a try, stored when it began."""
     number = place.task.try_number if try_number is None else try_number
@@ -55,7 +55,7 @@ async def rendered(request_client: TheRequestClient, place: ThePlace, try_number
 
 
 @router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered", responses={**ACCEPTED, 200: {"model": Rendered}})
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def render_now(
     request: Request, request_client: TheRequestClient, person: Person, place: ThePlace, body: Because
 ) -> Response:

@@ -15,7 +15,7 @@ from aiosched.db.queries import version_queries
 from aiosched.db.queries.version_queries import VersionText, get_version
 from aiosched.web.api.base.models import Instant, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 
@@ -89,7 +89,7 @@ class Tasks(BaseModel):
 
 
 @router.get("/dags/{dag_id}/versions", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_versions(
     request_client: TheRequestClient, dag_id: Name, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[Version]:
@@ -100,7 +100,7 @@ async def list_versions(
 
 
 @router.get("/dags/{dag_id}/versions/{number}", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def one_version(request_client: TheRequestClient, dag_id: Name, number: Number) -> VersionDetails:
     """One version with its source and serialized DAG."""
     found = await get_version(request_client.db, dag_id, number)
@@ -110,7 +110,7 @@ async def one_version(request_client: TheRequestClient, dag_id: Name, number: Nu
 
 
 @router.get("/dags/{dag_id}/versions/{number}/diff/{other}", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def difference(request_client: TheRequestClient, dag_id: Name, number: Number, other: Number) -> Difference:
     """What changed from `number` to `other`."""
     one, two = await get_version(request_client.db, dag_id, number), await get_version(request_client.db, dag_id, other)
@@ -123,7 +123,7 @@ async def difference(request_client: TheRequestClient, dag_id: Name, number: Num
 
 
 @router.get("/dags/{dag_id}/tasks", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_dag_tasks(request_client: TheRequestClient, dag_id: Name) -> Tasks:
     """The tasks of the newest version."""
     return Tasks(items=tasks_of((await get_version(request_client.db, dag_id)).spec))

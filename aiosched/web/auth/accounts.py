@@ -19,15 +19,19 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from aiosched.config import WebSettings
+from aiosched.core.access.grants import RoleGrant, readable
+from aiosched.core.access.rights import PersonRights
+from aiosched.core.access.roles import Role
 from aiosched.core.audit.actor import act_for, actor
 from aiosched.core.audit.kinds import AuditKind, Result
 from aiosched.db.audit.entries import NewEntry
 from aiosched.db.audit.repeated import record_repeated
 from aiosched.db.people import accounts, identities, local_logins, login_failures, web_sessions
+from aiosched.db.people.grants import HeldRights
 from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
-from aiosched.web.auth.access import Principal, Role
+from aiosched.web.auth.access import Principal, role_of
 from aiosched.web.auth.login_limits import LoginCounter, counters_of, is_one_proxy
 from aiosched.web.auth.oidc import COOKIE as FLOW_COOKIE
 from aiosched.web.auth.oidc import FLOW_SECONDS, NO_ID_TOKEN, Flow, Identity
@@ -105,13 +109,13 @@ class Accounts:
             signer = await self._sign()
             if not signer.is_csrf(session, request.headers.get(CSRF_HEADER, "")):
                 raise Problem(403, "csrf", f"Send the token that GET /api/v1/me returns as {CSRF_HEADER}.")
-        return Principal(session.name, Role.of(session.role), session=session.id)
+        return Principal.with_rights(session.name, session.rights, session=session.id)
 
     async def log_in(self, request: Request, name: str, password: str) -> tuple[Principal, WebSession]:
         """Check a password and start a session. Raises as `check`."""
         login = await self.check(request, name, password)
-        session = await self._begin(request, login.name, login.role)
-        return Principal(login.name, Role.of(login.role), session=session.id), session
+        session = await self._begin(request, login)
+        return Principal.with_rights(login.name, session.rights, session=session.id), session
 
     async def log_in_by_link(self, request: Request, token: str) -> tuple[Principal, WebSession]:
         """Start a session of the user `local` with a one-time token. Raises Problem 401 for a used or old one."""
@@ -124,8 +128,8 @@ class Accounts:
         await local_logins.make_local_user(self._db)  # it may have been deleted since the start
         login = await accounts.read_login(self._db, local_logins.LOCAL)
         assert login is not None
-        session = await self._begin(request, login.name, login.role)
-        return Principal(login.name, Role.of(login.role), session=session.id), session
+        session = await self._begin(request, login)
+        return Principal.with_rights(login.name, session.rights, session=session.id), session
 
     async def check(self, request: Request, name: str, password: str) -> accounts.Login:
         """The user with this password. Raises Problem 401, or 429 after too many failures."""
@@ -176,22 +180,22 @@ class Accounts:
         """Start a session for a user whom the identity provider has authenticated. Raises Refused; Problem 403 for a
         disabled user."""
         who = identities.ProvidedIdentity(identity.issuer, identity.subject)
-        login = await identities.admit(self._db, who, identity.name, identity.role)
-        return await self._begin(request, login.name, login.role)
+        held = identities.ProvidedRights(identity.role, identity.grants, identity.groups)
+        return await self._begin(request, await identities.admit(self._db, who, identity.name, held))
 
-    async def _begin(self, request: Request, name: str, role: str) -> WebSession:
+    async def _begin(self, request: Request, login: accounts.Login) -> WebSession:
         token = secrets.token_urlsafe(32)
         found = await web_sessions.start_session(
             self._db,
-            name,
+            login.name,
             hash_token(token),
             seconds=self._seconds,
             address=request.client.host if request.client else "",
             agent=_printable(request.headers.get("user-agent", ""))[:_LONGEST_AGENT],
         )
         if found is None:
-            raise Problem(403, "not-invited", f"{name} has been disabled.")
-        return WebSession(found, name, role, token)
+            raise Problem(403, "not-invited", f"{login.name} has been disabled.")
+        return WebSession(found, login.name, rights_of(login.held), token)
 
     async def end(self, session: WebSession) -> None:
         """Log out: the session ends on all web servers, within seconds."""
@@ -259,7 +263,9 @@ class Accounts:
         """The session of a request; None without one, or if it is over."""
         token = request.cookies.get(await self._cookie())
         owner = None if token is None else await self._owner(hash_token(token))
-        return None if token is None or owner is None else WebSession(owner.id, owner.name, owner.role, token)
+        return (
+            None if token is None or owner is None else WebSession(owner.id, owner.name, rights_of(owner.held), token)
+        )
 
     async def csrf(self, session: WebSession) -> str:
         """The token that requests that change something must send."""
@@ -284,7 +290,9 @@ class Accounts:
             raise Problem(401, "wrong-token", "This token is unknown, expired, or its owner is disabled.")
         if found.read_only and method not in _SAFE:
             raise Problem(403, "read-only-token", "This token only reads: create another one to change something.")
-        return Principal(found.owner, min(Role.of(found.role), Role.of(found.owner_role)), token=found.id)
+        limits = None if found.limits is None else readable(found.limits)
+        rights = rights_of(found.held, limits=limits, highest=role_of(found.role))
+        return Principal.with_rights(found.owner, rights, token=found.id)
 
     async def _owner(self, token_hash: str) -> web_sessions.SessionOwner | None:
         now = time.monotonic()
@@ -304,6 +312,15 @@ class Accounts:
         if self._signer is None or self._signer.keys != keys:
             self._signer = Signer(keys)
         return self._signer
+
+
+def rights_of(
+    held: HeldRights, *, limits: tuple[RoleGrant, ...] | None = None, highest: Role = Role.ADMIN
+) -> PersonRights:
+    """What a user may do. Raises Problem 403 for a role that only a newer version knows."""
+    everywhere = role_of(held.role)
+    own = () if everywhere is Role.NONE else (RoleGrant(everywhere),)
+    return PersonRights((*own, *readable(held.grants)), frozenset(held.groups), limits, highest)
 
 
 def _printable(text: str) -> str:

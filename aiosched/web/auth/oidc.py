@@ -18,7 +18,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
@@ -27,6 +27,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from aiosched.config import WebSettings
+from aiosched.core.access.grants import GrantKind, RoleGrant
 from aiosched.db.people.accounts import NAME_PATTERN
 from aiosched.errors import ConfigError
 from aiosched.web.server.ports import is_loopback
@@ -34,7 +35,7 @@ from aiosched.web.server.problems import Problem
 
 logger = logging.getLogger(__name__)
 
-ROLES: Final = ("admin", "operator", "viewer")  # best first
+ROLES: Final = ("admin", "editor", "operator", "viewer")  # best first
 COOKIE: Final = "aiosched_login"
 FLOW_SECONDS: Final = 600
 NO_ID_TOKEN: Final = "-"  # in the place of one that is too large for a cookie
@@ -71,13 +72,18 @@ class Flow(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who logged in, and the role. `subject` is what the provider never gives to anybody else; `name` is a label."""
+    """Who logged in: the role everywhere (`none`: none), the grants of the groups, and the groups themselves.
+
+    `subject` is what the provider never gives to anybody else; `name` is a label.
+    """
 
     issuer: str
     subject: str
     name: str
     role: str
     id_token: str
+    grants: tuple[RoleGrant, ...] = ()
+    groups: frozenset[str] = frozenset()
 
 
 def check_provider(settings: WebSettings) -> Mapping[str, frozenset[str]]:
@@ -99,6 +105,7 @@ class Provider:
 
     def __init__(self, settings: WebSettings, *, transport: Any = None) -> None:
         self._roles = check_provider(settings)
+        self._grants = grants_by_group(settings.oidc_grants)
         import httpx2
 
         self._settings = settings
@@ -145,7 +152,8 @@ class Provider:
         if not isinstance(token, str):
             raise _unbelieved("it sent no ID token")
         claims = await self._claims(token, flow.nonce)
-        return Identity(self._issuer, _subject(claims), self._name(claims), self._role(claims), token)
+        role, grants, groups = self._rights(claims)
+        return Identity(self._issuer, _subject(claims), self._name(claims), role, token, grants, groups)
 
     async def logout_address(self, id_token: str, back: str) -> str | None:
         """Where a browser logs out at the provider, which sends it `back`; None without such an address."""
@@ -172,14 +180,17 @@ class Provider:
             )
         return name
 
-    def _role(self, claims: Mapping[str, Any]) -> str:
+    def _rights(self, claims: Mapping[str, Any]) -> tuple[str, tuple[RoleGrant, ...], frozenset[str]]:
+        """The role everywhere, the grants and the groups. Raises Problem for somebody who has none."""
         values = _texts(claims, self._settings.oidc_role_claim)
-        for role in ROLES:
-            if values & self._roles.get(role, frozenset()):
-                return role
-        if self._settings.oidc_default_role is None:
-            raise Problem(403, "not-invited", f"{self._name(claims)} has no role here (web.oidc_roles).")
-        return self._settings.oidc_default_role
+        grants = {grant: None for group in sorted(values) for grant in self._grants.get(group, ())}
+        best = (role for role in ROLES if values & self._roles.get(role, frozenset()))
+        role = next(best, self._settings.oidc_default_role or ("none" if grants else None))
+        if role is None:
+            raise Problem(
+                403, "not-invited", f"{self._name(claims)} has no role here (web.oidc_roles, web.oidc_grants)."
+            )
+        return role, _highest(grants), values
 
     async def _claims(self, token: str, nonce: str) -> Mapping[str, Any]:
         from joserfc import jwt
@@ -282,12 +293,35 @@ def _texts(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
     return frozenset(values)
 
 
+def grants_by_group(text: str) -> Mapping[str, tuple[RoleGrant, ...]]:
+    """`sales=viewer@team:sales|operator@tag:etl, ops=operator@dags:*` as grants by group. Raises ConfigError."""
+    found: dict[str, tuple[RoleGrant, ...]] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        group, _, grants = part.partition("=")
+        if not group.strip() or not grants.strip():
+            raise ConfigError(f"web.oidc_grants has {part!r}; write GROUP=viewer@team:NAME|operator@tag:NAME.")
+        found[group.strip()] = tuple(map(RoleGrant.parse, grants.split("|")))
+    return found
+
+
+def _highest(grants: Iterable[RoleGrant]) -> tuple[RoleGrant, ...]:
+    """The grants with the highest role for each place."""
+    best: dict[tuple[GrantKind, str], RoleGrant] = {}
+    for grant in grants:
+        known = best.setdefault((grant.kind, grant.name), grant)
+        if known.role < grant.role:
+            best[grant.kind, grant.name] = grant
+    return tuple(best.values())
+
+
 def _mapping(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     """`admin=ops|leads, viewer=staff` as roles and the values of the claim that give them."""
     for part in filter(None, (part.strip() for part in text.split(","))):
         role, _, values = part.partition("=")
         if role.strip() not in ROLES or not values.strip():
-            raise ConfigError(f"web.oidc_roles has {part!r}; write admin=VALUE|VALUE, operator=VALUE, viewer=VALUE.")
+            raise ConfigError(
+                f"web.oidc_roles has {part!r}; write admin=VALUE|VALUE, editor=VALUE, operator=VALUE, viewer=VALUE."
+            )
         yield role.strip(), frozenset(value.strip() for value in values.split("|"))
 
 

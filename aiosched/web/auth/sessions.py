@@ -17,6 +17,7 @@ import msgspec
 from itsdangerous import BadData, URLSafeSerializer
 from itsdangerous import Signer as SignatureOf
 
+from aiosched.core.access.rights import PersonRights
 from aiosched.web.auth.oidc import Flow
 
 COOKIE: Final = "aiosched_session"
@@ -33,7 +34,7 @@ class WebSession:
 
     id: int
     name: str
-    role: str
+    rights: PersonRights
     token: str
 
 

@@ -375,6 +375,10 @@ export interface components {
         [key: string]: unknown;
       };
     };
+    /** @description A grant, such as `viewer@team:alpha`, `operator@tag:etl`, `operator@folder:sales`, `viewer@dags:sales_*`. */
+    GrantBody: {
+      grant: string;
+    };
     /** @description A line between two boxes. */
     GraphEdge: {
       label: string | null;
@@ -566,14 +570,21 @@ export interface components {
       /** @default false */
       upstream: boolean;
     };
-    /** @description The current user. Requests that change something send `csrf` in `X-CSRF-Token`. */
+    /**
+     * @description The current user. Requests that change something send `csrf` in `X-CSRF-Token`.
+     *
+     *     `role` is the highest one that the user has anywhere, `everywhere` the one for all there is (null: none); `grants`
+     *     say where the others hold, as `operator@team:sales`.
+     */
     Me: {
       csrf?: string | null;
+      everywhere: ("viewer" | "operator" | "editor" | "admin") | null;
+      grants: string[];
       /** @enum {string} */
       login: "none" | "token" | "password" | "oidc";
       name: string;
       /** @enum {string} */
-      role: "viewer" | "operator" | "admin";
+      role: "viewer" | "operator" | "editor" | "admin";
     };
     /** @description Every scheduler that has published metrics. */
     MetricsSummary: {
@@ -636,6 +647,10 @@ export interface components {
       /** @description the reason, for the audit log */
       reason?: string | null;
     };
+    /** @description A folder to give to a team. */
+    NewFolder: {
+      folder: string;
+    };
     /**
      * @description A run to create.
      *
@@ -655,15 +670,24 @@ export interface components {
       /** @default false */
       unpause: boolean;
     };
+    /** @description A team to create, with its folders. */
+    NewTeam: {
+      description?: string | null;
+      /** @default [] */
+      folders: string[];
+      name: string;
+    };
     /**
      * @description A token to create for oneself, or for a service account as an administrator (`owner`).
      *
      *     `days` until it expires, at most `web.max_token_days`; null: never, if there is no such limit. `read_only`: it
-     *     answers only requests that change nothing.
+     *     answers only requests that change nothing. With `grants`, such as `viewer@tag:etl`, it can do only what one of them
+     *     and one of its owner's covers.
      */
     NewToken: {
       /** @default 90 */
       days: number | null;
+      grants?: string[] | null;
       label: string;
       owner?: string | null;
       /** @default false */
@@ -672,7 +696,7 @@ export interface components {
        * @default viewer
        * @enum {string}
        */
-      role: "viewer" | "operator" | "admin";
+      role: "viewer" | "operator" | "editor" | "admin";
     };
     /** @description A user to create: a person with a password, or a service account without one. */
     NewUser: {
@@ -684,7 +708,7 @@ export interface components {
       name: string;
       password?: string | null;
       /** @enum {string} */
-      role: "viewer" | "operator" | "admin";
+      role: "none" | "viewer" | "operator" | "editor" | "admin";
     };
     /** @description A note; an empty one removes it. */
     NoteText: {
@@ -768,6 +792,10 @@ export interface components {
     };
     Page_TaskInstanceResource_: {
       items: components["schemas"]["TaskInstanceResource"][];
+      next_cursor?: string | null;
+    };
+    Page_TeamResource_: {
+      items: components["schemas"]["TeamResource"][];
       next_cursor?: string | null;
     };
     Page_Token_: {
@@ -1217,6 +1245,18 @@ export interface components {
     Tasks: {
       items: components["schemas"]["TaskDefinition"][];
     };
+    /**
+     * @description A team. Its folders are paths below the DAGs folder (empty: all of it) or, as `bundle:path`, of a bundle.
+     *
+     *     `dags` is the number of its DAGs that are not stale.
+     */
+    TeamResource: {
+      created_at: string;
+      dags: number;
+      description: string | null;
+      folders: string[];
+      name: string;
+    };
     /** @description Runs within a period (latest start first), and upcoming ones (in order). */
     Timeline: {
       coming: components["schemas"]["TimelineComing"][];
@@ -1241,17 +1281,21 @@ export interface components {
       /** @description A newer aiosched may have stored another value. */
       state: components["schemas"]["RunState"] | string;
     };
-    /** @description A token, without its secret value. */
+    /**
+     * @description A token, without its secret value. With `grants` it can do only what one of them covers; null: all that its owner
+     *     can.
+     */
     Token: {
       created_at: string;
       expires_at: string | null;
+      grants: string[] | null;
       id: number;
       label: string;
       last_used_at: string | null;
       owner: string;
       read_only: boolean;
       /** @description A newer aiosched may have stored another value. */
-      role: ("viewer" | "operator" | "admin") | string;
+      role: ("viewer" | "operator" | "editor" | "admin") | string;
     };
     /** @description A task instance and the state it had before. */
     Touched: {
@@ -1284,10 +1328,13 @@ export interface components {
     /**
      * @description A user. A person logs in, a service account only has tokens, `local` uses a server at a loopback address.
      *
-     *     `issuer`: the identity provider that a person logs in with.
+     *     `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`. `issuer` is the identity provider
+     *     that a person logs in with, `groups` are those there, as of the last login.
      */
     User: {
       created_at: string;
+      grants: string[];
+      groups: string[];
       has_password: boolean;
       is_disabled: boolean;
       issuer: string | null;
@@ -1295,13 +1342,13 @@ export interface components {
       kind: ("person" | "service" | "local") | string;
       name: string;
       /** @description A newer aiosched may have stored another value. */
-      role: ("viewer" | "operator" | "admin") | string;
+      role: ("none" | "viewer" | "operator" | "editor" | "admin") | string;
     };
     /** @description What to change; null leaves a value unchanged. Any change ends the user's sessions. */
     UserChange: {
       is_disabled?: boolean | null;
       password?: string | null;
-      role?: ("viewer" | "operator" | "admin") | null;
+      role?: ("none" | "viewer" | "operator" | "editor" | "admin") | null;
     };
     /** @description A variable without its value. */
     VariableResource: {
@@ -1385,7 +1432,11 @@ export interface components {
       opens_at: string | null;
       verdict: components["schemas"]["Verdict"];
     };
-    /** @description Who holds what is missing, or will provide it. `label` is for people; `usual_seconds` is a median. */
+    /**
+     * @description Who holds what is missing, or will provide it. `label` is for people; `usual_seconds` is a median.
+     *
+     *     The ids of a task of a DAG that one may not see are empty.
+     */
     WhyHolder: {
       dag_id: string;
       label: string;

@@ -17,7 +17,7 @@ from aiosched.db.audit.entries import record
 from aiosched.db.audit.reading import EntrySelection
 from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 
 router = APIRouter(tags=["System"])
@@ -65,7 +65,7 @@ TheSelection = Annotated[EntrySelection, Depends(_selection)]
 
 
 @router.get("/audit")
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def list_audit(
     request_client: TheRequestClient, selection: TheSelection, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[AuditEntryResource]:
@@ -80,7 +80,7 @@ async def list_audit(
     response_class=StreamingResponse,
     responses={200: {"content": {_LINES: {"schema": {"type": "string"}}}}},
 )
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def export_audit(
     request_client: TheRequestClient,
     selection: TheSelection,

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from aiosched.errors import Refused
-from aiosched.web.auth.access import Person, Principal, Role, allow
+from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.oidc import Flow, Provider
 from aiosched.web.auth.sessions import ID_COOKIE, WebSession
@@ -22,13 +22,20 @@ router = APIRouter(tags=["Login"])
 
 
 Method = Literal["none", "token", "password", "oidc"]
+RoleName = Literal["viewer", "operator", "editor", "admin"]
 
 
 class Me(BaseModel):
-    """The current user. Requests that change something send `csrf` in `X-CSRF-Token`."""
+    """The current user. Requests that change something send `csrf` in `X-CSRF-Token`.
+
+    `role` is the highest one that the user has anywhere, `everywhere` the one for all there is (null: none); `grants`
+    say where the others hold, as `operator@team:sales`.
+    """
 
     name: str
-    role: Literal["viewer", "operator", "admin"]
+    role: RoleName
+    everywhere: RoleName | None
+    grants: list[str]
     login: Method
     csrf: str | None = None
 
@@ -47,15 +54,28 @@ class Link(BaseModel):
 
 
 @router.get("/me")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.OWN)
 async def me(request: Request, person: Person) -> Me:
     """The current user and role."""
     accounts = request.app.state.authenticator
     csrf = None
     if isinstance(accounts, Accounts) and (session := await accounts.session(request)) is not None:
         csrf = await accounts.csrf(session)
-    login = _method(request)
-    return Me.model_validate({"name": person.name, "role": person.role.name.lower(), "login": login, "csrf": csrf})
+    return _me(request, person, csrf)
+
+
+def _me(request: Request, person: Principal, csrf: str | None) -> Me:
+    rights = person.rights
+    return Me.model_validate(
+        {
+            "name": person.name,
+            "role": max(rights.granted, Role.VIEWER).word,
+            "everywhere": None if person.role is Role.NONE else person.role.word,
+            "grants": list(map(str, rights.grants)),
+            "login": _method(request),
+            "csrf": csrf,
+        }
+    )
 
 
 class LoginMethod(BaseModel):
@@ -181,8 +201,7 @@ async def log_in_by_link(request: Request, link: Link) -> Response:
 async def _begun(request: Request, accounts: Accounts, login: tuple[Principal, WebSession]) -> Response:
     person, session = login
     csrf = await accounts.csrf(session)
-    role = person.role.name.lower()
-    response = JSONResponse({"name": person.name, "role": role, "login": _method(request), "csrf": csrf})
+    response = JSONResponse(_me(request, person, csrf).model_dump(mode="json"))
     await accounts.give_cookie(request, response, session)
     return response
 

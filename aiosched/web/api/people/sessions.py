@@ -12,7 +12,7 @@ from aiosched.db.people import web_sessions
 from aiosched.db.people.accounts import NAME_PATTERN
 from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Principal, Role, allow
+from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
@@ -44,7 +44,7 @@ class EndedSessions(BaseModel):
 
 
 @router.get("/sessions")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.OWN)
 async def list_sessions(
     request: Request,
     request_client: TheRequestClient,
@@ -68,7 +68,7 @@ async def list_sessions(
 
 
 @router.delete("/sessions", status_code=200)
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.OWN)
 async def end_sessions(request_client: TheRequestClient, person: Person, user: User = None) -> EndedSessions:
     """End all sessions of a user but the one that asks."""
     ended = await web_sessions.end_sessions(request_client.db, _whose(person, user), but=person.session)
@@ -76,7 +76,7 @@ async def end_sessions(request_client: TheRequestClient, person: Person, user: U
 
 
 @router.delete("/sessions/{session}", status_code=204)
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.OWN)
 async def end_session(
     request_client: TheRequestClient, person: Person, session: Annotated[int, Path(ge=1, lt=2**63)]
 ) -> Response:

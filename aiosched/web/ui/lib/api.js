@@ -33,13 +33,19 @@ export const me = signal(null);
 export const meError = signal(null);
 
 /** @type {Record<string, number>} */
-const RANK = { viewer: 1, operator: 2, admin: 3 };
+const RANK = { viewer: 1, operator: 2, editor: 3, admin: 4 };
 
 /**
- * Whether the current user has at least this role.
+ * Whether the current user has at least this role, if only for some DAGs: the server decides for each.
  * @param {string} role
  */
 export const may = (role) => RANK[me.value?.role ?? ""] >= RANK[role];
+
+/**
+ * Whether the current user has at least this role for everything there is.
+ * @param {string} role
+ */
+export const mayEverywhere = (role) => RANK[me.value?.everywhere ?? ""] >= RANK[role];
 
 /** Load the current user; sets `me`, `loginNeeded` or `meError`. */
 export async function whoAmI() {

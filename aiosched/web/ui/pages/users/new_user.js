@@ -2,7 +2,7 @@
 import { html, useState } from "../../lib/html.js";
 import { post } from "../../lib/api.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
-import { PasswordField, RoleField } from "./fields.js";
+import { PasswordField, RoleField, USER_ROLES } from "./fields.js";
 
 /** @param {DialogProps} props */
 export function NewUser({ onClose, onDone }) {
@@ -39,7 +39,7 @@ export function NewUser({ onClose, onDone }) {
           onInput=${(e) => set({ name: e.target.value })}
         />
       </div>
-      <${RoleField} value=${draft.role} onChange=${(role) => set({ role })} />
+      <${RoleField} value=${draft.role} roles=${USER_ROLES} onChange=${(role) => set({ role })} />
       <label class="row">
         <input
           type="checkbox"

@@ -5,7 +5,7 @@ import { useList } from "../../lib/resources.js";
 import { Card, Empty, Tag, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
-import { RoleField } from "./fields.js";
+import { RoleField, USER_ROLES } from "./fields.js";
 import { NewUser } from "./new_user.js";
 import { Created, NewToken } from "./tokens.js";
 
@@ -174,7 +174,7 @@ function ChangeUser({ user, onClose, onDone }) {
       onClose=${onClose}
       onDone=${onDone}
     >
-      <${RoleField} value=${role} onChange=${setRole} />
+      <${RoleField} value=${role} roles=${USER_ROLES} onChange=${setRole} />
       ${user.kind === "person" && html`
         <div class="field">
           <label for="u-new">New password</label>

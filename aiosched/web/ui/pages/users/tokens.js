@@ -1,6 +1,6 @@
 // API tokens. A token is shown only once, when it is created.
 import { html, useState } from "../../lib/html.js";
-import { at, may, me, post, remove } from "../../lib/api.js";
+import { at, may, mayEverywhere, me, post, remove } from "../../lib/api.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Notice, Tag, When } from "../../parts/basics.js";
 import { Confirm, Dialog, commandLine } from "../../parts/dialog.js";
@@ -10,7 +10,7 @@ import { ROLES, RoleField } from "./fields.js";
 
 export function Tokens() {
   /** @type {List<Api["Token"]>} */
-  const list = useList("tokens", { everybody: may("admin") || null });
+  const list = useList("tokens", { everybody: mayEverywhere("admin") || null });
   const [open, setOpen] = useState(/** @type {Api["Token"] | "new" | null} */ (null));
   const [created, setCreated] = useState(/** @type {Api["MadeToken"] | null} */ (null));
   const close = () => setOpen(null);
