@@ -48,6 +48,28 @@ export interface components {
       since?: string | null;
       words: string;
     };
+    /**
+     * @description An entry of the audit log: what was done, by whom, from where, to what.
+     *
+     *     `times` is how many alike it stands for, `command_id` the number of the request.
+     */
+    AuditEntryResource: {
+      address: string | null;
+      at: string;
+      command_id: number | null;
+      dag_id: string | null;
+      detail: {
+        [key: string]: unknown;
+      };
+      id: number;
+      kind: string;
+      object: string | null;
+      result: string;
+      session_id: number | null;
+      times: number;
+      token_id: number | null;
+      who: string;
+    };
     /** @description A new backfill (null for a dry run), and what happens to each date. */
     BackfillAnswer: {
       dates: components["schemas"]["PlannedDate"][];
@@ -661,6 +683,10 @@ export interface components {
     };
     Page_AssetResource_: {
       items: components["schemas"]["AssetResource"][];
+      next_cursor?: string | null;
+    };
+    Page_AuditEntryResource_: {
+      items: components["schemas"]["AuditEntryResource"][];
       next_cursor?: string | null;
     };
     Page_BackfillResource_: {
