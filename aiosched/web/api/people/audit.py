@@ -90,7 +90,7 @@ async def export_audit(
     """Entries of the audit log, oldest first, one JSON object a line. Ask again with `after` for those that follow."""
     async with request_client.db.acquire() as conn:
         chosen = {name: value for name, value in asdict(selection).items() if value is not None}
-        await record(conn, AuditKind.AUDIT_EXPORTED, after=after, limit=limit, **chosen)
+        await record(conn, AuditKind.AUDIT_EXPORTED, after=after, limit=limit, selection=chosen)
     return StreamingResponse(_lines(request_client, selection, after, limit), media_type=_LINES)
 
 
