@@ -138,6 +138,7 @@ _DROP_CHECKS: Final = """
         FOR c IN SELECT conrelid::regclass AS t, conname FROM pg_constraint
                   WHERE contype = 'c' AND connamespace = 'public'::regnamespace
         LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.t, c.conname); END LOOP;
+        ALTER TABLE audit_log DISABLE TRIGGER USER;
     END $$
 """
 
