@@ -1,6 +1,7 @@
 """What a backend of secrets is. A package adds one by the entry point group `aiosched.secrets`.
 
-The entry point names a callable that takes the options of the table in the settings as keywords, and returns a SecretBackend.
+The entry point names a callable that takes the options of the table in the settings as keywords, and returns a
+SecretBackend.
 """
 
 from __future__ import annotations

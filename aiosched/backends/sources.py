@@ -41,8 +41,8 @@ class Names(NamedTuple):
 def origins_of(places: Sequence[Names]) -> list[SecretOrigin]:
     """Every name of every place, by name; of places with the same name the first one counts.
 
-    >>> origins_of([Names("vault", {"a"}), Names("database", {"a", "b"})])[:2]
-    [SecretOrigin(name='a', source='vault', hidden_by=None), SecretOrigin(name='a', source='database', hidden_by='vault')]
+    >>> [tuple(one) for one in origins_of([Names("vault", {"a"}), Names("database", {"a", "b"})])]
+    [('a', 'vault', None), ('a', 'database', 'vault'), ('b', 'database', None)]
     """
     found = []
     for rank, place in enumerate(places):

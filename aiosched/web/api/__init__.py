@@ -26,7 +26,7 @@ from aiosched.web.api import (
     why,
 )
 from aiosched.web.api.operation import metrics, pools, stream, system
-from aiosched.web.api.people import login, secrets, sessions, users
+from aiosched.web.api.people import login, secret_sources, secrets, sessions, users
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     actions.router,
@@ -45,6 +45,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     metrics.router,
     pools.router,
     runs.router,
+    secret_sources.router,
     secrets.router,
     sessions.router,
     statistics.router,
