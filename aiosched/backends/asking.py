@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from aiosched.backends.backend import Kind, ListingBackend, SecretBackend, UncachedBackend
 from aiosched.backends.threads import CallThreads
 from aiosched.clock import Clock, SystemClock
+from aiosched.core.values.masking import secrets
 from aiosched.core.values.secret_names import names_to_ask
 from aiosched.errors import AioschedError, SecretBackendError
 
@@ -143,7 +144,7 @@ class AskedBackend:
                 ) from None
             reason = str(error) if isinstance(error, AioschedError) else f"{type(error).__name__}: {error}"
             raise SecretBackendError(
-                f"The backend {self.name} was asked for {what} and has failed: {reason}"
+                f"The backend {self.name} was asked for {what} and has failed: {secrets.redact(reason)}"
             ) from error
 
 

@@ -15,6 +15,7 @@ from aiosched.backends.backend import SecretBackend
 from aiosched.clock import Clock
 from aiosched.config import BackendSettings, Settings
 from aiosched.config.secret_backends import BACKEND_PLUGINS
+from aiosched.core.values.masking import secrets
 from aiosched.errors import ConfigError
 
 _CLASSES: Final = {
@@ -27,10 +28,11 @@ _CLASSES: Final = {
 
 
 def backends_of(settings: Settings, *, clock: Clock | None = None) -> Backends:
-    """The backends of the settings, none of them opened yet."""
+    """The backends of the settings, none of them opened yet. Their logins are masked in this process from now on."""
     chosen, found = settings.secrets, []
     numbers = Counter[str]()
     for one in chosen.backends:
+        secrets.register_named("", one.options)
         numbers[one.kind] += 1
         number = f" {numbers[one.kind]}" if numbers[one.kind] > 1 else ""
         found.append(
