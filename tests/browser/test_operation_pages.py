@@ -269,6 +269,8 @@ async def test_what_is_in_a_variable_or_a_connection_is_never_shown(service: Ser
     await page.get_by_role("button", name="Replace warehouse").click()
     await expect(page.get_by_label("Password")).to_have_value("")
     await page.keyboard.press("Escape")
+    await page.get_by_role("link", name="Sources").click()
+    await expect(page.get_by_role("row").filter(has_text="warehouse")).to_contain_text("database")
 
     assert "open-sesame" not in await page.content()
     heard += await asyncio.gather(*reading)

@@ -1059,6 +1059,19 @@ export interface components {
     Schedulers: {
       items: components["schemas"]["SchedulerResource"][];
     };
+    /** @description A name in one place: a backend, `environment` or `database`. `hidden_by` is the place that counts instead. */
+    SecretSource: {
+      hidden_by: string | null;
+      /** @enum {string} */
+      kind: "variable" | "connection";
+      name: string;
+      source: string;
+    };
+    /** @description All names by kind and name. `problems`: which backends could not be asked. */
+    SecretSources: {
+      items: components["schemas"]["SecretSource"][];
+      problems: string[];
+    };
     /** @description The period of one try; `deferred` are the periods within it, in order. */
     Segment: {
       deferred?: components["schemas"]["Stretch"][];
