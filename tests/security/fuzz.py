@@ -104,7 +104,15 @@ class Sender:
         self.client = httpx2.AsyncClient(base_url=url, timeout=60, headers={"User-Agent": "fuzz"})
 
     async def come_back(self) -> None:
-        """Make sure that the user exists, with the role, and begin a session."""
+        """Begin a session, again if a request of another sender ends it at once."""
+        for _ in range(20):
+            if (me := await self._log_in()).is_success:
+                break
+        me.raise_for_status()
+        self.client.headers[CSRF_HEADER] = me.json()["csrf"]
+
+    async def _log_in(self) -> httpx2.Response:
+        """Make sure that the user exists, with the role, and ask who they are in a new session."""
         async with self._db.acquire() as conn:
             await conn.execute(
                 "INSERT INTO web_user (name, role) VALUES ($1, $1) "
@@ -118,9 +126,7 @@ class Sender:
         )
         self.client.cookies.clear()
         self.client.cookies.set(COOKIE, cookie)
-        me = await self.client.get("/api/v1/me")
-        me.raise_for_status()
-        self.client.headers[CSRF_HEADER] = me.json()["csrf"]
+        return await self.client.get("/api/v1/me")
 
     async def send(self, request: Hostile, found: Found) -> None:
         answer = await self.client.request(
