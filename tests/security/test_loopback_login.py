@@ -224,6 +224,14 @@ async def test_only_its_user_reads_the_files_with_an_address(
     assert served_address(settings) == URL
 
 
+async def test_a_server_needs_no_folder_to_write_to(db: Database, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    async with offered_page(Settings(core=CoreSettings(home=tmp_path / "file")), db, URL) as page:
+        assert not page.open()
+        assert page.url.startswith(f"{URL}/?token=")
+
+
 def test_a_file_that_leads_a_browser_adds_nothing_to_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webbrowser.open", lambda address: True)
     WebPage('http://[::1]:1/"><script>', "", tmp_path).open()
@@ -241,8 +249,9 @@ def test_serve_prints_an_address_and_a_command_makes_another(dsn: str, tmp_path:
         for address in (told["page"], another["url"]):
             url, _, token = address.partition("/?token=")
             assert url == told["url"]
-            refused = httpx2.get(f"{url}/api/v1/dags", trust_env=False)
-            allowed = httpx2.post(f"{url}/api/v1/login/link", json={"token": token}, trust_env=False)
+            with httpx2.Client(base_url=f"{url}/api/v1/", timeout=60, trust_env=False) as client:
+                refused = client.get("dags")
+                allowed = client.post("login/link", json={"token": token})
             answers.append((refused.status_code, allowed.status_code))
         process.terminate()
         _, said = process.communicate(timeout=60)

@@ -226,12 +226,13 @@ class Accounts:
         response.delete_cookie(FLOW_COOKIE, path=_path(request), httponly=True, samesite="lax")
 
     async def give_cookie(self, request: Request, response: Response, session: WebSession) -> None:
-        """Set the session cookie, and the one by which this browser is known again."""
-        device = (await self._sign()).seal_device(session.name)
-        for name, value, seconds in (
-            (await self._cookie(), session.token, self._seconds),
-            (DEVICE_COOKIE, device, _DEVICE_SECONDS),
-        ):
+        """Set the session cookie, and the one by which this browser is known again if somebody guesses passwords."""
+        cookies = [(await self._cookie(), session.token, self._seconds)]
+        if not self.is_local:
+            cookies.append((DEVICE_COOKIE, (await self._sign()).seal_device(session.name), _DEVICE_SECONDS))
+        if ID_COOKIE in request.cookies:  # of a login before
+            response.delete_cookie(ID_COOKIE, path=_path(request), httponly=True, samesite="lax")
+        for name, value, seconds in cookies:
             response.set_cookie(
                 name,
                 value,
