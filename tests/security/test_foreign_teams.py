@@ -134,6 +134,9 @@ async def test_no_answer_names_what_another_team_has(
 ) -> None:
     ours, theirs = teams
     told = []
+    everything = await client.send(role, "GET", "/api/v2/dags/~/dagRuns")
+    assert OURS in everything.text
+    assert THEIRS not in everything.text
     for asked in filter(needs_a_login, all_routes(app)):
         asks = [await client.ask(role, asked, theirs)]
         if asked.method == "GET":

@@ -167,7 +167,10 @@ async def test_the_team_of_a_dag_is_that_of_the_folder_in_which_parsing_found_it
         await team_folders.add_folder(db, team, folder)
     files = {"a": "sales/a.py", "b": "sales/ml/b.py", "c": "repo:sales/c.py", "d": "other/d.py", "e": "salesx/e.py"}
     results = [
-        msgspec.structs.replace(a_result(file, a_dag(name, tags=("git",))), bundle="repo" if ":" in file else None)
+        msgspec.structs.replace(
+            a_result(file, a_dag(name, tags=("git",), access_control={"guests": "viewer"})),
+            bundle="repo" if ":" in file else None,
+        )
         for name, file in files.items()
     ]
 
@@ -179,5 +182,8 @@ async def test_the_team_of_a_dag_is_that_of_the_folder_in_which_parsing_found_it
     await team_folders.remove_folder(db, "ml", "sales/ml")
     moved = {dag.dag_id: dag.place and dag.place.team for dag in await guarded_dags.read_guarded_dags(db)}
 
+    controlled = await guarded_dags.read_guarded_dag(db, "a")
+    assert controlled is not None
+    assert controlled.control == {"guests": Role.VIEWER}
     assert stored == {"a": "sales", "b": "ml", "c": "git", "d": None, "e": None, "registered": None}
     assert moved == {"a": "sales", "b": "sales", "c": "git", "d": "git", "e": "git", "registered": None}
