@@ -53,6 +53,7 @@ async def seed(db: Database) -> None:
         ("task_try", key | {"try_number": 1, "state": "failed", "hostname": "here", "pid": 7, **times}),
         ("xcom", key | {"key": "k", "value": {"a": 1}}),
         ("task_note", key | {"note": "n"}),
+        ("rendered_fields", key | {"try_number": 2, "fields": {"sql": "select 1"}}),
         ("task_state", {"run_id": run, "task_id": TASK, "map_index": -1, "key": "k", "value": {"a": 1},
                         "expires_at": later}),
         ("asset_state", {"name": ASSET, "key": "k", "value": {"a": 1}, "expires_at": later}),

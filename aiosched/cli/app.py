@@ -42,6 +42,7 @@ _VISIBLE: Final = {
     "users": _entry("operation.users", "List, add and change users who can log in.", _OPERATE),
     "tokens": _entry("operation.tokens", "List, create and revoke API tokens.", _OPERATE),
     "requests": _entry("operation.requests", "List requests and their outcomes, withdraw one that waits.", _OPERATE),
+    "audit": _entry("people.audit", "List and export who did what, from where.", _OPERATE),
     "schedulers": _entry("operation.schedulers", "List schedulers and check that they are alive.", _OPERATE),
     "web": _entry("serve.web", "Print or open the address of the web server.", _OPERATE),
     "worker": _entry("serve.worker", "Run attempts that an engine has delivered to this machine.", _OPERATE),

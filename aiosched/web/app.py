@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import math
 from collections.abc import AsyncIterator
 from typing import Final
@@ -16,6 +17,8 @@ from fastapi import APIRouter, Depends, FastAPI
 from starlette.routing import BaseRoute
 
 import aiosched
+from aiosched.db.audit.settings import record_settings
+from aiosched.db.server.failures import is_retryable
 from aiosched.web.airflow_api import application as airflow_api
 from aiosched.web.api import ROUTERS
 from aiosched.web.api.operation import probes
@@ -31,10 +34,11 @@ from aiosched.web.server.ports import asks_for_token, is_loopback
 from aiosched.web.views import health, ui_files
 from aiosched.web.views.live import Hub
 from aiosched.web.views.recent import Recent
-from aiosched.web.views.rendering import Renderer
 from aiosched.web.views.scheduler_rates import FleetRates
 from aiosched.web.worker_api.dispatch import WorkerApiDispatcher
 from aiosched.web.worker_api.endpoints import make_worker_api
+
+logger = logging.getLogger(__name__)
 
 API: Final = "/api/v1"
 
@@ -69,7 +73,6 @@ def make_app(
     )
     app.state.request_client = request_client
     app.state.hub = Hub(request_client.db, longest=longest_stream)
-    app.state.renderer = Renderer(request_client.db, request_client.settings)
     app.state.rates = FleetRates()
     app.state.health = Recent(functools.partial(health.examine, request_client.db))
     app.state.exposition = Recent(functools.partial(exposition.exposition, request_client.db))
@@ -83,7 +86,7 @@ def make_app(
     only_loopback = without_login and (web.auth is None or (listens and is_loopback(web.host)))
     app.add_middleware(Guard, only_loopback=only_loopback, hosts=hosts)
     app.add_middleware(WorkerApiDispatcher, api=make_worker_api(request_client.db, request_client.settings))
-    problems.install(app, request_client.db.dsn)
+    problems.install(app, request_client.db)
     app.router.routes.extend(_api())
     if web.airflow_api:
         airflow_api.mount(app, request_client, authenticator)
@@ -125,10 +128,20 @@ def _parent() -> APIRouter:
     )
 
 
+async def _record_settings(request_client: RequestClient) -> None:
+    try:
+        await record_settings(request_client.db, request_client.settings, "web")
+    except Exception as error:
+        if not is_retryable(error):  # else the server starts without its database
+            raise
+        logger.warning("the audit log has no entry of the settings: %s", error)
+
+
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if isinstance(accounts := app.state.authenticator, Accounts):
         await accounts.start()
+    await _record_settings(app.state.request_client)
     try:
         yield
     finally:

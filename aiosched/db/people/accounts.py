@@ -1,17 +1,19 @@
-"""Users of the web server, their tokens, and the key that signs their sessions. Makes no decisions.
+"""Users of the web server, and their tokens. Makes no decisions.
 
 Elsewhere: who comes from an identity provider (identities.py), and the user `local` (local_logins.py).
 """
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
+from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.audit.entries import record
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
 
@@ -107,7 +109,6 @@ USE_TOKEN: Final = """
        AND (u.kind <> 'person' OR u.password IS NOT NULL OR u.last_login_at > now() - make_interval(secs => $2))
 """
 TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
-MAKE_KEY: Final = "INSERT INTO web_key (id, key) VALUES (1, $1) ON CONFLICT DO NOTHING"
 
 
 async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> list[StoredUser]:
@@ -118,11 +119,13 @@ async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> lis
 
 async def create_user(db: Database, name: str, role: str, password: str | None, *, kind: str = "person") -> StoredUser:
     """Add a user; `password` is a hash. Raises Refused if the name is taken."""
-    async with db.acquire() as conn:
-        try:
-            return StoredUser(**dict(await conn.fetchrow(CREATE_USER, name, role, password, kind)))
-        except asyncpg.UniqueViolationError:
-            raise Refused(f"The user {name!r} already exists.") from None
+    try:
+        async with db.transaction() as conn:
+            made = StoredUser(**dict(await conn.fetchrow(CREATE_USER, name, role, password, kind)))
+            await record(conn, AuditKind.USER_CREATED, name, role=role, account=kind)
+    except asyncpg.UniqueViolationError:
+        raise Refused(f"The user {name!r} already exists.") from None
+    return made
 
 
 async def change_user(
@@ -143,6 +146,12 @@ async def change_user(
         if (role is not None and role != "admin") or is_disabled:
             await _keep_an_admin(conn, name)
         row = await conn.fetchrow(CHANGE_USER, name, role, is_disabled, password)
+        if row is not None and role is not None:
+            await record(conn, AuditKind.USER_ROLE, name, role=role)
+        if row is not None and is_disabled is not None:
+            await record(conn, AuditKind.USER_DISABLED if is_disabled else AuditKind.USER_ENABLED, name)
+        if row is not None and password is not None:
+            await record(conn, AuditKind.USER_PASSWORD, name)
     if row is None:
         raise await _unknown(db, name)
     return StoredUser(**dict(row))
@@ -153,6 +162,8 @@ async def delete_user(db: Database, name: str) -> None:
     async with db.transaction() as conn:
         await _keep_an_admin(conn, name)
         gone = await conn.fetchval("DELETE FROM web_user WHERE name = $1 RETURNING 1", name)
+        if gone is not None:
+            await record(conn, AuditKind.USER_DELETED, name)
     if gone is None:
         raise await _unknown(db, name)
 
@@ -197,19 +208,25 @@ async def create_token(
 ) -> StoredToken:
     """Store the hash of a new token. Raises NotFound for an unknown owner."""
     values = owner, label, token_hash, role, expires_at, read_only
-    async with db.acquire() as conn:
-        try:
-            return StoredToken(**dict(await conn.fetchrow(CREATE_TOKEN, *values)))
-        except asyncpg.ForeignKeyViolationError:
-            raise await _unknown(db, owner) from None
+    try:
+        async with db.transaction() as conn:
+            made = StoredToken(**dict(await conn.fetchrow(CREATE_TOKEN, *values)))
+            await record(
+                conn, AuditKind.TOKEN_CREATED, str(made.id), owner=owner, label=label, role=role, read_only=read_only
+            )
+    except asyncpg.ForeignKeyViolationError:
+        raise await _unknown(db, owner) from None
+    return made
 
 
 async def delete_token(db: Database, token: int, owner: str | None) -> None:
     """Revoke a token of `owner` (None: of any user). Raises NotFound."""
-    async with db.acquire() as conn:
-        query = "DELETE FROM api_token WHERE id = $1 AND ($2::text IS NULL OR owner = $2) RETURNING 1"
-        if await conn.fetchval(query, token, owner) is None:
+    async with db.transaction() as conn:
+        query = "DELETE FROM api_token WHERE id = $1 AND ($2::text IS NULL OR owner = $2) RETURNING owner"
+        of_user = await conn.fetchval(query, token, owner)
+        if of_user is None:
             raise NotFound(f"There is no token {token}.")
+        await record(conn, AuditKind.TOKEN_DELETED, str(token), owner=of_user)
 
 
 async def use_token(
@@ -229,15 +246,7 @@ async def use_token(
     return TokenOwner(row["id"], row["owner"], row["role"], row["owner_role"], row["read_only"])
 
 
-async def signing_key(db: Database) -> bytes:
-    """The key that signs sessions; the first call creates it."""
-    async with db.acquire() as conn:
-        while (key := await conn.fetchval("SELECT key FROM web_key")) is None:
-            await conn.execute(MAKE_KEY, secrets.token_bytes(32))
-    return bytes(key)
-
-
-async def _keep_an_admin(conn: Any, name: str) -> None:
+async def _keep_an_admin(conn: DatabaseConnection, name: str) -> None:
     await conn.execute("LOCK TABLE web_user IN SHARE ROW EXCLUSIVE MODE")
     is_admin = await conn.fetchval(IS_ADMIN, name)
     if is_admin and not await conn.fetchval(OTHER_ADMINS, name):

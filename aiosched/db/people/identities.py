@@ -6,9 +6,12 @@ first login with that name, at that issuer, gives it its subject.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from aiosched.core.audit.actor import actor
+from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.audit.entries import record
 from aiosched.db.people.accounts import READ_LOGIN, Login
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
@@ -22,6 +25,12 @@ class ProvidedIdentity:
     subject: str
 
 
+# The row that KNOWN or BIND changes.
+ROLE_BEFORE: Final = """
+    SELECT role FROM web_user
+     WHERE password IS NULL AND issuer = $1 AND (subject = $2 OR (subject IS NULL AND kind = 'person' AND name = $3))
+     ORDER BY subject NULLS LAST LIMIT 1 FOR UPDATE
+"""
 _ROLE: Final = "role = $3, sessions_void = sessions_void + (role <> $3)::int"
 # Guard: a user with a password is a different account.
 KNOWN: Final = f"""
@@ -49,13 +58,15 @@ async def admit(db: Database, identity: ProvidedIdentity, name: str, role: str) 
     `name` is used if the person is new here. Raises Refused if it belongs to somebody else.
     """
     values = identity.issuer, identity.subject, role
+    by = replace(actor(), who="identity provider")
     for _ in range(2):  # another login of the same person may have created the row meanwhile
         async with db.transaction() as conn:
-            row = (
-                await conn.fetchrow(KNOWN, *values)
-                or await conn.fetchrow(BIND, *values, name)
-                or await conn.fetchrow(COME, *values, name)
-            )
+            before = await conn.fetchval(ROLE_BEFORE, identity.issuer, identity.subject, name)
+            row = await conn.fetchrow(KNOWN, *values) or await conn.fetchrow(BIND, *values, name)
+            if row is not None and before != role:
+                await record(conn, AuditKind.USER_ROLE, row["name"], by=by, role=role)
+            if row is None and (row := await conn.fetchrow(COME, *values, name)) is not None:
+                await record(conn, AuditKind.USER_CREATED, name, by=by, role=role)
         if row is not None:
             return Login(**dict(row))
     async with db.acquire() as conn:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from aiosched.core.audit.actor import Actor
+from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.audit.entries import record
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
 
@@ -63,7 +66,7 @@ LIST_SESSIONS: Final = """
 """
 END_SESSION: Final = """
     DELETE FROM web_session AS s USING web_user AS u
-     WHERE s.id = $1 AND u.id = s.user_id AND ($2::text IS NULL OR u.name = $2) RETURNING 1
+     WHERE s.id = $1 AND u.id = s.user_id AND ($2::text IS NULL OR u.name = $2) RETURNING u.name
 """
 END_SESSIONS: Final = """
     DELETE FROM web_session AS s USING web_user AS u
@@ -75,8 +78,10 @@ async def start_session(
     db: Database, name: str, token_hash: str, *, seconds: float, address: str, agent: str
 ) -> int | None:
     """Store a session that lasts so long; its id, or None if the user is disabled or gone."""
-    async with db.acquire() as conn:
+    async with db.transaction() as conn:
         found: int | None = await conn.fetchval(START_SESSION, name, token_hash, seconds, address, agent)
+        if found is not None:
+            await record(conn, AuditKind.LOGIN, name, by=Actor(f"api:{name}", address, session=found), agent=agent)
     return found
 
 
@@ -102,14 +107,20 @@ async def list_sessions(
     return [StoredSession(**dict(row)) for row in rows]
 
 
-async def end_session(db: Database, session: int, user: str | None) -> None:
+async def end_session(
+    db: Database, session: int, user: str | None, *, kind: AuditKind = AuditKind.SESSION_ENDED
+) -> None:
     """End a session of `user` (None: of anybody). Raises NotFound."""
-    async with db.acquire() as conn:
-        if await conn.fetchval(END_SESSION, session, user) is None:
+    async with db.transaction() as conn:
+        owner = await conn.fetchval(END_SESSION, session, user)
+        if owner is None:
             raise NotFound(f"There is no session {session}.")
+        await record(conn, kind, owner, session=session)
 
 
 async def end_sessions(db: Database, user: str, *, but: int | None = None) -> int:
     """End all sessions of a user, `but` this one; returns how many there were."""
-    async with db.acquire() as conn:
-        return len(await conn.fetch(END_SESSIONS, user, but))
+    async with db.transaction() as conn:
+        ended = len(await conn.fetch(END_SESSIONS, user, but))
+        await record(conn, AuditKind.SESSION_ENDED, user, ended=ended)
+    return ended

@@ -104,11 +104,11 @@ login_link = Table(
     created_at(),
 )
 
-# The key that signs sessions, shared by all web servers: one row.
+# The keys that sign, shared by all web servers and schedulers: the newest one that signs already does.
 web_key = Table(
     "web_key",
     metadata,
     Column("id", SmallInteger, primary_key=True, autoincrement=False),
     Column("key", LargeBinary, nullable=False),
-    CheckConstraint("id = 1", name="id"),
+    instant("signs_from", nullable=False, server_default=func.now()),
 )

@@ -31,7 +31,7 @@ def mount(app: FastAPI, request_client: RequestClient, authenticator: Authentica
         )
         part.state.request_client, part.state.authenticator = request_client, authenticator
         part.state.health = app.state.health
-        problems.install(part, request_client.db.dsn)
+        problems.install(part, request_client.db)
         for router in routers:
             part.include_router(router)
         app.mount(path, part)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Protocol, TypeVar
 
 from fastapi import Depends, Request
 
+from aiosched.core.audit.actor import Actor, act_for
 from aiosched.web.server.problems import Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -92,12 +93,15 @@ async def authorise(request: Request) -> Principal:
     needed = needed_role(request.scope["endpoint"])
     if needed is None:
         raise Problem(403, "closed", "This address declares no role that may use it.")
+    address = request.client.host if request.client else None
+    act_for(Actor("anonymous", address))
     if needed is Role.PUBLIC:
         return Principal("anonymous", Role.PUBLIC)
     authenticator: Authenticator = request.app.state.authenticator
     person = await authenticator(request)
     if person is None:
         raise Problem(401, "login-needed", "Log in, or send a token: Authorization: Bearer …")
+    act_for(Actor(person.requested_by, address, person.session, person.token))
     if person.role < needed:
         raise Problem(
             403,

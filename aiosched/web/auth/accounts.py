@@ -12,13 +12,19 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from fastapi import Request
 from fastapi.responses import Response
 
 from aiosched.config import WebSettings
+from aiosched.core.audit.actor import act_for, actor
+from aiosched.core.audit.kinds import AuditKind, Result
+from aiosched.db.audit.entries import NewEntry
+from aiosched.db.audit.repeated import record_repeated
 from aiosched.db.people import accounts, identities, local_logins, login_failures, web_sessions
+from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
 from aiosched.web.auth.access import Principal, Role
@@ -37,6 +43,7 @@ _REMEMBERED: Final = 10_000  # such owners
 _DEVICE_SECONDS: Final = 365 * 24 * 3600.0
 _LONGEST_ID: Final = 3500  # characters of an ID token in a cookie: browsers keep 4,096 with its name
 _LONGEST_AGENT: Final = 200  # characters of what a browser calls itself
+_LONGEST_NAME: Final = 100  # characters of a refused name
 
 
 class Accounts:
@@ -53,6 +60,8 @@ class Accounts:
         if local:
             self._seconds = self.idle_seconds = local_logins.SESSION_SECONDS
         self._signer: Signer | None = None
+        self._mark: str | None = None
+        self._keys = PresentKeys(db, accepted_for=settings.session_hours * 3600)
         self._known: OrderedDict[str, tuple[float, web_sessions.SessionOwner | None]] = OrderedDict()
         self._addresses: set[str] = set()  # of the first logins, two at most
         self._has_warned = False
@@ -107,6 +116,7 @@ class Accounts:
     async def log_in_by_link(self, request: Request, token: str) -> tuple[Principal, WebSession]:
         """Start a session of the user `local` with a one-time token. Raises Problem 401 for a used or old one."""
         if not await local_logins.use_link(self._db, hash_token(token)):
+            await self.note_refusal(local_logins.LOCAL, "wrong-login")
             raise Problem(
                 401,
                 "wrong-login",
@@ -122,6 +132,7 @@ class Accounts:
         """The user with this password. Raises Problem 401, or 429 after too many failures."""
         counters = await self._counters(request, name)
         if wait := await login_failures.seconds_to_wait(self._db, [counter.key for counter in counters]):
+            await self.note_refusal(name, "too-many-logins")
             raise Problem(
                 429, "too-many-logins", f"Too many failed logins: wait {wait} s.", headers={"Retry-After": str(wait)}
             )
@@ -129,9 +140,16 @@ class Accounts:
         login = await accounts.read_login(self._db, name) if "\0" not in name else None
         is_right = await verify_password(password, None if login is None else login.password)
         if login is None or login.is_disabled or not is_right:
+            await self.note_refusal(name, "wrong-login")
             raise Problem(401, "wrong-login", "Wrong name or password.")
         await login_failures.forgive(self._db, [counter.key for counter in counters if counter.is_forgiven])
         return login
+
+    async def note_refusal(self, name: str | None, code: str) -> None:
+        """Leave an entry in the audit log: a login as `name` was refused."""
+        name = None if name is None else _printable(name)[:_LONGEST_NAME]
+        entry = NewEntry(AuditKind.LOGIN_REFUSED, name, result=Result.REFUSED, detail={"code": code})
+        await record_repeated(self._db, entry)
 
     async def _counters(self, request: Request, name: str) -> Sequence[LoginCounter]:
         address = request.client.host if request.client else "?"
@@ -179,8 +197,9 @@ class Accounts:
     async def end(self, session: WebSession) -> None:
         """Log out: the session ends on all web servers, within seconds."""
         self._known.pop(hash_token(session.token), None)
+        act_for(replace(actor(), who=f"api:{session.name}", session=session.id))
         with contextlib.suppress(NotFound):
-            await web_sessions.end_session(self._db, session.id, session.name)
+            await web_sessions.end_session(self._db, session.id, session.name, kind=AuditKind.LOGOUT)
 
     async def give_flow(self, request: Request, response: Response, flow: Flow) -> None:
         """Set the cookie of a login that has begun at the identity provider."""
@@ -251,7 +270,11 @@ class Accounts:
     async def _cookie(self) -> str:
         """The name of the session's cookie. Browsers do not tell ports apart: each database of this machine has its
         own."""
-        return f"{COOKIE}_{(await self._sign()).mark()}" if self.is_local else COOKIE
+        if not self.is_local:
+            return COOKIE
+        if self._mark is None:
+            self._mark = await local_logins.mark_of(self._db)
+        return f"{COOKIE}_{self._mark}"
 
     async def _by_token(self, authorization: str, method: str) -> Principal:
         kind, _, token = authorization.partition(" ")
@@ -279,8 +302,9 @@ class Accounts:
         return known[1]
 
     async def _sign(self) -> Signer:
-        if self._signer is None:
-            self._signer = Signer(await accounts.signing_key(self._db))
+        keys = await self._keys.get()
+        if self._signer is None or self._signer.keys != keys:
+            self._signer = Signer(keys)
         return self._signer
 
 

@@ -39,9 +39,9 @@ class WebSession:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs with a key that all web servers share."""
+    """Signs with keys that all web servers share: the last one signs, all are accepted."""
 
-    key: bytes
+    keys: tuple[bytes, ...]
 
     def seal_flow(self, flow: Flow) -> str:
         """The value of the cookie of a login that has begun at an identity provider."""
@@ -67,10 +67,6 @@ class Signer:
             return None
         return found[1] if found[0] == name else None
 
-    def mark(self) -> str:
-        """Tells databases apart; says nothing about the key."""
-        return self._marks().get_signature(b"").hex()[:8]
-
     def csrf(self, session: WebSession) -> str:
         """The CSRF token of a session."""
         return self._csrf().get_signature(session.token.encode()).decode()
@@ -80,13 +76,10 @@ class Signer:
         return self._csrf().verify_signature(session.token.encode(), token.encode("utf-8", "surrogatepass"))
 
     def _flows(self) -> URLSafeSerializer:
-        return URLSafeSerializer(self.key, salt="aiosched flow", signer_kwargs=_SIGNATURES)
+        return URLSafeSerializer(self.keys, salt="aiosched flow", signer_kwargs=_SIGNATURES)
 
     def _devices(self) -> URLSafeSerializer:
-        return URLSafeSerializer(self.key, salt="aiosched device", signer_kwargs=_SIGNATURES)
-
-    def _marks(self) -> SignatureOf:
-        return SignatureOf(self.key, salt="aiosched database", **_SIGNATURES)
+        return URLSafeSerializer(self.keys, salt="aiosched device", signer_kwargs=_SIGNATURES)
 
     def _csrf(self) -> SignatureOf:
-        return SignatureOf(self.key, salt="aiosched csrf", **_SIGNATURES)
+        return SignatureOf(self.keys, salt="aiosched csrf", **_SIGNATURES)

@@ -48,6 +48,28 @@ export interface components {
       since?: string | null;
       words: string;
     };
+    /**
+     * @description An entry of the audit log: what was done, by whom, from where, to what.
+     *
+     *     `times` is how many alike it stands for, `command_id` the number of the request.
+     */
+    AuditEntryResource: {
+      address: string | null;
+      at: string;
+      command_id: number | null;
+      dag_id: string | null;
+      detail: {
+        [key: string]: unknown;
+      };
+      id: number;
+      kind: string;
+      object: string | null;
+      result: string;
+      session_id: number | null;
+      times: number;
+      token_id: number | null;
+      who: string;
+    };
     /** @description A new backfill (null for a dry run), and what happens to each date. */
     BackfillAnswer: {
       dates: components["schemas"]["PlannedDate"][];
@@ -688,6 +710,10 @@ export interface components {
       items: components["schemas"]["AssetResource"][];
       next_cursor?: string | null;
     };
+    Page_AuditEntryResource_: {
+      items: components["schemas"]["AuditEntryResource"][];
+      next_cursor?: string | null;
+    };
     Page_BackfillResource_: {
       items: components["schemas"]["BackfillResource"][];
       next_cursor?: string | null;
@@ -836,11 +862,17 @@ export interface components {
       items: components["schemas"]["SlotUser"][];
       next_cursor: string | null;
     };
-    /** @description The template fields by name, as the task would see them now; secrets are masked. */
+    /**
+     * @description The template fields by name, as a try had them; secrets are masked, and long values cut.
+     *
+     *     `fields` is null if none are stored: the task has not run, has no templates, or they are not kept any longer.
+     *     `try_number` is null for what was rendered on request, as the next try would see it.
+     */
     Rendered: {
       fields: {
         [key: string]: unknown;
-      };
+      } | null;
+      try_number: number | null;
     };
     /**
      * @description Which existing runs a backfill reruns.
