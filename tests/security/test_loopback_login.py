@@ -11,6 +11,8 @@ from fastapi import FastAPI
 
 from aiosched.cli.serve.page import WebPage, offered_page, page_at, served_address
 from aiosched.config import CoreSettings, Settings, WebSettings
+from aiosched.db.audit import reading
+from aiosched.db.audit.reading import EntrySelection
 from aiosched.db.people import accounts, local_logins
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
@@ -135,6 +137,23 @@ async def test_the_cookie_tells_databases_of_one_machine_apart(db: Database, app
 
     assert name not in other.cookies
     assert token not in other.cookies.values()
+
+
+async def test_the_audit_log_knows_addresses_logins_and_refusals_but_no_token(db: Database, app: FastAPI) -> None:
+    token = await offer(db)
+    async with browser_of(app) as browser:
+        await log_in(browser, token)
+        await log_in(browser, token)
+
+    found = await reading.list_entries(db, EntrySelection(), limit=10)
+    assert [(entry.kind, entry.object, entry.address) for entry in reversed(found)] == [
+        ("user.created", "local", None),
+        ("link.created", "local", None),
+        ("login", "local", "127.0.0.1"),
+        ("login.refused", "local", "127.0.0.1"),
+    ]
+    assert token not in repr(found)
+    assert hash_token(token) not in repr(found)
 
 
 async def test_programs_of_this_machine_use_tokens(db: Database, app: FastAPI) -> None:

@@ -18,6 +18,7 @@ class AuditKind(StrEnum):
     LOGIN = "login"
     LOGIN_REFUSED = "login.refused"
     LOGOUT = "logout"
+    LINK_CREATED = "link.created"
     SESSION_ENDED = "session.ended"
     REFUSED = "refused"
     USER_CREATED = "user.created"

@@ -65,7 +65,7 @@ class Accounts:
             self._seconds = self.idle_seconds = local_logins.SESSION_SECONDS
         self._signer: Signer | None = None
         self._mark: str | None = None
-        self._keys = PresentKeys(db, accepted_for=settings.session_hours * 3600)
+        self._keys = PresentKeys(db, accepted_for=self._seconds)
         self._known: OrderedDict[str, tuple[float, web_sessions.SessionOwner | None]] = OrderedDict()
         self._addresses: set[str] = set()  # of the first logins, two at most
         self._has_warned = False
@@ -120,6 +120,7 @@ class Accounts:
     async def log_in_by_link(self, request: Request, token: str) -> tuple[Principal, WebSession]:
         """Start a session of the user `local` with a one-time token. Raises Problem 401 for a used or old one."""
         if not await local_logins.use_link(self._db, hash_token(token)):
+            await self.note_refusal(local_logins.LOCAL, "wrong-login")
             raise Problem(
                 401,
                 "wrong-login",

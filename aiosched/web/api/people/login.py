@@ -131,6 +131,7 @@ async def end_oidc(
         identity = await provider.identify(flow, state, code, _callback(request))
         session = await accounts.admit(request, identity)
     except Refused as refused:
+        await accounts.note_refusal(None, "refused")
         return _refused(request, Problem(409, "refused", str(refused)))
     except Problem as problem:
         await accounts.note_refusal(None, problem.code)
