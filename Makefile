@@ -6,7 +6,7 @@ SHAPE ?= chain-200
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint ui bench faults simulate pythons lowest newest lock image ci
+.PHONY: help setup test lint ui bench faults simulate pythons lowest newest lock audit sbom image ci
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,8 +43,14 @@ lowest: ## tests with the lowest versions that pyproject.toml allows (T= selects
 newest: ## tests with the newest versions that pyproject.toml allows (T= selects)
 	.ci/pythons newest $(T)
 
-lock: ## renew requirements.lock, which the image installs (UPGRADE=1: the newest versions)
+lock: ## renew the lock files, which the image and CI install (UPGRADE=1: the newest versions)
 	.ci/lock
+
+audit: ## known vulnerabilities of what the lock files install (needs PyPI)
+	.ci/audit audit
+
+sbom: ## a bill of materials of this version, build/aiosched-VERSION.cdx.json (CycloneDX)
+	.ci/audit sbom
 
 image: ## build the image without a registry and run it, as root (EXTRAS=otel,oidc; needs buildah and debootstrap)
 	python -m tests.deploy.image --extras '$(EXTRAS)'

@@ -53,6 +53,7 @@ async def seed(db: Database) -> None:
         ("task_try", key | {"try_number": 1, "state": "failed", "hostname": "here", "pid": 7, **times}),
         ("xcom", key | {"key": "k", "value": {"a": 1}}),
         ("task_note", key | {"note": "n"}),
+        ("rendered_fields", key | {"try_number": 2, "fields": {"sql": "select 1"}}),
         ("task_state", {"run_id": run, "task_id": TASK, "map_index": -1, "key": "k", "value": {"a": 1},
                         "expires_at": later}),
         ("asset_state", {"name": ASSET, "key": "k", "value": {"a": 1}, "expires_at": later}),
@@ -73,11 +74,17 @@ async def seed(db: Database) -> None:
                       "missed_at": later}),
         ("web_user", {"name": "ann", "role": "viewer"}),
         ("api_token", {"owner": "ann", "label": "l", "token_hash": "h", "role": "viewer", "expires_at": later,
-                       "last_used_at": NOON}),
+                       "last_used_at": NOON, "grants": ["viewer@tag:a"]}),
+        ("team", {"name": "t", "description": "d"}),
+        ("team_folder", {"bundle": "", "folder": "elsewhere", "team": "t"}),
     ]  # fmt: skip
     async with db.acquire() as conn:
         for table, row in rows:
             await insert(conn, table, row)
+        await conn.execute(
+            "INSERT INTO user_grant (user_id, role, kind, name, from_provider) "
+            "SELECT id, 'viewer', 'tag', 'a', false FROM web_user"
+        )
         await conn.execute(
             "INSERT INTO web_session (user_id, token_hash, void, address, agent, expires_at) "
             "SELECT id, 'h', 0, 'a', 'b', $1 FROM web_user",
@@ -101,7 +108,8 @@ class Change(NamedTuple):
 WORDS: Final = (
     "dag_run.state", "dag_run.run_type", "dag_run.triggered_by", "dag_run.reason", "task_instance.state",
     "task_try.state", "backfill.rerun", "asset_reference.role", "asset_reference.kind", "command.verb", "command.state",
-    "callback_outbox.kind", "web_user.role", "api_token.role", "scheduler.executor", "connection.conn_type",
+    "callback_outbox.kind", "web_user.role", "web_user.kind", "api_token.role",
+    "user_grant.role", "user_grant.kind", "scheduler.executor", "connection.conn_type",
 )  # fmt: skip
 _KEYS: Final = frozenset(
     {
@@ -136,6 +144,7 @@ _DROP_CHECKS: Final = """
         FOR c IN SELECT conrelid::regclass AS t, conname FROM pg_constraint
                   WHERE contype = 'c' AND connamespace = 'public'::regnamespace
         LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.t, c.conname); END LOOP;
+        ALTER TABLE audit_log DISABLE TRIGGER USER;
     END $$
 """
 

@@ -38,6 +38,7 @@ GROUPS = (
     "schedulers",
     "tasks",
     "tokens",
+    "teams",
     "users",
     "variables",
 )

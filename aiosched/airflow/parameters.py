@@ -42,7 +42,6 @@ DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
         "default_view": "",
         "orientation": "",
         "full_filepath": "",
-        "access_control": "there are no roles per DAG",
         "disable_bundle_versioning": "a run stays with the version with which it was created",
         "rerun_with_latest_version": "attempts run the newest code of their version's source",
     },
@@ -55,7 +54,6 @@ DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
         "ui_fgcolor": "",
         "schedule_interval": "the schedule is that of the DAG",
         "resources": "use executor_config",
-        "run_as_user": "tasks run as the user of their worker",
     },
     "HttpOperator": dict.fromkeys(
         (

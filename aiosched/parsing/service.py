@@ -44,7 +44,7 @@ from aiosched.parsing.check import problem_result
 from aiosched.parsing.claims import Conflict
 from aiosched.parsing.discovery import DagFile, Listing
 from aiosched.parsing.parse_queue import ParseQueue, Rank, order_of
-from aiosched.parsing.pool import ParsingPool
+from aiosched.parsing.pool import ParsingPool, user_of
 from aiosched.parsing.result import FileError, ParsedFile
 from aiosched.parsing.store import StoredFiles, remove_files, store_results
 from aiosched.parsing.values import ValueServer
@@ -114,7 +114,8 @@ class Parser:
         self._values = SecretValues(db, Keyring.of(settings), backends_of(settings))
         parsing = settings.parsing
         every = parsing.reparse_interval
-        self._pool = ParsingPool(settings, values=ValueServer(self._look_up))
+        user = user_of(settings)
+        self._pool = ParsingPool(settings, values=ValueServer(self._look_up, user=user), user=user)
         self._parse_queue = ParseQueue(
             reparse_every=max(every, parsing.min_file_process_interval) if every else 0.0,
             readers_every=parsing.min_file_process_interval,

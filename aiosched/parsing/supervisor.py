@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiosched.authoring.dag.sources import digest_of, read_whole
 from aiosched.config.secret_environment import forget_secrets
+from aiosched.other_user import OtherUser
 from aiosched.parsing.killable import become_supervisor, run_killable
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
@@ -29,9 +30,11 @@ from aiosched.parsing.verdict import parsed_file
 if TYPE_CHECKING:
     from aiosched.authoring.base.settings import AuthoringDefaults
 
+_MOST_UNPACKED: Final = 2**24  # bytes of a module in an archive
 _READS: Final = 3  # of a file that is being written
 
 _limits: Limits
+_user: OtherUser | None = None
 
 
 class ParseRequest(NamedTuple):
@@ -52,15 +55,15 @@ class ParseRequest(NamedTuple):
         return self.name if self.member is None else self.name.removesuffix(f"/{self.member}")
 
 
-def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
-    """Turn this process into a supervisor: called once in each worker of the pool."""
+def prepare(limits: Limits, defaults: AuthoringDefaults, user: OtherUser | None = None) -> None:
+    """Turn this process into a supervisor: called once in each worker of the pool. Files are imported as `user`."""
     from aiosched.authoring.base.settings import use_defaults
     from aiosched.authoring.plugins.loading import plugin_entry_points
 
-    global _limits
+    global _limits, _user
     forget_secrets()
     _import_authoring(with_airflow=defaults.airflow == "compat")
-    _limits = limits
+    _limits, _user = limits, user
     use_defaults(defaults)
     plugin_entry_points()  # read once for all children
     parent = multiprocessing.parent_process()  # not getppid(): the parent may have died during the imports
@@ -99,7 +102,7 @@ def _supervise(request: ParseRequest, started: float) -> ParsedFile:
 
     try:
         content, digest = _read(request)
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         wrong = FileError(type=type(error).__name__, message=one_line(f"{request.name} cannot be read: {error}"))
         return ParsedFile(name=request.name, digest="", seconds=time.monotonic() - started, error=wrong)
     path = os.path.join(request.path, request.member) if request.member else request.path  # noqa: PTH118
@@ -108,6 +111,7 @@ def _supervise(request: ParseRequest, started: float) -> ParsedFile:
         timeout=_limits.file_timeout,
         max_answer=_limits.result,
         max_output=_limits.output,
+        user=_user,
     )
     return parsed_file(
         ending,
@@ -125,5 +129,8 @@ def _read(request: ParseRequest) -> tuple[bytes, str]:
     whole, _ = read_whole(request.path)
     if request.member is None:
         return whole, digest_of(whole)
-    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
-        return archive.read(request.member), digest_of(whole)
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive, archive.open(request.member) as member:
+        content = member.read(_MOST_UNPACKED + 1)  # not what its header claims
+    if len(content) > _MOST_UNPACKED:
+        raise ValueError(f"a module in an archive may have {_MOST_UNPACKED:,} bytes, and this one has more")
+    return content, digest_of(whole)

@@ -1,9 +1,10 @@
 """Variables and connections that a DAG file reads while it is imported: its child asks, its parser answers.
 
-A child has neither the address of the database nor the keys. It asks the parser over a Unix socket in a folder that
-only this user can enter, and only if its file reads something. Every look-up is one connection: a line of JSON asks,
-and what comes back until the end of the connection is the answer. A question that the database cannot answer in time is
-an error in the file, but not one of the file: `FileLookups.unanswered` says that the outcome is void.
+A child has neither the address of the database nor the keys. It asks the parser over a Unix socket, which answers this
+user, and the one as whom files are imported, and only if its file reads something. Every look-up is one connection: a
+line of JSON asks, and what comes back until the end of the connection is the answer. A question that the database
+cannot answer in time is an error in the file, but not one of the file: `FileLookups.unanswered` says that the outcome
+is void.
 
 Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 27.
 """
@@ -13,10 +14,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
+import struct
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +31,7 @@ from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.service_errors import error_of_kind, kind_of
 from aiosched.errors import AioschedError, ConfigError, DatabaseError, DatabaseUnreachable, NotFound, Refused
+from aiosched.other_user import OtherUser
 from aiosched.scratch import scratch_folder
 
 log: Final = logging.getLogger(__name__)
@@ -39,6 +44,7 @@ _SLOWER: Final = 1.0  # seconds that a child waits longer than its parser tries
 _MOST_AT_ONCE: Final = 64  # connections; a file that opens more is not answered
 _LONGEST_PATH: Final = 95  # characters of a folder; the path of a socket in it may have 103
 _CHUNK: Final = 65_536
+_PEER: Final = struct.Struct("3i")  # pid, uid, gid of who connects
 
 
 class ValuesAddress(NamedTuple):
@@ -131,8 +137,8 @@ class ValueServer:
     What it gives away that is secret is masked from then on, in this process as well: in what the file printed, too.
     """
 
-    def __init__(self, look_up: LookUp, *, patience: float | None = None) -> None:
-        self._look_up = look_up
+    def __init__(self, look_up: LookUp, *, patience: float | None = None, user: OtherUser | None = None) -> None:
+        self._look_up, self._user = look_up, user
         self._patience = PATIENCE if patience is None else patience
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._server: asyncio.Server | None = None
@@ -157,6 +163,8 @@ class ValueServer:
                 self._folder = await asyncio.to_thread(_new_folder)
                 try:
                     self._server = await asyncio.start_unix_server(self._serve, self._path)
+                    if self._user is not None:
+                        self._admit()
                 except OSError as error:
                     log.warning("DAG files cannot read variables and connections: %s: %s", self._path, error)
             return ValuesAddress(self._path, self._patience)
@@ -173,10 +181,23 @@ class ValueServer:
         assert self._folder is not None
         return f"{self._folder.name}/values"
 
+    def _admit(self) -> None:
+        """Let others come to the socket; whom it answers, `_may_ask` says."""
+        assert self._folder is not None
+        Path(self._folder.name).chmod(0o711)
+        Path(self._path).chmod(0o666)
+
+    def _may_ask(self, writer: asyncio.StreamWriter) -> bool:
+        if self._user is None:  # nobody else can enter the folder
+            return True
+        sock: socket.socket = writer.get_extra_info("socket")
+        _, uid, _ = _PEER.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        return uid in (os.geteuid(), self._user.uid)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1
         try:
-            if self._open <= _MOST_AT_ONCE:
+            if self._open <= _MOST_AT_ONCE and self._may_ask(writer):
                 async with asyncio.timeout(self._patience):
                     question = msgspec.json.decode(await reader.readline(), type=ValueQuestion)
                 writer.write(msgspec.json.encode(await self._answer(question)))

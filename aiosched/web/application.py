@@ -12,11 +12,16 @@ from typing import Any, ClassVar, Final
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from aiosched.web.auth.access import Role, needed_role
+from aiosched.web.auth.access import Role, RoleScope, Rule, rule_of
 from aiosched.web.auth.sessions import COOKIE
 
 _PROBLEM: Final = {"$ref": "#/components/responses/Problem"}
 _UNUSED: Final = ("HTTPValidationError", "ValidationError")
+_WHERE: Final[Mapping[RoleScope | None, str]] = {
+    RoleScope.DAG: " for this DAG",
+    RoleScope.SEEN: "; shows and changes only what its sender may see and change",
+    RoleScope.EVERYWHERE: " everywhere",
+}
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"session": []}]
 
 
@@ -28,7 +33,7 @@ class Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """The document, made once: all applications have the same routes."""
         if Application._document is None:
-            Application._document = _completed(super().openapi(), _roles())
+            Application._document = _completed(super().openapi(), _rules())
         return Application._document
 
 
@@ -37,15 +42,15 @@ def operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def _roles() -> Mapping[str, Role]:
+def _rules() -> Mapping[str, Rule]:
     from aiosched.web.api import ROUTERS
     from aiosched.web.api.operation import probes
 
     routes = [route for router in (*ROUTERS, probes.router) for route in router.routes if isinstance(route, APIRoute)]
-    return {route.name: role for route in routes if (role := needed_role(route.endpoint)) is not None}
+    return {route.name: rule for route in routes if (rule := rule_of(route.endpoint)) is not None}
 
 
-def _completed(document: dict[str, Any], roles: Mapping[str, Role]) -> dict[str, Any]:
+def _completed(document: dict[str, Any], rules: Mapping[str, Rule]) -> dict[str, Any]:
     parts = document["components"]
     for name in _UNUSED:
         parts["schemas"].pop(name, None)
@@ -69,12 +74,12 @@ def _completed(document: dict[str, Any], roles: Mapping[str, Role]) -> dict[str,
         operation["responses"] = {
             code: answer for code, answer in operation["responses"].items() if code not in ("default", "422")
         } | {"default": _PROBLEM}
-        role = roles[operation["operationId"]]
+        role, scope = rules[operation["operationId"]]
         if role is Role.PUBLIC:
             operation["security"] = []
         else:
             operation["security"] = _SECURITY
-            operation["description"] += f"\n\nNeeds the role {role.name.lower()}."
+            operation["description"] += f"\n\nNeeds the role {role.word}{_WHERE.get(scope, '')}."
         operation["summary"] = operation["description"].partition("\n")[0].partition(". ")[0].removesuffix(".")
     return document
 

@@ -114,13 +114,13 @@ def test_a_value_under_both_names_is_an_error(tmp_path: Path) -> None:
 def test_the_author_is_warned_once_a_file_of_what_has_no_effect(tmp_path: Path) -> None:
     loaded = load(
         tmp_path,
-        HEAD + "with DAG('d', schedule_interval=None, access_control={'x': {'can_read'}}) as dag:\n"
+        HEAD + "with DAG('d', schedule_interval=None, rerun_with_latest_version=True) as dag:\n"
         "    for i in range(3):\n"
-        "        BashOperator(task_id=f't{i}', bash_command='true', run_as_user='me')\n",
+        "        BashOperator(task_id=f't{i}', bash_command='true', resources={'cpus': 1})\n",
     )
 
-    assert sum("run_as_user" in warning for warning in loaded.warnings) == 1
-    assert sum("access_control" in warning for warning in loaded.warnings) == 1
+    assert sum("resources" in warning for warning in loaded.warnings) == 1
+    assert sum("rerun_with_latest_version" in warning for warning in loaded.warnings) == 1
 
 
 def test_a_misspelt_parameter_stays_an_error(tmp_path: Path) -> None:

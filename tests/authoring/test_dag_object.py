@@ -69,7 +69,7 @@ def test_a_dag_says_what_the_scheduler_needs() -> None:
         ("schedule_interval", "Use 'schedule' instead."),
         ("concurrency", "Use 'max_active_tasks' instead."),
         ("fail_stop", "Use 'fail_fast' instead."),
-        ("zzz", "Remove it, or use one of: allowed_run_types, auto_register, catchup"),
+        ("zzz", "Remove it, or use one of: access_control, allowed_run_types, auto_register, catchup"),
     ],
 )
 def test_an_unknown_parameter_is_named_with_the_near_one(name: str, hint: str) -> None:
@@ -119,7 +119,7 @@ def test_what_has_no_effect_here_is_a_warning() -> None:
 def test_what_has_no_effect_and_is_off_is_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        DAG("d", access_control=None)
+        DAG("d", default_view=None)
 
 
 @pytest.mark.parametrize(

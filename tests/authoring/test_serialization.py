@@ -70,6 +70,9 @@ dag_options = st.fixed_dictionaries(
         "dagrun_timeout": st.timedeltas(timedelta(0), timedelta(days=30)),
         "params": st.dictionaries(st.text("ab", min_size=1), json_values, max_size=2),
         "description": st.text(),
+        "access_control": st.dictionaries(
+            st.text("ab", min_size=1), st.sets(st.sampled_from(["can_read", "can_edit"]), min_size=1), max_size=2
+        ),
     },
 )
 

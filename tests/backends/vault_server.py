@@ -55,7 +55,7 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], client: Any, log: Pa
         try:
             if client.is_authenticated() and client.secrets.kv.v2.read_configuration():
                 return
-        except Exception:
+        except Exception:  # noqa: S110 the port is not open yet
             pass
         time.sleep(0.05)  # until the port is open
     raise AssertionError(log.read_text())

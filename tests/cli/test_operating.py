@@ -183,9 +183,10 @@ def test_the_doctor_without_any_database_says_how_to_begin(cli: Cli, tmp_path: P
     assert [(f["check"], f["fix"]) for f in json.loads(result.stdout)] == [
         ("dags", None),
         ("airflow", None),
+        ("isolation", "set executor.run_as; see docs/isolation.md"),
         ("database", "aiosched serve"),
     ]
-    assert result.stderr == "1 of 3 checks failed\n"
+    assert result.stderr == "1 of 4 checks failed\n"
 
 
 def test_the_doctor_and_the_banner_say_when_the_disk_runs_low(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,7 @@ def test_a_wrong_setting_is_exit_code_2() -> None:
 def test_a_reader_that_stops_reading_is_no_error() -> None:
     command = f"{sys.executable} -m aiosched config list | head -1"
 
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602
 
     assert done.stdout == "core.dags_folder\tdags\n"
     assert done.stderr == ""

@@ -84,3 +84,48 @@ def test_sessions_are_listed_and_ended(on_db: Cli) -> None:
     assert [(one["user"], one["address"], one["agent"]) for one in listed] == [("ann", "192.0.2.7", "Firefox")] * 2
     assert ended == {"name": "ann", "ended": 2}
     assert on_db.json("users", "sessions", "ann") == []
+
+
+def test_roles_are_granted_for_some_dags_and_taken_away(on_db: Cli) -> None:
+    create(on_db, "ann", "none")
+    on_db("users", "grant", "ann", "viewer", "--tag", "etl")
+    on_db("users", "grant", "ann", "viewer", "--folder", "git:sales/")
+    on_db("users", "grant", "ann", "operator", "--team", "alpha")
+    on_db("users", "grant", "ann", "editor", "--team", "alpha")  # instead of operator
+    on_db("users", "grant", "ann", "viewer", "--dags", "sales_*")
+    on_db("users", "ungrant", "ann", "--tag", "etl")
+
+    assert [(one["role"], one["where"]) for one in on_db.json("users", "grants", "ann")] == [
+        ("viewer", "dags:sales_*"),
+        ("viewer", "folder:git:sales"),
+        ("editor", "team:alpha"),
+    ]
+    on_db("users", "grant", "ann", "viewer", "--everywhere")
+    assert on_db.json("users", "list")[0]["role"] == "viewer"
+    on_db("users", "ungrant", "ann", "--everywhere")
+    assert on_db.json("users", "list")[0]["role"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("grant", "ann", "viewer"), 2, "Say where"),
+        (("grant", "ann", "viewer", "--tag", "a", "--team", "b"), 2, "Say where"),
+        (("grant", "ann", "viewr", "--tag", "a"), 2, "Did you mean viewer?"),
+        (("grant", "an", "viewer", "--tag", "a"), 3, "Did you mean ann?"),
+        (("grant", "ann", "viewer", "--folder", "../x"), 2, "is no folder"),
+        (("ungrant", "ann", "--tag", "a"), 3, "has no grant for tag 'a'"),
+    ],
+)
+def test_a_grant_that_cannot_be_is_told(on_db: Cli, words: tuple[str, ...], code: int, said: str) -> None:
+    create(on_db, "ann", "viewer")
+
+    assert said in on_db("users", *words, code=code).stderr
+
+
+def test_a_token_with_grants_is_listed_with_them(on_db: Cli) -> None:
+    create(on_db, "ann", "operator")
+    on_db("tokens", "create", "ann", "--grant", "viewer@tag:etl", "--grant", "viewer@dags:sales_*")
+
+    assert on_db.json("tokens", "list")[0]["grants"] == ["viewer@tag:etl", "viewer@dags:sales_*"]
+    assert "begins with no role" in on_db("tokens", "create", "ann", "--grant", "tag:etl", code=2).stderr

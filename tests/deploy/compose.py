@@ -32,11 +32,16 @@ _KNOWN: Final = frozenset(
             "init",
             "ports",
         ),
-        *("ports", "profiles", "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "volumes"),
+        *("ports", "profiles", "read_only", "restart", "secrets", "security_opt", "stop_grace_period", "tmpfs"),
+        "volumes",
     }
 )
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _GRACE: Final = 10.0  # seconds; what Docker waits if nothing is said
+
+
+class MissingVariable(Exception):
+    """`docker compose` ends with this message before it starts anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +129,15 @@ def seconds(text: str) -> float:
 
 
 def interpolated(text: str, variables: Mapping[str, str]) -> str:
-    """`${NAME:-default}`: an empty variable counts as unset."""
-    return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: variables.get(found[1]) or found[2], text)
+    """`${NAME:-default}`, and `${NAME:?what to do}`, an error without it: an empty variable counts as unset."""
+
+    def value(found: re.Match[str]) -> str:
+        name, kind, rest = found.groups()
+        if not variables.get(name) and kind == "?":
+            raise MissingVariable(f"{name}: {rest}")
+        return variables.get(name) or rest
+
+    return re.sub(r"\$\{(\w+):([-?])([^}]*)\}", value, text)
 
 
 def _with_variables(node: Any, variables: Mapping[str, str]) -> Any:
@@ -148,7 +160,8 @@ def _service(name: str, said: Mapping[str, Any], volumes: frozenset[str], folder
     assert set(said) <= _KNOWN, f"{name}: the runner does not know {sorted(set(said) - _KNOWN)}"
     depends = said.get("depends_on", {})
     dropped, options = said.get("cap_drop", []), said.get("security_opt", [])
-    assert (dropped, options) in ((["ALL"], ["no-new-privileges:true"]), ([], [])), name
+    assert dropped in (["ALL"], []), name
+    assert options == ["no-new-privileges:true"] or (not dropped and options == []), name
     return Service(
         name=name,
         image=said["image"],

@@ -18,6 +18,14 @@ from tests.deploy.side_by_side import PATIENCE, Project, project
 T = TypeVar("T")
 
 PASSWORD: Final = "a password for the first user"
+VARIABLES: Final = {  # as deploy/compose/passwords writes them
+    "POSTGRES_PASSWORD": "of the superuser",
+    "OWNER_PASSWORD": "0a",
+    "SCHEDULER_PASSWORD": "0b",
+    "WEB_PASSWORD": "0c",
+    "ADMIN_PASSWORD": PASSWORD,
+    "METRICS_TOKEN": "0d",
+}
 DAG: Final = '''
 """A DAG whose task tells where it ran."""
 import os
@@ -43,7 +51,8 @@ where()
 _GET: Final = """
 import sys, urllib.error, urllib.request
 try:
-    answer = urllib.request.urlopen(sys.argv[1], timeout=20)
+    headers = {"Authorization": f"Bearer {token}" for token in sys.argv[2:]}
+    answer = urllib.request.urlopen(urllib.request.Request(sys.argv[1], headers=headers), timeout=20)
 except urllib.error.HTTPError as error:
     answer = error
 print(answer.status)
@@ -56,7 +65,7 @@ def three_schedulers(scratch: Path, images: Mapping[str, tuple[Image, Path]]) ->
     dags = scratch / "dags"
     dags.mkdir()
     (dags / "where.py").write_text(DAG)
-    compose = read_compose({"DAGS": str(dags), "ADMIN_PASSWORD": PASSWORD})
+    compose = read_compose({**VARIABLES, "DAGS": str(dags)})
     with project(compose, scratch, images) as up:
         up.up(scale={"aiosched": 3})
         up.wait_until_healthy("web")
@@ -110,15 +119,16 @@ def _answer(up: Project) -> None:
     web = up.containers["web"][0]
     assert _get(web, "/readyz").startswith("200")
     assert _get(web, "/api/v1/dags").startswith("401")
-    metrics = _get(web, "/metrics")
+    assert _get(web, "/metrics").startswith("401")
+    metrics = _get(web, "/metrics", VARIABLES["METRICS_TOKEN"])
     for name in ("aiosched-1", "aiosched-2", "aiosched-3"):
         assert f'aiosched_scheduler_alive{{scheduler="{name}"}} 1.0' in metrics
     said = web.run("aiosched", "tasks", "logs", "where", "latest", "tell")
     assert "said in aiosched-" in said.stdout, said.stdout + said.stderr
 
 
-def _get(container: Container, path: str) -> str:
-    return container.run("python", "-c", _GET, f"http://127.0.0.1:8484{path}").stdout
+def _get(container: Container, path: str, *token: str) -> str:
+    return container.run("python", "-c", _GET, f"http://127.0.0.1:8484{path}", *token).stdout
 
 
 def _cannot_write(container: Container) -> None:
@@ -138,12 +148,12 @@ def _back_up_and_restore(up: Project, folder: Path) -> None:
     folder.mkdir()
     os.chown(folder, *up.containers["aiosched"][0].plan.user)
     postgres, scheduler = up.containers["postgres"][0], up.containers["aiosched"][0]
-    again = _dsn(scheduler).rpartition("/")[0] + "/again"
+    again = _dsn(up.containers["migrate"][0]).rpartition("/")[0] + "/again"
 
-    up.run("aiosched", "db", "backup", "/backups/flows.dump", folders={folder: "/backups"})
-    made = postgres.run("createdb", "--username", "aiosched", "again")
+    up.run("migrate", "db", "backup", "/backups/flows.dump", folders={folder: "/backups"})
+    made = postgres.run("createdb", "--username", "postgres", "--owner", "aiosched_owner", "again")
     assert made.returncode == 0, made.stderr
-    up.run("aiosched", "db", "restore", "/backups/flows.dump", "--dsn", again, folders={folder: "/backups"})
+    up.run("migrate", "db", "restore", "/backups/flows.dump", "--dsn", again, folders={folder: "/backups"})
 
     there, here = (json.loads(_runs(scheduler, dsn)) for dsn in (again, _dsn(scheduler)))
     assert len(there) == 2

@@ -35,6 +35,10 @@ if [ ! -e "$data/PG_VERSION" ]; then
         --no-sync -D "$data" >/dev/null
     echo "host all all all scram-sha-256" >> "$data/pg_hba.conf"
     echo "CREATE DATABASE \\"$POSTGRES_DB\\"" | postgres --single -D "$data" postgres >/dev/null
+    pg_ctl start --wait --silent -D "$data" \\
+        -o "-c listen_addresses= -c unix_socket_directories=/tmp -c fsync=off" >/dev/null
+    for script in /docker-entrypoint-initdb.d/*.sh; do sh "$script"; done
+    pg_ctl stop --wait --silent -D "$data" >/dev/null
 fi
 exec postgres -D "$data" -c listen_addresses='*' -c unix_socket_directories=/tmp -c fsync=off
 """
@@ -83,9 +87,11 @@ class Project:
         """Start every service of the default profile and of these, each after the conditions that it names."""
         for service in self.compose.of_profiles(*profiles):
             for other, condition in service.depends_on.items():
-                assert condition in ("service_started", "service_healthy"), condition
+                assert condition in ("service_started", "service_healthy", "service_completed_successfully"), condition
                 if condition == "service_healthy":
                     self.wait_until_healthy(other)
+                if condition == "service_completed_successfully":
+                    self.wait_until_done(other)
             self.start(service, scale or {})
 
     def start(self, service: Service, scale: Mapping[str, int]) -> None:
@@ -157,6 +163,11 @@ class Project:
                 assert container.exit_code is None, said
                 assert time.monotonic() < ends, said
                 pause()
+
+    def wait_until_done(self, service: str) -> None:
+        """Return when every container of a service has ended well."""
+        for container in self.containers[service]:
+            assert container.wait(PATIENCE) == 0, container.log
 
     def stop(self, service: str) -> list[int]:
         """Stop its containers together, as `docker compose stop` does; their exit codes."""

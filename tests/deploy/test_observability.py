@@ -19,6 +19,7 @@ from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.state.metrics import Metrics
 from aiosched.web.server.exposition import exposition
 from tests.deploy.compose import ROOT, read_compose
+from tests.deploy.scenario import VARIABLES
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 GRAFANA = ROOT / "deploy" / "grafana"
@@ -114,7 +115,7 @@ def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
 
 
 def test_the_parts_of_the_profile_find_each_other() -> None:
-    services = read_compose({}).services
+    services = read_compose(VARIABLES).services
     config = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))
     [source] = yaml.safe_load((GRAFANA / "provisioning/datasources/prometheus.yml").read_text("utf-8"))["datasources"]
     [provider] = yaml.safe_load((GRAFANA / "provisioning/dashboards/aiosched.yml").read_text("utf-8"))["providers"]
@@ -123,7 +124,14 @@ def test_the_parts_of_the_profile_find_each_other() -> None:
     targets = [target for job in config["scrape_configs"] for one in job["static_configs"] for target in one["targets"]]
 
     assert targets == ["web:8484"]
-    assert "8484:8484" in services["web"].ports
+    assert services["web"].ports == ("127.0.0.1:8484:8484",)
+    assert services["web"].environment["AIOSCHED__METRICS__TOKEN"] == VARIABLES["METRICS_TOKEN"]
+    said = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    assert said["services"]["prometheus"]["secrets"] == [*said["secrets"]] == ["metrics_token"]
+    assert said["secrets"]["metrics_token"] == {"environment": "METRICS_TOKEN"}
+    assert {job["authorization"]["credentials_file"] for job in config["scrape_configs"]} == {
+        "/run/secrets/metrics_token"
+    }
     assert source["url"] == "http://prometheus:9090"
     assert {one["datasource"]["uid"] for panel in panels() for one in panel["targets"]} == {source["uid"]}
     assert all((PROMETHEUS / name).exists() for name in config["rule_files"])
@@ -134,7 +142,7 @@ def test_the_parts_of_the_profile_find_each_other() -> None:
 
 @with_promtool
 def test_prometheus_accepts_its_configuration_and_the_rules() -> None:
-    run("check", "config", "prometheus.yml")
+    run("check", "config", "--syntax-only", "prometheus.yml")  # the token is in the container only
 
 
 @with_promtool

@@ -96,7 +96,7 @@ class Api:
 @pytest.fixture
 async def api(dsn: str, settings: Settings) -> AsyncIterator[Api]:
     """Beside a web server with its login; attempts 1, 2 and 3 wait, sent by one scheduler."""
-    settings.web.auth = "password"
+    settings.web.auth, settings.metrics.public = "password", True
     settings.core.killed_task_cleanup_time = 0.0
     async with await Database.open(dsn) as db:
         transport = httpx2.ASGITransport(app=make_app(RequestClient(db, settings)))

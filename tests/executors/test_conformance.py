@@ -22,6 +22,7 @@ from aiosched.executors.engines.engine import Engine
 from aiosched.scheduler import Scheduler
 from aiosched.web.server import ports, uvicorn_server
 from aiosched.web.worker_api.endpoints import make_worker_api
+from tests.database_roles import Roles, roles_of
 from tests.engines.agents import AgentEngine
 from tests.engines.brokers import on_broker
 from tests.engines.celery_workers import CeleryWorkers
@@ -94,6 +95,13 @@ def isolated(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.skipif(not (HAS_DASK and CAN_ISOLATE), reason=reason))
 
 
+@pytest.fixture
+async def roles(dsn: str) -> AsyncIterator[Roles]:
+    """Schedulers and the worker API have no more privileges than they need."""
+    async with roles_of(dsn) as made:
+        yield made
+
+
 @pytest.fixture(
     params=[
         "inline",
@@ -107,12 +115,13 @@ def isolated(name: str) -> Any:
     ]
 )
 async def stage(
-    request: pytest.FixtureRequest, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, roles: Roles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Stage]:
     """One executor, with two workers if it is an engine."""
     look_often(monkeypatch)
     settings = Settings()
-    settings.core.home, settings.core.dags_folder, settings.database.dsn = tmp_path / "home", tmp_path / "dags", dsn
+    settings.core.home, settings.core.dags_folder = tmp_path / "home", tmp_path / "dags"
+    settings.database.dsn = roles.scheduler
     settings.core.dags_folder.mkdir()
     settings.core.killed_task_cleanup_time = 0.5
     settings.core.parallelism = 200
@@ -123,7 +132,7 @@ async def stage(
         yield stage
         return
     ended = asyncio.Event()
-    async with await Database.open(dsn, application_name="worker api") as db:
+    async with await Database.open(roles.web, application_name="worker api") as db:
         api = make_worker_api(db, settings)
         if request.param == "agents":
             transport = httpx2.ASGITransport(app=api)
@@ -205,6 +214,8 @@ async def test_outcomes(stage: Stage) -> None:
         assert await run.wait(timeout=GUARD) == "failed"
         found = {row[0]: row for row in await rows(scheduler, INSTANCES, "r") if row[5] < 0}
         mapped = [row[1] for row in await rows(scheduler, INSTANCES, "r") if row[0] == "double"]
+        rendered = await rows(scheduler, "SELECT fields -> 'templates_dict' ->> 'run' FROM rendered_fields")
+        assert rendered == [("r",), ("r",)]
         assert await rows(scheduler, "SELECT count(*) FROM asset_event") == [(1,)]
         assert await rows(scheduler, "SELECT count(*) FROM task_report") == [(0,)]
         assert await rows(scheduler, "SELECT count(*) FROM engine_attempt") == [(0,)]

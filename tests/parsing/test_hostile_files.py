@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,6 +96,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder, "helper.py", "x = 1")
     write(folder, "broken_helper.py", "x = 1\ny = x.nothing\n")
     write_zip(folder / "bundle.zip", {"zipped.py": "import inside\n" + dag_source("zipped"), "inside.py": "z = 1"})
+    with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as bomb:
+        bomb.writestr("bomb.py", "#" * (2**24 + 1))  # 16 KB, packed
     write_zip(folder / "bad.zip", {"bad.py": "# first\nraise ValueError('in the archive')\n"})
     for kind, leave in {"child": "", "daemon": "os.setsid()\n    if os.fork(): os._exit(0)\n    "}.items():
         write(
@@ -155,6 +158,7 @@ def error_of(outcome: ParsedFile) -> FileError:
         ("bad_cron.py", "TimetableError", r"0 25 \* \* \*", None),
         ("closes_everything.py", "NotImported", r"closes descriptors", None),
         ("bad.zip/bad.py", "ValueError", r"^in the archive$", 2),
+        ("bomb.zip/bomb.py", "ValueError", r"an archive may have 16,777,216 bytes, and this one has more", None),
     ],
 )
 def test_a_hostile_file_gets_an_error_that_says_what_happened(

@@ -14,13 +14,25 @@ from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.auth.passwords import hash_password
 from aiosched.web.requests.request_client import RequestClient
+from tests.conftest import NIGHTLY
+from tests.database_roles import roles_of
 from tests.web.logins import PASSWORD, client_of
 
 
 @pytest.fixture
-def request_client(db: Database) -> RequestClient:
+async def web_db(dsn: str, db: Database) -> AsyncIterator[Database]:
+    """The database of the test as a web server has it: nightly with the role of web servers."""
+    if not NIGHTLY:
+        yield db
+        return
+    async with roles_of(dsn) as roles, await Database.open(roles.web, application_name="web") as database:
+        yield database
+
+
+@pytest.fixture
+def request_client(web_db: Database) -> RequestClient:
     """The way to the database of the test."""
-    return RequestClient(db, Settings())
+    return RequestClient(web_db, Settings())
 
 
 @pytest.fixture
@@ -44,11 +56,11 @@ def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def guarded(db: Database, cheap_hashes: None) -> FastAPI:
+async def guarded(db: Database, web_db: Database, cheap_hashes: None) -> FastAPI:
     """The application with a login, and a person of each role, who is called as the role is."""
     for role in ("viewer", "operator", "admin"):
         await accounts.create_user(db, role, role, await hash_password(PASSWORD))
-    return make_app(RequestClient(db, Settings(web=WebSettings(auth="password"))))
+    return make_app(RequestClient(web_db, Settings(web=WebSettings(auth="password"))))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 from aiosched.web.api import ROUTERS
 from aiosched.web.api.operation import probes
 from aiosched.web.app import API
-from aiosched.web.auth.access import authorise, needed_role
+from aiosched.web.auth.access import authorise, rule_of
 from aiosched.web.views import ui_files
 
 
@@ -20,7 +20,7 @@ def routes(app: FastAPI) -> list[APIRoute]:
 
 
 def test_every_route_says_which_role_it_needs(app: FastAPI) -> None:
-    unsaid = [f"{route.methods} {route.path}" for route in routes(app) if needed_role(route.endpoint) is None]
+    unsaid = [f"{route.methods} {route.path}" for route in routes(app) if rule_of(route.endpoint) is None]
 
     assert unsaid == []
     assert set(app.openapi()["paths"]) <= {prefix + route.path for route in routes(app) for prefix in (API, "")}

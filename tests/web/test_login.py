@@ -11,11 +11,11 @@ import pytest
 from fastapi import FastAPI
 
 from aiosched.config import Settings, WebSettings
-from aiosched.db.people import accounts
+from aiosched.db.people import accounts, identities
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, Refused
 from aiosched.web.app import make_app
-from aiosched.web.auth.access import Role, needed_role
+from aiosched.web.auth.access import role_of, rule_of
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.passwords import hash_password, hash_token, new_token, verify_password
 from aiosched.web.auth.sessions import COOKIE
@@ -249,7 +249,9 @@ async def test_a_token_makes_no_other(browser: httpx2.AsyncClient, guarded: Fast
 async def test_tokens_of_people_of_a_provider_end_without_a_login(db: Database, browser: httpx2.AsyncClient) -> None:
     """Only a login tells which groups somebody still has."""
     token = new_token()
-    await accounts.admit(db, "ann", "operator")
+    await identities.admit(
+        db, identities.ProvidedIdentity("https://id.example", "1"), "ann", identities.ProvidedRights("operator")
+    )
     await accounts.create_token(db, "ann", "ci", hash_token(token), "operator", None)
     headers = {"Authorization": f"Bearer {token}"}
     before = await browser.get("me", headers=headers)
@@ -315,15 +317,15 @@ async def test_every_route_is_open_to_exactly_the_roles_that_it_names(
     await log_in(browser, role)
     wrong = []
     for route in routes(guarded):
-        needed = needed_role(route.endpoint)
-        assert needed is not None
-        if needed is Role.PUBLIC or route.path in ("/stream",):
+        rule = rule_of(route.endpoint)
+        assert rule is not None
+        if rule.scope is None or route.path in ("/stream",):
             continue
         path = re.sub(r"[{}]|:path", "", route.path.lstrip("/"))
         for method in route.methods or ():
             answer = await browser.request(method, path, json={})
             denied = answer.status_code == 403 and answer.json()["code"] == "role-too-low"
-            if denied != (Role.of(role) < needed):
+            if denied != (role_of(role) < rule.role):
                 wrong.append(f"{method} {path}: {answer.status_code}")
 
     assert wrong == []

@@ -17,6 +17,7 @@ from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
 LISTS: Final = (
     "assets",
     "assets/a1/events",
+    "audit",
     "backfills",
     "commands",
     "connections",
@@ -89,6 +90,7 @@ async def three_of_each(db: Database) -> None:
                 await insert(conn, "xcom", instance | {"key": f"k{each}", "value": {}})
             await insert(conn, "pool", {"name": f"p{number}", "slots": 1})
             await insert(conn, "command", {"verb": "pause", "dag_id": "sales", "requested_by": "ann"})
+            await insert(conn, "audit_log", {"kind": "login", "who": "api:ann"})
             backfill = {"dag_id": "sales", "partition": 1, "from_date": at, "to_date": at, "completed_at": at}
             await insert(conn, "backfill", backfill)
             asset = await insert(conn, "asset", {"name": f"a{number}", "uri": f"x://{number}"}, returning="id")

@@ -62,7 +62,7 @@ class DbApiHook(BaseHook):
         with self._connected() as connection, contextlib.closing(connection.cursor()) as cursor:
             for row in rows:
                 places = ", ".join([self.placeholder] * len(row))
-                cursor.execute(f"INSERT INTO {table}{columns} VALUES ({places})", tuple(row))
+                cursor.execute(f"INSERT INTO {table}{columns} VALUES ({places})", tuple(row))  # noqa: S608
             connection.commit()
 
     def test_connection(self) -> tuple[bool, str]:

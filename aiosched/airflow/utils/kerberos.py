@@ -31,7 +31,7 @@ def renew_from_kt(principal: str | None, keytab: str, exit_on_fail: bool = True)
         "-f" if conf.getboolean(_SECTION, "forwardable", fallback=True) else "-F",
         "-a" if conf.getboolean(_SECTION, "include_ip", fallback=True) else "-A",
         *("-r", f"{seconds // 60}m", "-k", "-t", keytab),
-        *("-c", conf.get(_SECTION, "ccache", fallback="/tmp/airflow_krb5_ccache")),
+        *("-c", conf.get(_SECTION, "ccache", fallback="/tmp/airflow_krb5_ccache")),  # noqa: S108 Airflow's
         get_kerberos_principal(principal),
     ]
     try:

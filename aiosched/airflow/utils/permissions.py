@@ -1,4 +1,4 @@
-"""Words of Airflow 2 for `DAG(access_control=…)`, which has no effect here."""
+"""Words of Airflow 2 for `DAG(access_control=…)`; see aiosched.core.access.dag_control."""
 
 from __future__ import annotations
 

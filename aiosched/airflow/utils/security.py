@@ -6,7 +6,7 @@ import re
 import socket
 from collections.abc import Sequence
 
-_ANY_ADDRESS = "0.0.0.0"
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 compared only
 
 
 def get_hostname() -> str:

@@ -20,6 +20,7 @@ from aiosched.authoring.dag.custom_timetables import Timetable, list_runs
 from aiosched.authoring.dag.deadlines import DeadlineAlert, deadlines_of
 from aiosched.authoring.dag.traversal import Traversal
 from aiosched.authoring.tasks.operator import BaseOperator, Callbacks, Seconds
+from aiosched.core.access.dag_control import read_control
 from aiosched.core.timetables import AnyTimetable, AssetOrTimeSchedule, Restriction, parse_schedule
 from aiosched.errors import DuplicateTaskError, NotFound, TimetableError
 
@@ -66,6 +67,7 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         template_undefined: type[Undefined] | None = None,
         jinja_environment_kwargs: Mapping[str, Any] | None = None,
         owner_links: Mapping[str, str] | None = None,
+        access_control: Mapping[str, Any] | None = None,
         dag_display_name: str | None = None,
         auto_register: bool = True,
     ) -> None:
@@ -115,6 +117,7 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         self.template_undefined = template_undefined
         self.jinja_environment_kwargs = dict(jinja_environment_kwargs or {})
         self.owner_links = dict(owner_links or {})
+        self.access_control = _control(access_control, where)
         self.dag_display_name = dag_display_name or dag_id
         self.auto_register = auto_register
         self.is_part = False  # its tasks have become those of another DAG
@@ -293,6 +296,13 @@ def _tags(tags: Collection[str] | None, where: Location | None) -> list[str]:
     if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags or ()):
         raise checks.fail(f"tags={tags!r} is wrong: give a list of strings.", where)
     return sorted(set(tags or ()))
+
+
+def _control(control: Mapping[str, Any] | None, where: Location | None) -> dict[str, str]:
+    try:
+        return read_control(control or {})
+    except ValueError as error:
+        raise checks.fail(f"access_control: {error}.", where) from None
 
 
 _numbers = itertools.count()

@@ -157,7 +157,7 @@ class _ZipMember:
     def exec_module(self, module: ModuleType) -> None:
         lines = self._source.decode("utf-8", errors="replace").splitlines(keepends=True)
         linecache.cache[self._file] = (len(self._source), None, lines, self._file)  # for tracebacks
-        exec(compile(self._source, self._file, "exec", dont_inherit=True), module.__dict__)
+        exec(compile(self._source, self._file, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 an import
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
             for group in dag.task_groups.values()
         ),
         owner_links=dag.owner_links,
+        access_control=dag.access_control,
         deadlines=tuple(deadline.to_spec() for deadline in dag.deadlines),
         edge_labels=dict(dag.edge_labels),
         defaults_of=dag.dialect.name if dag.dialect is not None else "",

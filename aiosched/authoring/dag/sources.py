@@ -276,7 +276,7 @@ def _kept_code(path: str, key: bytes, source: str) -> CodeType | None:
             data = stream.read()
         if data[:_HEADER] != MAGIC_NUMBER + _HASH_BASED + key:
             return None
-        code = marshal.loads(data[_HEADER:])
+        code = marshal.loads(data[_HEADER:])  # noqa: S302 bytecode, as Python's own import reads it
     except (OSError, EOFError, ValueError, TypeError):
         return None
     return code if isinstance(code, CodeType) and code.co_filename == source else None

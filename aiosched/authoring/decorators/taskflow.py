@@ -166,7 +166,7 @@ class TaskFunction(Generic[P, R]):
         annotation = getattr(self.function, "__annotations__", {}).get("return")
         if isinstance(annotation, str):
             try:
-                annotation = eval(annotation, getattr(self.function, "__globals__", {}))
+                annotation = eval(annotation, getattr(self.function, "__globals__", {}))  # noqa: S307 the author's
             except Exception:  # for instance names that only type checkers import
                 return False
         annotation = typing.get_origin(annotation) or annotation

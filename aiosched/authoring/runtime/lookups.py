@@ -19,6 +19,7 @@ from contextvars import ContextVar, Token
 from typing import Any, Final, NamedTuple
 
 from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.runtime.context import running_context
 from aiosched.authoring.runtime.services import Services, running_services
 from aiosched.core.values.masking import secrets
 from aiosched.errors import DagError, NotFound
@@ -83,7 +84,7 @@ def look_up(kind: Kind, key: str) -> LookupAnswer:
     if found is not None and not _may_be_overruled():
         return found
     if (services := running_services()) is not None:
-        return _first(_answer(services.call(kind.name, get=key)), found)
+        return _first(_answer(services.call(kind.name, get=key, **_reader())), found)
     return _first(_answer(_answers_for(kind, key)(kind.name, key)), found)
 
 
@@ -93,7 +94,7 @@ async def alook_up(kind: Kind, key: str) -> LookupAnswer:
     if found is not None and not _may_be_overruled():
         return found
     if (services := running_services()) is not None:
-        return _first(_answer(await services.acall(kind.name, get=key)), found)
+        return _first(_answer(await services.acall(kind.name, get=key, **_reader())), found)
     return _first(_answer(_answers_for(kind, key)(kind.name, key)), found)
 
 
@@ -105,6 +106,14 @@ def _may_be_overruled() -> bool:
 def _first(answer: LookupAnswer, in_environment: LookupAnswer | None) -> LookupAnswer:
     """What counts: the answer if it comes from a backend, else the environment."""
     return answer if in_environment is None or answer.backend is not None else in_environment
+
+
+def _reader() -> dict[str, Any]:
+    """Which task instance asks, for the audit log; nothing outside of one."""
+    if (context := running_context()) is None:
+        return {}
+    ti = context["ti"]
+    return {"by": [ti.task_id, ti.map_index, ti.try_number]}
 
 
 def from_environment(kind: Kind, key: str) -> LookupAnswer | None:

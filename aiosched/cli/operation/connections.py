@@ -113,7 +113,15 @@ def types(output: Output = None) -> None:
 @app.command()
 def get(conn_id: ConnId, reveal: Reveal = False, dsn: Dsn = None, output: Output = None) -> None:
     """Show one connection; its password and secret extras with --reveal."""
-    found = with_store(dsn, lambda store: store.get_connection(conn_id))
+
+    async def read(store: SecretStore) -> ConnectionValue:
+        from aiosched.core.audit.kinds import AuditKind
+
+        if reveal:
+            await store.note(AuditKind.SECRET_REVEALED, f"connection {conn_id}")
+        return await store.get_connection(conn_id)
+
+    found = with_store(dsn, read)
     shown = found if reveal else found.masked()
     if shown != found:
         talk("add --reveal to see its secrets")
@@ -187,7 +195,13 @@ def try_out(
     from aiosched.cli.base.session import load
     from aiosched.cli.operation.connection_test import try_connection
 
-    found = with_store(dsn, lambda store: store.get_connection(conn_id))
+    async def read(store: SecretStore) -> ConnectionValue:
+        from aiosched.core.audit.kinds import AuditKind
+
+        await store.note(AuditKind.CONNECTION_TESTED, f"connection {conn_id}")
+        return await store.get_connection(conn_id)
+
+    found = with_store(dsn, read)
     mode = load(database__dsn=dsn).settings.core.airflow
     shown = asyncio.run(try_connection(found, timeout=timeout, airflow=mode))
     talk(f"ok: {shown}")
@@ -220,6 +234,9 @@ def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Ou
     """Write all connections to a JSON file that `import` reads; secrets only with --reveal."""
 
     async def read(store: SecretStore) -> dict[str, ConnectionValue]:
+        from aiosched.core.audit.kinds import AuditKind
+
+        await store.note(AuditKind.SECRET_REVEALED, "connections")
         return await store.get_connections([info.conn_id for info in await store.list_connections(limit=1_000_000)])
 
     found = with_store(dsn, read)

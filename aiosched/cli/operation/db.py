@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -36,15 +36,21 @@ def migrate(
     sql: Annotated[
         bool, typer.Option("--sql", help="Only print the outstanding SQL, for the database's owner to run with psql.")
     ] = False,
+    with_roles: Annotated[
+        bool, typer.Option("--roles", help="Then grant what `db roles --apply` grants, to roles of those names.")
+    ] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Migrate the tables to the schema of this aiosched; creates them in an empty database."""
+    from aiosched.db.server import roles as database_roles
     from aiosched.db.server.migrate import migrate as run_migrations
     from aiosched.db.server.migrate import outstanding
     from aiosched.db.server.schema_version import HEAD
 
     settings = load(database__dsn=dsn).settings
+    if sql and with_roles:
+        raise UsageProblem("--sql and --roles exclude each other: `aiosched db roles` prints the SQL of the roles")
     if sql:
         slots = settings.core.default_pool_task_slot_count
         found, script = _with_address(settings, partial(outstanding, default_pool_slots=slots))
@@ -58,7 +64,11 @@ def migrate(
         return
     work = partial(run_migrations, default_pool_slots=settings.core.default_pool_task_slot_count)
     found = _with_address(settings, work, create=True)
+    if with_roles:
+        _with_address(settings, partial(database_roles.apply, names=database_roles.USUAL))
     after = found if found is not None and found > HEAD else HEAD
+    if found != after:
+        _note(dsn, "migrate", before=found, after=after)
     talk(_current(after) if found == after else f"migrated from {found or 'empty'} to {after}")
     report({"before": found, "after": after, "changed": found != after}, output)
 
@@ -107,6 +117,34 @@ def info(dsn: Dsn = None, output: Output = None) -> None:
 
 
 @app.command()
+def roles(
+    scheduler: Annotated[str, typer.Option(metavar="NAME", help="The role of schedulers.")] = "aiosched_scheduler",
+    web: Annotated[str, typer.Option(metavar="NAME", help="The role of web servers.")] = "aiosched_web",
+    apply: Annotated[bool, typer.Option("--apply", help="Run the SQL instead of printing it.")] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Print the SQL for two roles of the database that may do only what schedulers and web servers need.
+
+    Run it as the role that migrates, after each migration. Roles that exist keep their passwords; new ones have none.
+    """
+    from aiosched.db.server import roles as database_roles
+
+    names = {database_roles.Purpose.SCHEDULER: scheduler, database_roles.Purpose.WEB: web}
+    work = partial(database_roles.apply if apply else database_roles.script, names=names)
+    found = _with_address(load(database__dsn=dsn).settings, work)
+    if output in STRUCTURED:
+        report({"applied": apply, "existing": found.existing, "sql": found.statements}, output)
+    elif not apply:
+        write("\n".join(["BEGIN;", *(f"{statement};" for statement in found.statements), "COMMIT;"]))
+    for name in names.values():
+        if name not in found.existing:
+            talk(f"{name} is new and has no password: set one with \\password {name} in `aiosched db shell`")
+    if apply:
+        talk(f"{scheduler} and {web} have what they need")
+
+
+@app.command()
 def reset(yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
     """Drop everything that aiosched has in the database and create it again."""
     from aiosched.db.server import admin
@@ -120,6 +158,7 @@ def reset(yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
 
     settings = load(database__dsn=dsn).settings
     name = _with_address(settings, work)
+    _note(dsn, "reset")
     talk(f"reset database {name}")
     report({"database": name, "reset": True}, output)
 
@@ -170,6 +209,7 @@ def clean(
                     failed=failed,
                 ),
             )
+        _note(dsn, "clean", before=limit, **asdict(found))
         with_database(dsn, lambda db: _remove_files_of_xcoms(db, settings))
     show_one({name.replace("_", " "): number for name, number in asdict(found).items()}, output, data=found)
     if not found.total:
@@ -268,7 +308,9 @@ def restore(
             return address_of(where).database, await backups.restore(where, path)
 
     name, done = _with_address(load(database__dsn=dsn).settings, work, create=True)
-    if done.revision != HEAD:
+    if done.revision == HEAD:
+        _note(dsn, "restore", file=str(path))
+    else:
         talk(f"its schema is {done.revision}, this aiosched needs {HEAD}: run `aiosched db migrate`")
     if secrets := sum(done.rows.get(table, 0) for table in ("variable", "connection")):
         talk(
@@ -329,6 +371,18 @@ def rotate_signing_key(
 app.command("upgrade", hidden=True)(migrate)
 app.command("init", hidden=True)(migrate)
 app.command("check-migrations", hidden=True)(check)
+
+
+def _note(dsn: str | None, what: str, **detail: Any) -> None:
+    """Leave an entry in the audit log: the whole database was changed."""
+    from aiosched.core.audit.kinds import AuditKind
+    from aiosched.db.audit.entries import record
+
+    async def work(db: Database) -> None:
+        async with db.acquire() as conn:
+            await record(conn, AuditKind.DATABASE_CHANGED, what, **detail)
+
+    with_database(dsn, work)
 
 
 def _with_address(settings: Settings, work: Callable[[str], Awaitable[T]], *, create: bool = False) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -34,10 +35,10 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report. `fix` says how to fix an error."""
+    """One line of the report. `fix` says what to do about an error or a warning."""
 
     check: str
-    status: Literal["ok", "error"]
+    status: Literal["ok", "warning", "error"]
     text: str
     fix: str | None = None
 
@@ -74,6 +75,7 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
         yield _dags_folder(settings)
     if is_here:
         yield await asyncio.to_thread(_airflow, settings.core.airflow)
+        yield await asyncio.to_thread(_isolation, settings)
     if (low := low_disk(settings.logs_folder)) is not None:
         yield Finding("disk", "error", low, "free some, or lower logs.retention_days")
     async for finding in _stores(settings):
@@ -99,6 +101,32 @@ def _dags_folder(settings: Settings) -> Finding:
     if not folder.is_dir():
         return Finding("dags", "error", f"{shown_path(folder)} is not a folder", "aiosched init NAME, or set --dags")
     return Finding("dags", "ok", shown_path(folder))
+
+
+def _isolation(settings: Settings) -> Finding:
+    """As whom code of DAG authors runs."""
+    from aiosched.other_user import check_access, check_rights, other_user
+
+    if (name := settings.executor.run_as) is None:
+        return Finding(
+            "isolation",
+            "warning",
+            "code of DAGs runs as the scheduler's own user, and can reach all that this user can",
+            "set executor.run_as; see docs/isolation.md",
+        )
+    try:
+        user = other_user(name, "executor.run_as")
+        check_rights("executor.run_as")
+        check_access(user, "executor.run_as", [settings.core.dags_folder.absolute()])
+    except ConfigError as error:
+        return Finding("isolation", "error", str(error), "see docs/isolation.md")
+    files = (Path("aiosched.toml"), settings.core.home / "fernet.key")
+    if open_ones := [path for path in files if path.is_file() and path.stat().st_mode & stat.S_IROTH]:
+        shown = ", ".join(map(shown_path, open_ones))
+        return Finding(
+            "isolation", "warning", f"everybody can read {shown}, also the user {name}", "chmod 600, if secret"
+        )
+    return Finding("isolation", "ok", f"code of DAGs runs as the user {name}")
 
 
 def _airflow(mode: str) -> Finding:

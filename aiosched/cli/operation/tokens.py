@@ -9,7 +9,7 @@ import typer
 
 from aiosched.cli.base.options import Dsn, Output
 from aiosched.cli.base.output import Columns, report, show_list, talk
-from aiosched.cli.base.session import with_database
+from aiosched.cli.base.session import load, with_database
 from aiosched.cli.operation.users import Name, check_role
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ _COLUMNS: Final[Columns[StoredToken]] = {
     "OWNER": lambda token: token.owner,
     "LABEL": lambda token: token.label,
     "ROLE": lambda token: token.role,
-    "EXPIRES": lambda token: token.expires_at,
+    "SCOPE": lambda token: "read only" if token.read_only else "all of the role",
+    "ONLY": lambda token: ", ".join(token.grants or ()),
+    "EXPIRES": lambda token: token.expires_at or "never",
     "LAST USED": lambda token: token.last_used_at,
 }
 
@@ -48,24 +50,39 @@ def create(
     name: Name,
     label: Annotated[str, typer.Option("--label", metavar="TEXT", help="The purpose of the token.")] = "command line",
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="At most the role of its owner.")] = "viewer",
-    days: Annotated[float, typer.Option("--days", min=0, help="Days until it expires; 0: never.")] = 90.0,
+    grant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--grant",
+            metavar="GRANT",
+            help="Only what this covers of what its owner may do, such as viewer@tag:etl; repeatable.",
+        ),
+    ] = None,
+    days: Annotated[
+        float, typer.Option("--days", min=0, help="Days until it expires, at most web.max_token_days; 0: never.")
+    ] = 90.0,
+    read_only: Annotated[bool, typer.Option("--read-only", help="It answers requests that change nothing.")] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Create a token for a user and print it; it is shown only this once."""
+    from aiosched.core.access.grants import RoleGrant
     from aiosched.db.people.accounts import create_token
-    from aiosched.web.auth.passwords import hash_token, new_token
+    from aiosched.web.auth.passwords import check_lifetime, hash_token, new_token
 
     check_role(role)
+    check_lifetime(days or None, load(database__dsn=dsn).settings.web.max_token_days)
+    grants = [RoleGrant.parse(text) for text in grant] if grant else None
     token = new_token()
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
 
     async def make(db: Database) -> StoredToken:
-        return await create_token(db, name, label, hash_token(token), role, expires_at)
+        return await create_token(db, name, label, hash_token(token), role, expires_at, grants, read_only=read_only)
 
     made = with_database(dsn, make)
     if output is not None:
-        report({"token": token, "id": made.id, "role": made.role, "expires_at": made.expires_at}, output)
+        facts = {"role": made.role, "grants": made.grants, "read_only": made.read_only, "expires_at": made.expires_at}
+        report({"token": token, "id": made.id, **facts}, output)
     else:
         typer.echo(token)
 

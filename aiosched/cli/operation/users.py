@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -21,14 +22,42 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Users of the web server.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The person's name.", show_default=False)]
-RoleWord = Annotated[str, typer.Argument(metavar="ROLE", help="viewer, operator or admin.", show_default=False)]
+RoleWord = Annotated[
+    str, typer.Argument(metavar="ROLE", help="viewer, operator, editor, admin, or none.", show_default=False)
+]
 
-ROLES: Final = ("viewer", "operator", "admin")
+ROLES: Final = ("viewer", "operator", "editor", "admin")
+USER_ROLES: Final = ("none", *ROLES)
+GrantedRole = Annotated[
+    str, typer.Argument(metavar="ROLE", help="viewer, operator, editor or admin.", show_default=False)
+]
+Tag = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="DAGs with this tag.", show_default=False)]
+InFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--folder", metavar="FOLDER", help="DAGs of files below it: a path, or BUNDLE:PATH.", show_default=False
+    ),
+]
+DagIds = Annotated[str | None, typer.Option("--dags", metavar="GLOB", help="DAGs whose ids match.", show_default=False)]
+OfTeam = Annotated[
+    str | None,
+    typer.Option(
+        "--team", metavar="TEAM", help="What the team has: also its pools and connections.", show_default=False
+    ),
+]
+Everywhere = Annotated[bool, typer.Option("--everywhere", help="Everything there is.")]
+
 _COLUMNS: Final[Columns[StoredUser]] = {
     "USER": lambda user: user.name,
     "ROLE": lambda user: user.role,
+    "KIND": lambda user: user.kind,
+    "GRANTS": lambda user: ", ".join(user.grants),
     "STATUS": lambda user: "disabled" if user.is_disabled else "enabled",
     "CREATED": lambda user: user.created_at,
+}
+_GRANTS: Final[Columns[dict[str, str]]] = {
+    "ROLE": lambda grant: grant["role"],
+    "WHERE": lambda grant: grant["where"],
 }
 _SESSIONS: Final[Columns[StoredSession]] = {
     "ID": lambda session: session.id,
@@ -40,10 +69,10 @@ _SESSIONS: Final[Columns[StoredSession]] = {
 }
 
 
-def check_role(role: str) -> str:
+def check_role(role: str, known: Sequence[str] = ROLES) -> str:
     """The role; raises UsageProblem with a suggestion."""
-    if role not in ROLES:
-        raise UsageProblem(f"{role!r} is not a role; roles are {', '.join(ROLES)}.{did_you_mean(role, ROLES)}")
+    if role not in known:
+        raise UsageProblem(f"{role!r} is not a role; roles are {', '.join(known)}.{did_you_mean(role, known)}")
     return role
 
 
@@ -66,7 +95,13 @@ def list_(dsn: Dsn = None, output: Output = None) -> None:
 @app.command()
 def create(
     name: Name,
-    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="viewer, operator or admin.")] = "viewer",
+    role: Annotated[
+        str,
+        typer.Option("--role", metavar="ROLE", help="Everywhere: viewer, operator, editor, admin; none: see `grant`."),
+    ] = "viewer",
+    service: Annotated[
+        bool, typer.Option("--service", help="An account for a program: no password, no login, only tokens.")
+    ] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -76,24 +111,101 @@ def create(
     from aiosched.db.people.accounts import NAME_PATTERN, create_user
     from aiosched.web.auth.passwords import check_password, hash_password
 
-    check_role(role)
+    check_role(role, USER_ROLES)
     if not re.match(NAME_PATTERN, name):
         raise UsageProblem(f"{name!r} cannot be a user's name: letters, digits and . _ @ + - are allowed.")
-    password = ask_password()
-    check_password(password)
+    password = None if service else ask_password()
+    if password is not None:
+        check_password(password)
 
     async def make(db: Database) -> StoredUser:
-        return await create_user(db, name, role, await hash_password(password))
+        digest = None if password is None else await hash_password(password)
+        return await create_user(db, name, role, digest, kind="service" if service else "person")
 
     user = with_database(dsn, make)
-    talk(f"created {user.role} {user.name}")
+    talk(f"created {user.role} {user.name}" + (f"; its tokens: aiosched tokens create {user.name}" if service else ""))
     report(asdict(user), output)
 
 
 @app.command()
 def role(name: Name, role: RoleWord, dsn: Dsn = None, output: Output = None) -> None:
-    """Change a user's role."""
-    _change(name, dsn, output, f"{name} is {check_role(role)} now", role=role)
+    """Change a user's role for everything there is; `none` leaves what was granted for some DAGs."""
+    _change(name, dsn, output, f"{name} is {check_role(role, USER_ROLES)} everywhere now", role=role)
+
+
+@app.command()
+def grant(
+    name: Name,
+    role: GrantedRole,
+    tag: Tag = None,
+    folder: InFolder = None,
+    dags: DagIds = None,
+    team: OfTeam = None,
+    everywhere: Everywhere = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Give a user a role for some DAGs: those with a tag, of a folder or a team, or whose ids match a glob."""
+    where = _place(tag=tag, folder=folder, dags=dags, team=team, everywhere=everywhere)
+    check_role(role)
+    if where == "everywhere":
+        _change(name, dsn, output, f"{name} is {role} everywhere now", role=role)
+        return
+    from aiosched.core.access.grants import RoleGrant
+    from aiosched.db.people import accounts, grants
+
+    given = RoleGrant.parse(f"{role}@{where}")
+
+    async def give(db: Database) -> StoredUser:
+        await grants.add_grant(db, name, given)
+        return await accounts.read_user(db, name)
+
+    user = with_database(dsn, give)
+    talk(f"{name} is {role} for {given.kind} {given.name}")
+    report(asdict(user), output)
+
+
+@app.command()
+def ungrant(
+    name: Name,
+    tag: Tag = None,
+    folder: InFolder = None,
+    dags: DagIds = None,
+    team: OfTeam = None,
+    everywhere: Everywhere = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Take a user's role for these DAGs away."""
+    where = _place(tag=tag, folder=folder, dags=dags, team=team, everywhere=everywhere)
+    if where == "everywhere":
+        _change(name, dsn, output, f"{name} has no role everywhere any more", role="none")
+        return
+    from aiosched.core.access.grants import RoleGrant
+    from aiosched.db.people import accounts, grants
+
+    taken = RoleGrant.parse(f"viewer@{where}")
+
+    async def take(db: Database) -> StoredUser:
+        await grants.remove_grant(db, name, taken)
+        return await accounts.read_user(db, name)
+
+    user = with_database(dsn, take)
+    talk(f"{name} has no role for {taken.kind} {taken.name} any more")
+    report(asdict(user), output)
+
+
+@app.command("grants")
+def list_grants(name: Name, dsn: Dsn = None, output: Output = None) -> None:
+    """List the grants of a user."""
+    from aiosched.db.people.accounts import read_user
+
+    user = with_database(dsn, lambda db: read_user(db, name))
+    held = [] if user.role == "none" else [{"role": user.role, "where": "everywhere"}]
+    for each in user.grants:
+        role, _, where = each.partition("@")
+        held.append({"role": role, "where": where})
+    show_list(held, _GRANTS, output, empty=f"{name} has no grants; give one with: aiosched users grant {name} viewer …")
 
 
 @app.command()
@@ -127,7 +239,7 @@ def enable(name: Name, dsn: Dsn = None, output: Output = None) -> None:
 
 @app.command()
 def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
-    """Delete a user and their tokens."""
+    """Delete a user, their tokens and their sessions."""
     from aiosched.db.people.accounts import delete_user
 
     confirm(f"Delete the user {name} and their tokens?", yes=yes)
@@ -139,9 +251,10 @@ def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None)
 @app.command()
 def sessions(name: Name, dsn: Dsn = None, output: Output = None) -> None:
     """List the browsers in which a user is logged in."""
+    from aiosched.db.people.local_logins import LOCAL, SESSION_SECONDS
     from aiosched.db.people.web_sessions import list_sessions
 
-    idle = load(database__dsn=dsn).settings.web.session_idle_hours * 3600
+    idle = load(database__dsn=dsn).settings.web.session_idle_hours * 3600 if name != LOCAL else SESSION_SECONDS
     rows = with_database(dsn, lambda db: list_sessions(db, name, idle_seconds=idle))
     show_list(rows, _SESSIONS, output, empty=f"{name} is not logged in")
 
@@ -154,6 +267,14 @@ def log_out(name: Name, dsn: Dsn = None, output: Output = None) -> None:
     ended = with_database(dsn, lambda db: end_sessions(db, name))
     talk(f"ended {counted(ended, 'session')} of {name}")
     report({"name": name, "ended": ended}, output)
+
+
+def _place(*, everywhere: bool, **names: str | None) -> str:
+    """Where a grant holds, as `kind:name` or `everywhere`. Raises UsageProblem unless one place is named."""
+    places = [f"{kind}:{name}" for kind, name in names.items() if name is not None] + ["everywhere"] * everywhere
+    if len(places) != 1:
+        raise UsageProblem("Say where, with one of --tag, --folder, --dags, --team and --everywhere.")
+    return places[0]
 
 
 def _change(name: str, dsn: str | None, output: Any, done: str, **changes: Any) -> None:

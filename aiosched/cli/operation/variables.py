@@ -65,8 +65,11 @@ def get(
     """Show the value of a variable in the database; a secret one with --reveal."""
 
     async def read(store: SecretStore) -> VariableValue:
+        from aiosched.core.audit.kinds import AuditKind
         from aiosched.db.people.secrets import VariableValue
 
+        if reveal:
+            await store.note(AuditKind.SECRET_REVEALED, f"variable {key}")
         if default is None:
             return await store.get_variable(key)
         return (await store.get_variables([key])).get(key) or VariableValue(default)
@@ -136,6 +139,9 @@ def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Ou
     """Write all variables to a JSON file that `import` reads; secrets only with --reveal."""
 
     async def read(store: SecretStore) -> dict[str, VariableValue]:
+        from aiosched.core.audit.kinds import AuditKind
+
+        await store.note(AuditKind.SECRET_REVEALED, "variables")
         return await store.get_variables([info.key for info in await store.list_variables(limit=1_000_000)])
 
     found = with_store(dsn, read)

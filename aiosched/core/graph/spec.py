@@ -123,6 +123,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue: str = "default"
     executor: str | None = None
     executor_config: dict[str, Any] = {}  # JSON, for its executor
+    run_as_user: str | None = None  # the user of the worker's machine as whom it runs
     max_active_tis_per_dag: int | None = None
     max_active_tis_per_dagrun: int | None = None
 
@@ -199,6 +200,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tasks: tuple[TaskSpec, ...] = ()
     groups: tuple[GroupSpec, ...] = ()
     owner_links: dict[str, str] = {}  # owner -> URL
+    access_control: dict[str, str] = {}  # group or team -> role that the author gives it for this DAG
     deadlines: tuple[DeadlineSpec, ...] = ()
     edge_labels: dict[str, str] = {}  # "up>down" -> label
     defaults_of: str = ""  # whose defaults of catchup and schedule it has, such as Airflow 2; empty: ours

@@ -1,13 +1,22 @@
-"""Users of the web server, and their tokens. Makes no decisions."""
+"""Users of the web server, and their tokens. Makes no decisions.
+
+Elsewhere: who comes from an identity provider (identities.py), and the user `local` (local_logins.py).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
 
+from aiosched.core.access.grants import RoleGrant
+from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.audit.entries import record
+from aiosched.db.people.grants import HELD_RIGHTS, HeldRights, held_rights
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
 
@@ -16,13 +25,20 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$"
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """A user. `role` is viewer, operator or admin; `has_password` is false for a user who logs in with OIDC."""
+    """A user. `role` holds everywhere (`none`: only `grants` do); `kind` is person, service or local.
+
+    `has_password` is false for a user who logs in with OIDC; `issuer` is the identity provider then.
+    """
 
     name: str
     role: str
+    kind: str
     is_disabled: bool
     has_password: bool
+    issuer: str | None
     created_at: datetime
+    grants: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,85 +46,95 @@ class Login:
     """The data that a login is checked against."""
 
     name: str
-    role: str
+    held: HeldRights
     password: str | None
     is_disabled: bool
 
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """A program's token, without the token itself. `role` is at most its owner's role."""
+    """A program's token, without the token itself: at most `role`, and only what one of `grants` covers (None: all)."""
 
     id: int
     owner: str
     label: str
     role: str
+    read_only: bool
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
+    grants: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TokenOwner:
-    """The owner of a token, with the token's own role and the owner's."""
+    """The owner of a token and what that user may do, and the token's own role and limits (None: none)."""
 
     id: int
     owner: str
+    held: HeldRights
     role: str
-    owner_role: str
+    limits: tuple[str, ...] | None
+    read_only: bool
 
 
-_USER: Final = "name, role, is_disabled, password IS NOT NULL AS has_password, created_at"
-LIST_USERS: Final = f"SELECT {_USER} FROM web_user WHERE name > $1 ORDER BY name LIMIT $2"
-CREATE_USER: Final = f"INSERT INTO web_user (name, role, password) VALUES ($1, $2, $3) RETURNING {_USER}"
+_USER: Final = (
+    f"u.name, {HELD_RIGHTS}, u.kind, u.is_disabled, u.password IS NOT NULL AS has_password, u.issuer, u.created_at"
+)
+LIST_USERS: Final = f"SELECT {_USER} FROM web_user AS u WHERE u.name > $1 ORDER BY u.name LIMIT $2"
+READ_USER: Final = f"SELECT {_USER} FROM web_user AS u WHERE u.name = $1"
+CREATE_USER: Final = f"""
+    INSERT INTO web_user AS u (name, role, password, kind) VALUES ($1, $2, $3, $4) RETURNING {_USER}
+"""
 CHANGE_USER: Final = f"""
-    UPDATE web_user
+    UPDATE web_user AS u
        SET role = coalesce($2, role), is_disabled = coalesce($3, is_disabled), password = coalesce($4, password),
            sessions_void = sessions_void + 1
      WHERE name = $1 RETURNING {_USER}
 """
-READ_LOGIN: Final = "SELECT name, role, password, is_disabled FROM web_user WHERE name = $1"
-OTHER_ADMINS: Final = "SELECT count(*) FROM web_user WHERE role = 'admin' AND NOT is_disabled AND name <> $1"
+READ_LOGIN: Final = f"SELECT u.name, {HELD_RIGHTS}, u.password, u.is_disabled FROM web_user AS u WHERE u.name = $1"
+IS_ADMIN: Final = "SELECT role = 'admin' AND kind = 'person' AND NOT is_disabled FROM web_user WHERE name = $1"
+KIND: Final = "SELECT kind FROM web_user WHERE name = $1"
+# Only a person can log in and help others.
+OTHER_ADMINS: Final = """
+    SELECT count(*) FROM web_user WHERE role = 'admin' AND kind = 'person' AND NOT is_disabled AND name <> $1
+"""
 
-_TOKEN: Final = "id, owner, label, role, created_at, expires_at, last_used_at"
+_TOKEN: Final = "id, owner, label, role, read_only, created_at, expires_at, last_used_at, grants"
 LIST_TOKENS: Final = f"""
     SELECT {_TOKEN} FROM api_token WHERE ($1::text IS NULL OR owner = $1) AND id > $2 ORDER BY id LIMIT $3
 """
 CREATE_TOKEN: Final = f"""
-    INSERT INTO api_token (owner, label, token_hash, role, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING {_TOKEN}
+    INSERT INTO api_token (owner, label, token_hash, role, expires_at, grants, read_only)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING {_TOKEN}
 """
 # last_used_at has a resolution of one minute, so that a busy program does not cause a write with every request.
-USE_TOKEN: Final = """
-    SELECT t.id, t.owner, t.role, u.role AS owner_role,
+USE_TOKEN: Final = f"""
+    SELECT t.id, t.owner, t.role AS own_role, t.grants AS limits, t.read_only, {HELD_RIGHTS},
            t.last_used_at < now() - interval '1 minute' IS NOT FALSE AS touch
       FROM api_token AS t JOIN web_user AS u ON u.name = t.owner
      WHERE t.token_hash = $1 AND NOT u.is_disabled AND (t.expires_at IS NULL OR t.expires_at > now())
-       AND (u.password IS NOT NULL OR u.last_login_at > now() - make_interval(secs => $2))
+       AND (u.kind <> 'local' OR $3)
+       AND (u.kind <> 'person' OR u.password IS NOT NULL OR u.last_login_at > now() - make_interval(secs => $2))
 """
 TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
-# Guard: a user with a password is a different account.
-ADMIT: Final = """
-    INSERT INTO web_user (name, role) VALUES ($1, $2)
-    ON CONFLICT (name) DO UPDATE
-       SET role = excluded.role, sessions_void = web_user.sessions_void + (web_user.role <> excluded.role)::int
-     WHERE web_user.password IS NULL
-    RETURNING name, role, password, is_disabled
-"""
 
 
 async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> list[StoredUser]:
     """Users by name, starting after `after`."""
     async with db.acquire() as conn:
-        return [StoredUser(**dict(row)) for row in await conn.fetch(LIST_USERS, after, limit)]
+        return [_user(row) for row in await conn.fetch(LIST_USERS, after, limit)]
 
 
-async def create_user(db: Database, name: str, role: str, password: str | None) -> StoredUser:
+async def create_user(db: Database, name: str, role: str, password: str | None, *, kind: str = "person") -> StoredUser:
     """Add a user; `password` is a hash. Raises Refused if the name is taken."""
-    async with db.acquire() as conn:
-        try:
-            return StoredUser(**dict(await conn.fetchrow(CREATE_USER, name, role, password)))
-        except asyncpg.UniqueViolationError:
-            raise Refused(f"The user {name!r} already exists.") from None
+    try:
+        async with db.transaction() as conn:
+            made = _user(await conn.fetchrow(CREATE_USER, name, role, password, kind))
+            await record(conn, AuditKind.USER_CREATED, name, role=role, account=kind)
+    except asyncpg.UniqueViolationError:
+        raise Refused(f"The user {name!r} already exists.") from None
+    return made
 
 
 async def change_user(
@@ -121,15 +147,23 @@ async def change_user(
 ) -> StoredUser:
     """Change the values that are not None, and end the user's sessions.
 
-    Raises NotFound; Refused for the last administrator.
+    Raises NotFound; Refused for the last administrator, and for a password of an account that nobody logs in to.
     """
     async with db.transaction() as conn:
+        if password is not None and (kind := await conn.fetchval(KIND, name)) not in (None, "person"):
+            raise Refused(f"{name!r} is a {kind} account, which has no password: create a token for it.")
         if (role is not None and role != "admin") or is_disabled:
             await _keep_an_admin(conn, name)
         row = await conn.fetchrow(CHANGE_USER, name, role, is_disabled, password)
+        if row is not None and role is not None:
+            await record(conn, AuditKind.USER_ROLE, name, role=role)
+        if row is not None and is_disabled is not None:
+            await record(conn, AuditKind.USER_DISABLED if is_disabled else AuditKind.USER_ENABLED, name)
+        if row is not None and password is not None:
+            await record(conn, AuditKind.USER_PASSWORD, name)
     if row is None:
         raise await _unknown(db, name)
-    return StoredUser(**dict(row))
+    return _user(row)
 
 
 async def delete_user(db: Database, name: str) -> None:
@@ -137,78 +171,111 @@ async def delete_user(db: Database, name: str) -> None:
     async with db.transaction() as conn:
         await _keep_an_admin(conn, name)
         gone = await conn.fetchval("DELETE FROM web_user WHERE name = $1 RETURNING 1", name)
+        if gone is not None:
+            await record(conn, AuditKind.USER_DELETED, name)
     if gone is None:
         raise await _unknown(db, name)
-
-
-async def admit(db: Database, name: str, role: str) -> Login:
-    """Create or update the row of a user authenticated by a provider, with that role.
-
-    Raises Refused for the name of a local user.
-    """
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(ADMIT, name, role)
-    if row is None:
-        raise Refused(f"{name!r} is a local user with a password: log in with it, or rename one of the two users.")
-    return Login(**dict(row))
 
 
 async def read_login(db: Database, name: str) -> Login | None:
     """The data that a user's login is checked against; None for an unknown user."""
     async with db.acquire() as conn:
         row = await conn.fetchrow(READ_LOGIN, name)
-    return None if row is None else Login(**dict(row))
+    return None if row is None else login_of(row)
 
 
-async def count_users(db: Database) -> int:
-    """The number of users."""
+async def read_user(db: Database, name: str) -> StoredUser:
+    """One user. Raises NotFound."""
     async with db.acquire() as conn:
-        return int(await conn.fetchval("SELECT count(*) FROM web_user"))
+        row = await conn.fetchrow(READ_USER, name)
+    if row is None:
+        raise await _unknown(db, name)
+    return _user(row)
+
+
+async def count_people(db: Database) -> int:
+    """The number of users who can log in."""
+    async with db.acquire() as conn:
+        return int(await conn.fetchval("SELECT count(*) FROM web_user WHERE kind = 'person'"))
 
 
 async def list_tokens(db: Database, owner: str | None, *, after: int = 0, limit: int = 1000) -> list[StoredToken]:
     """Tokens of one user, or of all, oldest first."""
     async with db.acquire() as conn:
-        return [StoredToken(**dict(row)) for row in await conn.fetch(LIST_TOKENS, owner, after, limit)]
+        return [_token(row) for row in await conn.fetch(LIST_TOKENS, owner, after, limit)]
 
 
 async def create_token(
-    db: Database, owner: str, label: str, token_hash: str, role: str, expires_at: datetime | None
+    db: Database,
+    owner: str,
+    label: str,
+    token_hash: str,
+    role: str,
+    expires_at: datetime | None,
+    grants: Collection[RoleGrant] | None = None,
+    *,
+    read_only: bool = False,
 ) -> StoredToken:
     """Store the hash of a new token. Raises NotFound for an unknown owner."""
-    async with db.acquire() as conn:
-        try:
-            return StoredToken(**dict(await conn.fetchrow(CREATE_TOKEN, owner, label, token_hash, role, expires_at)))
-        except asyncpg.ForeignKeyViolationError:
-            raise await _unknown(db, owner) from None
+    limits = None if grants is None else list(map(str, grants))
+    values = owner, label, token_hash, role, expires_at, limits, read_only
+    try:
+        async with db.transaction() as conn:
+            made = _token(await conn.fetchrow(CREATE_TOKEN, *values))
+            what = {"role": role, "grants": limits, "read_only": read_only}
+            await record(conn, AuditKind.TOKEN_CREATED, str(made.id), owner=owner, label=label, scope=what)
+    except asyncpg.ForeignKeyViolationError:
+        raise await _unknown(db, owner) from None
+    return made
 
 
 async def delete_token(db: Database, token: int, owner: str | None) -> None:
     """Revoke a token of `owner` (None: of any user). Raises NotFound."""
-    async with db.acquire() as conn:
-        query = "DELETE FROM api_token WHERE id = $1 AND ($2::text IS NULL OR owner = $2) RETURNING 1"
-        if await conn.fetchval(query, token, owner) is None:
+    async with db.transaction() as conn:
+        query = "DELETE FROM api_token WHERE id = $1 AND ($2::text IS NULL OR owner = $2) RETURNING owner"
+        of_user = await conn.fetchval(query, token, owner)
+        if of_user is None:
             raise NotFound(f"There is no token {token}.")
+        await record(conn, AuditKind.TOKEN_DELETED, str(token), owner=of_user)
 
 
-async def use_token(db: Database, token_hash: str, *, days_without_login: float) -> TokenOwner | None:
+async def use_token(
+    db: Database, token_hash: str, *, days_without_login: float, local: bool = False
+) -> TokenOwner | None:
     """The owner of a token; None if it is unknown or expired, or its owner is disabled.
 
-    The owner's groups at an identity provider are known from a login: a user without a password has no tokens if the
-    last one was more than `days_without_login` ago.
+    The owner's groups at an identity provider are known from a login: a person without a password has no tokens if the
+    last one was more than `days_without_login` ago. `local`: whether the user `local` counts at this server.
     """
     async with db.acquire() as conn:
-        row = await conn.fetchrow(USE_TOKEN, token_hash, days_without_login * 86_400)
+        row = await conn.fetchrow(USE_TOKEN, token_hash, days_without_login * 86_400, local)
         if row is None:
             return None
         if row["touch"]:
             await conn.execute(TOUCH_TOKEN, row["id"])
-    return TokenOwner(row["id"], row["owner"], row["role"], row["owner_role"])
+    limits = None if row["limits"] is None else tuple(filter(None, row["limits"]))
+    return TokenOwner(row["id"], row["owner"], held_rights(row), row["own_role"], limits, row["read_only"])
 
 
-async def _keep_an_admin(conn: Any, name: str) -> None:
+def _user(row: Any) -> StoredUser:
+    values = dict(row)
+    held = held_rights(row)
+    return StoredUser(**values | {"role": held.role, "grants": held.grants, "groups": held.groups})
+
+
+def login_of(row: Any) -> Login:
+    """A row of READ_LOGIN."""
+    return Login(row["name"], held_rights(row), row["password"], row["is_disabled"])
+
+
+def _token(row: Any) -> StoredToken:
+    grants = row["grants"]
+    return StoredToken(**dict(row) | {"grants": None if grants is None else tuple(filter(None, grants))})
+
+
+async def _keep_an_admin(conn: DatabaseConnection, name: str) -> None:
     await conn.execute("LOCK TABLE web_user IN SHARE ROW EXCLUSIVE MODE")
-    is_admin = await conn.fetchval("SELECT role = 'admin' AND NOT is_disabled FROM web_user WHERE name = $1", name)
+    is_admin = await conn.fetchval(IS_ADMIN, name)
     if is_admin and not await conn.fetchval(OTHER_ADMINS, name):
         raise Refused(f"{name!r} is the last administrator: make another user an administrator first.")
 

@@ -15,6 +15,7 @@ import msgspec
 from aiosched.core.graph.human_input import InputAnswer, InputRequest
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.server.sight import Seen, SightedStatement
 
 InputState = Literal["waiting", "answered", "ended"]
 
@@ -104,7 +105,8 @@ class InputRow:
 
 
 # Index: ix_human_input_asked_at, backwards; primary keys.
-LIST: Final = """
+LIST: Final = SightedStatement.of(
+    """
     SELECT h.run_id, h.task_index, h.map_index, r.dag_id, r.run_id, h.task_id, h.asked_at, h.expires_at, h.question,
            CASE WHEN h.answer IS NOT NULL THEN 'answered' WHEN waits.yes THEN 'waiting' ELSE 'ended' END AS state,
            h.answer, h.answered_by, h.answered_at
@@ -119,9 +121,11 @@ LIST: Final = """
      WHERE ($1::text IS NULL OR r.dag_id = $1) AND ($2::text IS NULL OR r.run_id = $2)
        AND ($3::text IS NULL OR h.task_id = $3) AND (NOT $4 OR h.answer IS NULL AND waits.yes)
        AND ($5::int IS NULL OR h.map_index = $5)
-       AND ($6::timestamptz IS NULL OR (h.asked_at, h.run_id, h.task_index, h.map_index) < ($6, $7, $8, $9))
+       AND ($6::timestamptz IS NULL OR (h.asked_at, h.run_id, h.task_index, h.map_index) < ($6, $7, $8, $9)) [seen]
      ORDER BY h.asked_at DESC, h.run_id DESC, h.task_index DESC, h.map_index DESC LIMIT $10
-"""
+""",
+    "r.dag_id = ANY (?::text[])",
+)
 
 
 async def list_inputs(
@@ -134,14 +138,15 @@ async def list_inputs(
     only_waiting: bool = False,
     after: tuple[datetime, int, int, int] | None = None,
     limit: int = 25,
+    seen: Seen = None,
 ) -> list[InputRow]:
-    """What tasks asked, the newest first; with `only_waiting` what nobody has answered yet.
+    """What tasks asked, the newest first; with `only_waiting` what nobody has answered yet. Only of `seen` DAGs.
 
     `after` is the cursor of the last one of the page before.
     """
     cursor = after or (None, None, None, None)
     async with db.acquire() as conn:
-        rows = await conn.fetch(LIST, dag_id, run_id, task_id, only_waiting, map_index, *cursor, limit)
+        rows = await LIST.fetch(conn, dag_id, run_id, task_id, only_waiting, map_index, *cursor, limit, seen=seen)
     return [_row(*row) for row in rows]
 
 

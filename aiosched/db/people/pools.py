@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from aiosched.core.audit.actor import actor
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.db.people.owners import check_team
 from aiosched.db.server.connection import DatabaseConnection
@@ -71,8 +72,9 @@ DELETE_POOL: Final = "DELETE FROM pool WHERE name = $1 AND used = 0"
 
 # A request that was already done under this id leaves no second line. Index: ix_command_request_id.
 AUDIT: Final = """
-    INSERT INTO command (verb, args, requested_by, reason, state, result, applied_at, request_id)
-    VALUES ($1, $2::json, $3, $4, 'applied', $5::json, now(), $6)
+    INSERT INTO command
+           (verb, args, requested_by, reason, state, result, applied_at, request_id, address, session_id, token_id)
+    VALUES ($1, $2::json, $3, $4, 'applied', $5::json, now(), $6, $7, $8, $9)
     ON CONFLICT (request_id) WHERE request_id IS NOT NULL DO NOTHING
 """
 
@@ -155,7 +157,9 @@ async def _log(conn: DatabaseConnection, verb: str, change: PoolChange, requeste
     args = {"name": change.after.name, "slots": change.after.slots, "include_deferred": change.after.include_deferred}
     result = {"before": asdict(change.before) if change.before else None}
     documents = [msgspec.json.encode(document).decode() for document in (args, result)]
-    await conn.execute(AUDIT, verb, documents[0], requested_by, reason, documents[1], None)
+    by = actor()
+    where = by.address, by.session, by.token
+    await conn.execute(AUDIT, verb, documents[0], requested_by, reason, documents[1], None, *where)
 
 
 async def _unknown(db: Database, name: str) -> NotFound:

@@ -21,14 +21,18 @@ from uuid import UUID
 
 import msgspec
 
+from aiosched.core.audit.actor import actor
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.secret_names import EVERYTHING, Reader
+from aiosched.db.audit.entries import NewEntry, record_all
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import ANY_SECRET
 from aiosched.db.people.owners import check_team
 from aiosched.db.people.pools import AUDIT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.statements.conf_params import renew_confs
 from aiosched.db.statements.inbox import MOST_CHARACTERS
 from aiosched.db.statements.triggers import renew_deferrals
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -291,6 +295,11 @@ class SecretStore:
     async def _conn_ids(self) -> list[str]:
         return [info.conn_id for info in await self.list_connections()]
 
+    async def note(self, kind: AuditKind, *names: str, **detail: Any) -> None:
+        """Leave entries in the audit log that somebody has seen secrets, or has tried one."""
+        async with self.db.acquire() as conn:
+            await record_all(conn, [NewEntry(kind, name, detail=detail) for name in names])
+
     # keys
 
     async def rotate(self, *, requested_by: str | None = None) -> int:
@@ -313,9 +322,12 @@ class SecretStore:
                 RENEW_CONNECTION, [(name, renew(token, what=f"connection {name!r}")) for name, token in connections]
             )
             triggers = await renew_deferrals(conn, self.keyring)
-            counts = {"variables": len(variables), "connections": len(connections), "triggers": triggers}
+            confs = await renew_confs(conn, self.keyring)
+            counts = {
+                "variables": len(variables), "connections": len(connections), "triggers": triggers, "confs": confs
+            }  # fmt: skip
             await _log(conn, "rotate_keys", counts, requested_by)
-        return len(variables) + len(connections) + triggers
+        return len(variables) + len(connections) + triggers + confs
 
     async def _check_keyring(self, conn: DatabaseConnection) -> None:
         """A lost key file is not silently replaced: values encrypted with it could never be read again."""
@@ -379,4 +391,6 @@ async def _log(
     if requested_by is None:
         return True
     document = msgspec.json.encode(args).decode()
-    return await conn.execute(AUDIT, verb, document, requested_by, None, "{}", request) != "INSERT 0 0"
+    by = actor()
+    values = verb, document, requested_by, None, "{}", request, by.address, by.session, by.token
+    return await conn.execute(AUDIT, *values) != "INSERT 0 0"

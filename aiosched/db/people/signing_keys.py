@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from aiosched.core.audit.actor import actor
 from aiosched.db.people.pools import AUDIT
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
@@ -62,7 +63,9 @@ async def rotate_signing_key(db: Database, *, requested_by: str, at_once: bool =
         await conn.execute(DELETE_ALL_KEYS) if at_once else await conn.execute(DELETE_KEYS, 366 * 86_400.0)
         await conn.execute(ADD_KEY, secrets.token_bytes(32), 0.0 if at_once else SIGNS_LATER)
         about = msgspec.json.encode({"at_once": at_once}).decode()
-        await conn.execute(AUDIT, "rotate_signing_key", about, requested_by, None, "{}", None)
+        by = actor()
+        where = by.address, by.session, by.token
+        await conn.execute(AUDIT, "rotate_signing_key", about, requested_by, None, "{}", None, *where)
 
 
 class PresentKeys:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from aiosched.core.values.json_bounds import shown_object
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.server.sight import Seen, SightedStatement
 from aiosched.errors import NotFound, did_you_mean
 
 
@@ -45,7 +46,8 @@ class EventRow:
 
 # Consumers by name, URI or alias, as in QUEUE_EVENTS.
 # Indexes: uq_asset_name, ix_asset_alias_asset_id, ix_asset_reference_name_role, ix_asset_event_asset_id_timestamp.
-ASSETS: Final = """
+ASSETS: Final = SightedStatement.of(
+    """
     SELECT a.name, a.uri, a.is_active, a.extra, r.producers, r.consumers,
            (SELECT max(timestamp) FROM asset_event AS e WHERE e.asset_id = a.id) AS last_event_at
       FROM asset AS a
@@ -57,24 +59,29 @@ ASSETS: Final = """
             WHERE name = ANY (ARRAY[a.name, a.uri] || l.names)
               AND CASE kind WHEN 'uri' THEN name = a.uri WHEN 'alias' THEN name = ANY (l.names) ELSE name = a.name END
      ) AS r
-     WHERE ($1::text IS NULL OR a.name = $1) AND ($2::text IS NULL OR a.name > $2)
+     WHERE ($1::text IS NULL OR a.name = $1) AND ($2::text IS NULL OR a.name > $2) [seen]
      ORDER BY a.name LIMIT $3
-"""
+""",
+    "(r.producers && ?::text[] OR r.consumers && ?::text[])",
+)
 
 
 async def list_assets(
-    db: Database, *, name: str | None = None, after: str | None = None, limit: int | None = None
+    db: Database, *, name: str | None = None, after: str | None = None, limit: int | None = None, seen: Seen = None
 ) -> list[AssetRow]:
-    """Assets by name, including inactive ones, after the one named `after`; or only the one with that `name`."""
+    """Assets by name, including inactive ones, after the one named `after`; or only the one with that `name`.
+
+    Only those that DAGs that are `seen` produce or wait for; other DAGs are not named.
+    """
     async with db.acquire() as conn:
-        rows = await conn.fetch(ASSETS, name, after, limit)
+        rows = await ASSETS.fetch(conn, name, after, limit, seen=seen)
     return [
         AssetRow(
             name=row["name"],
             uri=row["uri"],
             is_active=row["is_active"],
-            producers=list(row["producers"] or ()),
-            consumers=list(row["consumers"] or ()),
+            producers=_among(row["producers"], seen),
+            consumers=_among(row["consumers"], seen),
             last_event_at=row["last_event_at"],
             extra=shown_object(row["extra"]),
         )
@@ -82,10 +89,16 @@ async def list_assets(
     ]
 
 
-async def get_asset(db: Database, name: str) -> AssetRow:
-    """One asset; raises NotFound with suggestions."""
-    if found := await list_assets(db, name=name):
+def _among(dag_ids: Collection[str] | None, seen: Seen) -> list[str]:
+    return [dag_id for dag_id in dag_ids or () if seen is None or dag_id in seen]
+
+
+async def get_asset(db: Database, name: str, *, seen: Seen = None) -> AssetRow:
+    """One asset; raises NotFound, with suggestions for those who see all DAGs."""
+    if found := await list_assets(db, name=name, seen=seen):
         return found[0]
+    if seen is not None:
+        raise NotFound("There is no such asset among those of DAGs that you may see.")
     async with db.acquire() as conn:
         names = [row[0] for row in await conn.fetch("SELECT name FROM asset")]
     raise NotFound(f"There is no asset {name!r}.{did_you_mean(name, names)}")

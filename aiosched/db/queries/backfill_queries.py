@@ -11,6 +11,7 @@ from sqlalchemy import Select, func, select
 from aiosched.db.queries.queries import fetch
 from aiosched.db.schema.schema import backfill, dag_run
 from aiosched.db.server.engine import Database
+from aiosched.db.server.sight import Seen, only_seen
 from aiosched.errors import NotFound
 
 
@@ -42,10 +43,10 @@ class BackfillRow:
 
 
 async def list_backfills(
-    db: Database, *, dag_id: str | None = None, before: int | None = None, limit: int = 25
+    db: Database, *, dag_id: str | None = None, before: int | None = None, limit: int = 25, seen: Seen = None
 ) -> list[BackfillRow]:
-    """The newest backfills, of one DAG or of all, older than the one with the number `before`."""
-    query = _query().order_by(backfill.c.id.desc()).limit(limit)
+    """The newest backfills, of one DAG or of all that are `seen`, older than the one with the number `before`."""
+    query = only_seen(_query().order_by(backfill.c.id.desc()).limit(limit), backfill.c.dag_id, seen)
     if before is not None:
         query = query.where(backfill.c.id < before)
     if dag_id is not None:

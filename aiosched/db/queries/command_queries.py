@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from aiosched.core.values.json_bounds import shown_object
 from aiosched.db.server.engine import Database
+from aiosched.db.server.sight import Seen, SightedStatement
 from aiosched.errors import NotFound
 
 
@@ -34,13 +35,14 @@ _COLUMNS: Final = """
       FROM command
 """
 # Index: the primary key, backwards; with a DAG ix_command_dag_id_id.
-COMMANDS: Final = f"""
+_COMMANDS: Final = f"""
     {_COLUMNS}
      WHERE ($1::text IS NULL OR dag_id = $1) AND ($2::text IS NULL OR verb = $2) AND ($3::text IS NULL OR state = $3)
-       AND ($4::bigint IS NULL OR id < $4)
+       AND ($4::bigint IS NULL OR id < $4) [seen]
      ORDER BY id DESC LIMIT $5
 """
-COMMANDS_OF_DAG: Final = COMMANDS.replace("($1::text IS NULL OR dag_id = $1)", "dag_id = $1")
+COMMANDS: Final = SightedStatement.of(_COMMANDS)
+COMMANDS_OF_DAG: Final = SightedStatement.of(_COMMANDS.replace("($1::text IS NULL OR dag_id = $1)", "dag_id = $1"))
 COMMAND: Final = f"{_COLUMNS} WHERE id = $1"
 
 
@@ -52,11 +54,12 @@ async def list_commands(
     state: str | None = None,
     before: int | None = None,
     limit: int = 50,
+    seen: Seen = None,
 ) -> list[CommandRow]:
-    """Requests, newest first, older than the one with the number `before`."""
+    """Requests, newest first, older than the one with the number `before`; only about DAGs that are `seen`."""
     query = COMMANDS if dag_id is None else COMMANDS_OF_DAG
     async with db.acquire() as conn:
-        return [_row(row) for row in await conn.fetch(query, dag_id, verb, state, before, limit)]
+        return [_row(row) for row in await query.fetch(conn, dag_id, verb, state, before, limit, seen=seen)]
 
 
 async def get_command(db: Database, number: int) -> CommandRow:

@@ -1,12 +1,17 @@
-"""Queries of the first page: recent runs, late DAGs, what needs attention. Read only, and bounded."""
+"""Queries of the first page: recent runs, late DAGs, what needs attention. Read only, and bounded.
+
+`seen`: of these DAGs only (None: of all).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from aiosched.db.server.engine import Database
+from aiosched.db.server.sight import Seen, SightedStatement
 
 NEWEST: Final = 5_000  # maximum number of runs to read, newest first
 
@@ -42,99 +47,130 @@ class Concern:
     since: datetime | None
 
 
+_OF_DAG: Final = "d.dag_id = ANY (?::text[])"
+
 # Index: the primary key of dag_run, backwards.
-RECENT: Final = """
+RECENT: Final = SightedStatement.of("""
     SELECT dag_id, run_id, run_type, state, start_date, end_date
-      FROM (SELECT * FROM dag_run ORDER BY id DESC LIMIT $4) AS newest
+      FROM (SELECT * FROM dag_run WHERE true [seen] ORDER BY id DESC LIMIT $4) AS newest
      WHERE start_date < $2 AND coalesce(end_date, $2) >= $1
      ORDER BY start_date DESC LIMIT $3
-"""
-COMING: Final = """
+""")
+COMING: Final = SightedStatement.of("""
     SELECT dag_id, next_dagrun AS logical_date, next_dagrun_create_after AS run_after
       FROM dag
-     WHERE NOT is_paused AND NOT is_stale AND next_dagrun_create_after >= $1 AND next_dagrun_create_after < $2
+     WHERE NOT is_paused AND NOT is_stale AND next_dagrun_create_after >= $1 AND next_dagrun_create_after < $2 [seen]
      ORDER BY next_dagrun_create_after, dag_id LIMIT $3
-"""
-LATE: Final = """
+""")
+LATE: Final = SightedStatement.of("""
     SELECT dag_id, NULL AS run_id, 1 AS number, next_dagrun_create_after AS since
       FROM dag
-     WHERE NOT is_paused AND NOT is_stale AND NOT has_import_errors AND next_dagrun_create_after < $1
+     WHERE NOT is_paused AND NOT is_stale AND NOT has_import_errors AND next_dagrun_create_after < $1 [seen]
      ORDER BY next_dagrun_create_after LIMIT $2
-"""
-FAILED_SINCE: Final = """
-    SELECT count(*) FROM (SELECT state, end_date FROM dag_run ORDER BY id DESC LIMIT $2) AS newest
+""")
+FAILED_SINCE: Final = SightedStatement.of("""
+    SELECT count(*) FROM (SELECT state, end_date FROM dag_run WHERE true [seen] ORDER BY id DESC LIMIT $2) AS newest
      WHERE state = 'failed' AND end_date >= $1
-"""
+""")
 # Index: ix_dag_run_dag_id_id, once for each DAG.
-LAST_FAILED: Final = """
+LAST_FAILED: Final = SightedStatement.of(
+    """
     SELECT d.dag_id, r.run_id, 1 AS number, r.end_date AS since
       FROM dag AS d
      CROSS JOIN LATERAL (SELECT * FROM dag_run WHERE dag_run.dag_id = d.dag_id ORDER BY id DESC LIMIT 1) AS r
-     WHERE NOT d.is_stale AND r.state = 'failed'
+     WHERE NOT d.is_stale AND r.state = 'failed' [seen]
      ORDER BY r.end_date DESC LIMIT $1
-"""
+""",
+    _OF_DAG,
+)
 # Index: ix_dag_run_unfinished.
-PAUSED_WITH_RUNS: Final = """
+PAUSED_WITH_RUNS: Final = SightedStatement.of(
+    """
     SELECT d.dag_id, min(r.run_id) AS run_id, count(*)::int AS number, min(r.run_after) AS since
       FROM dag_run AS r JOIN dag AS d ON d.dag_id = r.dag_id
-     WHERE r.state IN ('queued', 'running') AND d.is_paused
+     WHERE r.state IN ('queued', 'running') AND d.is_paused [seen]
      GROUP BY d.dag_id ORDER BY d.dag_id LIMIT $1
-"""
-GIVEN_UP: Final = """
+""",
+    _OF_DAG,
+)
+GIVEN_UP: Final = SightedStatement.of("""
     SELECT dag_id, NULL AS run_id, count(*)::int AS number, min(given_up_at) AS since
-      FROM callback_outbox WHERE given_up_at IS NOT NULL GROUP BY dag_id ORDER BY dag_id LIMIT $1
-"""
-ACTIVE_RUNS: Final = """
+      FROM callback_outbox WHERE given_up_at IS NOT NULL [seen] GROUP BY dag_id ORDER BY dag_id LIMIT $1
+""")
+ACTIVE_RUNS: Final = SightedStatement.of("""
     SELECT count(*) FILTER (WHERE state = 'running')::int AS running,
            count(*) FILTER (WHERE state = 'queued')::int AS queued
-      FROM dag_run WHERE state IN ('queued', 'running')
-"""
+      FROM dag_run WHERE state IN ('queued', 'running') [seen]
+""")
 
 
-async def recent_runs(db: Database, since: datetime, until: datetime, *, limit: int) -> list[RecentRun]:
+async def recent_runs(
+    db: Database, since: datetime, until: datetime, *, limit: int, seen: Seen = None
+) -> list[RecentRun]:
     """Runs that were running at some time in [since, until), among the newest ones; latest start first."""
     async with db.acquire() as conn:
-        return [RecentRun(**dict(row)) for row in await conn.fetch(RECENT, since, until, limit, NEWEST)]
+        return [RecentRun(**dict(row)) for row in await RECENT.fetch(conn, since, until, limit, NEWEST, seen=seen)]
 
 
-async def coming_runs(db: Database, since: datetime, until: datetime, *, limit: int) -> list[ComingRun]:
+async def coming_runs(
+    db: Database, since: datetime, until: datetime, *, limit: int, seen: Seen = None
+) -> list[ComingRun]:
     """The next runs of DAGs that are due in [since, until), in order."""
     async with db.acquire() as conn:
-        return [ComingRun(**dict(row)) for row in await conn.fetch(COMING, since, until, limit)]
+        return [ComingRun(**dict(row)) for row in await COMING.fetch(conn, since, until, limit, seen=seen)]
 
 
-async def failed_since(db: Database, since: datetime) -> int:
+async def failed_since(db: Database, since: datetime, *, seen: Seen = None) -> int:
     """The number of failed runs since then, among the newest runs."""
     async with db.acquire() as conn:
-        return int(await conn.fetchval(FAILED_SINCE, since, NEWEST))
+        (row,) = await FAILED_SINCE.fetch(conn, since, NEWEST, seen=seen)
+    return int(row[0])
 
 
-async def active_runs(db: Database) -> tuple[int, int]:
+async def active_runs(db: Database, *, seen: Seen = None) -> tuple[int, int]:
     """The numbers of running and of queued runs."""
     async with db.acquire() as conn:
-        row = await conn.fetchrow(ACTIVE_RUNS)
+        (row,) = await ACTIVE_RUNS.fetch(conn, seen=seen)
     return row["running"], row["queued"]
 
 
-async def late_dags(db: Database, before: datetime, *, limit: int) -> list[Concern]:
+# Index: ix_dag_run_unfinished; the primary key of task_instance, once for each run.
+ACTIVE_TASKS: Final = """
+    SELECT ti.state, count(*)::int AS number, min(ti.queued_at) AS first
+      FROM dag_run AS r JOIN task_instance AS ti ON ti.run_id = r.id
+     WHERE r.state IN ('queued', 'running') AND r.dag_id = ANY ($1::text[])
+       AND ti.state IN ('scheduled', 'queued', 'running', 'deferred')
+     GROUP BY ti.state
+"""
+
+
+async def active_tasks(db: Database, dag_ids: Collection[str]) -> tuple[dict[str, int], datetime | None]:
+    """How many task instances of these DAGs are in each state, and since when the oldest one is queued."""
+    async with db.acquire() as conn:
+        rows = await conn.fetch(ACTIVE_TASKS, list(dag_ids))
+    first = next((row["first"] for row in rows if row["state"] == "queued"), None)
+    return {row["state"]: row["number"] for row in rows}, first
+
+
+async def late_dags(db: Database, before: datetime, *, limit: int, seen: Seen = None) -> list[Concern]:
     """DAGs whose next run was due before that instant."""
     async with db.acquire() as conn:
-        return [Concern(**dict(row)) for row in await conn.fetch(LATE, before, limit)]
+        return [Concern(**dict(row)) for row in await LATE.fetch(conn, before, limit, seen=seen)]
 
 
-async def last_failed(db: Database, *, limit: int) -> list[Concern]:
+async def last_failed(db: Database, *, limit: int, seen: Seen = None) -> list[Concern]:
     """DAGs whose newest run failed, latest first."""
     async with db.acquire() as conn:
-        return [Concern(**dict(row)) for row in await conn.fetch(LAST_FAILED, limit)]
+        return [Concern(**dict(row)) for row in await LAST_FAILED.fetch(conn, limit, seen=seen)]
 
 
-async def paused_with_runs(db: Database, *, limit: int) -> list[Concern]:
+async def paused_with_runs(db: Database, *, limit: int, seen: Seen = None) -> list[Concern]:
     """Paused DAGs with waiting runs."""
     async with db.acquire() as conn:
-        return [Concern(**dict(row)) for row in await conn.fetch(PAUSED_WITH_RUNS, limit)]
+        return [Concern(**dict(row)) for row in await PAUSED_WITH_RUNS.fetch(conn, limit, seen=seen)]
 
 
-async def callbacks_given_up(db: Database, *, limit: int) -> list[Concern]:
+async def callbacks_given_up(db: Database, *, limit: int, seen: Seen = None) -> list[Concern]:
     """DAGs with callbacks that were given up after too many losses."""
     async with db.acquire() as conn:
-        return [Concern(**dict(row)) for row in await conn.fetch(GIVEN_UP, limit)]
+        return [Concern(**dict(row)) for row in await GIVEN_UP.fetch(conn, limit, seen=seen)]

@@ -16,6 +16,7 @@ from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec, decode_spec
 from aiosched.core.values.states import HOLDING_SLOT, TaskState
 from aiosched.db.server.engine import Database
+from aiosched.db.server.sight import Seen, SightedStatement
 
 
 class PoolMember(NamedTuple):
@@ -95,36 +96,43 @@ USERS: Final = """
             WHERE task_instance.run_id = r.id AND task_instance.task_index = m.task_index
               AND task_instance.state = ANY ($6::text[])
      ) AS ti
-     WHERE r.state IN ('queued', 'running')
+     WHERE r.state IN ('queued', 'running') [seen]
 """
+_OF_RUN: Final = "r.dag_id = ANY (?::text[])"
 # The longest holders first.
-HOLDERS: Final = f"SELECT * FROM ({USERS}) AS u ORDER BY since, run, task_index, map_index LIMIT $7"
+HOLDERS: Final = SightedStatement.of(
+    f"SELECT * FROM ({USERS}) AS u ORDER BY since, run, task_index, map_index LIMIT $7", _OF_RUN
+)
 # In the order of service; tasks of paused DAGs do not wait.
-WAITING: Final = f"""
+WAITING: Final = SightedStatement.of(
+    f"""
     SELECT * FROM ({USERS}) AS u
      WHERE NOT EXISTS (SELECT FROM dag WHERE dag.dag_id = u.dag_id AND dag.is_paused)
        AND ($7::bigint IS NULL OR (-weight, logical_at, map_index, run, task_index)
                                > ($7, $8::timestamptz, $9::int, $10::bigint, $11::int))
      ORDER BY -weight, logical_at, map_index, run, task_index LIMIT $12
-"""
+""",
+    _OF_RUN,
+)
 
 
 async def pool_holders(
-    db: Database, members: Collection[PoolMember], *, include_deferred: bool, limit: int
+    db: Database, members: Collection[PoolMember], *, include_deferred: bool, limit: int, seen: Seen = None
 ) -> list[PoolUser]:
     """The instances that hold slots, the longest holders first. `include_deferred`: deferred tasks keep their slots."""
     states = [*HOLDING_SLOT, TaskState.DEFERRED] if include_deferred else [*HOLDING_SLOT]
     async with db.acquire() as conn:
-        rows = await conn.fetch(HOLDERS, *_columns(members), sorted(states), limit)
+        rows = await HOLDERS.fetch(conn, *_columns(members), sorted(states), limit, seen=seen)
     return [PoolUser(**dict(row)) for row in rows]
 
 
 async def pool_waiting(
-    db: Database, members: Collection[PoolMember], *, after: Place | None = None, limit: int
+    db: Database, members: Collection[PoolMember], *, after: Place | None = None, limit: int, seen: Seen = None
 ) -> list[PoolUser]:
     """The instances that wait, in order, after the sort key `after`."""
     async with db.acquire() as conn:
-        rows = await conn.fetch(WAITING, *_columns(members), [TaskState.SCHEDULED], *(after or [None] * 5), limit)
+        place = after or (None,) * 5
+        rows = await WAITING.fetch(conn, *_columns(members), [TaskState.SCHEDULED], *place, limit, seen=seen)
     return [PoolUser(**dict(row)) for row in rows]
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from aiosched.core.values.instants import stamp
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.server.sight import Seen, SightedStatement
 
 _LONGEST_ERROR: Final = 300  # characters of it in one line
 
@@ -39,10 +40,10 @@ class QuarantineRow:
 
 
 # Index: the primary key; the table has few rows.
-LIST: Final = """
+LIST: Final = SightedStatement.of("""
     SELECT dag_id, since, retry_at, failures, place, error
-      FROM dag_quarantine WHERE tried_at IS NULL ORDER BY dag_id LIMIT $1
-"""
+      FROM dag_quarantine WHERE tried_at IS NULL [seen] ORDER BY dag_id LIMIT $1
+""")
 GET: Final = """
     SELECT dag_id, since, retry_at, failures, place, error
       FROM dag_quarantine WHERE dag_id = $1 AND tried_at IS NULL
@@ -51,15 +52,15 @@ TRACEBACK: Final = "SELECT traceback FROM dag_quarantine WHERE dag_id = $1 AND t
 COUNT: Final = "SELECT count(*) FROM dag_quarantine WHERE tried_at IS NULL"
 
 
-async def list_quarantined(db: Database, *, limit: int | None = None) -> list[QuarantineRow]:
-    """The DAGs in quarantine, by id."""
+async def list_quarantined(db: Database, *, limit: int | None = None, seen: Seen = None) -> list[QuarantineRow]:
+    """The DAGs in quarantine, by id; only those that are `seen`."""
     async with db.acquire() as conn:
-        return await quarantined(conn, limit=limit)
+        return await quarantined(conn, limit=limit, seen=seen)
 
 
-async def quarantined(conn: DatabaseConnection, *, limit: int | None = None) -> list[QuarantineRow]:
-    """The DAGs in quarantine, by id."""
-    return [QuarantineRow(*row) for row in await conn.fetch(LIST, limit)]
+async def quarantined(conn: DatabaseConnection, *, limit: int | None = None, seen: Seen = None) -> list[QuarantineRow]:
+    """The DAGs in quarantine, by id; only those that are `seen`."""
+    return [QuarantineRow(*row) for row in await LIST.fetch(conn, limit, seen=seen)]
 
 
 async def quarantine_of(conn: DatabaseConnection, dag_id: str) -> QuarantineRow | None:

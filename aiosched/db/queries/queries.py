@@ -20,6 +20,7 @@ from aiosched.db.queries.quarantine_queries import QuarantineRow
 from aiosched.db.schema.quarantine_schema import dag_quarantine
 from aiosched.db.schema.schema import dag, dag_run, dag_version, task_instance, task_note
 from aiosched.db.server.engine import Database
+from aiosched.db.server.sight import Seen, only_seen
 from aiosched.errors import NotFound, did_you_mean
 
 # ---- DAGs ----
@@ -131,13 +132,14 @@ async def list_dags(
     order: DagOrder = "dag_id",
     after: tuple[str, datetime | None] | None = None,
     limit: int = 100,
+    seen: Seen = None,
 ) -> list[DagListRow]:
     """DAGs by id or in another `order`, after the one with the id and next run `after`.
 
     `pattern` is a glob, `search` a part of id or description; stale DAGs only with `stale` or as `status`; `tags` must
-    all match.
+    all match. Only those that are `seen`.
     """
-    query = _select_dags().limit(limit)
+    query = only_seen(_select_dags().limit(limit), dag.c.dag_id, seen)
     due = func.coalesce(dag.c.next_dagrun_create_after, _NEVER)
     if order == "next_run":
         query = query.order_by(due, dag.c.dag_id)
@@ -171,24 +173,6 @@ _STATUS_FILTERS: Final = {
     "paused": and_(_IS_DECIDED, ~dag.c.has_import_errors, ~dag.c.is_stale, dag.c.is_paused),
     "active": and_(_IS_DECIDED, ~dag.c.has_import_errors, ~dag.c.is_stale, ~dag.c.is_paused),
 }  # as DagRow.status
-
-
-@dataclass(frozen=True, slots=True)
-class TagRow:
-    """A tag and the number of DAGs with it, stale ones excluded."""
-
-    tag: str
-    dags: int
-
-
-async def list_tags(db: Database, *, after: str | None = None, limit: int | None = None) -> list[TagRow]:
-    """The tags of DAGs that are not stale, by name, after the tag `after`."""
-    tags = select(func.unnest(dag.c.tags).label("tag")).where(~dag.c.is_stale).subquery()
-    query = select(tags.c.tag, func.count()).where(tags.c.tag.is_not(None))
-    query = query.group_by(tags.c.tag).order_by(tags.c.tag).limit(limit)
-    if after is not None:
-        query = query.where(tags.c.tag > after)
-    return [TagRow(row[0], row[1]) for row in await fetch(db, query)]
 
 
 async def get_dag(db: Database, dag_id: str) -> DagListRow:

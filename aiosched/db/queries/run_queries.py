@@ -14,6 +14,7 @@ from typing import Final
 from aiosched.db.queries.queries import RUN_COLUMNS, RunRow, fetch, like
 from aiosched.db.schema.schema import dag_run
 from aiosched.db.server.engine import Database
+from aiosched.db.server.sight import Seen, only_seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,11 @@ class RunFilter:
     until: datetime | None = None
 
 
-async def find_runs(db: Database, wanted: RunFilter, *, before: int | None = None, limit: int = 25) -> list[RunRow]:
-    """Runs, newest first, older than the one with the key `before`."""
-    query = RUN_COLUMNS.order_by(dag_run.c.id.desc()).limit(limit)
+async def find_runs(
+    db: Database, wanted: RunFilter, *, before: int | None = None, limit: int = 25, seen: Seen = None
+) -> list[RunRow]:
+    """Runs, newest first, older than the one with the key `before`; only of DAGs that are `seen`."""
+    query = only_seen(RUN_COLUMNS.order_by(dag_run.c.id.desc()).limit(limit), dag_run.c.dag_id, seen)
     if wanted.dag_id is not None:
         query = query.where(dag_run.c.dag_id == wanted.dag_id)
     if wanted.states:

@@ -1,10 +1,11 @@
-"""The tables of the web server: users, sessions, failed logins, tokens of programs, the key that signs."""
+"""The tables of the web server: users, grants, sessions, failed logins, tokens, the keys that sign."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -17,28 +18,52 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    UniqueConstraint,
     func,
     text,
 )
 
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of
 
-ROLES: Final = ("viewer", "operator", "admin")
+ROLES: Final = ("viewer", "operator", "editor", "admin")
+# A person logs in; a service account only has tokens; `local` is whoever may use a server at a loopback address.
+KINDS: Final = ("person", "service", "local")
 
-# Users who can log in to the web server.
+# Users of the web server.
 web_user = Table(
     "web_user",
     metadata,
     Column("name", Text, primary_key=True),
-    Column("role", Text, nullable=False),
-    Column("password", Text),  # scrypt, see aiosched.web.auth.passwords; NULL: logs in through OIDC
+    Column("role", Text, nullable=False),  # everywhere; none: only what is granted, see user_grant
+    Column("password", Text),  # scrypt, see aiosched.web.auth.passwords; NULL: has none
     Column("is_disabled", Boolean, nullable=False, server_default=text("false")),
     Column("sessions_void", Integer, nullable=False, server_default=text("0")),  # incremented to end all sessions
     # No namesake of a deleted user gets its id.
     Column("id", BigInteger, Identity(always=True), nullable=False, unique=True),
     instant("last_login_at", nullable=False, server_default=func.now()),
+    Column("kind", Text, nullable=False, server_default="person"),
+    # Who it is at an identity provider. An issuer without a subject: only the name was known when that was stored.
+    Column("issuer", Text),
+    Column("subject", Text),
+    Column("groups", ARRAY(Text), nullable=False, server_default=text("'{}'")),  # at the identity provider
     created_at(),
-    CheckConstraint(one_of("role", ROLES), name="role"),
+    CheckConstraint(one_of("role", ("none", *ROLES)), name="role"),
+    CheckConstraint(one_of("kind", KINDS), name="kind"),
+    UniqueConstraint("issuer", "subject"),
+)
+
+# A role of a user for some DAGs: those with a tag, of a folder or of a team, or whose ids match a glob (core/access).
+user_grant = Table(
+    "user_grant",
+    metadata,
+    identity(),
+    Column("user_id", BigInteger, ForeignKey("web_user.id", ondelete="CASCADE"), nullable=False),
+    Column("role", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("from_provider", Boolean, nullable=False),  # replaced at each login
+    created_at(),
+    UniqueConstraint("user_id", "kind", "name", "from_provider"),
 )
 
 # A session of a user in a browser. Only the hash of its cookie is stored. `void`: see web_user.sessions_void.
@@ -78,11 +103,22 @@ api_token = Table(
     Column("label", Text, nullable=False),
     Column("token_hash", Text, nullable=False, unique=True),
     Column("role", Text, nullable=False),  # at most its owner's role
+    Column("read_only", Boolean, nullable=False, server_default=text("false")),  # only requests that change nothing
+    Column("grants", ARRAY(Text)),  # of what its owner may do, only this; NULL: all of it
     instant("expires_at"),
     instant("last_used_at"),
     created_at(),
     CheckConstraint(one_of("role", ROLES), name="role"),
     Index(None, "owner"),
+)
+
+# One-time tokens that log in at a loopback address. Only their hashes are stored.
+login_link = Table(
+    "login_link",
+    metadata,
+    Column("token_hash", Text, primary_key=True),
+    instant("expires_at", nullable=False),
+    created_at(),
 )
 
 # The keys that sign, shared by all web servers and schedulers: the newest one that signs already does.

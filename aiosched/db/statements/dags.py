@@ -18,6 +18,7 @@ import msgspec
 
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.statements.team_folders import team_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,16 +318,18 @@ async def write_versions(
 
 
 # Definition columns only; the rows are locked already. Tags are passed as JSON, because arrays of arrays must be
-# rectangular.
-DEFINE_DAGS: Final = """
+# rectangular. The team follows from where the file lies, and never from what it says.
+DEFINE_DAGS: Final = f"""
     UPDATE dag AS d
        SET file = n.file, version_id = n.version_id, max_active_runs = n.max_active_runs,
            max_active_tasks = n.max_active_tasks, schedule = n.schedule, description = n.description,
            owner = n.owner, tags = ARRAY(SELECT json_array_elements_text(n.tags::json)),
+           access_control = v.spec -> 'access_control', team = {team_of("n.file", "v.bundle")},
            has_import_errors = false, is_stale = false, last_parsed_at = $10
       FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[],
                   $9::text[])
            AS n (dag_id, file, version_id, max_active_runs, max_active_tasks, schedule, description, owner, tags)
+      JOIN dag_version AS v ON v.id = n.version_id
      WHERE d.dag_id = n.dag_id
 """
 

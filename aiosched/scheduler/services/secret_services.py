@@ -1,9 +1,9 @@
 """Services about variables and connections for running tasks.
 
-    variable     {get: key}                          -> {value: text or null, backend: where it is, if in one}
+    variable     {get: key, by: [task, map index, try]}  -> {value: text or null, backend: where it is, if in one}
                  {set: key, value, description}      -> {}
                  {delete: key}                       -> {}
-    connection   {get: conn_id}                      -> {value: fields or null, backend: where it is, if in one}
+    connection   {get: conn_id, by: …}               -> {value: fields or null, backend: where it is, if in one}
 
 The values are decrypted here and sent to the worker over its own socket; workers have neither keys nor logins of
 backends. What belongs to a team is not there for tasks of other teams' DAGs; that one asked for it is logged here.
@@ -18,6 +18,7 @@ from typing import Any, Final
 from aiosched.backends.asking import NO_BACKENDS, Backends
 from aiosched.backends.backend import Kind
 from aiosched.backends.values import SecretValues
+from aiosched.db.audit.secret_reads import Read, SecretReads
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.owners import reader_of_run
 from aiosched.db.people.secrets import SecretStore, VariableValue, Withheld
@@ -30,8 +31,10 @@ from aiosched.scheduler.services.task_services import Service
 logger: Final = logging.getLogger(__name__)
 
 
-def secret_services(keyring: Keyring, backends: Backends = NO_BACKENDS) -> Mapping[str, Service]:
-    """The services `variable` and `connection`, for DatabaseServices."""
+def secret_services(
+    keyring: Keyring, backends: Backends = NO_BACKENDS, reads: SecretReads | None = None
+) -> Mapping[str, Service]:
+    """The services `variable` and `connection`, for DatabaseServices. `reads` are written down in the audit log."""
 
     async def look_up(db: Database, kind: Kind, question: Question) -> dict[str, Any]:
         async with db.acquire() as conn:
@@ -43,7 +46,10 @@ def secret_services(keyring: Keyring, backends: Backends = NO_BACKENDS) -> Mappi
                 who = await task_services.who_asks(conn, question.run)
             logger.warning("refused: a task of %s asked for %s", who, error.what)
             return {"value": None}
-        return found.as_answer()
+        answer = found.as_answer()
+        if reads is not None and answer["value"] is not None:
+            reads.note(_read_by(question, kind))
+        return answer
 
     async def variable(db: Database, question: Question) -> dict[str, Any]:
         store, args = SecretStore(db, keyring), question.args
@@ -63,6 +69,13 @@ def secret_services(keyring: Keyring, backends: Backends = NO_BACKENDS) -> Mappi
         return await look_up(db, "connection", question)
 
     return {"variable": _refusing_mistakes(variable), "connection": _refusing_mistakes(connection)}
+
+
+def _read_by(question: Question, kind: Kind) -> Read:
+    """The entry of the audit log: which task instance has read what."""
+    by = question.args.get("by")
+    who = None if by is None else (str(by[0]), int(by[1]), int(by[2]))
+    return Read(question.run, who, f"{kind} {question.args['get']}")
 
 
 def _refusing_mistakes(service: Service) -> Service:

@@ -275,6 +275,9 @@ class StateCache:
         if rows.sources:
             stored.sources.extend(rows.sources)
             rows.sources = []
+        if rows.rendered:
+            stored.rendered.extend(rows.rendered)
+            rows.rendered = []
         if rows.xcoms:
             stored.xcoms.extend(xcom_row(key, i.task, i.map_index, v) for i, v in rows.xcoms)
             rows.xcoms.clear()

@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import APIRouter, Depends, FastAPI
 
 from aiosched.web.airflow_api import dags, operation, pools, runs, secrets, tasks
-from aiosched.web.auth.access import Authenticator, authorise
+from aiosched.web.auth.access import authorise
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import problems
 
@@ -23,14 +23,16 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
 )
 
 
-def mount(app: FastAPI, request_client: RequestClient, authenticator: Authenticator) -> None:
+def mount(app: FastAPI) -> None:
     """Mount both on `app`, with its users and roles."""
+    request_client: RequestClient = app.state.request_client
     for path, routers in ((API_V2, ROUTERS), (AUTH, (operation.auth_router,))):
         part = FastAPI(
             openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, dependencies=[Depends(authorise)]
         )
-        part.state.request_client, part.state.authenticator = request_client, authenticator
-        problems.install(part, request_client.db.dsn)
+        for shared in ("request_client", "authenticator", "known_dags", "health"):
+            setattr(part.state, shared, getattr(app.state, shared))
+        problems.install(part, request_client.db)
         for router in routers:
             part.include_router(router)
         app.mount(path, part)

@@ -15,7 +15,8 @@ from aiosched.web.airflow_api.answering import done
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import dag_details_shape, dag_shape
 from aiosched.web.api.base.models import Name
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter()
@@ -35,9 +36,10 @@ class DagPatch(BaseModel):
 
 
 @router.get("/dags")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_dags(
     request_client: TheRequestClient,
+    sight: TheSight,
     limit: PageLimit = 50,
     offset: PageOffset = 0,
     order_by: OrderBy = None,
@@ -49,7 +51,9 @@ async def list_dags(
 ) -> dict[str, Any]:
     """DAGs. `dag_id_pattern` is a part of the id; of several tags or owners one is enough."""
     pattern = None if dag_id_pattern is None else f"*{dag_id_pattern.strip('%')}*"
-    rows = await queries.list_dags(request_client.db, pattern=pattern, stale=not exclude_stale, limit=MOST + 1)
+    rows = await queries.list_dags(
+        request_client.db, pattern=pattern, stale=not exclude_stale, limit=MOST + 1, seen=sight.dags
+    )
     check_size(rows)
     found = [
         row
@@ -63,7 +67,7 @@ async def list_dags(
 
 
 @router.get("/dags/{dag_id}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_dag(request_client: TheRequestClient, dag_id: Name) -> dict[str, Any]:
     """One DAG."""
     folder = request_client.settings.core.dags_folder.absolute()
@@ -71,7 +75,7 @@ async def get_dag(request_client: TheRequestClient, dag_id: Name) -> dict[str, A
 
 
 @router.get("/dags/{dag_id}/details")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_dag_details(request_client: TheRequestClient, dag_id: Name) -> dict[str, Any]:
     """One DAG with what its file says."""
     row = await queries.get_dag(request_client.db, dag_id)
@@ -80,7 +84,7 @@ async def get_dag_details(request_client: TheRequestClient, dag_id: Name) -> dic
 
 
 @router.patch("/dags/{dag_id}")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def patch_dag(request_client: TheRequestClient, person: Person, dag_id: Name, body: DagPatch) -> dict[str, Any]:
     """Pause or unpause a DAG."""
     await queries.get_dag(request_client.db, dag_id)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from aiosched.db.people import accounts as people
 from aiosched.web.airflow_api.shapes import instant
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.auth.accounts import Accounts
+from aiosched.web.auth.accounts import Accounts, rights_of
 from aiosched.web.auth.passwords import hash_token, new_token
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views import health
@@ -40,9 +40,9 @@ async def get_version() -> dict[str, Any]:
 
 @router.get("/monitor/health")
 @allow(Role.PUBLIC)
-async def get_health(request_client: TheRequestClient) -> dict[str, Any]:
+async def get_health(request: Request) -> dict[str, Any]:
     """Whether the database answers and a scheduler is alive; it runs triggers and parses files, too."""
-    found = await health.examine(request_client.db)
+    found: health.Health = await request.app.state.health.get()
     alive = [row for row in found.schedulers if row.alive]
     beat = None
     if alive:
@@ -65,6 +65,8 @@ async def create_token(request: Request, request_client: TheRequestClient, body:
     token = new_token()
     if isinstance(accounts, Accounts):
         login = await accounts.check(request, body.username, body.password)
-        expires, role = datetime.now(UTC) + TOKEN_LIFE, Role.of(login.role).name.lower()
+        most = request_client.settings.web.max_token_days
+        life = min(TOKEN_LIFE, timedelta(days=most)) if most else TOKEN_LIFE
+        expires, role = datetime.now(UTC) + life, max(rights_of(login.held).possible, Role.VIEWER).word
         await people.create_token(request_client.db, login.name, "airflow api", hash_token(token), role, expires)
     return {"access_token": token}

@@ -13,7 +13,9 @@ from aiosched.errors import NotFound, Refused
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import pool_shape
 from aiosched.web.api.operation.pools import PoolName
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
+from aiosched.web.requests.owned import check_editable, check_seen, seen_things
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter()
@@ -41,21 +43,27 @@ class PoolPatch(BaseModel):
 
 
 @router.get("/pools")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_pools(
-    request_client: TheRequestClient, limit: PageLimit = 50, offset: PageOffset = 0, order_by: OrderBy = None
+    request_client: TheRequestClient,
+    sight: TheSight,
+    limit: PageLimit = 50,
+    offset: PageOffset = 0,
+    order_by: OrderBy = None,
 ) -> dict[str, Any]:
     """Pools."""
     rows = await pools.list_pools(request_client.db, limit=MOST + 1)
     check_size(rows)
+    rows = await seen_things(request_client.db, sight, "pool", rows, lambda row: row.name)
     keys = {"id": lambda row: row.name, "name": lambda row: row.name, "pool": lambda row: row.name}
     return page("pools", ordered(rows, order_by, keys), limit, offset, pool_shape)
 
 
 @router.post("/pools", status_code=201)
-@allow(Role.ADMIN)
-async def post_pool(request_client: TheRequestClient, person: Person, body: PoolBody) -> dict[str, Any]:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def post_pool(request_client: TheRequestClient, sight: TheSight, body: PoolBody) -> dict[str, Any]:
     """Create a pool; 409 if there is one."""
+    await check_editable(request_client.db, sight, "pool", body.name, is_new=True)
     try:
         await pools.get_pool(request_client.db, body.name)
     except NotFound:
@@ -65,25 +73,27 @@ async def post_pool(request_client: TheRequestClient, person: Person, body: Pool
             body.slots,
             include_deferred=body.include_deferred,
             description=body.description,
-            requested_by=person.requested_by,
+            requested_by=sight.person.requested_by,
         )
         return pool_shape(change.after)
     raise Refused(f"There is a pool {body.name!r} already.")
 
 
 @router.get("/pools/{name}")
-@allow(Role.VIEWER)
-async def get_pool(request_client: TheRequestClient, name: PoolName) -> dict[str, Any]:
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def get_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> dict[str, Any]:
     """One pool."""
+    await check_seen(request_client.db, sight, "pool", name)
     return pool_shape(await pools.get_pool(request_client.db, name))
 
 
 @router.patch("/pools/{name}")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def patch_pool(
-    request_client: TheRequestClient, person: Person, name: PoolName, body: PoolPatch
+    request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolPatch
 ) -> dict[str, Any]:
     """Change a pool: the fields that are sent, the others stay."""
+    await check_editable(request_client.db, sight, "pool", name)
     old = await pools.get_pool(request_client.db, name)
     change = await pools.set_pool(
         request_client.db,
@@ -91,14 +101,15 @@ async def patch_pool(
         old.slots if body.slots is None else body.slots,
         include_deferred=body.include_deferred,
         description=body.description,
-        requested_by=person.requested_by,
+        requested_by=sight.person.requested_by,
     )
     return pool_shape(change.after)
 
 
 @router.delete("/pools/{name}", status_code=204)
-@allow(Role.ADMIN)
-async def delete_pool(request_client: TheRequestClient, person: Person, name: PoolName) -> Response:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def delete_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> Response:
     """Delete a pool."""
-    await pools.delete_pool(request_client.db, name, requested_by=person.requested_by)
+    await check_editable(request_client.db, sight, "pool", name)
+    await pools.delete_pool(request_client.db, name, requested_by=sight.person.requested_by)
     return Response(status_code=204)

@@ -18,7 +18,9 @@ from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset
 from aiosched.web.airflow_api.shapes import run_shape
 from aiosched.web.airflow_api.tasks import touched
 from aiosched.web.api.base.models import JsonObject, Name, Text
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
+from aiosched.web.requests.dependents import check_dependents, seen_preview
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
@@ -73,9 +75,10 @@ class RunClear(BaseModel):
 
 
 @router.get("/dags/{dag_id}/dagRuns")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_dag_runs(
     request_client: TheRequestClient,
+    sight: TheSight,
     dag_id: Name,
     limit: PageLimit = 50,
     offset: PageOffset = 0,
@@ -94,6 +97,7 @@ async def list_dag_runs(
 ) -> dict[str, Any]:
     """Runs of a DAG, or of all with `~`, oldest first."""
     if dag_id != ALL:
+        await sight.check_dag(dag_id, Role.VIEWER)
         await queries.get_dag(request_client.db, dag_id)
     wanted = run_queries.RunFilter(
         None if dag_id == ALL else dag_id,
@@ -102,7 +106,7 @@ async def list_dag_runs(
         None if run_id_pattern is None else run_id_pattern.strip("%"),
         run_after_gte,
     )
-    rows = await run_queries.find_runs(request_client.db, wanted, limit=MOST + 1)
+    rows = await run_queries.find_runs(request_client.db, wanted, limit=MOST + 1, seen=sight.dags)
     check_size(rows)
     found = [
         row
@@ -122,7 +126,7 @@ def _between(value: datetime | None, first: datetime | None, final: datetime | N
 
 
 @router.post("/dags/{dag_id}/dagRuns")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def trigger_dag_run(
     request_client: TheRequestClient, person: Person, dag_id: Name, body: TriggerBody
 ) -> dict[str, Any]:
@@ -144,14 +148,14 @@ async def trigger_dag_run(
 
 
 @router.get("/dags/{dag_id}/dagRuns/{dag_run_id}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_dag_run(request_client: TheRequestClient, dag_id: Name, dag_run_id: Name) -> dict[str, Any]:
     """One run."""
     return run_shape(await queries.find_run(request_client.db, dag_id, dag_run_id))
 
 
 @router.patch("/dags/{dag_id}/dagRuns/{dag_run_id}")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def patch_dag_run(
     request_client: TheRequestClient, person: Person, dag_id: Name, dag_run_id: Name, body: RunPatch
 ) -> dict[str, Any]:
@@ -167,9 +171,9 @@ async def patch_dag_run(
 
 
 @router.post("/dags/{dag_id}/dagRuns/{dag_run_id}/clear")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def clear_dag_run(
-    request_client: TheRequestClient, person: Person, dag_id: Name, dag_run_id: Name, body: RunClear
+    request_client: TheRequestClient, sight: TheSight, dag_id: Name, dag_run_id: Name, body: RunClear
 ) -> dict[str, Any]:
     """Clear a run: with `dry_run`, which is the default, the answer is the task instances that it would clear."""
     run = await queries.find_run(request_client.db, dag_id, dag_run_id)
@@ -182,8 +186,9 @@ async def clear_dag_run(
         dry_run=body.dry_run,
     )
     if body.dry_run:
-        return await touched(request_client, dag_id, await request_client.preview(request, dag_id))
-    await done(request_client, request, dag_id, person)
+        return await touched(request_client, dag_id, await seen_preview(request_client, sight, dag_id, request))
+    await check_dependents(request_client, sight, dag_id, request)
+    await done(request_client, request, dag_id, sight.person)
     if body.note is not None:
-        await done(request_client, SetNote(run_id=run.run_id, note=body.note), dag_id, person)
+        await done(request_client, SetNote(run_id=run.run_id, note=body.note), dag_id, sight.person)
     return await get_dag_run(request_client, dag_id, run.run_id)

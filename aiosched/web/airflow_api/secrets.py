@@ -14,7 +14,9 @@ from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import Existing, SecretStore, VariableValue
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import connection_shape, variable_shape
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
+from aiosched.web.requests.owned import check_editable, seen_things
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
 
@@ -61,14 +63,19 @@ def _store(request_client: RequestClient) -> SecretStore:
 
 
 @router.get("/variables")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def list_variables(
-    request_client: TheRequestClient, limit: PageLimit = 50, offset: PageOffset = 0, order_by: OrderBy = None
+    request_client: TheRequestClient,
+    sight: TheSight,
+    limit: PageLimit = 50,
+    offset: PageOffset = 0,
+    order_by: OrderBy = None,
 ) -> dict[str, Any]:
     """Variables."""
     store = _store(request_client)
     rows = await store.list_variables(limit=MOST + 1)
     check_size(rows)
+    rows = await seen_things(store.db, sight, "variable", rows, lambda row: row.key, needed=Role.EDITOR)
     rows = ordered(rows, order_by, {"key": lambda row: row.key, "id": lambda row: row.key})
     values = await store.get_variables([row.key for row in rows[offset : offset + limit]])
     return page(
@@ -77,41 +84,49 @@ async def list_variables(
 
 
 @router.post("/variables", status_code=201)
-@allow(Role.ADMIN)
-async def post_variable(request_client: TheRequestClient, person: Person, body: VariableBody) -> dict[str, Any]:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def post_variable(request_client: TheRequestClient, sight: TheSight, body: VariableBody) -> dict[str, Any]:
     """Create a variable; 409 if there is one."""
+    await check_editable(request_client.db, sight, "variable", body.key, is_new=True)
     values = {body.key: body.stored}
-    await _store(request_client).set_variables(values, existing=Existing.FAIL, requested_by=person.requested_by)
-    return await get_variable(request_client, body.key)
+    await _store(request_client).set_variables(values, existing=Existing.FAIL, requested_by=sight.person.requested_by)
+    return await _variable(request_client, body.key)
 
 
 @router.get("/variables/{key}")
-@allow(Role.ADMIN)
-async def get_variable(request_client: TheRequestClient, key: Key) -> dict[str, Any]:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def get_variable(request_client: TheRequestClient, sight: TheSight, key: Key) -> dict[str, Any]:
     """One variable."""
+    await check_editable(request_client.db, sight, "variable", key)
+    return await _variable(request_client, key)
+
+
+async def _variable(request_client: RequestClient, key: str) -> dict[str, Any]:
     found = await _store(request_client).get_variable(key)
     return variable_shape(key, found, found.description)
 
 
 @router.patch("/variables/{key}")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def patch_variable(
-    request_client: TheRequestClient, person: Person, key: Key, body: VariableBody
+    request_client: TheRequestClient, sight: TheSight, key: Key, body: VariableBody
 ) -> dict[str, Any]:
     """Change a variable."""
+    await check_editable(request_client.db, sight, "variable", key)
     store = _store(request_client)
     await store.get_variable(key)
     if body.key != key:
         raise Problem(422, "key", "A variable keeps its key: create another one.")
-    await store.set_variables({key: body.stored}, requested_by=person.requested_by)
-    return await get_variable(request_client, key)
+    await store.set_variables({key: body.stored}, requested_by=sight.person.requested_by)
+    return await _variable(request_client, key)
 
 
 @router.delete("/variables/{key}", status_code=204)
-@allow(Role.ADMIN)
-async def delete_variable(request_client: TheRequestClient, person: Person, key: Key) -> Response:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def delete_variable(request_client: TheRequestClient, sight: TheSight, key: Key) -> Response:
     """Delete a variable."""
-    await _store(request_client).delete_variable(key, requested_by=person.requested_by)
+    await check_editable(request_client.db, sight, "variable", key)
+    await _store(request_client).delete_variable(key, requested_by=sight.person.requested_by)
     return Response(status_code=204)
 
 
@@ -119,14 +134,19 @@ async def delete_variable(request_client: TheRequestClient, person: Person, key:
 
 
 @router.get("/connections")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def list_connections(
-    request_client: TheRequestClient, limit: PageLimit = 50, offset: PageOffset = 0, order_by: OrderBy = None
+    request_client: TheRequestClient,
+    sight: TheSight,
+    limit: PageLimit = 50,
+    offset: PageOffset = 0,
+    order_by: OrderBy = None,
 ) -> dict[str, Any]:
     """Connections."""
     store = _store(request_client)
     rows = await store.list_connections(limit=MOST + 1)
     check_size(rows)
+    rows = await seen_things(store.db, sight, "connection", rows, lambda row: row.conn_id, needed=Role.EDITOR)
     keys = {"connection_id": lambda row: row.conn_id, "conn_id": lambda row: row.conn_id}
     rows = ordered(rows, order_by, keys | {"conn_type": lambda row: row.conn_type})
     values = await store.get_connections([row.conn_id for row in rows[offset : offset + limit]])
@@ -135,42 +155,50 @@ async def list_connections(
 
 
 @router.post("/connections", status_code=201)
-@allow(Role.ADMIN)
-async def post_connection(request_client: TheRequestClient, person: Person, body: ConnectionBody) -> dict[str, Any]:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def post_connection(request_client: TheRequestClient, sight: TheSight, body: ConnectionBody) -> dict[str, Any]:
     """Create a connection; 409 if there is one."""
+    await check_editable(request_client.db, sight, "connection", body.connection_id, is_new=True)
     store = _store(request_client)
-    await store.set_connections([_value(body)], existing=Existing.FAIL, requested_by=person.requested_by)
-    return await get_connection(request_client, body.connection_id)
+    await store.set_connections([_value(body)], existing=Existing.FAIL, requested_by=sight.person.requested_by)
+    return await _connection(request_client, body.connection_id)
 
 
 @router.get("/connections/{connection_id}")
-@allow(Role.ADMIN)
-async def get_connection(request_client: TheRequestClient, connection_id: Key) -> dict[str, Any]:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def get_connection(request_client: TheRequestClient, sight: TheSight, connection_id: Key) -> dict[str, Any]:
     """One connection."""
+    await check_editable(request_client.db, sight, "connection", connection_id)
+    return await _connection(request_client, connection_id)
+
+
+async def _connection(request_client: RequestClient, connection_id: str) -> dict[str, Any]:
     return connection_shape(await _store(request_client).get_connection(connection_id))
 
 
 @router.patch("/connections/{connection_id}")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, RoleScope.SEEN)
 async def patch_connection(
-    request_client: TheRequestClient, person: Person, connection_id: Key, body: ConnectionBody
+    request_client: TheRequestClient, sight: TheSight, connection_id: Key, body: ConnectionBody
 ) -> dict[str, Any]:
     """Change a connection: the fields that are sent, the others stay."""
+    await check_editable(request_client.db, sight, "connection", connection_id)
     store = _store(request_client)
     if body.connection_id != connection_id:
         raise Problem(422, "key", "A connection keeps its id: create another one.")
     old = (await store.get_connection(connection_id)).as_fields()
     sent = body.model_dump(by_alias=True, exclude_unset=True, exclude={"connection_id"})
     value = ConnectionValue.from_fields(connection_id, old | sent)
-    await store.set_connections([value], requested_by=person.requested_by)
-    return await get_connection(request_client, connection_id)
+    await store.set_connections([value], requested_by=sight.person.requested_by)
+    return await _connection(request_client, connection_id)
 
 
 @router.delete("/connections/{connection_id}", status_code=204)
-@allow(Role.ADMIN)
-async def delete_connection(request_client: TheRequestClient, person: Person, connection_id: Key) -> Response:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def delete_connection(request_client: TheRequestClient, sight: TheSight, connection_id: Key) -> Response:
     """Delete a connection."""
-    await _store(request_client).delete_connection(connection_id, requested_by=person.requested_by)
+    await check_editable(request_client.db, sight, "connection", connection_id)
+    await _store(request_client).delete_connection(connection_id, requested_by=sight.person.requested_by)
     return Response(status_code=204)
 
 

@@ -10,15 +10,19 @@ from fastapi import APIRouter, Path, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
 from aiosched.core.requests.requests import Clear, MarkTasks, SetNote
+from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.db.queries import queries
 from aiosched.db.queries.queries import TaskRow
+from aiosched.db.statements.rendered_fields import find_rendered
 from aiosched.web.airflow_api.answering import done
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import task_shape
 from aiosched.web.api.base.models import Name, Text
 from aiosched.web.api.tasks import find_place, folder_of
-from aiosched.web.auth.access import Person, Principal, Role, allow
+from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
+from aiosched.web.requests.dependents import check_dependents, seen_preview
 from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
@@ -75,7 +79,7 @@ class ClearBody(BaseModel):
 
 
 @router.get(f"{_RUN}/taskInstances")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_task_instances(
     request_client: TheRequestClient,
     dag_id: Name,
@@ -97,7 +101,7 @@ async def list_task_instances(
 
 
 @router.get(_TASK)
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_task_instance(
     request_client: TheRequestClient, dag_id: Name, dag_run_id: Name, task_id: Name
 ) -> dict[str, Any]:
@@ -106,7 +110,7 @@ async def get_task_instance(
 
 
 @router.get(f"{_TASK}/logs/{{try_number}}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_log(
     request_client: TheRequestClient,
     dag_id: Name,
@@ -128,7 +132,7 @@ async def get_log(
 
 
 @router.get(f"{_TASK}/{{map_index}}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_mapped_task_instance(
     request_client: TheRequestClient, dag_id: Name, dag_run_id: Name, task_id: Name, map_index: MapIndexPath
 ) -> dict[str, Any]:
@@ -141,11 +145,13 @@ async def _instance(
 ) -> dict[str, Any]:
     place = await find_place(request_client, dag_id, dag_run_id, task_id, map_index)
     spec = await queries.get_version_spec(request_client.db, place.run.version_key)
-    return task_shape(place.task, place.run, spec)
+    key = AttemptKey(place.run.key, place.task.task_index, place.task.map_index, place.task.try_number)
+    rendered = (await find_rendered(request_client.db, [key])).get(key)
+    return task_shape(place.task, place.run, spec, rendered)
 
 
 @router.patch(_TASK)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def patch_task_instance(
     request_client: TheRequestClient, person: Person, dag_id: Name, dag_run_id: Name, task_id: Name, body: TaskPatch
 ) -> dict[str, Any]:
@@ -154,7 +160,7 @@ async def patch_task_instance(
 
 
 @router.patch(f"{_TASK}/{{map_index}}")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def patch_mapped_task_instance(
     request_client: TheRequestClient,
     person: Person,
@@ -200,9 +206,9 @@ async def _patch(
 
 
 @router.post("/dags/{dag_id}/clearTaskInstances")
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def clear_task_instances(
-    request_client: TheRequestClient, person: Person, dag_id: Name, body: ClearBody
+    request_client: TheRequestClient, sight: TheSight, dag_id: Name, body: ClearBody
 ) -> dict[str, Any]:
     """Clear task instances of a DAG; the answer is those that are affected."""
     await queries.get_dag(request_client.db, dag_id)
@@ -229,8 +235,9 @@ async def clear_task_instances(
         newest_version=bool(body.run_on_latest_version),
         dry_run=body.dry_run,
     )
-    preview = await request_client.preview(request, dag_id) if body.dry_run else None
-    answer = await done(request_client, request, dag_id, person) if preview is None else preview
+    await check_dependents(request_client, sight, dag_id, request)
+    preview = await seen_preview(request_client, sight, dag_id, request) if body.dry_run else None
+    answer = await done(request_client, request, dag_id, sight.person) if preview is None else preview
     return await touched(request_client, dag_id, answer)
 
 

@@ -6,6 +6,7 @@ if none does in time, it answers 202 with the number of the request.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -13,6 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import AwareDatetime, BaseModel, Field
 
 from aiosched.core.graph.params import check_value, resolve_params
+from aiosched.core.graph.secret_params import mark_secrets
 from aiosched.core.graph.spec import ParamSpec
 from aiosched.core.requests.requests import (
     CancelRun,
@@ -26,6 +28,7 @@ from aiosched.core.requests.requests import (
     Trigger,
     Unpause,
 )
+from aiosched.core.values.secret_values import plain
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.queries import queries
 from aiosched.db.queries.version_queries import get_version
@@ -33,8 +36,10 @@ from aiosched.errors import ParamError, Refused
 from aiosched.web.api.base.models import Because, JsonObject, Name, Reason, RunRef, Text
 from aiosched.web.api.dags import DagResource
 from aiosched.web.api.runs import RunDetails, RunResource, details_of
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, RoleScope, allow
+from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.answers import ACCEPTED, answered
+from aiosched.web.requests.dependents import check_dependents, seen_dependents, seen_preview
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Field as Wrong
 from aiosched.web.server.problems import Problem
@@ -180,7 +185,7 @@ class Noted(BaseModel):
 
 
 @router.patch("/dags/{dag_id}", response_model=DagResource)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def change_dag(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, change: DagChange
 ) -> Response:
@@ -193,7 +198,7 @@ async def change_dag(
 
 
 @router.delete("/dags/{dag_id}", status_code=204, response_model=None)
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, RoleScope.DAG)
 async def delete_dag(
     request: Request,
     request_client: TheRequestClient,
@@ -208,7 +213,7 @@ async def delete_dag(
 
 
 @router.post("/dags/{dag_id}/release", response_model=DagResource)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def release_dag(
     request: Request,
     request_client: TheRequestClient,
@@ -227,7 +232,7 @@ async def release_dag(
 
 
 @router.post("/dags/{dag_id}/runs", status_code=201, response_model=RunResource)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def trigger(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, body: NewRun
 ) -> Response:
@@ -237,7 +242,8 @@ async def trigger(
     if row.is_paused and not body.unpause:
         raise Refused(f"DAG {dag_id!r} is paused, so the run would wait: send `unpause`, or unpause it first.")
     spec = (await get_version(request_client.db, dag_id)).spec
-    _check_params(spec.params, body.conf)
+    body.conf = mark_secrets(spec.params, body.conf)
+    _check_params(spec.params, plain(body.conf))
     trigger = Trigger(**body.model_dump(exclude={"reason"}), triggered_by="api")
     answer = await request_client.ask(trigger, dag_id, by=person, reason=body.reason)
     if answer.result is None:
@@ -263,7 +269,7 @@ def _check_params(params: dict[str, ParamSpec], conf: dict[str, Any]) -> None:
 
 
 @router.post("/dags/{dag_id}/runs/{run}/mark", response_model=RunDetails)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def mark_run(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef, mark: RunMark
 ) -> Response:
@@ -276,7 +282,7 @@ async def mark_run(
 
 
 @router.post("/dags/{dag_id}/runs/{run}/cancel", response_model=RunDetails)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def cancel_run(
     request: Request,
     request_client: TheRequestClient,
@@ -294,7 +300,7 @@ async def cancel_run(
 
 
 @router.put("/dags/{dag_id}/runs/{run}/note", response_model=Noted)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def note_run(
     request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, run: RunRef, note: NoteText
 ) -> Response:
@@ -308,9 +314,9 @@ async def note_run(
 
 
 @router.post("/dags/{dag_id}/clear", response_model=ClearAnswer)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def clear(
-    request: Request, request_client: TheRequestClient, person: Person, dag_id: Name, body: Clearing
+    request: Request, request_client: TheRequestClient, sight: TheSight, dag_id: Name, body: Clearing
 ) -> Response:
     """Clear task instances so that they run again; `dry_run` only shows which."""
     await queries.get_dag(request_client.db, dag_id)
@@ -322,30 +328,35 @@ async def clear(
         final=body.to_date,
         task_ids=None if body.task_ids is None else tuple(body.task_ids),
     )
-    return await _change(request, request_client, person, dag_id, clear, body.reason)
+    await check_dependents(request_client, sight, dag_id, clear)
+    return await _change(request, request_client, sight, dag_id, clear, body.reason)
 
 
 async def _change(
     request: Request,
     request_client: TheRequestClient,
-    person: Person,
+    sight: Sight,
     dag_id: str,
     verb: Clear | MarkTasks,
     reason: str | None,
 ) -> Response:
     if verb.dry_run:
-        seen = ClearAnswer.model_validate(await request_client.preview(verb, dag_id))
+        seen = _clear_answer(sight, await seen_preview(request_client, sight, dag_id, verb))
         return JSONResponse(seen.model_dump(mode="json"))
-    answer = await request_client.ask(verb, dag_id, by=person, reason=reason)
-    return answered(request, answer, ClearAnswer.model_validate)
+    answer = await request_client.ask(verb, dag_id, by=sight.person, reason=reason)
+    return answered(request, answer, partial(_clear_answer, sight))
+
+
+def _clear_answer(sight: Sight, found: dict[str, Any]) -> ClearAnswer:
+    return ClearAnswer.model_validate(found | {"dependents": seen_dependents(found, sight)})
 
 
 @router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/mark", response_model=ClearAnswer)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def mark_task(
     request: Request,
     request_client: TheRequestClient,
-    person: Person,
+    sight: TheSight,
     dag_id: Name,
     run: RunRef,
     task_id: Name,
@@ -362,11 +373,11 @@ async def mark_task(
         task_ids=(task_id,),
         state=TaskState(mark.state),
     )
-    return await _change(request, request_client, person, dag_id, verb, mark.reason)
+    return await _change(request, request_client, sight, dag_id, verb, mark.reason)
 
 
 @router.put("/dags/{dag_id}/runs/{run}/tasks/{task_id}/note", response_model=Noted)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def note_task(
     request: Request,
     request_client: TheRequestClient,

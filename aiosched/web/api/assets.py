@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -13,11 +14,15 @@ from aiosched.core.requests.requests import EmitAsset
 from aiosched.db.queries import asset_queries
 from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, Text
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
+from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.answers import ACCEPTED, answered
-from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.request_client import RequestClient, TheRequestClient
+from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Assets"])
+
+_NO_SOURCE: Final[dict[str, Any]] = dict.fromkeys(("dag_id", "run_id", "task_id", "map_index"))
 
 
 class AssetResource(Resource):
@@ -79,22 +84,23 @@ class Lineage(BaseModel):
 
 
 @router.get("/assets")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_assets(
-    request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[AssetResource]:
     """Assets by name."""
-    rows = await asset_queries.list_assets(request_client.db, after=decode_cursor(cursor, str), limit=limit + 1)
+    after = decode_cursor(cursor, str)
+    rows = await asset_queries.list_assets(request_client.db, after=after, limit=limit + 1, seen=sight.dags)
     return page_of(AssetResource, rows, limit, lambda row: row.name)
 
 
 @router.get("/asset-lineage")
-@allow(Role.VIEWER)
-async def lineage(request_client: TheRequestClient) -> Lineage:
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def lineage(request_client: TheRequestClient, sight: TheSight) -> Lineage:
     """The graph of assets between DAGs."""
     nodes: dict[str, LineageNode] = {}
     edges: dict[tuple[str, str], None] = {}
-    for row in await asset_queries.list_assets(request_client.db):
+    for row in await asset_queries.list_assets(request_client.db, seen=sight.dags):
         if not (row.producers or row.consumers):
             continue
         key = f"asset:{row.name}"
@@ -107,31 +113,43 @@ async def lineage(request_client: TheRequestClient) -> Lineage:
 
 
 @router.get("/assets/{name}")
-@allow(Role.VIEWER)
-async def get_asset(request_client: TheRequestClient, name: Name) -> AssetResource:
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def get_asset(request_client: TheRequestClient, sight: TheSight, name: Name) -> AssetResource:
     """One asset."""
-    return AssetResource.model_validate(await asset_queries.get_asset(request_client.db, name))
+    return AssetResource.model_validate(await asset_queries.get_asset(request_client.db, name, seen=sight.dags))
 
 
 @router.get("/assets/{name}/events")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_asset_events(
-    request_client: TheRequestClient, name: Name, limit: Limit = 50, cursor: Cursor = None
+    request_client: TheRequestClient, sight: TheSight, name: Name, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[AssetEventResource]:
-    """The events of an asset, newest first."""
+    """The events of an asset, newest first; the source of one is null, too, if its DAG cannot be seen."""
     before = decode_cursor(cursor, tuple[datetime, int])
-    await asset_queries.get_asset(request_client.db, name)
+    await asset_queries.get_asset(request_client.db, name, seen=sight.dags)
     async with request_client.db.acquire() as conn:
         rows = await asset_queries.events_of(conn, name=name, before=before, limit=limit + 1)
-    return page_of(AssetEventResource, rows[::-1], limit, lambda row: (row.timestamp, row.id))
+    shown = [row if sight.sees(row.dag_id) else replace(row, **_NO_SOURCE) for row in reversed(rows)]
+    return page_of(AssetEventResource, shown, limit, lambda row: (row.timestamp, row.id))
 
 
 @router.post("/assets/{name}/events", status_code=201, response_model=Emitted, responses=ACCEPTED)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.SEEN)
 async def emit(
-    request: Request, request_client: TheRequestClient, person: Person, name: Name, event: NewEvent
+    request: Request, request_client: TheRequestClient, sight: TheSight, name: Name, event: NewEvent
 ) -> Response:
-    """Emit an event, which triggers the DAGs that wait for the asset."""
+    """Emit an event, which triggers the DAGs that wait for the asset: needs the role operator for all of them."""
+    await _check_emission(request_client, sight, name)
     emit_asset = EmitAsset(name=name, extra=event.extra, partition_key=event.partition_key)
-    answer = await request_client.ask(emit_asset, None, by=person, reason=event.reason)
+    answer = await request_client.ask(emit_asset, None, by=sight.person, reason=event.reason)
     return answered(request, answer, Emitted.model_validate, status=201)
+
+
+async def _check_emission(request_client: RequestClient, sight: Sight, name: str) -> None:
+    if sight.person.role >= Role.OPERATOR:
+        return
+    await asset_queries.get_asset(request_client.db, name, seen=sight.dags)
+    asset = await asset_queries.get_asset(request_client.db, name)
+    for dag_id in asset.consumers or asset.producers:
+        if not await sight.may(dag_id, Role.OPERATOR):
+            raise Problem(403, "role-too-low", "An event of this asset concerns DAGs for which you are not operator.")

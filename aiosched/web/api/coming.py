@@ -17,7 +17,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError
 from aiosched.web.api.base.models import Instant, Name, Stored
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["DAGs"])
@@ -43,7 +43,7 @@ class ComingList(BaseModel):
 
 
 @router.get("/dags/{dag_id}/next")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def next_runs(
     request_client: TheRequestClient, dag_id: Name, n: Annotated[int, Query(ge=1, le=1000)] = 5
 ) -> ComingList:
@@ -83,7 +83,7 @@ class Calendar(BaseModel):
 
 
 @router.get("/dags/{dag_id}/calendar")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def calendar(
     request_client: TheRequestClient, dag_id: Name, year: Annotated[int | None, Query(ge=1970, le=9998)] = None
 ) -> Calendar:

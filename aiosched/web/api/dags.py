@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import StringConstraints
 
-from aiosched.db.queries import queries
+from aiosched.db.queries import queries, tag_queries
 from aiosched.db.queries.quarantine_queries import quarantine_traceback
 from aiosched.db.queries.queries import DagOrder
 from aiosched.web.api.base.models import Instant, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 
@@ -77,9 +78,10 @@ class DagDetails(DagResource):
 
 
 @router.get("/dags")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_dags(
     request_client: TheRequestClient,
+    sight: TheSight,
     pattern: Annotated[_Word | None, Query(description="a glob over DAG ids")] = None,
     search: Annotated[_Word | None, Query(description="part of the id or description, ignoring case")] = None,
     stale: Annotated[bool, Query(description="include DAGs whose file is gone")] = False,
@@ -106,12 +108,13 @@ async def list_dags(
         order=order,
         after=after,
         limit=limit + 1,
+        seen=sight.dags,
     )
     return page_of(DagResource, rows, limit, lambda row: (row.dag_id, row.next_run_after))
 
 
 @router.get("/dags/{dag_id}", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_dag(request_client: TheRequestClient, dag_id: Name) -> DagDetails:
     """One DAG."""
     found = DagResource.model_validate(await queries.get_dag(request_client.db, dag_id)).model_dump()
@@ -128,8 +131,11 @@ class Tag(Resource):
 
 
 @router.get("/tags")
-@allow(Role.VIEWER)
-async def list_tags(request_client: TheRequestClient, limit: Limit = 1000, cursor: Cursor = None) -> Page[Tag]:
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def list_tags(
+    request_client: TheRequestClient, sight: TheSight, limit: Limit = 1000, cursor: Cursor = None
+) -> Page[Tag]:
     """The tags of all DAGs, by name."""
-    rows = await queries.list_tags(request_client.db, after=decode_cursor(cursor, str), limit=limit + 1)
+    after = decode_cursor(cursor, str)
+    rows = await tag_queries.list_tags(request_client.db, after=after, limit=limit + 1, seen=sight.dags)
     return page_of(Tag, rows, limit, lambda row: row.tag)

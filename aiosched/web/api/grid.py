@@ -17,7 +17,7 @@ from aiosched.db.queries.version_queries import get_version
 from aiosched.web.api.base.models import Name
 from aiosched.web.api.base.paging import Cursor, decode_cursor, encode_cursor
 from aiosched.web.api.runs import RunResource
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views.state_counts import Counts, groups_around, read_counts, with_groups
 
@@ -50,7 +50,7 @@ class Grid(BaseModel):
 
 
 @router.get("/dags/{dag_id}/grid")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def grid(
     request_client: TheRequestClient,
     dag_id: Name,

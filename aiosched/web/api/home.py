@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
@@ -14,10 +15,13 @@ from aiosched.db.people.pools import list_pools
 from aiosched.db.queries import home_queries
 from aiosched.db.queries.home_queries import Concern
 from aiosched.db.queries.quarantine_queries import list_quarantined
-from aiosched.db.queries.status import SchedulerRow, list_import_errors
+from aiosched.db.queries.status import SchedulerRow
 from aiosched.web.api.base.models import Instant, PartStatus, Resource, Stored
-from aiosched.web.auth.access import Role, allow
-from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.auth.access import Role, RoleScope, allow
+from aiosched.web.auth.sight import Sight, TheSight
+from aiosched.web.requests.owned import seen_things
+from aiosched.web.requests.request_client import RequestClient, TheRequestClient
+from aiosched.web.requests.seen_files import seen_import_errors
 from aiosched.web.views import health
 from aiosched.web.views.health import Status
 
@@ -25,6 +29,7 @@ router = APIRouter(tags=["Home"])
 
 _MOST: Final = 20  # entries of one kind
 _LATE: Final = timedelta(seconds=60)
+_COUNTED: Final = ("running", "queued", "scheduled", "deferred")
 
 Kind = Literal["scheduler", "quarantine", "import_error", "failed", "paused", "late", "pool", "callback"]
 
@@ -91,66 +96,88 @@ class Timeline(BaseModel):
 
 
 @router.get("/summary")
-@allow(Role.VIEWER)
-async def summary(request_client: TheRequestClient) -> Summary:
-    """The state of the whole system."""
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def summary(request_client: TheRequestClient, sight: TheSight) -> Summary:
+    """The state of the system, and of the DAGs that one may see; details of its parts are for those who see all."""
     db, now = request_client.db, request_client.clock.now()
     found = await health.examine(db)
-    late = await home_queries.late_dags(db, now - _LATE, limit=_MOST)
-    running, queued = await home_queries.active_runs(db)
-    tasks = [(row.figures or {}).get("tasks", {}) for row in found.schedulers if row.alive]
-    waits = [s for row in found.schedulers if (s := (row.figures or {}).get("oldest_queued_seconds")) is not None]
+    late = await home_queries.late_dags(db, now - _LATE, limit=_MOST, seen=sight.dags)
+    running, queued = await home_queries.active_runs(db, seen=sight.dags)
+    tasks, oldest = await _tasks(request_client, sight, found.schedulers)
     counts = Counts(
-        running=sum(one.get("running", 0) for one in tasks),
-        queued=sum(one.get("queued", 0) for one in tasks),
-        scheduled=sum(one.get("scheduled", 0) for one in tasks),
-        deferred=sum(one.get("deferred", 0) for one in tasks),
-        oldest_queued_at=now - timedelta(seconds=max(waits)) if waits else None,
+        running=tasks["running"],
+        queued=tasks["queued"],
+        scheduled=tasks["scheduled"],
+        deferred=tasks["deferred"],
+        oldest_queued_at=oldest,
         running_runs=running,
         queued_runs=queued,
-        failed_runs_24h=await home_queries.failed_since(db, now - timedelta(days=1)),
+        failed_runs_24h=await home_queries.failed_since(db, now - timedelta(days=1), seen=sight.dags),
         late_dags=len(late),
     )
     return Summary(
         status=found.status,
-        components={name: PartStatus.model_validate(part) for name, part in found.parts.items()},
+        components={name: _shown(part, sight) for name, part in found.parts.items()},
         counts=counts,
-        attention=[*_schedulers(found), *await _attention(request_client, late, found.schedulers)],
+        attention=[*_schedulers(found, sight), *await _attention(request_client, sight, late, found.schedulers)],
     )
 
 
-def _schedulers(found: health.Health) -> Iterator[Attention]:
+async def _tasks(
+    request_client: RequestClient, sight: Sight, schedulers: Sequence[SchedulerRow]
+) -> tuple[Mapping[str, int], datetime | None]:
+    """The number of task instances by state, and since when the oldest one is queued.
+
+    Of the whole fleet they are figures that its schedulers have published; of some DAGs they are counted.
+    """
+    if sight.dags is not None:
+        counts, oldest = await home_queries.active_tasks(request_client.db, sight.dags)
+        return Counter(counts), oldest
+    figures = [row.figures or {} for row in schedulers]
+    waits = [s for each in figures if (s := each.get("oldest_queued_seconds")) is not None]
+    alive = [(row.figures or {}).get("tasks", {}) for row in schedulers if row.alive]
+    total = Counter({state: sum(one.get(state, 0) for one in alive) for state in _COUNTED})
+    return total, request_client.clock.now() - timedelta(seconds=max(waits)) if waits else None
+
+
+def _shown(part: health.HealthPart, sight: Sight) -> PartStatus:
+    if sight.is_whole:
+        return PartStatus.model_validate(part)
+    return PartStatus(status=part.status, detail=str(part.status))
+
+
+def _schedulers(found: health.Health, sight: Sight) -> Iterator[Attention]:
     part = found.parts["schedulers"]
     if part.status is not Status.HEALTHY:
-        yield Attention(kind="scheduler", words=f"schedulers: {part.detail}")
+        yield Attention(kind="scheduler", words=f"schedulers: {_shown(part, sight).detail}")
 
 
 async def _attention(
-    request_client: TheRequestClient, late: Sequence[Concern], schedulers: Sequence[SchedulerRow]
+    request_client: RequestClient, sight: Sight, late: Sequence[Concern], schedulers: Sequence[SchedulerRow]
 ) -> list[Attention]:
-    db = request_client.db
+    db, seen = request_client.db, sight.dags
     found = [
         Attention(kind="quarantine", words=str(row), dag_id=row.dag_id, since=row.since)
-        for row in await list_quarantined(db, limit=_MOST)
+        for row in await list_quarantined(db, limit=_MOST, seen=seen)
     ]
     found += [
         Attention(kind="import_error", words=f"{row.file}: {row.error}", since=row.parsed_at)
-        for row in await list_import_errors(db, limit=_MOST)
+        for row in await seen_import_errors(db, sight, limit=_MOST)
     ]
-    for one in await home_queries.paused_with_runs(db, limit=_MOST):
+    for one in await home_queries.paused_with_runs(db, limit=_MOST, seen=seen):
         runs = "a run waits" if one.number == 1 else f"{one.number} runs wait"
         found.append(_about(one, "paused", f"{one.dag_id} is paused while {runs}"))
     found += [_about(one, "late", f"the next run of {one.dag_id} is late") for one in late]
-    for pool in await list_pools(db):
+    for pool in await seen_things(db, sight, "pool", await list_pools(db), lambda pool: pool.name):
         waiting = sum((row.figures or {}).get("waiting", {}).get(pool.name, 0) for row in schedulers if row.alive)
         if waiting and pool.slots >= 0 and pool.used >= pool.slots:
             words = f"pool {pool.name}: all {pool.slots} slots are occupied, {waiting} tasks wait"
             found.append(Attention(kind="pool", words=words))
-    for one in await home_queries.callbacks_given_up(db, limit=_MOST):
+    for one in await home_queries.callbacks_given_up(db, limit=_MOST, seen=seen):
         found.append(_about(one, "callback", f"{one.number} callbacks of {one.dag_id} could not be delivered"))
     found += [
         _about(one, "failed", f"the last run of {one.dag_id} failed")
-        for one in await home_queries.last_failed(db, limit=_MOST)
+        for one in await home_queries.last_failed(db, limit=_MOST, seen=seen)
     ]
     return found
 
@@ -160,9 +187,10 @@ def _about(one: Concern, kind: Kind, words: str) -> Attention:
 
 
 @router.get("/timeline")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def timeline(
     request_client: TheRequestClient,
+    sight: TheSight,
     since: Annotated[AwareDatetime | None, Query(description="default: six hours ago")] = None,
     until: Annotated[AwareDatetime | None, Query(description="default: in six hours")] = None,
     limit: Annotated[int, Query(ge=1, le=2000)] = 500,
@@ -170,8 +198,8 @@ async def timeline(
     """Runs within a period, and the upcoming ones in it."""
     now = request_client.clock.now()
     first, final = since or now - timedelta(hours=6), until or now + timedelta(hours=6)
-    runs = await home_queries.recent_runs(request_client.db, first, final, limit=limit)
-    coming = await home_queries.coming_runs(request_client.db, max(first, now), final, limit=limit)
+    runs = await home_queries.recent_runs(request_client.db, first, final, limit=limit, seen=sight.dags)
+    coming = await home_queries.coming_runs(request_client.db, max(first, now), final, limit=limit, seen=sight.dags)
     return Timeline(
         since=first,
         until=final,

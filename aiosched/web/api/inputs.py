@@ -14,7 +14,8 @@ from aiosched.db.people.human_inputs import InputRow, InputState, list_inputs
 from aiosched.db.queries import queries
 from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, RunRef
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Person, Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.answers import ACCEPTED, answered
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -85,9 +86,10 @@ class Answered(BaseModel):
 
 
 @router.get("/inputs")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_questions(
     request_client: TheRequestClient,
+    sight: TheSight,
     waiting: Annotated[bool, Query(description="only those that wait for an answer")] = False,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     run_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
@@ -106,13 +108,14 @@ async def list_questions(
         only_waiting=waiting,
         after=decode_cursor(cursor, tuple[datetime, int, int, int]),
         limit=limit + 1,
+        seen=sight.dags,
     )
     more = encode_cursor(rows[limit - 1].cursor) if len(rows) > limit else None
     return Page(items=[_resource(row) for row in rows[:limit]], next_cursor=more)
 
 
 @router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/answer", response_model=Answered, responses=ACCEPTED)
-@allow(Role.OPERATOR)
+@allow(Role.OPERATOR, RoleScope.DAG)
 async def answer_question(
     request: Request,
     request_client: TheRequestClient,

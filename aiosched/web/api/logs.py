@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from aiosched.core.values.states import FINISHED
 from aiosched.remote.logs import LogView
 from aiosched.web.api.tasks import Place, ThePlace, folder_of
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
@@ -68,7 +68,7 @@ TryNumber = Annotated[int, InPath(ge=1, lt=2**15)]
         206: {"description": "The asked part", "content": _LOG_TEXT},
     },
 )
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def read_log(
     request_client: TheRequestClient,
     place: ThePlace,
@@ -103,7 +103,7 @@ async def read_log(
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/errors")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def find_errors(request_client: TheRequestClient, place: ThePlace, try_number: TryNumber) -> ErrorLines:
     """Where errors begin in the log of a try: tracebacks, exceptions, and lines of level ERROR and above."""
     log = await _log_of(request_client, place, try_number)
@@ -112,7 +112,7 @@ async def find_errors(request_client: TheRequestClient, place: ThePlace, try_num
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/search")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def search_log(
     request_client: TheRequestClient,
     place: ThePlace,
@@ -127,7 +127,7 @@ async def search_log(
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/blocks")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def find_blocks(
     request_client: TheRequestClient,
     place: ThePlace,

@@ -13,7 +13,8 @@ from aiosched.db.queries import queries, run_queries
 from aiosched.db.queries.queries import RunRow, shown_task
 from aiosched.web.api.base.models import Instant, Name, Resource, RunRef, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Runs"])
@@ -111,9 +112,10 @@ class Gantt(BaseModel):
 
 
 @router.get("/runs")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_runs(
     request_client: TheRequestClient,
+    sight: TheSight,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     state: Annotated[list[RunState] | None, Query(max_length=10)] = None,
     run_type: Annotated[list[RunType] | None, Query(max_length=10)] = None,
@@ -130,12 +132,12 @@ async def list_runs(
         dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())), search, since, until
     )
     before = decode_cursor(cursor, int)
-    rows = await run_queries.find_runs(request_client.db, wanted, before=before, limit=limit + 1)
+    rows = await run_queries.find_runs(request_client.db, wanted, before=before, limit=limit + 1, seen=sight.dags)
     return page_of(RunResource, rows, limit, lambda row: row.key)
 
 
 @router.get("/dags/{dag_id}/runs/{run}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_run(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> RunDetails:
     """One run."""
     row = await queries.find_run(request_client.db, dag_id, run)
@@ -149,7 +151,7 @@ async def details_of(request_client: TheRequestClient, row: RunRow) -> RunDetail
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_tasks(
     request_client: TheRequestClient,
     dag_id: Name,
@@ -169,7 +171,7 @@ async def list_tasks(
 
 
 @router.get("/dags/{dag_id}/runs/{run}/gantt")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def gantt(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> Gantt:
     """Every try of every task instance, for a Gantt chart."""
     row = await queries.find_run(request_client.db, dag_id, run)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
 from aiosched.core.values.states import RunState
 from aiosched.db.queries import run_queries
 from aiosched.web.api.base.models import Instant, Stored, Text
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["DAGs"])
@@ -43,10 +44,15 @@ class StatisticsList(BaseModel):
 
 
 @router.get("/dag-statistics", response_model=StatisticsList)
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def statistics(
-    request_client: TheRequestClient, dag_id: Annotated[list[Text], Query(min_length=1, max_length=200)]
+    request_client: TheRequestClient,
+    sight: TheSight,
+    dag_id: Annotated[list[Text], Query(min_length=1, max_length=200)],
 ) -> Response:
     """The last runs of DAGs and their statistics."""
-    document = await run_queries.last_runs(request_client.db, list(dict.fromkeys(dag_id)))
+    known = sight.among(dict.fromkeys(dag_id))
+    if not known:
+        return JSONResponse({"items": []})
+    document = await run_queries.last_runs(request_client.db, known)
     return Response(document, media_type="application/json")

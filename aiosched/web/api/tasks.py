@@ -24,7 +24,7 @@ from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunR
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.api.runs import TaskInstanceResource
 from aiosched.web.api.versions import TaskDefinition, tasks_of
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 
@@ -124,7 +124,7 @@ def _instance(place: Place) -> tuple[int, int, int]:
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_task(request_client: TheRequestClient, place: ThePlace) -> TaskDetails:
     """One task instance."""
     spec = await queries.get_version_spec(request_client.db, place.run.version_key)
@@ -144,7 +144,7 @@ async def get_task(request_client: TheRequestClient, place: ThePlace) -> TaskDet
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/tries")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_attempts(
     request_client: TheRequestClient,
     place: ThePlace,
@@ -158,7 +158,7 @@ async def list_attempts(
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/xcom")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_xcoms(
     request_client: TheRequestClient,
     place: ThePlace,
@@ -174,7 +174,7 @@ async def list_xcoms(
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/xcom/{key}")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def get_xcom(request_client: TheRequestClient, place: ThePlace, key: Name) -> XCom:
     """One XCom, in full unless it is in remote storage."""
     return XCom.model_validate(_shown(request_client, await _one_xcom(request_client, place, key)))
@@ -185,7 +185,7 @@ async def get_xcom(request_client: TheRequestClient, place: ThePlace, key: Name)
     response_class=StreamingResponse,
     responses={200: {"content": {"application/json": {"schema": {"description": "the value, whatever JSON it is"}}}}},
 )
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def download_xcom(request_client: TheRequestClient, place: ThePlace, key: Name) -> StreamingResponse:
     """The JSON of one XCom, in full, wherever it is: to download."""
     row = await _one_xcom(request_client, place, key)

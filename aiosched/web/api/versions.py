@@ -9,12 +9,13 @@ import msgspec
 from fastapi import APIRouter, Path
 from pydantic import BaseModel
 
+from aiosched.core.graph.secret_params import hide_defaults
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.db.queries import version_queries
 from aiosched.db.queries.version_queries import VersionText, get_version
 from aiosched.web.api.base.models import Instant, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 
@@ -88,7 +89,7 @@ class Tasks(BaseModel):
 
 
 @router.get("/dags/{dag_id}/versions", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_versions(
     request_client: TheRequestClient, dag_id: Name, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[Version]:
@@ -99,17 +100,17 @@ async def list_versions(
 
 
 @router.get("/dags/{dag_id}/versions/{number}", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def one_version(request_client: TheRequestClient, dag_id: Name, number: Number) -> VersionDetails:
     """One version with its source and serialized DAG."""
     found = await get_version(request_client.db, dag_id, number)
     facts = Version.model_validate(found).model_dump()
-    spec = msgspec.to_builtins(found.spec)
+    spec = msgspec.to_builtins(hide_defaults(found.spec))
     return VersionDetails.model_validate({**facts, "source": found.source, "sources": found.sources, "spec": spec})
 
 
 @router.get("/dags/{dag_id}/versions/{number}/diff/{other}", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def difference(request_client: TheRequestClient, dag_id: Name, number: Number, other: Number) -> Difference:
     """What changed from `number` to `other`."""
     one, two = await get_version(request_client.db, dag_id, number), await get_version(request_client.db, dag_id, other)
@@ -122,7 +123,7 @@ async def difference(request_client: TheRequestClient, dag_id: Name, number: Num
 
 
 @router.get("/dags/{dag_id}/tasks", dependencies=[RARELY])
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def list_dag_tasks(request_client: TheRequestClient, dag_id: Name) -> Tasks:
     """The tasks of the newest version."""
     return Tasks(items=tasks_of((await get_version(request_client.db, dag_id)).spec))
@@ -145,7 +146,7 @@ def _task(index: int, task: TaskSpec, downstream: list[str]) -> TaskDefinition:
 
 
 def _pretty(version: VersionText) -> str:
-    return msgspec.json.format(msgspec.json.encode(version.spec, order="sorted"), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode(hide_defaults(version.spec), order="sorted"), indent=2).decode()
 
 
 def _changed_modules(one: VersionText, two: VersionText) -> list[str]:

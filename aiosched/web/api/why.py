@@ -5,17 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter
 from pydantic import Field
 
-from aiosched.core.why.explanation import Verdict
+from aiosched.core.why.explanation import Explanation, Verdict
 from aiosched.scheduler.why.why import why
 from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
+from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Why"])
 
 
 class WhyHolder(Resource):
-    """Who holds what is missing, or will provide it. `label` is for people; `usual_seconds` is a median."""
+    """Who holds what is missing, or will provide it. `label` is for people; `usual_seconds` is a median.
+
+    The ids of a task of a DAG that one may not see are empty.
+    """
 
     dag_id: str
     run_id: str
@@ -57,25 +61,39 @@ class Why(Resource):
 
 
 @router.get("/dags/{dag_id}/why")
-@allow(Role.VIEWER)
-async def why_dag(request_client: TheRequestClient, dag_id: Name) -> Why:
+@allow(Role.VIEWER, RoleScope.DAG)
+async def why_dag(request_client: TheRequestClient, sight: TheSight, dag_id: Name) -> Why:
     """Why a DAG gets no new run now."""
-    return Why.model_validate(await why(request_client.db, dag_id, now=request_client.clock.now()))
+    return _shown(await why(request_client.db, dag_id, now=request_client.clock.now()), sight)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/why")
-@allow(Role.VIEWER)
-async def why_run(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> Why:
+@allow(Role.VIEWER, RoleScope.DAG)
+async def why_run(request_client: TheRequestClient, sight: TheSight, dag_id: Name, run: RunRef) -> Why:
     """Why a run has not started, what it waits for, or how it failed."""
-    return Why.model_validate(await why(request_client.db, dag_id, run, now=request_client.clock.now()))
+    return _shown(await why(request_client.db, dag_id, run, now=request_client.clock.now()), sight)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/why")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.DAG)
 async def why_task(
-    request_client: TheRequestClient, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
+    request_client: TheRequestClient,
+    sight: TheSight,
+    dag_id: Name,
+    run: RunRef,
+    task_id: Name,
+    map_index: MapIndex = -1,
 ) -> Why:
     """Why a task instance does not run, or how it ended. For a mapped task, -1 is the most informative instance."""
-    return Why.model_validate(
-        await why(request_client.db, dag_id, run, task_id, map_index, now=request_client.clock.now())
-    )
+    found = await why(request_client.db, dag_id, run, task_id, map_index, now=request_client.clock.now())
+    return _shown(found, sight)
+
+
+def _shown(found: Explanation, sight: Sight) -> Why:
+    """An explanation in which task instances of DAGs that cannot be seen are counted, and not named."""
+    shown = Why.model_validate(found)
+    for holder in () if sight.is_whole else (each for gate in shown.gates for each in gate.holders):
+        if not sight.sees(holder.dag_id):
+            holder.dag_id = holder.run_id = ""
+            holder.task_id, holder.map_index, holder.label = None, -1, "a task that you may not see"
+    return shown

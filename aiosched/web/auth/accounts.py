@@ -1,7 +1,7 @@
-"""Logging in: by password and session cookie for people, by token for programs.
+"""Logging in: by password or a one-time token and session cookie for people, by token for programs.
 
 Here: who is behind a request, the login itself and its rate limit. Elsewhere: hashes (passwords.py), cookies
-(sessions.py), rows (db/people/accounts.py).
+(sessions.py), rows (db/people/).
 """
 
 from __future__ import annotations
@@ -12,22 +12,31 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from fastapi import Request
 from fastapi.responses import Response
 
 from aiosched.config import WebSettings
-from aiosched.db.people import accounts, login_failures, web_sessions
+from aiosched.core.access.grants import RoleGrant, readable
+from aiosched.core.access.rights import PersonRights
+from aiosched.core.access.roles import Role
+from aiosched.core.audit.actor import act_for, actor
+from aiosched.core.audit.kinds import AuditKind, Result
+from aiosched.db.audit.entries import NewEntry
+from aiosched.db.audit.repeated import record_repeated
+from aiosched.db.people import accounts, identities, local_logins, login_failures, web_sessions
+from aiosched.db.people.grants import HeldRights
 from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
-from aiosched.web.auth.access import Principal, Role
+from aiosched.web.auth.access import Principal, role_of
 from aiosched.web.auth.login_limits import LoginCounter, counters_of, is_one_proxy
 from aiosched.web.auth.oidc import COOKIE as FLOW_COOKIE
-from aiosched.web.auth.oidc import FLOW_SECONDS, Flow, Identity
+from aiosched.web.auth.oidc import FLOW_SECONDS, NO_ID_TOKEN, Flow, Identity
 from aiosched.web.auth.passwords import check_password, hash_password, hash_token, verify_password
-from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, DEVICE_COOKIE, Signer, WebSession
+from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, DEVICE_COOKIE, ID_COOKIE, Signer, WebSession
 from aiosched.web.server.problems import Problem
 
 logger = logging.getLogger(__name__)
@@ -36,27 +45,43 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REMEMBERED_SECONDS: Final = 5.0  # seconds for which the owner of a session is cached
 _REMEMBERED: Final = 10_000  # such owners
 _DEVICE_SECONDS: Final = 365 * 24 * 3600.0
+_LONGEST_ID: Final = 3500  # characters of an ID token in a cookie: browsers keep 4,096 with its name
 _LONGEST_AGENT: Final = 200  # characters of what a browser calls itself
+_LONGEST_NAME: Final = 100  # characters of a refused name
 
 
 class Accounts:
-    """The `Authenticator` for `web.auth = "password"` and `"oidc"`."""
+    """The `Authenticator` for `web.auth = "password"` and `"oidc"`, and for one-time tokens at a loopback address.
 
-    def __init__(self, db: Database, settings: WebSettings) -> None:
+    `local`: the latter, so that there is a user `local`, and no other login.
+    """
+
+    def __init__(self, db: Database, settings: WebSettings, *, local: bool = False) -> None:
         self._db = db
         self._settings = settings
+        self.is_local = local
+        self._seconds, self.idle_seconds = settings.session_hours * 3600, settings.session_idle_hours * 3600
+        if local:
+            self._seconds = self.idle_seconds = local_logins.SESSION_SECONDS
         self._signer: Signer | None = None
+        self._mark: str | None = None
         self._keys = PresentKeys(db, accepted_for=settings.session_hours * 3600)
         self._known: OrderedDict[str, tuple[float, web_sessions.SessionOwner | None]] = OrderedDict()
         self._addresses: set[str] = set()  # of the first logins, two at most
         self._has_warned = False
 
     async def start(self) -> None:
-        """Create the first user, `admin`, with the password of the settings or a random one, which is logged once."""
+        """Create the first user: `local`, or `admin` with the password of the settings or a random one, which is logged
+        once."""
+        if self.is_local:
+            await local_logins.make_local_user(self._db)
+            return
+        if self._settings.auth == "oidc" and self._settings.oidc_issuer:
+            await self._adopt(self._settings.oidc_issuer)
         password = self._settings.admin_password
         if not password and self._settings.auth != "password":
             return
-        if await accounts.count_users(self._db):
+        if await accounts.count_people(self._db):
             return
         chosen = password or secrets.token_urlsafe(12)
         check_password(chosen)
@@ -69,10 +94,14 @@ class Accounts:
                 "the first user is admin, with the password %s; change it with aiosched users password admin", chosen
             )
 
+    async def _adopt(self, issuer: str) -> None:
+        if names := await identities.adopt_unbound(self._db, issuer):
+            logger.info("users of %s so far, whose next login stores who they are there: %s", issuer, ", ".join(names))
+
     async def __call__(self, request: Request) -> Principal | None:
         authorization = request.headers.get("authorization", "")
         if authorization:
-            return await self._by_token(authorization)
+            return await self._by_token(authorization, request.method)
         session = await self.session(request)
         if session is None:
             return None
@@ -80,18 +109,33 @@ class Accounts:
             signer = await self._sign()
             if not signer.is_csrf(session, request.headers.get(CSRF_HEADER, "")):
                 raise Problem(403, "csrf", f"Send the token that GET /api/v1/me returns as {CSRF_HEADER}.")
-        return Principal(session.name, Role.of(session.role), session=session.id)
+        return Principal.with_rights(session.name, session.rights, session=session.id)
 
     async def log_in(self, request: Request, name: str, password: str) -> tuple[Principal, WebSession]:
         """Check a password and start a session. Raises as `check`."""
         login = await self.check(request, name, password)
-        session = await self._begin(request, login.name, login.role)
-        return Principal(login.name, Role.of(login.role), session=session.id), session
+        session = await self._begin(request, login)
+        return Principal.with_rights(login.name, session.rights, session=session.id), session
+
+    async def log_in_by_link(self, request: Request, token: str) -> tuple[Principal, WebSession]:
+        """Start a session of the user `local` with a one-time token. Raises Problem 401 for a used or old one."""
+        if not await local_logins.use_link(self._db, hash_token(token)):
+            raise Problem(
+                401,
+                "wrong-login",
+                "This address was used already, or is older than a day. For another: aiosched web address",
+            )
+        await local_logins.make_local_user(self._db)  # it may have been deleted since the start
+        login = await accounts.read_login(self._db, local_logins.LOCAL)
+        assert login is not None
+        session = await self._begin(request, login)
+        return Principal.with_rights(login.name, session.rights, session=session.id), session
 
     async def check(self, request: Request, name: str, password: str) -> accounts.Login:
         """The user with this password. Raises Problem 401, or 429 after too many failures."""
         counters = await self._counters(request, name)
         if wait := await login_failures.seconds_to_wait(self._db, [counter.key for counter in counters]):
+            await self.note_refusal(name, "too-many-logins")
             raise Problem(
                 429, "too-many-logins", f"Too many failed logins: wait {wait} s.", headers={"Retry-After": str(wait)}
             )
@@ -99,9 +143,16 @@ class Accounts:
         login = await accounts.read_login(self._db, name) if "\0" not in name else None
         is_right = await verify_password(password, None if login is None else login.password)
         if login is None or login.is_disabled or not is_right:
+            await self.note_refusal(name, "wrong-login")
             raise Problem(401, "wrong-login", "Wrong name or password.")
         await login_failures.forgive(self._db, [counter.key for counter in counters if counter.is_forgiven])
         return login
+
+    async def note_refusal(self, name: str | None, code: str) -> None:
+        """Leave an entry in the audit log: a login as `name` was refused."""
+        name = None if name is None else _printable(name)[:_LONGEST_NAME]
+        entry = NewEntry(AuditKind.LOGIN_REFUSED, name, result=Result.REFUSED, detail={"code": code})
+        await record_repeated(self._db, entry)
 
     async def _counters(self, request: Request, name: str) -> Sequence[LoginCounter]:
         address = request.client.host if request.client else "?"
@@ -128,28 +179,30 @@ class Accounts:
     async def admit(self, request: Request, identity: Identity) -> WebSession:
         """Start a session for a user whom the identity provider has authenticated. Raises Refused; Problem 403 for a
         disabled user."""
-        login = await accounts.admit(self._db, identity.name, identity.role)
-        return await self._begin(request, login.name, login.role)
+        who = identities.ProvidedIdentity(identity.issuer, identity.subject)
+        held = identities.ProvidedRights(identity.role, identity.grants, identity.groups)
+        return await self._begin(request, await identities.admit(self._db, who, identity.name, held))
 
-    async def _begin(self, request: Request, name: str, role: str) -> WebSession:
+    async def _begin(self, request: Request, login: accounts.Login) -> WebSession:
         token = secrets.token_urlsafe(32)
         found = await web_sessions.start_session(
             self._db,
-            name,
+            login.name,
             hash_token(token),
-            seconds=self._settings.session_hours * 3600,
+            seconds=self._seconds,
             address=request.client.host if request.client else "",
             agent=_printable(request.headers.get("user-agent", ""))[:_LONGEST_AGENT],
         )
         if found is None:
-            raise Problem(403, "not-invited", f"{name} has been disabled.")
-        return WebSession(found, name, role, token)
+            raise Problem(403, "not-invited", f"{login.name} has been disabled.")
+        return WebSession(found, login.name, rights_of(login.held), token)
 
     async def end(self, session: WebSession) -> None:
         """Log out: the session ends on all web servers, within seconds."""
         self._known.pop(hash_token(session.token), None)
+        act_for(replace(actor(), who=f"api:{session.name}", session=session.id))
         with contextlib.suppress(NotFound):
-            await web_sessions.end_session(self._db, session.id, session.name)
+            await web_sessions.end_session(self._db, session.id, session.name, kind=AuditKind.LOGOUT)
 
     async def give_flow(self, request: Request, response: Response, flow: Flow) -> None:
         """Set the cookie of a login that has begun at the identity provider."""
@@ -173,12 +226,13 @@ class Accounts:
         response.delete_cookie(FLOW_COOKIE, path=_path(request), httponly=True, samesite="lax")
 
     async def give_cookie(self, request: Request, response: Response, session: WebSession) -> None:
-        """Set the session cookie, and the one by which this browser is known again."""
-        device = (await self._sign()).seal_device(session.name)
-        for name, value, seconds in (
-            (COOKIE, session.token, self._settings.session_hours * 3600),
-            (DEVICE_COOKIE, device, _DEVICE_SECONDS),
-        ):
+        """Set the session cookie, and the one by which this browser is known again if somebody guesses passwords."""
+        cookies = [(await self._cookie(), session.token, self._seconds)]
+        if not self.is_local:
+            cookies.append((DEVICE_COOKIE, (await self._sign()).seal_device(session.name), _DEVICE_SECONDS))
+        if ID_COOKIE in request.cookies:  # of a login before
+            response.delete_cookie(ID_COOKIE, path=_path(request), httponly=True, samesite="lax")
+        for name, value, seconds in cookies:
             response.set_cookie(
                 name,
                 value,
@@ -189,35 +243,65 @@ class Accounts:
                 samesite="lax",
             )
 
-    def take_cookie(self, request: Request, response: Response) -> None:
-        """Delete the session cookie."""
-        response.delete_cookie(COOKIE, path=_path(request), httponly=True, samesite="lax")
+    def give_id_token(self, request: Request, response: Response, id_token: str) -> None:
+        """Keep the ID token in the browser, for the logout at the provider; only a mark if it is too large."""
+        response.set_cookie(
+            ID_COOKIE,
+            id_token if len(id_token) <= _LONGEST_ID else NO_ID_TOKEN,
+            max_age=int(self._seconds),
+            path=_path(request),
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+
+    async def take_cookie(self, request: Request, response: Response) -> None:
+        """Delete the session cookie, and the ID token."""
+        for name in (await self._cookie(), ID_COOKIE):
+            response.delete_cookie(name, path=_path(request), httponly=True, samesite="lax")
 
     async def session(self, request: Request) -> WebSession | None:
         """The session of a request; None without one, or if it is over."""
-        token = request.cookies.get(COOKIE)
+        token = request.cookies.get(await self._cookie())
         owner = None if token is None else await self._owner(hash_token(token))
-        return None if token is None or owner is None else WebSession(owner.id, owner.name, owner.role, token)
+        return (
+            None if token is None or owner is None else WebSession(owner.id, owner.name, rights_of(owner.held), token)
+        )
 
     async def csrf(self, session: WebSession) -> str:
         """The token that requests that change something must send."""
         return (await self._sign()).csrf(session)
 
-    async def _by_token(self, authorization: str) -> Principal:
+    async def _cookie(self) -> str:
+        """The name of the session's cookie. Browsers do not tell ports apart: each database of this machine has its
+        own."""
+        if not self.is_local:
+            return COOKIE
+        if self._mark is None:
+            self._mark = await local_logins.mark_of(self._db)
+        return f"{COOKIE}_{self._mark}"
+
+    async def _by_token(self, authorization: str, method: str) -> Principal:
         kind, _, token = authorization.partition(" ")
         days, found = self._settings.oidc_token_days, None
         if kind.lower() == "bearer":
-            found = await accounts.use_token(self._db, hash_token(token.strip()), days_without_login=days)
+            hashed = hash_token(token.strip())
+            found = await accounts.use_token(self._db, hashed, days_without_login=days, local=self.is_local)
         if found is None:
             raise Problem(401, "wrong-token", "This token is unknown, expired, or its owner is disabled.")
-        return Principal(found.owner, min(Role.of(found.role), Role.of(found.owner_role)), token=found.id)
+        if found.read_only and method not in _SAFE:
+            raise Problem(403, "read-only-token", "This token only reads: create another one to change something.")
+        limits = None if found.limits is None else readable(found.limits)
+        rights = rights_of(found.held, limits=limits, highest=role_of(found.role))
+        return Principal.with_rights(found.owner, rights, token=found.id)
 
     async def _owner(self, token_hash: str) -> web_sessions.SessionOwner | None:
         now = time.monotonic()
         known = self._known.get(token_hash)
         if known is None or known[0] < now:
-            idle = self._settings.session_idle_hours * 3600
-            owner = await web_sessions.find_session(self._db, token_hash, idle_seconds=idle)
+            owner = await web_sessions.find_session(
+                self._db, token_hash, idle_seconds=self.idle_seconds, local=self.is_local
+            )
             self._known[token_hash] = known = now + _REMEMBERED_SECONDS, owner
             self._known.move_to_end(token_hash)
             while len(self._known) > _REMEMBERED:
@@ -229,6 +313,15 @@ class Accounts:
         if self._signer is None or self._signer.keys != keys:
             self._signer = Signer(keys)
         return self._signer
+
+
+def rights_of(
+    held: HeldRights, *, limits: tuple[RoleGrant, ...] | None = None, highest: Role = Role.ADMIN
+) -> PersonRights:
+    """What a user may do. Raises Problem 403 for a role that only a newer version knows."""
+    everywhere = role_of(held.role)
+    own = () if everywhere is Role.NONE else (RoleGrant(everywhere),)
+    return PersonRights((*own, *readable(held.grants)), frozenset(held.groups), limits, highest)
 
 
 def _printable(text: str) -> str:

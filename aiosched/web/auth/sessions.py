@@ -17,10 +17,12 @@ import msgspec
 from itsdangerous import BadData, URLSafeSerializer
 from itsdangerous import Signer as SignatureOf
 
+from aiosched.core.access.rights import PersonRights
 from aiosched.web.auth.oidc import Flow
 
 COOKIE: Final = "aiosched_session"
 DEVICE_COOKIE: Final = "aiosched_device"
+ID_COOKIE: Final = "aiosched_id"  # what the identity provider said who this is, for the logout there
 CSRF_HEADER: Final = "X-CSRF-Token"
 
 _SIGNATURES: Final[dict[str, Any]] = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
@@ -32,7 +34,7 @@ class WebSession:
 
     id: int
     name: str
-    role: str
+    rights: PersonRights
     token: str
 
 

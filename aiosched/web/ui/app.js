@@ -1,14 +1,15 @@
 // The app shell: navigation, routing, login, toasts, keyboard help.
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
-import { loginNeeded, me, meError, post, whoAmI } from "./lib/api.js";
+import { logInByLink, loginNeeded, me, meError, post, whoAmI } from "./lib/api.js";
 import { shortcuts, useKey } from "./lib/keys.js";
 import { connection, startLive } from "./lib/live.js";
-import { go, here, href, match } from "./lib/router.js";
+import { go, here, href, match, query, setQuery } from "./lib/router.js";
 import { setTheme, theme } from "./lib/theme.js";
 import { switchZone, zone, zoneName } from "./lib/time.js";
 import { Assets } from "./pages/assets.js";
 import { AssetPage } from "./pages/assets/asset.js";
 import { Audit } from "./pages/audit.js";
+import { Requests } from "./pages/requests.js";
 import { Backfills } from "./pages/backfills.js";
 import { DagPage } from "./pages/dag.js";
 import { Dags } from "./pages/dags.js";
@@ -42,6 +43,7 @@ const ROUTES = [
   ["/pools", Pools],
   ["/schedulers", Schedulers],
   ["/import-errors", ImportErrors],
+  ["/requests", Requests],
   ["/audit", Audit],
   ["/secrets", Secrets],
   ["/settings", Settings],
@@ -67,7 +69,7 @@ const SECTIONS = [
       ["/pools", "Pools", "g p"],
       ["/schedulers", "Schedulers", "g s"],
       ["/import-errors", "Import errors", "g e"],
-      ["/audit", "Audit", "g l"],
+      ["/requests", "Requests", "g l"],
     ],
   ],
   [
@@ -76,6 +78,7 @@ const SECTIONS = [
       ["/secrets", "Secrets"],
       ["/settings", "Settings"],
       ["/users", "Users and tokens"],
+      ["/audit", "Audit"],
     ],
   ],
 ];
@@ -89,8 +92,20 @@ const NotFound = () => html`
 `;
 
 async function logOut() {
-  await post("logout");
-  location.reload();
+  const { provider } = await post("logout");
+  if (provider) location.assign(provider);
+  else location.reload();
+}
+
+/** Load the current user; the address that `aiosched serve` has printed logs in. */
+async function begin() {
+  const { token } = query.value;
+  if (token && here.value.path === "/") {
+    setQuery({ token: null });
+    if (!(await logInByLink(token))) setQuery({ refused: "used-link" });
+  }
+  await whoAmI();
+  if (me.value && query.value.refused) setQuery({ refused: null });
 }
 
 /** @param {{ keys: string, label: string, act: () => void }} props */
@@ -174,7 +189,7 @@ function App() {
   useKey("?", "show keyboard shortcuts", () => setHelp(true));
   useKey("t", "switch between UTC and local time", switchZone);
   useEffect(() => {
-    whoAmI();
+    begin();
   }, []);
   useEffect(() => {
     if (me.value) startLive();

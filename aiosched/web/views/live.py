@@ -22,7 +22,7 @@ import secrets
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -33,6 +33,7 @@ from aiosched.db.server import request_answers
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.sight import Seen
 from aiosched.db.statements import inbox, ownership, run_changes
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ _HEARTBEAT: Final = 15.0
 _AGAIN_SECONDS: Final = 2.0
 _MOST_TASKS: Final = 20_000  # instances of a watched run that are compared
 _MOST_PATCHED: Final = 500  # changed instances in one patch; for more, the browser reads the run again
+_NO_DAG: Final = ""  # no DAG has this id: only for those who see everything
 _KINDS: Final = {"dags": "dag", "pools": "pool", "assets": "asset"}  # of NOTIFYs to schedulers
 
 
@@ -59,20 +61,47 @@ class NewChanges:
     kinds: set[str] = field(default_factory=set)
 
 
-class Subscriber:
-    """One open page: its queue of messages (None means "reset") and the runs that it watches."""
+class StreamOver(Exception):
+    """The user of a stream may not go on reading it."""
 
-    def __init__(self, runs: frozenset[int]) -> None:
-        self.runs = runs
+
+class LiveMessage(NamedTuple):
+    """A patch as it is sent: about the task instances of a `run`, or a DAG (None: about none, and without its name)."""
+
+    number: int
+    run: int | None
+    dag_id: str | None
+    data: bytes
+
+
+class Subscriber:
+    """One open page: its queue of messages (None means "reset"), the runs that it watches, and the DAGs that its user
+    may see (None: all)."""
+
+    def __init__(self, runs: frozenset[int], seen: Seen = None) -> None:
+        self.runs, self.seen = runs, seen
         self.messages: asyncio.Queue[bytes | None] = asyncio.Queue(_QUEUED)
 
-    def put(self, message: bytes) -> None:
+    def gets(self, message: LiveMessage) -> bool:
+        """Whether a message is for this page."""
+        if message.run is not None and message.run not in self.runs:
+            return False
+        return self.seen is None or message.dag_id is None or message.dag_id in self.seen
+
+    def put(self, message: LiveMessage) -> None:
+        if not self.gets(message):
+            return
         try:
-            self.messages.put_nowait(message)
+            self.messages.put_nowait(message.data)
         except asyncio.QueueFull:  # too slow: it has to read everything again
             while not self.messages.empty():
                 self.messages.get_nowait()
             self.messages.put_nowait(None)
+
+
+async def see_all() -> Seen:
+    """What a user who may see everything sees."""
+    return None
 
 
 class Hub:
@@ -83,7 +112,7 @@ class Hub:
         self._longest = longest  # seconds that one stream may last; then the browser reconnects with its number
         self._epoch = secrets.token_hex(4)  # identifies the process, as numbers of another one mean nothing here
         self._number = 0
-        self._kept: deque[tuple[int, int | None, bytes]] = deque(maxlen=_KEPT)  # number, watched run, message
+        self._kept: deque[LiveMessage] = deque(maxlen=_KEPT)
         self._subscribers: set[Subscriber] = set()
         self._changes = NewChanges()
         self._awake = asyncio.Event()
@@ -101,29 +130,31 @@ class Hub:
             self._work.cancel()
 
     async def stream(
-        self, runs: frozenset[int], last: str | None, *, allowed: Callable[[], Awaitable[bool]] | None = None
+        self, runs: frozenset[int], last: str | None, *, sees: Callable[[], Awaitable[Seen]] = see_all
     ) -> AsyncIterator[bytes]:
         """The messages for one browser, as server-sent events, until it disconnects or the hub is closed.
 
-        It also ends when its user is not `allowed` any more, which is asked every 15 seconds.
+        Which DAGs its user `sees` is asked every 15 seconds; of others nothing is sent, not even of watched runs. The
+        stream ends if that raises StreamOver.
         """
-        subscriber = Subscriber(runs)
+        subscriber = Subscriber(runs, await sees())
         self._subscribers.add(subscriber)
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._listen(), name="live changes")
         try:
             yield b"retry: 2000\n\n"
-            for message in self._missed(last, runs):
+            for message in self._missed(last, subscriber):
                 yield message
             loop = asyncio.get_running_loop()
             end, ask_at = loop.time() + self._longest, loop.time() + _HEARTBEAT
             while not self._closed.is_set() and loop.time() < end:
-                if allowed is not None and loop.time() >= ask_at:
-                    if not await allowed():
-                        return
+                if loop.time() >= ask_at:
+                    subscriber.seen = await sees()
                     ask_at = loop.time() + _HEARTBEAT
                 if (found := await self._next(subscriber)) is not None:
                     yield found
+        except StreamOver:
+            return
         finally:
             self._subscribers.discard(subscriber)
 
@@ -142,7 +173,7 @@ class Hub:
             waiting.cancel()
             closed.cancel()
 
-    def _missed(self, last: str | None, runs: frozenset[int]) -> list[bytes]:
+    def _missed(self, last: str | None, subscriber: Subscriber) -> list[bytes]:
         """The messages after number `last`."""
         if last is None:
             return []
@@ -150,9 +181,9 @@ class Hub:
         if epoch != self._epoch or not number.isdecimal():
             return [self._reset()]
         seen = int(number)
-        if seen < self._number and (not self._kept or self._kept[0][0] > seen + 1):
+        if seen < self._number and (not self._kept or self._kept[0].number > seen + 1):
             return [self._reset()]
-        return [message for at, run, message in self._kept if at > seen and (run is None or run in runs)]
+        return [message.data for message in self._kept if message.number > seen and subscriber.gets(message)]
 
     def _reset(self) -> bytes:
         return f"id: {self._epoch}-{self._number}\nevent: reset\ndata: {{}}\n\n".encode()
@@ -230,13 +261,13 @@ class Hub:
             self._send({"kind": kind})
         if changes.requests:
             for request in await live_queries.read_requests(self._db, changes.requests):
-                self._send({"kind": "command", **msgspec.to_builtins(request)})
+                self._send({"kind": "command", **msgspec.to_builtins(request)}, dag_id=request.dag_id or _NO_DAG)
         if changes.any_run:
             self._send({"kind": "reset"})
             self._states.clear()
         elif changes.runs:
             for run in await live_queries.read_changed_runs(self._db, changes.runs):
-                self._send({"kind": "run", **msgspec.to_builtins(run)})
+                self._send({"kind": "run", **msgspec.to_builtins(run)}, dag_id=run.dag_id)
         watched = {run for subscriber in self._subscribers for run in subscriber.runs}
         for gone in self._states.keys() - watched:
             del self._states[gone]
@@ -257,7 +288,7 @@ class Hub:
         """
         before, self._quarantine = self._quarantine, await quarantined(conn)
         for dag_id in sorted({row.dag_id for row in {*before} ^ {*self._quarantine}}):
-            self._send({"kind": "dag", "dag_id": dag_id})
+            self._send({"kind": "dag", "dag_id": dag_id}, dag_id=dag_id)
 
     async def _publish_tasks(self, run: int) -> None:
         """Send the instances of watched runs that have changed since the last patch.
@@ -283,13 +314,18 @@ class Hub:
             patch["many"] = True
         else:
             patch["tasks"] = [msgspec.to_builtins(now[key]) for key in changed]
-        self._send(patch, run=run)
+        self._send(patch, run=run, dag_id=await self._dag_of(run))
 
-    def _send(self, patch: dict[str, Any], *, run: int | None = None) -> None:
+    async def _dag_of(self, run: int) -> str:
+        """The DAG of a run that was changed; of a deleted one nobody is told but those who see everything."""
+        rows = await live_queries.read_changed_runs(self._db, [run])
+        return rows[0].dag_id if rows else _NO_DAG
+
+    def _send(self, patch: dict[str, Any], *, run: int | None = None, dag_id: str | None = None) -> None:
+        """Send a patch to everybody, or to those who see `dag_id`."""
         self._number += 1
         number, data = f"{self._epoch}-{self._number}", msgspec.json.encode(patch).decode()
-        message = f"id: {number}\ndata: {data}\n\n".encode()
-        self._kept.append((self._number, run, message))
+        message = LiveMessage(self._number, run, dag_id, f"id: {number}\ndata: {data}\n\n".encode())
+        self._kept.append(message)
         for subscriber in self._subscribers:
-            if run is None or run in subscriber.runs:
-                subscriber.put(message)
+            subscriber.put(message)

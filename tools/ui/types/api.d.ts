@@ -48,6 +48,28 @@ export interface components {
       since?: string | null;
       words: string;
     };
+    /**
+     * @description An entry of the audit log: what was done, by whom, from where, to what.
+     *
+     *     `times` is how many alike it stands for, `command_id` the number of the request.
+     */
+    AuditEntryResource: {
+      address: string | null;
+      at: string;
+      command_id: number | null;
+      dag_id: string | null;
+      detail: {
+        [key: string]: unknown;
+      };
+      id: number;
+      kind: string;
+      object: string | null;
+      result: string;
+      session_id: number | null;
+      times: number;
+      token_id: number | null;
+      who: string;
+    };
     /** @description A new backfill (null for a dry run), and what happens to each date. */
     BackfillAnswer: {
       dates: components["schemas"]["PlannedDate"][];
@@ -353,6 +375,10 @@ export interface components {
         [key: string]: unknown;
       };
     };
+    /** @description A grant, such as `viewer@team:alpha`, `operator@tag:etl`, `operator@folder:sales`, `viewer@dags:sales_*`. */
+    GrantBody: {
+      grant: string;
+    };
     /** @description A line between two boxes. */
     GraphEdge: {
       label: string | null;
@@ -401,12 +427,12 @@ export interface components {
       runs: components["schemas"]["RunResource"][];
       version: number;
     };
-    /** @description The status of the whole system. */
+    /** @description The status of the whole system; its parts only for those who are logged in or send `metrics.token`. */
     HealthReport: {
       components: {
         [key: string]: components["schemas"]["PartStatus"];
-      };
-      schedulers: components["schemas"]["SchedulerStatus"][];
+      } | null;
+      schedulers: components["schemas"]["SchedulerStatus"][] | null;
       status: components["schemas"]["Status"];
     };
     /** @description Something that happened: a try reached a state, or a person made a request (`by`, with a reason). */
@@ -483,6 +509,10 @@ export interface components {
       kind: "dag" | "asset";
       label: string;
     };
+    /** @description The one-time token of an address that `aiosched serve` or `aiosched web address` has printed. */
+    Link: {
+      token: string;
+    };
     /**
      * @description Where the lines of a log are: one `[offset, line, size, lines]` for each block of whole lines, counted from 0.
      *
@@ -495,10 +525,18 @@ export interface components {
       next: number | null;
       size: number;
     };
-    /** @description How to log in; `oidc` means by going to /api/v1/login/oidc, and users who have a password can use it, too. */
+    /** @description The session has ended. `provider` is where the browser goes on, to end the one at the identity provider, too. */
+    LoggedOut: {
+      provider: string | null;
+    };
+    /**
+     * @description How to log in; `oidc` means by going to /api/v1/login/oidc, and users who have a password can use it, too.
+     *
+     *     `token`: with the one-time token of the address that `aiosched serve` prints, to /api/v1/login/link.
+     */
     LoginMethod: {
       /** @enum {string} */
-      login: "none" | "password" | "oidc";
+      login: "none" | "token" | "password" | "oidc";
     };
     /** @description A new token: `token` is shown only this once. */
     MadeToken: {
@@ -532,14 +570,21 @@ export interface components {
       /** @default false */
       upstream: boolean;
     };
-    /** @description The current user. Requests that change something send `csrf` in `X-CSRF-Token`. */
+    /**
+     * @description The current user. Requests that change something send `csrf` in `X-CSRF-Token`.
+     *
+     *     `role` is the highest one that the user has anywhere, `everywhere` the one for all there is (null: none); `grants`
+     *     say where the others hold, as `operator@team:sales`.
+     */
     Me: {
       csrf?: string | null;
+      everywhere: ("viewer" | "operator" | "editor" | "admin") | null;
+      grants: string[];
       /** @enum {string} */
-      login: "none" | "password" | "oidc";
+      login: "none" | "token" | "password" | "oidc";
       name: string;
       /** @enum {string} */
-      role: "viewer" | "operator" | "admin";
+      role: "viewer" | "operator" | "editor" | "admin";
     };
     /** @description Every scheduler that has published metrics. */
     MetricsSummary: {
@@ -602,6 +647,10 @@ export interface components {
       /** @description the reason, for the audit log */
       reason?: string | null;
     };
+    /** @description A folder to give to a team. */
+    NewFolder: {
+      folder: string;
+    };
     /**
      * @description A run to create.
      *
@@ -621,23 +670,45 @@ export interface components {
       /** @default false */
       unpause: boolean;
     };
-    /** @description A token to create for oneself. `days` until it expires; null: never. */
+    /** @description A team to create, with its folders. */
+    NewTeam: {
+      description?: string | null;
+      /** @default [] */
+      folders: string[];
+      name: string;
+    };
+    /**
+     * @description A token to create for oneself, or for a service account as an administrator (`owner`).
+     *
+     *     `days` until it expires, at most `web.max_token_days`; null: never, if there is no such limit. `read_only`: it
+     *     answers only requests that change nothing. With `grants`, such as `viewer@tag:etl`, it can do only what one of them
+     *     and one of its owner's covers.
+     */
     NewToken: {
       /** @default 90 */
       days: number | null;
+      grants?: string[] | null;
       label: string;
+      owner?: string | null;
+      /** @default false */
+      read_only: boolean;
       /**
        * @default viewer
        * @enum {string}
        */
-      role: "viewer" | "operator" | "admin";
+      role: "viewer" | "operator" | "editor" | "admin";
     };
-    /** @description A user to create. */
+    /** @description A user to create: a person with a password, or a service account without one. */
     NewUser: {
+      /**
+       * @default person
+       * @enum {string}
+       */
+      kind: "person" | "service";
       name: string;
-      password: string;
+      password?: string | null;
       /** @enum {string} */
-      role: "viewer" | "operator" | "admin";
+      role: "none" | "viewer" | "operator" | "editor" | "admin";
     };
     /** @description A note; an empty one removes it. */
     NoteText: {
@@ -661,6 +732,10 @@ export interface components {
     };
     Page_AssetResource_: {
       items: components["schemas"]["AssetResource"][];
+      next_cursor?: string | null;
+    };
+    Page_AuditEntryResource_: {
+      items: components["schemas"]["AuditEntryResource"][];
       next_cursor?: string | null;
     };
     Page_BackfillResource_: {
@@ -717,6 +792,10 @@ export interface components {
     };
     Page_TaskInstanceResource_: {
       items: components["schemas"]["TaskInstanceResource"][];
+      next_cursor?: string | null;
+    };
+    Page_TeamResource_: {
+      items: components["schemas"]["TeamResource"][];
       next_cursor?: string | null;
     };
     Page_Token_: {
@@ -811,11 +890,17 @@ export interface components {
       items: components["schemas"]["SlotUser"][];
       next_cursor: string | null;
     };
-    /** @description The template fields by name, as the task would see them now; secrets are masked. */
+    /**
+     * @description The template fields by name, as a try had them; secrets are masked, and long values cut.
+     *
+     *     `fields` is null if none are stored: the task has not run, has no templates, or they are not kept any longer.
+     *     `try_number` is null for what was rendered on request, as the next try would see it.
+     */
     Rendered: {
       fields: {
         [key: string]: unknown;
-      };
+      } | null;
+      try_number: number | null;
     };
     /**
      * @description Which existing runs a backfill reruns.
@@ -1173,6 +1258,18 @@ export interface components {
     Tasks: {
       items: components["schemas"]["TaskDefinition"][];
     };
+    /**
+     * @description A team. Its folders are paths below the DAGs folder (empty: all of it) or, as `bundle:path`, of a bundle.
+     *
+     *     `dags` is the number of its DAGs that are not stale.
+     */
+    TeamResource: {
+      created_at: string;
+      dags: number;
+      description: string | null;
+      folders: string[];
+      name: string;
+    };
     /** @description Runs within a period (latest start first), and upcoming ones (in order). */
     Timeline: {
       coming: components["schemas"]["TimelineComing"][];
@@ -1197,16 +1294,21 @@ export interface components {
       /** @description A newer aiosched may have stored another value. */
       state: components["schemas"]["RunState"] | string;
     };
-    /** @description A token, without its secret value. */
+    /**
+     * @description A token, without its secret value. With `grants` it can do only what one of them covers; null: all that its owner
+     *     can.
+     */
     Token: {
       created_at: string;
       expires_at: string | null;
+      grants: string[] | null;
       id: number;
       label: string;
       last_used_at: string | null;
       owner: string;
+      read_only: boolean;
       /** @description A newer aiosched may have stored another value. */
-      role: ("viewer" | "operator" | "admin") | string;
+      role: ("viewer" | "operator" | "editor" | "admin") | string;
     };
     /** @description A task instance and the state it had before. */
     Touched: {
@@ -1236,20 +1338,30 @@ export interface components {
       try_number: number;
       version: number | null;
     };
-    /** @description A user who can log in. */
+    /**
+     * @description A user. A person logs in, a service account only has tokens, `local` uses a server at a loopback address.
+     *
+     *     `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`. `issuer` is the identity provider
+     *     that a person logs in with, `groups` are those there, as of the last login.
+     */
     User: {
       created_at: string;
+      grants: string[];
+      groups: string[];
       has_password: boolean;
       is_disabled: boolean;
+      issuer: string | null;
+      /** @description A newer aiosched may have stored another value. */
+      kind: ("person" | "service" | "local") | string;
       name: string;
       /** @description A newer aiosched may have stored another value. */
-      role: ("viewer" | "operator" | "admin") | string;
+      role: ("none" | "viewer" | "operator" | "editor" | "admin") | string;
     };
     /** @description What to change; null leaves a value unchanged. Any change ends the user's sessions. */
     UserChange: {
       is_disabled?: boolean | null;
       password?: string | null;
-      role?: ("viewer" | "operator" | "admin") | null;
+      role?: ("none" | "viewer" | "operator" | "editor" | "admin") | null;
     };
     /** @description A variable without its value. */
     VariableResource: {
@@ -1333,7 +1445,11 @@ export interface components {
       opens_at: string | null;
       verdict: components["schemas"]["Verdict"];
     };
-    /** @description Who holds what is missing, or will provide it. `label` is for people; `usual_seconds` is a median. */
+    /**
+     * @description Who holds what is missing, or will provide it. `label` is for people; `usual_seconds` is a median.
+     *
+     *     The ids of a task of a DAG that one may not see are empty.
+     */
     WhyHolder: {
       dag_id: string;
       label: string;

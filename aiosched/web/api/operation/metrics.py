@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from aiosched.db.queries.status import list_schedulers
 from aiosched.web.api.base.models import Resource
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views.scheduler_rates import FleetRates
 
@@ -51,7 +51,7 @@ class MetricsSummary(BaseModel):
 
 
 @router.get("/metrics/summary")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.NEUTRAL)
 async def metrics_summary(request: Request, request_client: TheRequestClient) -> MetricsSummary:
     """The throughput and the delays of each scheduler."""
     rows = await list_schedulers(request_client.db)

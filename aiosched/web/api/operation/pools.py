@@ -14,7 +14,9 @@ from aiosched.db.queries import pool_queries
 from aiosched.db.queries.pool_queries import PoolUser
 from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
+from aiosched.web.requests.owned import check_editable, check_seen, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Pools"])
@@ -45,18 +47,25 @@ class PoolUpdate(BaseModel):
 
 
 @router.get("/pools")
-@allow(Role.VIEWER)
-async def list_pools(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[PoolResource]:
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def list_pools(
+    request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
+) -> Page[PoolResource]:
     """Pools by name."""
-    after = decode_cursor(cursor, str)
-    rows = await pools.list_pools(request_client.db, after=after or "", limit=limit + 1)
+    after, db = decode_cursor(cursor, str) or "", request_client.db
+
+    async def read(after: str, limit: int) -> list[pools.Pool]:
+        return await pools.list_pools(db, after=after, limit=limit)
+
+    rows = await seen_page(db, sight, "pool", read, lambda pool: pool.name, after=after, limit=limit + 1)
     return page_of(PoolResource, rows, limit, lambda row: row.name)
 
 
 @router.get("/pools/{name}")
-@allow(Role.VIEWER)
-async def get_pool(request_client: TheRequestClient, name: PoolName) -> PoolResource:
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def get_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> PoolResource:
     """One pool."""
+    await check_seen(request_client.db, sight, "pool", name)
     return PoolResource.model_validate(await pools.get_pool(request_client.db, name))
 
 
@@ -86,20 +95,21 @@ class Queue(BaseModel):
 
 
 @router.get("/pools/{name}/queue")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def pool_queue(
-    request_client: TheRequestClient, name: PoolName, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient, sight: TheSight, name: PoolName, limit: Limit = 100, cursor: Cursor = None
 ) -> Queue:
     """The tasks that hold slots of a pool, and those that wait for them."""
     after = decode_cursor(cursor, tuple[int, datetime, int, int, int])
+    await check_seen(request_client.db, sight, "pool", name)
     pool = await pools.get_pool(request_client.db, name)
     members = await pool_queries.pool_members(request_client.db, name)
     holders: list[PoolUser] = []
     if after is None:
         holders = await pool_queries.pool_holders(
-            request_client.db, members, include_deferred=pool.include_deferred, limit=_MOST_HOLDERS
+            request_client.db, members, include_deferred=pool.include_deferred, limit=_MOST_HOLDERS, seen=sight.dags
         )
-    waiting = await pool_queries.pool_waiting(request_client.db, members, after=after, limit=limit + 1)
+    waiting = await pool_queries.pool_waiting(request_client.db, members, after=after, limit=limit + 1, seen=sight.dags)
     now = request_client.clock.now()
     return Queue(
         holders=[_shown(user, now) for user in holders],
@@ -114,24 +124,26 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
 
 
 @router.put("/pools/{name}")
-@allow(Role.ADMIN)
-async def set_pool(request_client: TheRequestClient, person: Person, name: PoolName, body: PoolUpdate) -> PoolResource:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def set_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolUpdate) -> PoolResource:
     """Create or change a pool; idempotent."""
+    await check_editable(request_client.db, sight, "pool", name, is_new=True)
     change = await pools.set_pool(
         request_client.db,
         name,
         body.slots,
         include_deferred=body.include_deferred,
         description=body.description,
-        requested_by=person.requested_by,
+        requested_by=sight.person.requested_by,
         reason=body.reason,
     )
     return PoolResource.model_validate(change.after)
 
 
 @router.delete("/pools/{name}", status_code=204)
-@allow(Role.ADMIN)
-async def delete_pool(request_client: TheRequestClient, person: Person, name: PoolName) -> Response:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def delete_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> Response:
     """Delete a pool that no task uses."""
-    await pools.delete_pool(request_client.db, name, requested_by=person.requested_by)
+    await check_editable(request_client.db, sight, "pool", name)
+    await pools.delete_pool(request_client.db, name, requested_by=sight.person.requested_by)
     return Response(status_code=204)

@@ -8,9 +8,11 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from aiosched.db.server.failures import is_retryable
-from aiosched.web.auth.access import Authenticator, Role, allow
+from aiosched.db.server.sight import Seen
+from aiosched.web.auth.access import Authenticator, Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
 from aiosched.web.server.problems import Problem
-from aiosched.web.views.live import Hub
+from aiosched.web.views.live import Hub, StreamOver
 
 router = APIRouter(tags=["Live"])
 
@@ -20,9 +22,10 @@ router = APIRouter(tags=["Live"])
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def stream(
     request: Request,
+    first: TheSight,
     topic: Annotated[
         list[str] | None, Query(max_length=20, description="`run:<key>`: include changes of that run's task instances")
     ] = None,
@@ -33,18 +36,23 @@ async def stream(
     hub = cast("Hub", request.app.state.hub)
     authenticator: Authenticator = request.app.state.authenticator
 
-    async def allowed() -> bool:
+    seen = first.dags
+
+    async def sees() -> Seen:
+        nonlocal seen
         try:
             person = await authenticator(request)
+            if person is None or person.rights.possible < Role.VIEWER:
+                raise StreamOver
+            seen = await first.known.seen_by(person.rights)
         except Problem:
-            return False
+            raise StreamOver from None
         except Exception as error:
             if not is_retryable(error):
                 raise
-            return True  # asked again after the database has come back
-        return person is not None and person.role >= Role.VIEWER
+        return seen  # asked again after the database has come back
 
-    messages = hub.stream(frozenset(map(_run, topic or ())), last_event_id or after, allowed=allowed)
+    messages = hub.stream(frozenset(map(_run, topic or ())), last_event_id or after, sees=sees)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(messages, media_type="text/event-stream", headers=headers)
 

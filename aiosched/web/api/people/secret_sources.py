@@ -12,7 +12,7 @@ from aiosched.backends.backend import KINDS
 from aiosched.backends.sources import DATABASE, Names, names_in_backends, names_in_environment, origins_of
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import SecretStore
-from aiosched.web.auth.access import Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Secrets"])
@@ -37,7 +37,7 @@ class SecretSources(BaseModel):
 
 
 @router.get("/secret-sources")
-@allow(Role.ADMIN)
+@allow(Role.EDITOR, RoleScope.EVERYWHERE)
 async def list_secret_sources(request_client: TheRequestClient) -> SecretSources:
     """Where variables and connections come from, and which hides another of the same name."""
     store = SecretStore(request_client.db, Keyring.of(request_client.settings))

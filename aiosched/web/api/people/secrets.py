@@ -11,11 +11,13 @@ from pydantic import BaseModel, Field
 
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.people.secrets import SecretStore, VariableValue
+from aiosched.db.people.secrets import ConnectionInfo, SecretStore, VariableInfo, VariableValue
 from aiosched.providers import connection_types
 from aiosched.web.api.base.models import Instant, JsonObject, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, allow
+from aiosched.web.auth.access import Role, RoleScope, allow
+from aiosched.web.auth.sight import TheSight
+from aiosched.web.requests.owned import check_editable, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Secrets"])
@@ -90,46 +92,56 @@ def _store(request_client: TheRequestClient) -> SecretStore:
 
 
 @router.get("/variables")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_variables(
-    request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[VariableResource]:
     """Variables by key, without values."""
-    after = decode_cursor(cursor, str)
-    rows = await _store(request_client).list_variables(after=after or "", limit=limit + 1)
+    after, store = decode_cursor(cursor, str) or "", _store(request_client)
+
+    async def read(after: str, limit: int) -> list[VariableInfo]:
+        return await store.list_variables(after=after, limit=limit)
+
+    rows = await seen_page(store.db, sight, "variable", read, lambda row: row.key, after=after, limit=limit + 1)
     return page_of(VariableResource, rows, limit, lambda row: row.key)
 
 
 @router.put("/variables/{key}")
-@allow(Role.ADMIN)
-async def set_variable(request_client: TheRequestClient, person: Person, key: Key, body: VariableUpdate) -> Stored:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def set_variable(request_client: TheRequestClient, sight: TheSight, key: Key, body: VariableUpdate) -> Stored:
     """Store a variable."""
+    await check_editable(request_client.db, sight, "variable", key, is_new=True)
     values = {key: VariableValue(body.value, body.description)}
-    changes = await _store(request_client).set_variables(values, requested_by=person.requested_by)
+    changes = await _store(request_client).set_variables(values, requested_by=sight.person.requested_by)
     return Stored.model_validate({"name": key, "change": changes[key].value})
 
 
 @router.delete("/variables/{key}", status_code=204)
-@allow(Role.ADMIN)
-async def delete_variable(request_client: TheRequestClient, person: Person, key: Key) -> Response:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def delete_variable(request_client: TheRequestClient, sight: TheSight, key: Key) -> Response:
     """Delete a variable."""
-    await _store(request_client).delete_variable(key, requested_by=person.requested_by)
+    await check_editable(request_client.db, sight, "variable", key)
+    await _store(request_client).delete_variable(key, requested_by=sight.person.requested_by)
     return Response(status_code=204)
 
 
 @router.get("/connections")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.SEEN)
 async def list_connections(
-    request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[ConnectionResource]:
     """Connections by id, without their secrets."""
-    after = decode_cursor(cursor, str)
-    rows = await _store(request_client).list_connections(after=after or "", limit=limit + 1)
+    after, store = decode_cursor(cursor, str) or "", _store(request_client)
+
+    async def read(after: str, limit: int) -> list[ConnectionInfo]:
+        return await store.list_connections(after=after, limit=limit)
+
+    rows = await seen_page(store.db, sight, "connection", read, lambda row: row.conn_id, after=after, limit=limit + 1)
     return page_of(ConnectionResource, rows, limit, lambda row: row.conn_id)
 
 
 @router.get("/connection-types")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.NEUTRAL)
 async def list_connection_types() -> Page[ConnectionTypeResource]:
     """The types that installed provider packages have hooks for, by name. Other types can be stored, too."""
     known = await asyncio.to_thread(connection_types)
@@ -137,19 +149,23 @@ async def list_connection_types() -> Page[ConnectionTypeResource]:
 
 
 @router.put("/connections/{conn_id}")
-@allow(Role.ADMIN)
-async def set_connection(request_client: TheRequestClient, person: Person, conn_id: Key, body: NewConnection) -> Stored:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def set_connection(
+    request_client: TheRequestClient, sight: TheSight, conn_id: Key, body: NewConnection
+) -> Stored:
     """Store a connection; replaces what it held before."""
+    await check_editable(request_client.db, sight, "connection", conn_id, is_new=True)
     given: dict[str, Any] = body.model_dump(by_alias=True, exclude_none=True)
     given["extra"] = given["extra"] or None
     value = ConnectionValue.from_fields(conn_id, given)
-    changes = await _store(request_client).set_connections([value], requested_by=person.requested_by)
+    changes = await _store(request_client).set_connections([value], requested_by=sight.person.requested_by)
     return Stored.model_validate({"name": conn_id, "change": changes[conn_id].value})
 
 
 @router.delete("/connections/{conn_id}", status_code=204)
-@allow(Role.ADMIN)
-async def delete_connection(request_client: TheRequestClient, person: Person, conn_id: Key) -> Response:
+@allow(Role.EDITOR, RoleScope.SEEN)
+async def delete_connection(request_client: TheRequestClient, sight: TheSight, conn_id: Key) -> Response:
     """Delete a connection."""
-    await _store(request_client).delete_connection(conn_id, requested_by=person.requested_by)
+    await check_editable(request_client.db, sight, "connection", conn_id)
+    await _store(request_client).delete_connection(conn_id, requested_by=sight.person.requested_by)
     return Response(status_code=204)

@@ -9,65 +9,92 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from aiosched.db.people import accounts
+from aiosched.core.access.grants import GrantKind, RoleGrant
+from aiosched.db.people import accounts, grants
+from aiosched.db.people.grants import HeldRights
+from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
 from aiosched.web.api.base.models import Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, allow
-from aiosched.web.auth.passwords import check_password, hash_password, hash_token, new_token
+from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow, role_of
+from aiosched.web.auth.accounts import rights_of
+from aiosched.web.auth.passwords import check_lifetime, check_password, hash_password, hash_token, new_token
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Users"])
 
-RoleName = Literal["viewer", "operator", "admin"]
+KindName = Literal["person", "service", "local"]
+RoleName = Literal["viewer", "operator", "editor", "admin"]
+UserRole = Literal["none", "viewer", "operator", "editor", "admin"]
+GrantText = Annotated[str, Field(max_length=600, pattern=r"^[^\x00-\x1f]*$")]
 Name = Annotated[str, Path(pattern=accounts.NAME_PATTERN)]
 
 
 class User(Resource):
-    """A user who can log in."""
+    """A user. A person logs in, a service account only has tokens, `local` uses a server at a loopback address.
+
+    `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`. `issuer` is the identity provider
+    that a person logs in with, `groups` are those there, as of the last login.
+    """
 
     name: str
-    role: Stored[RoleName]
+    role: Stored[UserRole]
+    grants: list[str]
+    groups: list[str]
+    kind: Stored[KindName]
     is_disabled: bool
     has_password: bool
+    issuer: str | None
     created_at: Instant
 
 
 class NewUser(BaseModel):
-    """A user to create."""
+    """A user to create: a person with a password, or a service account without one."""
 
     name: Annotated[str, Field(pattern=accounts.NAME_PATTERN)]
-    role: RoleName
-    password: Annotated[str, Field(min_length=8, max_length=1000)]
+    role: UserRole
+    kind: Literal["person", "service"] = "person"
+    password: Annotated[str | None, Field(min_length=8, max_length=1000)] = None
 
 
 class UserChange(BaseModel):
     """What to change; null leaves a value unchanged. Any change ends the user's sessions."""
 
-    role: RoleName | None = None
+    role: UserRole | None = None
     is_disabled: bool | None = None
     password: Annotated[str | None, Field(min_length=8, max_length=1000)] = None
 
 
 class Token(Resource):
-    """A token, without its secret value."""
+    """A token, without its secret value. With `grants` it can do only what one of them covers; null: all that its owner
+    can."""
 
     id: int
     owner: str
     label: str
     role: Stored[RoleName]
+    read_only: bool
+    grants: list[str] | None
     created_at: Instant
     expires_at: Instant | None
     last_used_at: Instant | None
 
 
 class NewToken(BaseModel):
-    """A token to create for oneself. `days` until it expires; null: never."""
+    """A token to create for oneself, or for a service account as an administrator (`owner`).
+
+    `days` until it expires, at most `web.max_token_days`; null: never, if there is no such limit. `read_only`: it
+    answers only requests that change nothing. With `grants`, such as `viewer@tag:etl`, it can do only what one of them
+    and one of its owner's covers.
+    """
 
     label: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
     role: RoleName = "viewer"
+    grants: Annotated[list[GrantText] | None, Field(min_length=1, max_length=100)] = None
     days: Annotated[float | None, Field(gt=0, le=3650)] = 90.0
+    read_only: bool = False
+    owner: Annotated[str | None, Field(pattern=accounts.NAME_PATTERN)] = None
 
 
 class MadeToken(BaseModel):
@@ -78,7 +105,7 @@ class MadeToken(BaseModel):
 
 
 @router.get("/users")
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def list_users(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
     """Users by name."""
     after = decode_cursor(cursor, str)
@@ -87,16 +114,22 @@ async def list_users(request_client: TheRequestClient, limit: Limit = 100, curso
 
 
 @router.post("/users", status_code=201)
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def create_user(request_client: TheRequestClient, body: NewUser) -> User:
     """Create a user."""
-    check_password(body.password)
-    made = await accounts.create_user(request_client.db, body.name, body.role, await hash_password(body.password))
+    digest = None
+    if body.kind == "service":
+        if body.password is not None:
+            raise Refused("A service account has no password: create it without one, and then a token for it.")
+    else:
+        check_password(body.password or "")
+        digest = await hash_password(body.password or "")
+    made = await accounts.create_user(request_client.db, body.name, body.role, digest, kind=body.kind)
     return User.model_validate(made)
 
 
 @router.patch("/users/{name}")
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def change_user(request_client: TheRequestClient, name: Name, change: UserChange) -> User:
     """Change a user's role or password, disable or enable the user."""
     digest = None
@@ -109,16 +142,48 @@ async def change_user(request_client: TheRequestClient, name: Name, change: User
     return User.model_validate(changed)
 
 
+class GrantBody(BaseModel):
+    """A grant, such as `viewer@team:alpha`, `operator@tag:etl`, `operator@folder:sales`, `viewer@dags:sales_*`."""
+
+    grant: GrantText
+
+
+@router.post("/users/{name}/grants", status_code=201)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
+async def grant_role(request_client: TheRequestClient, name: Name, body: GrantBody) -> User:
+    """Give a user a role for some DAGs; it replaces the one that the user has for the same ones."""
+    grant = RoleGrant.parse(body.grant)
+    if grant.kind is GrantKind.EVERYWHERE:
+        await accounts.change_user(request_client.db, name, role=grant.role.word)
+    else:
+        await grants.add_grant(request_client.db, name, grant)
+    return User.model_validate(await accounts.read_user(request_client.db, name))
+
+
+@router.delete("/users/{name}/grants")
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
+async def take_grant(
+    request_client: TheRequestClient, name: Name, grant: Annotated[GrantText, Query(description="as in `grants`")]
+) -> User:
+    """Take a grant away from a user."""
+    taken = RoleGrant.parse(grant)
+    if taken.kind is GrantKind.EVERYWHERE:
+        await accounts.change_user(request_client.db, name, role="none")
+    else:
+        await grants.remove_grant(request_client.db, name, taken)
+    return User.model_validate(await accounts.read_user(request_client.db, name))
+
+
 @router.delete("/users/{name}", status_code=204)
-@allow(Role.ADMIN)
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
-    """Delete a user and their tokens."""
+    """Delete a user, their tokens and their sessions."""
     await accounts.delete_user(request_client.db, name)
     return Response(status_code=204)
 
 
 @router.get("/tokens")
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.OWN)
 async def list_tokens(
     request_client: TheRequestClient,
     person: Person,
@@ -134,23 +199,46 @@ async def list_tokens(
 
 
 @router.post("/tokens", status_code=201)
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.OWN)
 async def create_token(request_client: TheRequestClient, person: Person, body: NewToken) -> MadeToken:
-    """Create a token for oneself, with one's own role or a lower one. Needs a login: a token makes none."""
+    """Create a token, with its owner's role or a lower one. Needs a login: a token makes none."""
     if person.token is not None:
         raise Problem(403, "login-needed", "A token cannot create others: log in, and create it then.")
-    if Role.of(body.role) > person.role:
-        raise Refused(f"{person.name} is {person.role.name.lower()}: a token cannot have a higher role.")
+    owner = await _owner(request_client.db, person, body.owner)
+    highest = max(owner.rights.granted, Role.VIEWER)
+    if role_of(body.role) > highest:
+        raise Refused(f"{owner.name} is {highest.word}: a token cannot have a higher role.")
+    check_lifetime(body.days, request_client.settings.web.max_token_days)
     expires_at = None if body.days is None else datetime.now(UTC) + timedelta(days=body.days)
     token = new_token()
+    grants = None if body.grants is None else list(map(RoleGrant.parse, body.grants))
     made = await accounts.create_token(
-        request_client.db, person.name, body.label, hash_token(token), body.role, expires_at
+        request_client.db,
+        owner.name,
+        body.label,
+        hash_token(token),
+        body.role,
+        expires_at,
+        grants,
+        read_only=body.read_only,
     )
     return MadeToken(token=token, facts=Token.model_validate(made))
 
 
+async def _owner(db: Database, person: Principal, name: str | None) -> Principal:
+    """Whose token is created: one's own, or that of a service account. Raises Problem 403."""
+    if name is None or name == person.name:
+        return person
+    if person.role < Role.ADMIN:
+        raise Problem(403, "role-too-low", f"{person.name} is no administrator: only own tokens can be created.")
+    owner = await accounts.read_user(db, name)
+    if owner.kind != "service":
+        raise Refused(f"{name!r} is no service account, and creates tokens alone, after a login.")
+    return Principal.with_rights(owner.name, rights_of(HeldRights(owner.role, owner.grants)))
+
+
 @router.delete("/tokens/{token}", status_code=204)
-@allow(Role.VIEWER)
+@allow(Role.VIEWER, RoleScope.OWN)
 async def delete_token(
     request_client: TheRequestClient, person: Person, token: Annotated[int, Path(ge=1, lt=2**63)]
 ) -> Response:

@@ -33,13 +33,19 @@ export const me = signal(null);
 export const meError = signal(null);
 
 /** @type {Record<string, number>} */
-const RANK = { viewer: 1, operator: 2, admin: 3 };
+const RANK = { viewer: 1, operator: 2, editor: 3, admin: 4 };
 
 /**
- * Whether the current user has at least this role.
+ * Whether the current user has at least this role, if only for some DAGs: the server decides for each.
  * @param {string} role
  */
 export const may = (role) => RANK[me.value?.role ?? ""] >= RANK[role];
+
+/**
+ * Whether the current user has at least this role for everything there is.
+ * @param {string} role
+ */
+export const mayEverywhere = (role) => RANK[me.value?.everywhere ?? ""] >= RANK[role];
 
 /** Load the current user; sets `me`, `loginNeeded` or `meError`. */
 export async function whoAmI() {
@@ -49,6 +55,19 @@ export async function whoAmI() {
     loginNeeded.value = false;
   } catch (problem) {
     if (problem.status !== 401) meError.value = problem;
+  }
+}
+
+/**
+ * Log in with the one-time token of an address; whether that succeeded.
+ * @param {string} token
+ */
+export async function logInByLink(token) {
+  try {
+    await post("login/link", { token });
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -104,7 +123,7 @@ export async function call(method, path, { params, body, headers, raw = false, s
   }
   if (!response.ok) {
     const problem = await response.json().catch(() => ({})); // a proxy in between may respond with HTML
-    if (response.status === 401 && path !== "login") loginNeeded.value = true;
+    if (response.status === 401 && !path.startsWith("login")) loginNeeded.value = true;
     throw new Problem(problem, response.status);
   }
   if (raw) return response;

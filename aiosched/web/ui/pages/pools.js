@@ -17,7 +17,7 @@ export function Pools() {
       title="Pools"
       lead="A pool limits concurrency: a task instance holds slots while it is queued or running."
       actions=${
-        html`<${Allowed} role="admin">
+        html`<${Allowed} role="editor">
           <button class="button primary" onClick=${() => setCreating(true)}>
             New pool …
           </button>

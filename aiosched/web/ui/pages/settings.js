@@ -1,6 +1,6 @@
 // Settings of the web server process, by section; secrets are hidden.
 import { classes, html } from "../lib/html.js";
-import { may } from "../lib/api.js";
+import { mayEverywhere } from "../lib/api.js";
 import { useResource } from "../lib/resources.js";
 import { query } from "../lib/router.js";
 import { Card, Empty, Page, Shown, Tag } from "../parts/basics.js";
@@ -22,9 +22,9 @@ const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 export function Settings() {
   /** @type {Resource<Api["SettingsList"]>} */
-  const found = useResource(may("admin") ? "settings" : null);
+  const found = useResource(mayEverywhere("admin") ? "settings" : null);
   const wanted = (query.value.search || "").toLowerCase();
-  if (!may("admin"))
+  if (!mayEverywhere("admin"))
     return html`
       <${Page} title="Settings">
         <${Card}>

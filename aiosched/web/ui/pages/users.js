@@ -1,19 +1,26 @@
 // Users, API tokens for programs, and sessions in browsers.
 import { html } from "../lib/html.js";
-import { may, me } from "../lib/api.js";
+import { mayEverywhere, me } from "../lib/api.js";
 import { query } from "../lib/router.js";
 import { Notice, Page, Tabs } from "../parts/basics.js";
+import { Grants } from "./users/grants.js";
 import { Sessions } from "./users/sessions.js";
 import { UserList } from "./users/people.js";
+import { Teams } from "./users/teams.js";
 import { Tokens } from "./users/tokens.js";
 
+const OF_ADMINS = [
+  ["users", "Users"],
+  ["grants", "Grants"],
+  ["teams", "Teams"],
+];
 const OWN = [
   ["tokens", "Tokens"],
   ["sessions", "Sessions"],
 ];
 
 export function Users() {
-  const isAdmin = may("admin");
+  const isAdmin = mayEverywhere("admin");
   const tab = query.value.tab || (isAdmin ? "users" : "tokens");
   return html`
     <${Page} title="Users and tokens">
@@ -23,8 +30,10 @@ export function Users() {
           <code>web.auth = "password"</code> to change that.
         <//>
       `}
-      <${Tabs} tabs=${isAdmin ? [["users", "Users"], ...OWN] : OWN} />
+      <${Tabs} tabs=${isAdmin ? [...OF_ADMINS, ...OWN] : OWN} />
       ${tab === "users" && isAdmin && html`<${UserList} />`}
+      ${tab === "grants" && isAdmin && html`<${Grants} />`}
+      ${tab === "teams" && isAdmin && html`<${Teams} />`}
       ${tab === "tokens" && html`<${Tokens} />`}
       ${tab === "sessions" && html`<${Sessions} />`}
     <//>

@@ -31,12 +31,15 @@ function Holder({ one, gate }) {
         one.usual_seconds !== null && `usually ${duration(one.usual_seconds)}`,
       ].filter(Boolean)
     : [stateOf(one.state).label];
+  const link = html`
+    <${Link} to=${to}>
+      ${one.dag_id} · ${one.run_id}
+      ${task && ` · ${taskName(task)}`}
+    <//>
+  `;
   return html`
     <li>
-      <${Link} to=${to}>
-        ${one.dag_id} · ${one.run_id}
-        ${task && ` · ${taskName(task)}`}
-      <//>
+      ${one.dag_id ? link : one.label}
       <span class="soft tabular">
         ${details.map((part, i) => html`
           ${i > 0 && ", "}

@@ -63,7 +63,7 @@ function Actions({ pool, wanted, setWanted, next, setOpen }) {
   };
   return html`
     <div class="row">
-      <${Allowed} role="admin" quiet>
+      <${Allowed} role="editor" quiet>
         <form class="row near" onSubmit=${onSubmit}>
           <label class="soft">
             Slots${" "}

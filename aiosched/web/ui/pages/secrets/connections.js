@@ -26,7 +26,7 @@ export function Connections() {
   return html`
     <div class="stack tight">
       <div class="row">
-        <${Allowed} role="admin">
+        <${Allowed} role="editor">
           <button class="button primary" onClick=${() => setOpen(["set", null])}>
             New connection …
           </button>

@@ -37,7 +37,7 @@ export function Input({ draft, set, name, words, help, ...rest }) {
  * @returns {Content}
  */
 export const itemActions = (item, name, open) => html`
-  <${Allowed} role="admin" quiet>
+  <${Allowed} role="editor" quiet>
     <span class="row near">
       <button class="button small" onClick=${() => open(["set", item])} aria-label=${`Replace ${name}`}>
         Replace …

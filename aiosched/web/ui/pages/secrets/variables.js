@@ -32,7 +32,7 @@ export function Variables() {
   return html`
     <div class="stack tight">
       <div class="row">
-        <${Allowed} role="admin">
+        <${Allowed} role="editor">
           <button class="button primary" onClick=${() => setOpen(["set", null])}>
             New variable …
           </button>

@@ -5,8 +5,15 @@ import { html } from "../../lib/html.js";
 export const ROLES = [
   ["viewer", "viewer: read only"],
   ["operator", "operator: can also run actions"],
-  ["admin", "admin: also manages pools, secrets and users"],
+  ["editor", "editor: also manages pools, variables and connections"],
+  ["admin", "admin: also manages users and settings"],
 ];
+
+/** For everything there is, of users. @type {Choice[]} */
+export const USER_ROLES = [...ROLES, ["none", "none: only what is granted for some DAGs"]];
+
+/** For some DAGs. @type {Choice[]} */
+export const GRANTED_ROLES = ROLES;
 
 /** @param {{ value: string, onChange: (role: string) => void, roles?: Choice[] }} props */
 export const RoleField = ({ value, onChange, roles = ROLES }) => html`

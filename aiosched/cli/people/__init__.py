@@ -1,0 +1,1 @@
+"""Commands about people, their teams, and what they did."""

@@ -1,0 +1,111 @@
+"""`aiosched teams`: teams, and the folders whose DAG files are theirs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Output, Yes, confirm
+from aiosched.cli.base.output import Columns, report, show_list, talk
+from aiosched.cli.base.session import with_database
+
+if TYPE_CHECKING:
+    from aiosched.db.statements.team_folders import StoredTeam
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Teams, and where their DAG files lie."
+)
+
+Team = Annotated[str, typer.Argument(metavar="TEAM", help="The team's name.", show_default=False)]
+Folder = Annotated[
+    str,
+    typer.Argument(
+        metavar="FOLDER",
+        help="A path below the DAGs folder, or BUNDLE:PATH; `BUNDLE:` for a whole bundle.",
+        show_default=False,
+    ),
+]
+
+_COLUMNS: Final[Columns[StoredTeam]] = {
+    "TEAM": lambda team: team.name,
+    "FOLDERS": lambda team: ", ".join(folder or "." for folder in team.folders),
+    "DAGS": lambda team: team.dags,
+    "DESCRIPTION": lambda team: team.description,
+}
+
+
+@app.command("list")
+def list_(dsn: Dsn = None, output: Output = None) -> None:
+    """List teams with their folders and the number of their DAGs."""
+    from aiosched.db.statements.team_folders import list_teams
+
+    rows = with_database(dsn, list_teams)
+    show_list(rows, _COLUMNS, output, empty="no teams; create one with: aiosched teams create TEAM --folder FOLDER")
+
+
+@app.command()
+def create(
+    team: Team,
+    folder: Annotated[
+        list[str] | None, typer.Option("--folder", metavar="FOLDER", help="A folder of its DAG files; repeatable.")
+    ] = None,
+    description: Annotated[str | None, typer.Option("--description", metavar="TEXT", help="Who they are.")] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Create a team, and give it folders."""
+    from aiosched.db.server.engine import Database
+    from aiosched.db.statements import team_folders
+
+    async def make(db: Database) -> StoredTeam:
+        await team_folders.create_team(db, team, description)
+        for each in folder or ():
+            await team_folders.add_folder(db, team, each)
+        return await team_folders.get_team(db, team)
+
+    _tell(with_database(dsn, make), output)
+
+
+@app.command()
+def delete(team: Team, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
+    """Delete a team: its DAGs stay and belong to nobody; grants for it give nothing."""
+    from aiosched.db.statements.team_folders import delete_team
+
+    confirm(f"Delete the team {team}? Its DAGs will belong to nobody.", yes=yes)
+    with_database(dsn, lambda db: delete_team(db, team))
+    talk(f"deleted {team}")
+    report({"name": team, "deleted": True}, output)
+
+
+@app.command("add-folder")
+def add_folder(team: Team, folder: Folder, dsn: Dsn = None, output: Output = None) -> None:
+    """Give a team the DAG files of a folder. Of two folders that hold a file, the longer one decides."""
+    from aiosched.db.server.engine import Database
+    from aiosched.db.statements import team_folders
+
+    async def change(db: Database) -> StoredTeam:
+        await team_folders.add_folder(db, team, folder)
+        return await team_folders.get_team(db, team)
+
+    _tell(with_database(dsn, change), output)
+
+
+@app.command("remove-folder")
+def remove_folder(team: Team, folder: Folder, dsn: Dsn = None, output: Output = None) -> None:
+    """Take a folder from a team."""
+    from aiosched.db.server.engine import Database
+    from aiosched.db.statements import team_folders
+
+    async def change(db: Database) -> StoredTeam:
+        await team_folders.remove_folder(db, team, folder)
+        return await team_folders.get_team(db, team)
+
+    _tell(with_database(dsn, change), output)
+
+
+def _tell(team: StoredTeam, output: Output) -> None:
+    where = ", ".join(folder or "the DAGs folder" for folder in team.folders) or "no folder"
+    talk(f"{team.name}: {where}, {team.dags} DAGs")
+    report(asdict(team), output)

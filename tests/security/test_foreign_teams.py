@@ -1,0 +1,281 @@
+"""People of a team see nothing of another one, whatever they ask for, and act only where their role holds.
+
+Every route of the application is asked; one that this test does not know fails it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
+
+from aiosched.config import Settings, WebSettings
+from aiosched.core.access.grants import RoleGrant
+from aiosched.core.access.rights import PersonRights
+from aiosched.db.crypto.keyring import Keyring, new_key
+from aiosched.db.people import accounts, grants
+from aiosched.db.people.secrets import SecretStore
+from aiosched.db.server.engine import Database
+from aiosched.db.statements import run_changes
+from aiosched.web.airflow_api import answering
+from aiosched.web.app import make_app
+from aiosched.web.auth import sight
+from aiosched.web.auth.access import Principal, RoleScope, role_of, rule_of
+from aiosched.web.auth.known_dags import KnownDags
+from aiosched.web.auth.passwords import hash_token, new_token
+from aiosched.web.requests import request_client
+from aiosched.web.requests.request_client import RequestClient
+from aiosched.web.views import live
+from tests.security.two_teams import OURS, ROLES, THEIRS, Asked, SeededTeam, add_members, all_routes, seed_team
+
+pytestmark = pytest.mark.usefixtures("cheap_hashes")
+
+# They say nothing about a team to anybody, or do not end.
+SAY_NOTHING: Final = frozenset({"/openapi.json", "/stream"})
+# Answers without a name of a team, even to those who see everything.
+WITHOUT_NAMES: Final = frozenset(
+    {
+        "/me", "/metrics/summary", "/connection-types", "/settings", "/tokens", "/sessions", "/schedulers",
+        "/dags/{dag_id}/next", "/dags/{dag_id}/calendar", "/dags/{dag_id}/versions",
+        "/dags/{dag_id}/versions/{number}/diff/{other}", "/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered",
+        "/dags/{dag_id}/runs/{run}/tasks/{task_id}/events",
+    }
+)  # fmt: skip
+
+
+@pytest.fixture
+def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    found = Settings(web=WebSettings(auth="password", airflow_api=True))
+    found.core.home = tmp_path
+    found.secrets.fernet_keys = new_key()
+    return found
+
+
+@pytest.fixture
+async def teams(db: Database, settings: Settings) -> tuple[SeededTeam, SeededTeam]:
+    store = SecretStore(db, Keyring.of(settings))
+    ours, theirs = await seed_team(db, store, OURS), await seed_team(db, store, THEIRS)
+    await add_members(db, ours)
+    return ours, theirs
+
+
+@pytest.fixture
+def app(db: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
+    monkeypatch.setattr(request_client, "ANSWER_SECONDS", 0.0)  # no scheduler runs here
+    monkeypatch.setattr(answering, "PATIENCE", 0.0)
+    return make_app(RequestClient(db, settings))
+
+
+class Client:
+    """Asks over ASGI, with a token of each person."""
+
+    def __init__(self, app: FastAPI, db: Database) -> None:
+        transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+        self._http = httpx2.AsyncClient(transport=transport, base_url="https://aiosched.example")
+        self._db, self._tokens = db, dict[str, str]()
+
+    async def ask(
+        self, person: str, asked: Asked, team: SeededTeam, *, query: dict[str, Any] | None = None
+    ) -> httpx2.Response:
+        """The answer to a request with the names of a team."""
+        found = team.query(asked.path) if query is None else query
+        return await self.send(person, asked.method, asked.prefix + team.in_path(asked.path), params=found,
+                               json=team.body(asked.method, asked.path))  # fmt: skip
+
+    async def send(self, person: str, method: str, path: str, **options: Any) -> httpx2.Response:
+        if person not in self._tokens:
+            self._tokens[person] = token = new_token()
+            role = "admin" if person == "boss" else person
+            await accounts.create_token(self._db, person, "test", hash_token(token), role, None)
+        headers = {"Authorization": f"Bearer {self._tokens[person]}"}
+        return await self._http.request(method, path, headers=headers, **options)
+
+
+@pytest.fixture
+async def client(app: FastAPI, db: Database, teams: object) -> Client:
+    return Client(app, db)
+
+
+def needs_a_login(asked: Asked) -> bool:
+    rule = rule_of(asked.route.endpoint)
+    return rule is not None and rule.scope is not None and asked.path not in SAY_NOTHING
+
+
+def test_every_route_says_where_its_role_is_needed(app: FastAPI) -> None:
+    assert [str(asked) for asked in all_routes(app) if rule_of(asked.route.endpoint) is None] == []
+
+
+def test_every_route_that_filters_asks_what_its_sender_may_see(app: FastAPI) -> None:
+    def asks(dependant: Dependant) -> bool:
+        return dependant.call is sight._sight or any(map(asks, dependant.dependencies))
+
+    blind = [
+        str(asked)
+        for asked in all_routes(app)
+        if (rule := rule_of(asked.route.endpoint)) and rule.scope is RoleScope.SEEN and not asks(asked.route.dependant)
+    ]
+
+    assert blind == []
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_no_answer_names_what_another_team_has(
+    app: FastAPI, client: Client, teams: tuple[SeededTeam, SeededTeam], role: str
+) -> None:
+    ours, theirs = teams
+    told = []
+    everything = await client.send(role, "GET", "/api/v2/dags/~/dagRuns")
+    assert OURS in everything.text
+    assert THEIRS not in everything.text
+    for asked in filter(needs_a_login, all_routes(app)):
+        asks = [await client.ask(role, asked, theirs)]
+        if asked.method == "GET":
+            asks += [await client.ask(role, asked, ours), await client.ask(role, asked, ours, query={})]
+        assert all(answer.status_code != 401 for answer in asks)
+        told += [f"{asked}: {answer.text[:200]}" for answer in asks if THEIRS in answer.text + str(answer.headers)]
+
+    assert told == []
+
+
+async def test_the_same_answers_name_a_team_to_those_who_may_see_it(
+    app: FastAPI, client: Client, teams: tuple[SeededTeam, SeededTeam]
+) -> None:
+    ours, theirs = teams
+    silent = []
+    for asked in filter(needs_a_login, all_routes(app)):
+        if asked.method != "GET" or asked.path in WITHOUT_NAMES:
+            continue
+        seen = [("boss", theirs), ("admin", ours)]
+        for person, team in seen[: 1 if rule_of(asked.route.endpoint).scope is RoleScope.EVERYWHERE else 2]:  # type: ignore[union-attr]
+            answer = await client.ask(person, asked, team)
+            if answer.status_code != 200 or (team.marker not in answer.text and "logs/" not in asked.path):
+                silent.append(f"{person} {asked}: {answer.status_code} {answer.text[:200]}")
+
+    assert silent == []
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_each_role_may_do_for_its_team_what_the_route_says_and_nothing_for_another(
+    app: FastAPI, client: Client, teams: tuple[SeededTeam, SeededTeam], role: str
+) -> None:
+    ours, theirs = teams
+    wrong = []
+    for asked in sorted(filter(needs_a_login, all_routes(app)), key=lambda asked: asked.method == "DELETE"):
+        rule = rule_of(asked.route.endpoint)
+        assert rule is not None
+        is_low = role_of(role) < rule.role or rule.scope is RoleScope.EVERYWHERE
+        own = await client.ask(role, asked, ours)
+        if ("role-too-low" in own.text) != is_low:
+            wrong.append(f"{asked}: {own.status_code} {own.text[:200]}")
+        if rule.scope is RoleScope.DAG or (rule.scope is RoleScope.SEEN and "{" in asked.path and not is_low):
+            foreign = await client.ask(role, asked, theirs)
+            if foreign.status_code != 404:
+                wrong.append(f"{asked} of the other team: {foreign.status_code} {foreign.text[:200]}")
+
+    assert wrong == []
+
+
+async def test_what_does_not_exist_and_what_belongs_to_others_answer_the_same(
+    app: FastAPI, client: Client, teams: tuple[SeededTeam, SeededTeam]
+) -> None:
+    nothing = SeededTeam("nothing", numbers={"backfills": 1 << 40, "commands": 1 << 40})
+    different = []
+    for asked in filter(needs_a_login, all_routes(app)):
+        if "{" not in asked.path:
+            continue
+        answers = [await client.ask("admin", asked, team) for team in (teams[1], nothing)]
+        codes = [(answer.status_code, answer.text.replace(str(1 << 40), "N")) for answer in answers]
+        if codes[0][0] == 404 and "N" not in codes[1][1] and codes[0] != codes[1]:
+            different.append(f"{asked}: {codes}")
+
+    assert different == []
+
+
+async def test_a_token_with_grants_sees_less_than_its_owner(
+    db: Database, app: FastAPI, client: Client, teams: tuple[SeededTeam, SeededTeam]
+) -> None:
+    made = await client.send("boss", "POST", "/api/v1/tokens", json={"label": "l", "role": "admin"})
+    token = new_token()
+    limits = [RoleGrant.parse(f"operator@tag:{teams[0].of('tag')}")]
+    await accounts.create_token(db, "boss", "test", hash_token(token), "admin", None, limits)
+    transport = httpx2.ASGITransport(app=app)
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx2.AsyncClient(transport=transport, base_url="https://x/api/v1/", headers=headers) as limited:
+        dags = [dag["dag_id"] for dag in (await limited.get("dags")).json()["items"]]
+        denied = [(await limited.get(path)).status_code for path in (f"dags/{teams[1].of('etl')}", "users")]
+
+    assert made.status_code == 403  # by a token
+    assert dags == [teams[0].of("etl")]
+    assert denied == [404, 403]
+
+
+async def test_an_author_lets_others_see_a_dag_and_nothing_else(
+    db: Database, client: Client, teams: tuple[SeededTeam, SeededTeam]
+) -> None:
+    ours, theirs = teams
+    shared = theirs.of("etl")
+    async with db.acquire() as conn:
+        control = json.dumps({ours.of("team"): "viewer"})
+        await conn.execute("UPDATE dag SET access_control = $1::json WHERE dag_id = $2", control, shared)
+
+    seen = [dag["dag_id"] for dag in (await client.send("admin", "GET", "/api/v1/dags")).json()["items"]]
+    paused = await client.send("admin", "PATCH", f"/api/v1/dags/{shared}", json={"is_paused": True})
+
+    assert [dag_id for dag_id in seen if THEIRS in dag_id] == [shared]
+    assert paused.status_code == 403
+
+
+async def test_a_grant_that_is_taken_away_is_gone_with_the_next_request(
+    db: Database, client: Client, teams: tuple[SeededTeam, SeededTeam]
+) -> None:
+    path = f"/api/v1/dags/{teams[0].of('etl')}"
+    before = await client.send("viewer", "GET", path)
+
+    await grants.remove_grant(db, "viewer", RoleGrant.parse(f"viewer@team:{teams[0].of('team')}"))
+
+    assert (before.status_code, (await client.send("viewer", "GET", path)).status_code) == (200, 404)
+
+
+async def test_a_stream_tells_only_of_the_own_team(
+    db: Database, teams: tuple[SeededTeam, SeededTeam], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_SPREAD_SECONDS", 0.0)
+    ours, theirs = teams
+    member = Principal.with_rights("viewer", PersonRights((RoleGrant.parse(f"viewer@team:{ours.of('team')}"),)))
+    hub, known = live.Hub(db), KnownDags(db)
+
+    async def sees() -> Any:
+        return await known.seen_by(member.rights)
+
+    stream = hub.stream(frozenset({ours.run, theirs.run}), None, sees=sees)
+    everything = hub.stream(frozenset({theirs.run}), None)
+    for each in (stream, everything):
+        assert await anext(each) == b"retry: 2000\n\n"
+    await hub.listening.wait()
+    async with db.acquire() as conn:
+        await run_changes.publish_runs(conn, [theirs.run])
+        await run_changes.publish_runs(conn, [ours.run])
+
+    told: list[bytes] = []
+    while f'"task","run":{ours.run}'.encode() not in b"".join(told):
+        told.append(await anext(stream))
+    seen_by_all = b""
+    while f'"task","run":{theirs.run}'.encode() not in seen_by_all:
+        seen_by_all += await anext(everything)
+    hub.close()
+
+    text = b"".join(told)
+    assert THEIRS.encode() not in text
+    assert f'"run":{theirs.run}'.encode() not in text
+    assert OURS.encode() in text
+    assert THEIRS.encode() in seen_by_all
