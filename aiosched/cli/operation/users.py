@@ -152,7 +152,8 @@ def grant(
         _change(name, dsn, output, f"{name} is {role} everywhere now", role=role)
         return
     from aiosched.core.access.grants import RoleGrant
-    from aiosched.db.people import accounts, grants
+    from aiosched.db.access import grants
+    from aiosched.db.people import accounts
 
     given = RoleGrant.parse(f"{role}@{where}")
 
@@ -182,7 +183,8 @@ def ungrant(
         _change(name, dsn, output, f"{name} has no role everywhere any more", role="none")
         return
     from aiosched.core.access.grants import RoleGrant
-    from aiosched.db.people import accounts, grants
+    from aiosched.db.access import grants
+    from aiosched.db.people import accounts
 
     taken = RoleGrant.parse(f"viewer@{where}")
 

@@ -14,8 +14,8 @@ import asyncpg
 
 from aiosched.core.access.grants import RoleGrant
 from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.access.grants import HELD_RIGHTS, HeldRights, held_rights
 from aiosched.db.audit.entries import record
-from aiosched.db.people.grants import HELD_RIGHTS, HeldRights, held_rights
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean

@@ -12,9 +12,9 @@ from typing import Final
 from aiosched.core.access.grants import RoleGrant
 from aiosched.core.audit.actor import actor
 from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.access.grants import replace_provider_grants
 from aiosched.db.audit.entries import record
 from aiosched.db.people.accounts import READ_LOGIN, Login, login_of
-from aiosched.db.people.grants import replace_provider_grants
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
 

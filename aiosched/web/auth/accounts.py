@@ -24,10 +24,10 @@ from aiosched.core.access.rights import PersonRights
 from aiosched.core.access.roles import Role
 from aiosched.core.audit.actor import act_for, actor
 from aiosched.core.audit.kinds import AuditKind, Result
+from aiosched.db.access.grants import HeldRights
 from aiosched.db.audit.entries import NewEntry
 from aiosched.db.audit.repeated import record_repeated
 from aiosched.db.people import accounts, identities, local_logins, login_failures, web_sessions
-from aiosched.db.people.grants import HeldRights
 from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from aiosched.core.access.roles import Role
-from aiosched.db.people.owners import OwnedKind, read_owners
+from aiosched.db.access.owners import OwnedKind, read_owners
 from aiosched.db.server.engine import Database
 from aiosched.web.auth.sight import Sight
 from aiosched.web.server.problems import Problem

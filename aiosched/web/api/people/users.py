@@ -10,8 +10,9 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from aiosched.core.access.grants import GrantKind, RoleGrant
-from aiosched.db.people import accounts, grants
-from aiosched.db.people.grants import HeldRights
+from aiosched.db.access import grants
+from aiosched.db.access.grants import HeldRights
+from aiosched.db.people import accounts
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
 from aiosched.web.api.base.models import Instant, Resource, Stored

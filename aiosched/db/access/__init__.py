@@ -1,0 +1,1 @@
+"""Who may see what: grants, teams and their folders, owners of secrets and pools, and conditions of queries."""
