@@ -20,6 +20,7 @@ def secret(on_db: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
         (tmp_path / folder).mkdir()
     table = {"kind": "files", "variables": str(tmp_path / "v"), "connections": str(tmp_path / "c")}
     monkeypatch.setenv("AIOSCHED__SECRETS__FERNET_KEYS", new_key())
+    monkeypatch.setenv("AIOSCHED__SECRETS__TIMEOUT", "60")  # of a busy machine that imports a library first
     monkeypatch.setenv("AIOSCHED__SECRETS__BACKENDS", json.dumps([table]))
     return on_db
 

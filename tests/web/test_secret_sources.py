@@ -29,7 +29,9 @@ async def test_administrators_see_where_each_comes_from(
         {"kind": "files", "variables": str(tmp_path)},
         {"kind": "vault", "url": "http://127.0.0.1:9", "token": "t"},
     ]
-    request_client.settings.secrets = SecretsSettings.model_validate({"backends": tables, "fernet_keys": new_key()})
+    request_client.settings.secrets = SecretsSettings.model_validate(
+        {"backends": tables, "fernet_keys": new_key(), "timeout": 60}
+    )
     store = SecretStore(db, Keyring.of(request_client.settings))
     await store.set_variables({name: VariableValue("sesame") for name in ("region", "size", "only")})
     await store.set_connections([ConnectionValue(conn_id="shop", conn_type="http", password="sesame")])
@@ -45,7 +47,8 @@ async def test_administrators_see_where_each_comes_from(
         ("variable", "size", "database"): "environment",
         ("connection", "shop", "database"): None,
     }
-    assert [problem.split(" was ")[0] for problem in answer.json()["problems"]] == ["The backend vault"]
+    problems = answer.json()["problems"]
+    assert [problem.split(" was ")[0] for problem in problems] == ["The backend vault"], problems
     assert "sesame" not in answer.text
 
 

@@ -65,10 +65,13 @@ async def check_seen(db: Database, sight: Sight, kind: OwnedKind, name: str) -> 
         raise _unseen(kind)
 
 
-async def check_editable(db: Database, sight: Sight, kind: OwnedKind, name: str, *, is_new: bool = False) -> None:
+async def check_editable(
+    db: Database, sight: Sight, kind: OwnedKind, name: str, *, is_new: bool = False, team: str | None = None
+) -> None:
     """Raise Problem 404 for what cannot be seen, and 403 for what belongs to a team without the role editor for it.
 
-    `is_new`: it may be missing; what is created belongs to nobody, so it needs the role everywhere.
+    `is_new`: it may be missing; what is created belongs to `team`, or to nobody, which needs the role everywhere. What
+    gets to belong to another `team` (empty: to nobody; None: it keeps its own) needs the role for both.
     """
     if sight.person.role >= Role.EDITOR:
         return
@@ -77,8 +80,10 @@ async def check_editable(db: Database, sight: Sight, kind: OwnedKind, name: str,
         if not sight.sees_team(owners[name]):
             raise _unseen(kind)
         sight.check_team(owners[name], Role.EDITOR)
+        if team is not None:
+            sight.check_team(team or None, Role.EDITOR)
     elif is_new:
-        sight.check_team(None, Role.EDITOR)
+        sight.check_team(team or None, Role.EDITOR)
     else:
         raise _unseen(kind)
 

@@ -198,6 +198,7 @@ export interface components {
       conn_type: string;
       created_at: string;
       description: string | null;
+      team: string | null;
     };
     /**
      * @description A type of connections that an installed provider package has a hook for.
@@ -623,7 +624,7 @@ export interface components {
       /** Format: date-time */
       to_date: string;
     };
-    /** @description A connection to store; it replaces the whole connection. */
+    /** @description A connection to store; replaces the whole connection. A null team keeps the present one, an empty one is none. */
     NewConnection: {
       conn_type: string;
       description?: string | null;
@@ -636,6 +637,7 @@ export interface components {
       password?: string | null;
       port?: number | null;
       schema?: string | null;
+      team?: string | null;
     };
     /** @description An event to emit, as a task would; with a `partition_key` about that partition of the asset. */
     NewEvent: {
@@ -840,14 +842,16 @@ export interface components {
       name: string;
       open: number | null;
       slots: number;
+      team: string | null;
       used: number;
     };
-    /** @description The values to set; null leaves a value unchanged. */
+    /** @description The values to set; null leaves a value unchanged, and an empty team is none. */
     PoolUpdate: {
       description?: string | null;
       include_deferred?: boolean | null;
       reason?: string | null;
       slots: number;
+      team?: string | null;
     };
     /** @description The body of every error. `code` is stable; `fields` says what is wrong with which field of an invalid request. */
     ProblemDetails: {
@@ -1368,10 +1372,12 @@ export interface components {
       created_at: string;
       description: string | null;
       key: string;
+      team: string | null;
     };
-    /** @description A value to store; a null description keeps the existing one. */
+    /** @description A value to store; a null description or team keeps the existing one, an empty team is none. */
     VariableUpdate: {
       description?: string | null;
+      team?: string | null;
       value: string;
     };
     /**

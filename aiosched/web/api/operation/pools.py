@@ -35,14 +35,16 @@ class PoolResource(Resource):
     open: int | None
     include_deferred: bool
     description: str | None
+    team: str | None
 
 
 class PoolUpdate(BaseModel):
-    """The values to set; null leaves a value unchanged."""
+    """The values to set; null leaves a value unchanged, and an empty team is none."""
 
     slots: Annotated[int, Field(ge=-1, lt=2**31)]
     include_deferred: bool | None = None
     description: Annotated[str | None, Field(max_length=1000, pattern=r"^[^\x00]*$")] = None
+    team: Annotated[str | None, Field(max_length=250, pattern=r"^[^\x00]*$")] = None
     reason: Annotated[str | None, Field(max_length=500, pattern=r"^[^\x00]*$")] = None
 
 
@@ -127,13 +129,14 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def set_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolUpdate) -> PoolResource:
     """Create or change a pool; idempotent."""
-    await check_editable(request_client.db, sight, "pool", name, is_new=True)
+    await check_editable(request_client.db, sight, "pool", name, is_new=True, team=body.team)
     change = await pools.set_pool(
         request_client.db,
         name,
         body.slots,
         include_deferred=body.include_deferred,
         description=body.description,
+        team=body.team,
         requested_by=sight.person.requested_by,
         reason=body.reason,
     )

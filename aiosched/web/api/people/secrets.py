@@ -24,6 +24,7 @@ router = APIRouter(tags=["Secrets"])
 
 _PRINTABLE = r"^[^\x00-\x1f]*$"
 Key = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00-\x1f]+$")]
+TeamName = Annotated[str | None, Field(max_length=250, pattern=_PRINTABLE)]
 Line = Annotated[str | None, Field(max_length=1000, pattern=_PRINTABLE)]
 
 
@@ -33,13 +34,15 @@ class VariableResource(Resource):
     key: str
     description: str | None
     created_at: Instant
+    team: str | None
 
 
 class VariableUpdate(BaseModel):
-    """A value to store; a null description keeps the existing one."""
+    """A value to store; a null description or team keeps the existing one, an empty team is none."""
 
     value: Annotated[str, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")]
     description: Line = None
+    team: TeamName = None
 
 
 class ConnectionResource(Resource):
@@ -49,6 +52,7 @@ class ConnectionResource(Resource):
     conn_type: str
     description: str | None
     created_at: Instant
+    team: str | None
 
 
 class ConnectionTypeResource(Resource):
@@ -68,7 +72,7 @@ class ConnectionTypeResource(Resource):
 
 
 class NewConnection(BaseModel):
-    """A connection to store; it replaces the whole connection."""
+    """A connection to store; replaces the whole connection. A null team keeps the present one, an empty one is none."""
 
     conn_type: Annotated[str, Field(min_length=1, max_length=250, pattern=_PRINTABLE)]
     host: Line = None
@@ -78,6 +82,7 @@ class NewConnection(BaseModel):
     schema_: Annotated[Line, Field(alias="schema")] = None
     extra: JsonObject = {}
     description: Line = None
+    team: TeamName = None
 
 
 class Stored(BaseModel):
@@ -110,9 +115,9 @@ async def list_variables(
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def set_variable(request_client: TheRequestClient, sight: TheSight, key: Key, body: VariableUpdate) -> Stored:
     """Store a variable."""
-    await check_editable(request_client.db, sight, "variable", key, is_new=True)
+    await check_editable(request_client.db, sight, "variable", key, is_new=True, team=body.team)
     values = {key: VariableValue(body.value, body.description)}
-    changes = await _store(request_client).set_variables(values, requested_by=sight.person.requested_by)
+    changes = await _store(request_client).set_variables(values, requested_by=sight.person.requested_by, team=body.team)
     return Stored.model_validate({"name": key, "change": changes[key].value})
 
 
@@ -154,11 +159,13 @@ async def set_connection(
     request_client: TheRequestClient, sight: TheSight, conn_id: Key, body: NewConnection
 ) -> Stored:
     """Store a connection; replaces what it held before."""
-    await check_editable(request_client.db, sight, "connection", conn_id, is_new=True)
-    given: dict[str, Any] = body.model_dump(by_alias=True, exclude_none=True)
+    await check_editable(request_client.db, sight, "connection", conn_id, is_new=True, team=body.team)
+    given: dict[str, Any] = body.model_dump(by_alias=True, exclude_none=True, exclude={"team"})
     given["extra"] = given["extra"] or None
     value = ConnectionValue.from_fields(conn_id, given)
-    changes = await _store(request_client).set_connections([value], requested_by=sight.person.requested_by)
+    changes = await _store(request_client).set_connections(
+        [value], requested_by=sight.person.requested_by, team=body.team
+    )
     return Stored.model_validate({"name": conn_id, "change": changes[conn_id].value})
 
 
