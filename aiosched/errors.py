@@ -24,6 +24,7 @@ AioschedError
 ├── TimedOut                 the caller's timeout expired (exit code 124)
 ├── ExecutorError
 ├── RemoteStorageError       a file in remote storage cannot be read or written
+├── SecretBackendError       a backend of secrets cannot be asked
 ├── TemplateError            a template of a task cannot be rendered
 ├── CommandFailed            a task's command ended with an error; retryable
 ├── TaskDeferralError        the trigger of a deferred task failed; retryable
@@ -207,6 +208,10 @@ class ExecutorError(AioschedError):
 
 class RemoteStorageError(AioschedError):
     """A file in remote storage cannot be read, written or removed; the message has its address and what to check."""
+
+
+class SecretBackendError(AioschedError):
+    """A backend of variables and connections fails, or does not answer in time; never quotes a value."""
 
 
 class TemplateError(AioschedError):

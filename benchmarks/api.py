@@ -20,7 +20,7 @@ from typing import Final
 import httpx2
 
 from aiosched.clock import SystemClock
-from aiosched.config import Settings
+from aiosched.config import Settings, WebSettings
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.db.server.engine import Database
@@ -136,7 +136,7 @@ def _lags(finding: Finding) -> list[Figure]:
 @contextlib.asynccontextmanager
 async def _web_server(dsn: str) -> AsyncIterator[str]:
     """The web server beside a scheduler on that database, as `aiosched serve` starts it; its address."""
-    settings = Settings()
+    settings = Settings(web=WebSettings(loopback_login="none"))
     sock = ports.bind(settings.web.host, 0)
     web = WebProcess(settings, dsn, sock)
     await web.start()

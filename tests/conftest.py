@@ -14,6 +14,7 @@ import logging
 import os
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -86,6 +87,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WorkStealing
     Whoever has finished takes over what the other one has not begun.
     """
     return WorkStealingScheduling(config, log) if config.option.dist == "load" else None
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """As pytest's, but passable for the system user that runs an embedded server in it when we are root."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        if os.geteuid() == 0:
+            folder.chmod(folder.stat().st_mode | stat.S_IXOTH)
+    return tmp_path
 
 
 def _base() -> Path:

@@ -53,6 +53,7 @@ async def seed(db: Database) -> None:
         ("task_try", key | {"try_number": 1, "state": "failed", "hostname": "here", "pid": 7, **times}),
         ("xcom", key | {"key": "k", "value": {"a": 1}}),
         ("task_note", key | {"note": "n"}),
+        ("rendered_fields", key | {"try_number": 2, "fields": {"sql": "select 1"}}),
         ("task_state", {"run_id": run, "task_id": TASK, "map_index": -1, "key": "k", "value": {"a": 1},
                         "expires_at": later}),
         ("asset_state", {"name": ASSET, "key": "k", "value": {"a": 1}, "expires_at": later}),
@@ -107,8 +108,8 @@ class Change(NamedTuple):
 WORDS: Final = (
     "dag_run.state", "dag_run.run_type", "dag_run.triggered_by", "dag_run.reason", "task_instance.state",
     "task_try.state", "backfill.rerun", "asset_reference.role", "asset_reference.kind", "command.verb", "command.state",
-    "callback_outbox.kind", "web_user.role", "api_token.role",
-    "user_grant.role", "user_grant.kind", "scheduler.executor", "connection.conn_type",
+    "callback_outbox.kind", "web_user.role", "web_user.kind", "api_token.role", "user_grant.role", "user_grant.kind",
+    "scheduler.executor", "connection.conn_type",
 )  # fmt: skip
 _KEYS: Final = frozenset(
     {

@@ -230,6 +230,8 @@ def test_what_sounds_secret_is_secret_by_its_type_or_has_a_reason(field: Setting
         "scheduler.partition_mapper_max_downstream_keys": "a number",
         "web.auth": "a way to log in",
         "web.base_url": "an address without a login",
+        "web.loopback_login": "a way to log in",
+        "web.max_token_days": "a number",
         "web.oidc_token_days": "a number",
         "xcom.remote_from": "a size",
         "xcom.max_remote_bytes": "a size",

@@ -106,6 +106,8 @@ ALL = (
         requests.BackfillCancel, Actions.cancel_backfill, Client.cancel_backfill, Because, People.cancel_backfill,
         cli_backfill.cancel,
     ),
+    # For people at a page or at `tasks render`, which shows stored values first.
+    Faces(requests.Render, None, None, None, None, None),
     # Only `aiosched migrate` sends it, with the rows that it has read.
     Faces(requests.ContinueSchedule, None, None, None, None, None),
 )  # fmt: skip

@@ -54,7 +54,6 @@ DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
         "ui_fgcolor": "",
         "schedule_interval": "the schedule is that of the DAG",
         "resources": "use executor_config",
-        "run_as_user": "tasks run as the user of their worker",
     },
     "HttpOperator": dict.fromkeys(
         (

@@ -5,6 +5,8 @@ Files of the DAGs folder of an installation without bundles have no prefix. Ever
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 SEPARATOR = ":"
 
 
@@ -16,6 +18,16 @@ def prefix_of(bundle: str | None) -> str:
 def path_in(bundle: str | None, file: str) -> str:
     """The path of a file relative to its bundle."""
     return file.removeprefix(prefix_of(bundle))
+
+
+def file_place(file: str, bundles: Iterable[str]) -> tuple[str, str]:
+    """The bundle of a file (empty: the DAGs folder), and its path there.
+
+    >>> file_place("team:etl/daily.py", ["team"]), file_place("etl/daily.py", [])
+    (('team', 'etl/daily.py'), ('', 'etl/daily.py'))
+    """
+    bundle = next((name for name in bundles if file.startswith(prefix_of(name))), None)
+    return bundle or "", path_in(bundle, file)
 
 
 def short_version(version: str) -> str:

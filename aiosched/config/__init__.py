@@ -5,6 +5,7 @@ The sections are in sections.py, what reads flags, environment and files in sour
 
 from aiosched.config.bundles import BundleSettings
 from aiosched.config.secrecy import hide_password
+from aiosched.config.secret_backends import BackendSettings
 from aiosched.config.sections import (
     EXECUTOR_PLUGINS,
     EXECUTORS,
@@ -42,6 +43,7 @@ __all__ = [
     "EXECUTOR_PLUGINS",
     "FLAGS",
     "SHORT_NAMES",
+    "BackendSettings",
     "BundleSettings",
     "ConfigError",
     "CoreSettings",

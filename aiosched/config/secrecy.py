@@ -18,6 +18,7 @@ class Secrecy(Enum):
 
     WHOLE = "all of it"
     ADDRESS = "the password in an address"
+    BACKENDS = "the options of backends, but not their kinds"
 
 
 SecretText = Annotated[str | None, Secrecy.WHOLE]

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from aiosched.config.bundles import BundleSettings, no_name_twice, read_bundles
 from aiosched.config.secrecy import Secrecy, SecretAddress, SecretText
+from aiosched.config.secret_backends import BackendSettings, read_backends
 
 
 def _upper(value: Any) -> Any:
@@ -148,6 +149,12 @@ class CoreSettings(_Section):
     max_map_length: int = Field(
         default=1024, ge=1, description="maximum length of a value that other tasks are mapped over"
     )
+    max_templated_field_length: int = Field(
+        default=4096, ge=0, description="maximum length of a rendered template field that is stored, in characters"
+    )
+    num_dag_runs_to_retain_rendered_fields: int = Field(
+        default=30, ge=0, description="number of runs of a DAG whose rendered template fields are kept; 0: of all"
+    )
     max_xcom_bytes: int = Field(default=1_048_576, ge=0, description="maximum size of an XCom value as JSON")
     max_log_bytes: int = Field(default=104_857_600, ge=0, description="maximum size of the log of one attempt")
 
@@ -155,6 +162,9 @@ class CoreSettings(_Section):
 class DatabaseSettings(_Section):
     dsn: SecretAddress = Field(
         default=None, description="postgresql://user:password@host:port/database; unset: embedded"
+    )
+    password_file: Path | None = Field(
+        default=None, description="file with the password of dsn, read with each login: it can change without a stop"
     )
     pool_size: int = Field(default=8, ge=2, description="maximum number of connections of one process")
     connect_timeout: float = Field(default=10.0, gt=0, description="seconds to wait for the database at start")
@@ -215,6 +225,14 @@ class ExecutorSettings(_Section):
     slots: int | None = Field(default=None, ge=1, description="concurrent plain functions; unset: four for each core")
     async_slots: int = Field(default=1000, ge=1, description="concurrent async tasks")
     isolation: Literal["warm", "fresh"] = Field(default="warm", description="fresh: a new process for each attempt")
+    run_as: str | None = Field(
+        default=None,
+        min_length=1,
+        description="user of this machine as whom tasks run and DAG files are imported; unset: the scheduler's own",
+    )
+    run_as_users: list[str] = Field(
+        default=[], description="other users of this machine that tasks may name in run_as_user; empty: none"
+    )
     missing_dag_retries: int = Field(
         default=3,
         ge=0,
@@ -337,6 +355,14 @@ class SecretsSettings(_Section):
         description="keys for variables and connections, comma separated: the first encrypts, all decrypt; "
         "unset: a file in core.home, for the embedded database",
     )
+    backends: Annotated[list[BackendSettings], BeforeValidator(read_backends), Secrecy.BACKENDS] = Field(
+        default=[],
+        description="other places of variables and connections, a table [[secrets.backends]] for each; asked first",
+    )
+    cache_seconds: float = Field(
+        default=60.0, ge=0, description="seconds for which what a backend has answered is kept; 0: it is always asked"
+    )
+    timeout: float = Field(default=10.0, gt=0, description="seconds that a backend may take for one answer")
 
 
 class LogSettings(_Section):
@@ -383,7 +409,12 @@ class WebSettings(_Section):
     )
     auth: Literal["none", "password", "oidc"] | None = Field(
         default=None,
-        description="how users log in; unset: no login, which is allowed only for a loopback address",
+        description="how users log in; unset: as loopback_login says, which is allowed only for a loopback address",
+    )
+    loopback_login: Literal["token", "none"] = Field(
+        default="token",
+        description="at a loopback address without `auth`: the printed address has a one-time token that logs in; "
+        "none: every user and program of this machine is an administrator",
     )
     admin_password: SecretText = Field(
         default=None, description="password of the first user, `admin`, created if there is no user; for containers"
@@ -429,9 +460,27 @@ class WebSettings(_Section):
     oidc_token_days: float = Field(
         default=30.0, gt=0, le=3650, description="days after the last login at which tokens of users with OIDC end"
     )
+    max_token_days: float = Field(default=365.0, ge=0, description="most days until a new token expires; 0: no limit")
+
+
+class AuditSettings(_Section):
+    retention_days: float = Field(
+        default=400.0,
+        ge=0,
+        description="days after which entries of the audit log are removed, at least 7; 0: never",
+    )
+    syslog: str | None = Field(
+        default=None,
+        pattern=r"^((udp|tcp)://(\[[0-9A-Fa-f:]+\]|[^/:\[\]\s]+)(:[0-9]{1,5})?|unix:///\S+)$",
+        description="where the audit log is sent: udp://host:514, tcp://host:514 or unix:///dev/log; unset: nowhere",
+    )
 
 
 class MetricsSettings(_Section):
+    token: SecretText = Field(
+        default=None, description="bearer token for /metrics and the details of /health, besides logins"
+    )
+    public: bool = Field(default=False, description="whether /metrics answers everybody")
     statsd_host: str | None = Field(default=None, description="UDP address of StatsD; unset: off")
     statsd_port: int = Field(default=8125, ge=1, le=65535, description="its port")
     statsd_prefix: str = Field(default="aiosched", description="prefix of each name; empty: Airflow's bare names")
@@ -454,6 +503,7 @@ class Settings(_Section):
     logs: LogSettings = Field(default_factory=LogSettings)
     xcom: XComSettings = Field(default_factory=XComSettings)
     web: WebSettings = Field(default_factory=WebSettings)
+    audit: AuditSettings = Field(default_factory=AuditSettings)
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
 
     @property

@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 
 from aiosched.config.bundles import shown_bundles
 from aiosched.config.secrecy import Secrecy, hide_password, secrecy_of
+from aiosched.config.secret_backends import shown_backends
 from aiosched.config.sections import Settings
 from aiosched.errors import ConfigError, did_you_mean
 
@@ -259,6 +260,8 @@ def shown(key: str, value: Any) -> Any:
     if key == _BUNDLES:
         return _without_passwords(shown_bundles(value))
     secrecy = _secrecies().get(key)
+    if secrecy is Secrecy.BACKENDS:
+        return shown_backends(value)
     if secrecy is not None and value is not None:
         return hide_password(str(value)) if secrecy is Secrecy.ADDRESS else "***"
     return str(value) if isinstance(value, Path) else value

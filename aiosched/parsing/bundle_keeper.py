@@ -14,17 +14,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from aiosched.backends.kinds import backends_of
+from aiosched.backends.values import SecretValues
 from aiosched.bundles.cache import BundleCache
 from aiosched.bundles.kinds import Bundle, BundleLogin, Newest, cache_of, fetched_bundles, newest_in
 from aiosched.bundles.snapshots import FolderReader, pack, write_files
 from aiosched.bundles.unpacking import unpack
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
+from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.people.secrets import SecretStore
 from aiosched.db.server.engine import Database
 from aiosched.db.upkeep import bundle_versions
-from aiosched.errors import AioschedError, BundleError, NotFound, VersionGone
+from aiosched.errors import AioschedError, BundleError, VersionGone
 
 log: Final = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ class BundleKeeper:
 
     def __init__(self, settings: Settings, db: Database, *, clock: Clock | None = None) -> None:
         self._settings, self._db, self._clock = settings, db, clock or SystemClock()
+        self._values = SecretValues(db, Keyring.of(settings), backends_of(settings))
         self.fetched: dict[str | None, Bundle] = {bundle.name: bundle for bundle in fetched_bundles(settings)}
         self.caches: dict[str | None, BundleCache] = {
             one.name: cache_of(settings, one) for one in settings.dags.bundles
@@ -118,13 +121,12 @@ class BundleKeeper:
         if (conn_id := bundle.connection) is None:
             return None
         try:
-            found = await SecretStore(self._db, Keyring.of(self._settings)).get_connection(conn_id)
-        except NotFound:
-            raise BundleError(
-                f"there is no connection {conn_id!r} with its login: set it with `connections set`"
-            ) from None
-        except AioschedError as error:  # of the keys
+            value = (await self._values.look_up("connection", conn_id)).value
+        except AioschedError as error:  # of the keys, or of a backend
             raise BundleError(f"its login, the connection {conn_id!r}, cannot be read: {error}") from None
+        if value is None:
+            raise BundleError(f"there is no connection {conn_id!r} with its login: set it with `connections set`")
+        found = ConnectionValue.from_fields(conn_id, value)
         return BundleLogin(found.login or "", found.password or "")
 
     async def sweep(self) -> None:

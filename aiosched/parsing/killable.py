@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from aiosched.other_user import OtherUser, become, environment_of
 from aiosched.prctl import die_with_parent, inherit_orphans
 
 NOT_DONE: Final = 70  # exit status of a child whose work raised: EX_SOFTWARE
@@ -52,12 +53,19 @@ def become_supervisor(parent: int) -> None:
     die_with_parent(parent, signal.SIGTERM)
 
 
-def run_killable(work: Callable[[int], None], *, timeout: float, max_answer: int, max_output: int) -> ChildEnding:
+def run_killable(
+    work: Callable[[int], None],
+    *,
+    timeout: float,
+    max_answer: int,
+    max_output: int,
+    user: OtherUser | None = None,
+) -> ChildEnding:
     """Run `work` in a forked child and return how it ended, with none of its processes left alive.
 
     `work` gets the file descriptor for its answer. The child has its own session, an empty stdin, and its stdout and
     stderr are captured. After `timeout` seconds it gets SIGABRT (faulthandler prints its stack), then it and all its
-    descendants are killed.
+    descendants are killed. With a `user` the child runs as that one, with its home.
     """
     global _child
     answer_in, answer_out = os.pipe()
@@ -65,7 +73,7 @@ def run_killable(work: Callable[[int], None], *, timeout: float, max_answer: int
     supervisor = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _live(work, supervisor, answer_out, output_out)
+        _live(work, supervisor, answer_out, output_out, user)
     child = _Child(pid)
     _child = pid
     os.close(answer_out)
@@ -191,7 +199,7 @@ def _death_of(pid: int) -> Iterator[int | None]:
         os.close(fd)
 
 
-def _live(work: Callable[[int], None], supervisor: int, answer: int, output: int) -> None:
+def _live(work: Callable[[int], None], supervisor: int, answer: int, output: int, user: OtherUser | None) -> None:
     """The child's main function; never returns."""
     status = NOT_DONE
     try:
@@ -205,6 +213,10 @@ def _live(work: Callable[[int], None], supervisor: int, answer: int, output: int
         os.dup2(output, 1)
         os.dup2(output, 2)
         answer = _close_all_but(answer)
+        if user is not None:
+            os.environ.update(environment_of(user, {}))
+            become(user.uid, user.gid, user.groups)
+            die_with_parent(supervisor)  # the kernel forgets it with a change of the user
         work(answer)
         status = 0
     except BaseException:

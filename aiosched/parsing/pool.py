@@ -22,6 +22,7 @@ import msgspec
 from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.bundles.names import path_in, prefix_of
 from aiosched.core.values.masking import secrets
+from aiosched.other_user import OtherUser, check_rights, other_user
 from aiosched.parsing.discovery import DagFile
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
@@ -46,12 +47,19 @@ class ParsingPool:
 
     They start with the first files and end with `close`. Submit at most `size` files at a time: if a supervisor is
     killed from outside, all submitted files fail with it and are parsed once more. `values` answers look-ups of
-    variables and connections (None: files read only the environment); the pool closes it.
+    variables and connections (None: files read only the environment); the pool closes it. Files are imported as `user`.
     """
 
-    def __init__(self, settings: Settings, *, root: str = "", values: ValueServer | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        root: str = "",
+        values: ValueServer | None = None,
+        user: OtherUser | None = None,
+    ) -> None:
         self.size = supervisors_for(settings)
-        self._prepared_with = (Limits.of(settings), AuthoringDefaults.of(settings))
+        self._prepared_with = (Limits.of(settings), AuthoringDefaults.of(settings), user)
         self._root = root
         self._values = values
         self._closed = False
@@ -68,8 +76,13 @@ class ParsingPool:
 
     async def _parse(self, file: DagFile) -> ParsedFile:
         name, root = path_in(file.bundle, file.name), self._root if file.root is None else str(file.root)
-        values = None if self._values is None else await self._values.address()
-        request = ParseRequest(name, str(file.path), root, file.member, values)
+        request = ParseRequest(name, str(file.path), root, file.member)
+        if self._values is None:
+            return await self._supervised(file, request)
+        async with self._values.answering(file.name) as address:
+            return await self._supervised(file, request._replace(values=address))
+
+    async def _supervised(self, file: DagFile, request: ParseRequest) -> ParsedFile:
         for _ in range(2):
             executor = self._executor
             try:
@@ -108,6 +121,15 @@ class ParsingPool:
         return ProcessPoolExecutor(
             self.size, mp_context=self._context, initializer=prepare, initargs=self._prepared_with
         )
+
+
+def user_of(settings: Settings) -> OtherUser | None:
+    """As whom files are imported. Raises ConfigError if that is not possible."""
+    if (name := settings.executor.run_as) is None:
+        return None
+    user = other_user(name, "executor.run_as")
+    check_rights("executor.run_as")
+    return user
 
 
 def _masked(result: ParsedFile) -> ParsedFile:

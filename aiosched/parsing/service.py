@@ -19,15 +19,20 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import asyncpg
 
+from aiosched.backends.backend import as_kind
+from aiosched.backends.kinds import backends_of
+from aiosched.backends.values import SecretValues, Value
+from aiosched.bundles.names import file_place
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.people.secrets import SecretStore
+from aiosched.db.people.owners import reader_of_file
+from aiosched.db.people.secrets import Withheld
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import dags as dag_statements
@@ -39,7 +44,7 @@ from aiosched.parsing.check import problem_result
 from aiosched.parsing.claims import Conflict
 from aiosched.parsing.discovery import DagFile, Listing
 from aiosched.parsing.parse_queue import ParseQueue, Rank, order_of
-from aiosched.parsing.pool import ParsingPool
+from aiosched.parsing.pool import ParsingPool, user_of
 from aiosched.parsing.result import FileError, ParsedFile
 from aiosched.parsing.store import StoredFiles, remove_files, store_results
 from aiosched.parsing.values import ValueServer
@@ -106,9 +111,11 @@ class Parser:
         self._on_change = on_change
         self._keeper = keeper or BundleKeeper(settings, db, clock=clock)
         self._sources = sources_of(settings, self._keeper)
+        self._values = SecretValues(db, Keyring.of(settings), backends_of(settings))
         parsing = settings.parsing
         every = parsing.reparse_interval
-        self._pool = ParsingPool(settings, values=ValueServer(self._look_up))
+        user = user_of(settings)
+        self._pool = ParsingPool(settings, values=ValueServer(self._look_up, user=user), user=user)
         self._parse_queue = ParseQueue(
             reparse_every=max(every, parsing.min_file_process_interval) if every else 0.0,
             readers_every=parsing.min_file_process_interval,
@@ -444,9 +451,16 @@ class Parser:
         except _DATABASE_TROUBLE as error:  # the owners also poll
             log.warning("the owners of %d DAGs could not be notified: %s", len(stored.changed), error)
 
-    async def _look_up(self, kind: str, name: str) -> Any:
+    async def _look_up(self, kind: str, name: str, file: str) -> Value:
         """A variable or connection that a file reads while it is imported."""
-        return await SecretStore(self._db, Keyring.of(self._settings)).look_up(kind, name)
+        bundle, path = file_place(file, [known.name for known in self._settings.dags.bundles])
+        async with self._db.acquire() as conn:
+            reader = await reader_of_file(conn, bundle, path)
+        try:
+            return await self._values.look_up(as_kind(kind), name, reader)
+        except Withheld as error:
+            log.warning("refused: the DAG file %s asked for %s", file, error.what)
+            raise
 
     async def _in_database(self, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:
         """The result of `work`, run in one transaction; retries while the database is unavailable."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiosched.authoring.dag.sources import digest_of, read_whole
 from aiosched.config.secret_environment import forget_secrets
+from aiosched.other_user import OtherUser
 from aiosched.parsing.killable import become_supervisor, run_killable
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
@@ -33,6 +34,7 @@ _MOST_UNPACKED: Final = 2**24  # bytes of a module in an archive
 _READS: Final = 3  # of a file that is being written
 
 _limits: Limits
+_user: OtherUser | None = None
 
 
 class ParseRequest(NamedTuple):
@@ -53,15 +55,15 @@ class ParseRequest(NamedTuple):
         return self.name if self.member is None else self.name.removesuffix(f"/{self.member}")
 
 
-def prepare(limits: Limits, defaults: AuthoringDefaults) -> None:
-    """Turn this process into a supervisor: called once in each worker of the pool."""
+def prepare(limits: Limits, defaults: AuthoringDefaults, user: OtherUser | None = None) -> None:
+    """Turn this process into a supervisor: called once in each worker of the pool. Files are imported as `user`."""
     from aiosched.authoring.base.settings import use_defaults
     from aiosched.authoring.plugins.loading import plugin_entry_points
 
-    global _limits
+    global _limits, _user
     forget_secrets()
     _import_authoring(with_airflow=defaults.airflow == "compat")
-    _limits = limits
+    _limits, _user = limits, user
     use_defaults(defaults)
     plugin_entry_points()  # read once for all children
     parent = multiprocessing.parent_process()  # not getppid(): the parent may have died during the imports
@@ -109,6 +111,7 @@ def _supervise(request: ParseRequest, started: float) -> ParsedFile:
         timeout=_limits.file_timeout,
         max_answer=_limits.result,
         max_output=_limits.output,
+        user=_user,
     )
     return parsed_file(
         ending,

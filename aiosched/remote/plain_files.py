@@ -61,7 +61,7 @@ def plain_names(root: Path, path: str) -> list[str]:
 def create_plain(path: Path, flags: int) -> int:
     """Open the file `path` for writing, and make it and its folders if need be; returns its descriptor.
 
-    `flags` are added to those of `os.open`. Raises OSError if it is a link.
+    `flags` are added to those of `os.open`, O_WRONLY or O_RDWR among them. Raises OSError if it is a link.
     """
     missing = []
     folder = path.parent
@@ -70,7 +70,7 @@ def create_plain(path: Path, flags: int) -> int:
         folder = folder.parent
     for each in reversed(missing):
         each.mkdir(mode=FOLDER_MODE, exist_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | _CLOSED | flags, FILE_MODE)
+    return os.open(path, os.O_CREAT | _CLOSED | flags, FILE_MODE)
 
 
 def _folder(root: Path, parts: Sequence[str]) -> int | None:

@@ -36,6 +36,7 @@ from aiosched.core.requests.requests import (
 from aiosched.core.requests.stored import read_argument, verb_of
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.core.why.explanation import Explanation
+from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import ask_owner
 from aiosched.errors import NotFound, Refused
@@ -336,7 +337,13 @@ async def _answer(scheduler: _Asking, request: Request, dag_id: str | None, reas
             max_backfill_runs=scheduler.settings.scheduler.max_backfill_runs,
         )
     number, result = await ask_owner(
-        scheduler.db, request, dag_id, requested_by="embedded", timeout=_ANSWER_SECONDS, reason=reason
+        scheduler.db,
+        request,
+        dag_id,
+        requested_by="embedded",
+        timeout=_ANSWER_SECONDS,
+        reason=reason,
+        keyring=Keyring.of(scheduler.settings),
     )
     if result is None:
         verb = verb_of(type(request))

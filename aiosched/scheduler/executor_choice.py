@@ -65,6 +65,11 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
 
         return LocalExecutor(LocalOptions.from_settings(settings))
     if kind == "inline":
+        if executor.run_as is not None:
+            raise ConfigError(
+                "executor.run_as needs executor.kind = 'local': with 'inline' code of DAG authors runs in the "
+                "scheduler's own process."
+            )
         from aiosched.executors.attempt.dag_cache import FileDags
         from aiosched.executors.inline.executor import InlineExecutor
 
@@ -76,6 +81,7 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
             max_map_length=core.max_map_length,
+            max_field_length=core.max_templated_field_length,
             uploads_logs=settings.logs.remote is not None,
             xcoms=remote_xcoms(settings.xcom),
             cleanup_time=core.killed_task_cleanup_time,

@@ -22,7 +22,9 @@ from aiosched.core.run.board import Run
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AttemptKey, Executor
 from aiosched.core.values.states import RunState
+from aiosched.db.audit.settings import record_settings
 from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.crypto.secret_confs import SecretConfs
 from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir
 from aiosched.db.server.embedded_watch import kept_running
 from aiosched.db.server.engine import Database, address_of_sessions
@@ -153,6 +155,7 @@ class Scheduler(Actions):
             self._keeper = BundleKeeper(self.settings, self.db, clock=self.clock)
             more = bundle_services(self._keeper)
             answering = services_of(self.db, self.settings, lease=lambda: self._lease, more=more)
+            self.on_close(answering.close)
             await self.executor.start(self._attempts.receive, answering)
             self._life = asyncio.create_task(self._live(), name="aiosched scheduler")
             ready = asyncio.create_task(self._ready.wait())
@@ -266,6 +269,7 @@ class Scheduler(Actions):
             if embedded
             else self._db.where
         )
+        await record_settings(self._db, self.settings, "scheduler")
         self.database_summary = f"PostgreSQL {version}, {where}"
 
     # -- running ----------------------------------------------------------------------------
@@ -319,7 +323,7 @@ class Scheduler(Actions):
         env = SchedulerEnvironment(
             db=self.db, settings=self.settings, clock=self.clock, executor=self.executor, attempts=self._attempts,
             journal=journal, command_journal=command_journal, incarnation=number, metrics=self.metrics,
-            holds_lease=lease.trusted, observers=observers, engines=self._engines,
+            holds_lease=lease.trusted, observers=observers, engines=self._engines, confs=SecretConfs(keyring),
         )  # fmt: skip
 
         def make_session() -> Session:

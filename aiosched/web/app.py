@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import math
 from collections.abc import AsyncIterator
 from typing import Final
@@ -16,6 +17,8 @@ from fastapi import APIRouter, Depends, FastAPI
 from starlette.routing import BaseRoute
 
 import aiosched
+from aiosched.db.audit.settings import record_settings
+from aiosched.db.server.failures import is_retryable
 from aiosched.web.airflow_api import application as airflow_api
 from aiosched.web.api import ROUTERS
 from aiosched.web.api.operation import probes
@@ -25,16 +28,18 @@ from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.auth.oidc import Provider
 from aiosched.web.requests.request_client import RequestClient
-from aiosched.web.server import problems
+from aiosched.web.server import exposition, problems
 from aiosched.web.server.etags import Etags
 from aiosched.web.server.guard import Guard
-from aiosched.web.server.ports import is_loopback
-from aiosched.web.views import ui_files
+from aiosched.web.server.ports import asks_for_token, is_loopback
+from aiosched.web.views import health, ui_files
 from aiosched.web.views.live import Hub
-from aiosched.web.views.rendering import Renderer
+from aiosched.web.views.recent import Recent
 from aiosched.web.views.scheduler_rates import FleetRates
 from aiosched.web.worker_api.dispatch import WorkerApiDispatcher
 from aiosched.web.worker_api.endpoints import make_worker_api
+
+logger = logging.getLogger(__name__)
 
 API: Final = "/api/v1"
 
@@ -50,12 +55,13 @@ def make_app(
 
     Its lifespan starts and stops what it needs, but not the database. Without an `authenticator`, the settings say how
     users log in. `longest_stream`: seconds after which a stream of live changes ends and the browser reconnects.
-    `listens`: it is served at `web.host` itself, so without a login only names of this machine are answered there. An
-    application that mounts this one does not run its lifespan; `Scheduler.web_app` sees to that.
+    `listens`: it is served at `web.host` itself, so without `web.auth` only names of this machine are answered there,
+    and `web.loopback_login` counts. An application that mounts this one does not run its lifespan; `Scheduler.web_app`
+    sees to that.
     """
     web = request_client.settings.web
     if authenticator is None:
-        authenticator = Loopback() if web.auth in (None, "none") else Accounts(request_client.db, web)
+        authenticator = _authenticator(request_client, listens=listens)
     app = Application(
         title="aiosched",
         version=aiosched.__version__,
@@ -69,22 +75,34 @@ def make_app(
     app.state.request_client = request_client
     app.state.known_dags = KnownDags(request_client.db)
     app.state.hub = Hub(request_client.db, longest=longest_stream)
-    app.state.renderer = Renderer(request_client.db, request_client.settings)
     app.state.rates = FleetRates()
+    app.state.health = Recent(functools.partial(health.examine, request_client.db))
+    app.state.exposition = Recent(functools.partial(exposition.exposition, request_client.db))
     app.state.authenticator = authenticator
     app.state.provider = Provider(web) if web.auth == "oidc" else None
     hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]
     app.add_middleware(Etags)
     without_login = isinstance(authenticator, Loopback)
+    if isinstance(authenticator, Accounts):
+        without_login = authenticator.is_local
     only_loopback = without_login and (web.auth is None or (listens and is_loopback(web.host)))
     app.add_middleware(Guard, only_loopback=only_loopback, hosts=hosts)
     app.add_middleware(WorkerApiDispatcher, api=make_worker_api(request_client.db, request_client.settings))
-    problems.install(app, request_client.db.dsn)
+    problems.install(app, request_client.db)
     app.router.routes.extend(_api())
     if web.airflow_api:
         airflow_api.mount(app)
     app.router.routes.extend(_ui())  # last, as it answers every other address
     return app
+
+
+def _authenticator(request_client: RequestClient, *, listens: bool) -> Authenticator:
+    web = request_client.settings.web
+    if web.auth in ("password", "oidc"):
+        return Accounts(request_client.db, web)
+    if listens and asks_for_token(web):
+        return Accounts(request_client.db, web, local=True)
+    return Loopback()
 
 
 @functools.cache  # all applications share them: FastAPI needs a tenth of a second for them at the first request
@@ -112,10 +130,20 @@ def _parent() -> APIRouter:
     )
 
 
+async def _record_settings(request_client: RequestClient) -> None:
+    try:
+        await record_settings(request_client.db, request_client.settings, "web")
+    except Exception as error:
+        if not is_retryable(error):  # else the server starts without its database
+            raise
+        logger.warning("the audit log has no entry of the settings: %s", error)
+
+
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if isinstance(accounts := app.state.authenticator, Accounts):
         await accounts.start()
+    await _record_settings(app.state.request_client)
     try:
         yield
     finally:

@@ -116,10 +116,10 @@ def test_the_author_is_warned_once_a_file_of_what_has_no_effect(tmp_path: Path) 
         tmp_path,
         HEAD + "with DAG('d', schedule_interval=None, rerun_with_latest_version=True) as dag:\n"
         "    for i in range(3):\n"
-        "        BashOperator(task_id=f't{i}', bash_command='true', run_as_user='me')\n",
+        "        BashOperator(task_id=f't{i}', bash_command='true', resources={})\n",
     )
 
-    assert sum("run_as_user" in warning for warning in loaded.warnings) == 1
+    assert sum("resources" in warning for warning in loaded.warnings) == 1
     assert sum("rerun_with_latest_version" in warning for warning in loaded.warnings) == 1
 
 

@@ -119,7 +119,7 @@ async def service(server: Server, tmp_path_factory: pytest.TempPathFactory) -> A
             sys.executable,
             *("-m", "aiosched", "serve", *options),
             cwd=home,
-            env=os.environ | {"AIOSCHED__SECRETS__FERNET_KEYS": new_key()},
+            env=os.environ | {"AIOSCHED__SECRETS__FERNET_KEYS": new_key(), "AIOSCHED__WEB__LOOPBACK_LOGIN": "none"},
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
         )

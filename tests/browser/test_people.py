@@ -16,13 +16,14 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from playwright.async_api import Browser, Page, expect
 
+from aiosched.cli.serve.page import page_at
 from aiosched.config import DatabaseSettings, Settings
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.auth.oidc import Provider
 from aiosched.web.requests.request_client import RequestClient
 from tests.browser.conftest import Service, Tab, serving
-from tests.web.test_oidc import SETTINGS, FakeProvider
+from tests.web.provider import SETTINGS, FakeProvider
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -141,6 +142,69 @@ async def test_a_user_sees_and_ends_the_sessions_of_other_browsers(browser: Brow
     await context.close()
 
 
+async def test_a_service_account_gets_a_token_from_an_administrator(browser: Browser, guarded: str) -> None:
+    context = await browser.new_context()
+    tab = Tab(await context.new_page(), guarded)
+    page = await tab.open("/users")
+    await log_in(page, "admin", PASSWORD)
+    dialog = page.get_by_role("dialog")
+    await page.get_by_role("button", name="New user …").click()
+    await dialog.get_by_label("Name").fill("robot")
+    await dialog.get_by_label("Service account").check()
+    await expect(dialog.get_by_label("Password")).to_have_count(0)
+    await expect(dialog.locator("code").last).to_have_text("aiosched users create robot --role viewer --service")
+    await tab.check_access()
+    await dialog.get_by_role("button", name="Add").click()
+    row = page.get_by_role("row").filter(has_text="robot")
+    await expect(row).to_contain_text("service account")
+
+    await row.get_by_role("button", name="New token for robot").click()
+    await dialog.get_by_label("Label").fill("nightly report")
+    await dialog.get_by_label("Read only").check()
+    await tab.check_access()
+    await dialog.get_by_role("button", name="Create").click()
+    await expect(dialog).to_contain_text("it is shown only once")
+    await page.get_by_role("button", name="Done").click()
+    await page.goto(guarded + "/users?tab=tokens")
+    await expect(page.get_by_role("row").filter(has_text="nightly report")).to_contain_text("read only")
+    await context.close()
+    assert not [one for one in tab.wrong if "401" not in one]
+
+
+async def test_the_printed_address_logs_in_once_and_a_reload_stays_in(service: Service, browser: Browser) -> None:
+    db = Database(service.dsn, DatabaseSettings(), "test")
+    await db._open_pool()
+    app = make_app(RequestClient(db, Settings()), listens=True)
+    first, second = await browser.new_context(), await browser.new_context()
+    async with serving(app) as url:
+        address = (await page_at(Settings(), db, url)).url.removeprefix(url)
+        tab = Tab(await first.new_page(), url)
+        page = await tab.open(address)
+        await expect(page).to_have_url(f"{url}/")
+        await expect(page.get_by_role("navigation", name="Main")).to_contain_text("local · admin")
+        await page.reload()
+        await expect(page.get_by_role("navigation", name="Main")).to_contain_text("local · admin")
+        await page.goto(url + address)  # from the terminal, once more
+        await expect(page.get_by_role("navigation", name="Main")).to_contain_text("local · admin")
+
+        other = Tab(await second.new_page(), url)
+        page = await other.open(address)
+        await expect(page.get_by_role("alert")).to_contain_text("has logged in a browser already")
+        await expect(page).to_have_url(f"{url}/?refused=used-link")
+        await other.check_access()
+        await other.picture("login-token")
+        await page.get_by_label("Address or its token").fill("http://127.0.0.1/?token=wrong")
+        await page.get_by_role("button", name="Log in").click()
+        await expect(page.locator("#login-error")).to_contain_text("aiosched web address")
+        await page.get_by_label("Address or its token").fill((await page_at(Settings(), db, url)).url)
+        await page.get_by_role("button", name="Log in").click()
+        await expect(page.get_by_role("navigation", name="Main")).to_contain_text("local · admin")
+        await first.close()
+        await second.close()
+    await db.close()
+    assert not [one for one in (*tab.wrong, *other.wrong) if "401" not in one]
+
+
 async def test_people_and_tokens_are_changed_and_taken_away(browser: Browser, guarded: str) -> None:
     context = await browser.new_context()
     tab = Tab(await context.new_page(), guarded)
@@ -196,6 +260,12 @@ async def test_one_logs_in_with_a_provider_comes_back_to_the_page_and_out_again(
         answer = httpx2.QueryParams(fake.agree(str(request.url)))
         return RedirectResponse(f"{fake.asked['redirect_uri']}?{answer}", status_code=302)
 
+    @pages.get("/logout")
+    async def end(request: Request) -> RedirectResponse:
+        ended.append(request.query_params["id_token_hint"])
+        return RedirectResponse(request.query_params["post_logout_redirect_uri"], status_code=302)
+
+    ended: list[str] = []
     db = Database(service.dsn, DatabaseSettings(), "test")
     await db._open_pool()
     app = make_app(RequestClient(db, Settings(web=SETTINGS)))
@@ -204,8 +274,9 @@ async def test_one_logs_in_with_a_provider_comes_back_to_the_page_and_out_again(
     context = await browser.new_context()
     async with serving(pages) as provider, serving(app) as url:
         fake.page = f"{provider}/authorization"
+        fake.more = {"end_session_endpoint": f"{provider}/logout"}
         tab = Tab(await context.new_page(), url)
-        tab.expected += ["401", fake.page]
+        tab.expected += ["401", provider]
         page = await tab.open("/dags/wide?tab=code")
         button = page.get_by_role("link", name="Log in with your organisation")
         await expect(button).to_be_visible()
@@ -222,7 +293,9 @@ async def test_one_logs_in_with_a_provider_comes_back_to_the_page_and_out_again(
         await expect(page).to_have_url(f"{url}/dags/wide?tab=code")
         await expect(page.get_by_role("navigation", name="Main")).to_contain_text("ann · viewer")
         await page.get_by_role("button", name="Log out").click()
+        await expect(page).to_have_url(f"{url}/")
         await expect(button).to_be_visible()
+        assert len(ended) == 1
         await context.close()
     await db.close()
     assert not [one for one in tab.wrong if not any(part in one for part in tab.expected)]

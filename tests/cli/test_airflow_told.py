@@ -12,7 +12,7 @@ FILE = """
 from airflow import DAG
 from airflow.operators.bash import BashOperator
 with DAG("old", start_date="2026-01-01", schedule_interval="@daily"):
-    BashOperator(task_id="t", bash_command="true", run_as_user="me")
+    BashOperator(task_id="t", bash_command="true", resources={})
 """
 
 
@@ -33,7 +33,7 @@ def test_next_says_whose_defaults_the_dag_has(cli: Cli, dags: Path) -> None:
 def test_check_shows_what_has_no_effect(cli: Cli, dags: Path) -> None:
     result = cli("dags", "check", "--dags", "dags")
 
-    assert "'run_as_user' has no effect" in result.output
+    assert "'resources' has no effect" in result.output
 
 
 def test_a_test_run_works_without_airflow(cli: Cli, dags: Path) -> None:

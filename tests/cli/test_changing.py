@@ -345,32 +345,32 @@ def test_airflows_spellings_of_a_backfill_are_understood(live: Cli) -> None:
 
 
 def test_tasks_render_shows_the_template_fields_of_a_run_with_secrets_hidden(
-    live: Cli, dags: list[str], monkeypatch: pytest.MonkeyPatch
+    live: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(*KEY)
     live("variables", "set", "greeting", "hello")
     live("variables", "set", "api_token", "s3cr3t-value")
     live("dags", "trigger", "shown", "--logical-date", "2026-05-01", "-p", "x=7", "--wait")
 
-    fields: dict[str, Any] = live.json("tasks", "render", "shown", "2026-05-01", "say", *dags)
+    fields: dict[str, Any] = live.json("tasks", "render", "shown", "2026-05-01", "say")
 
     assert fields["bash_command"] == "echo 2026-05-01 7 hello"
     assert fields["env"] == {"API_TOKEN": "***"}
     assert live.json("tasks", "show", "shown", "2026-05-01", "say")["try_number"] == 1
 
 
-def test_tasks_render_fills_in_what_other_tasks_returned(live: Cli, dags: list[str]) -> None:
+def test_tasks_render_fills_in_what_other_tasks_returned(live: Cli) -> None:
     live("dags", "trigger", "steps", "--run-id", "rendered", "--wait")
 
-    fields = live.json("tasks", "render", "steps", "rendered", "second", *dags)
+    fields = live.json("tasks", "render", "steps", "rendered", "second")
 
     assert "one" in json.dumps(fields)
 
 
-def test_tasks_render_of_what_is_not_there(live: Cli, dags: list[str]) -> None:
-    assert "ghost" in live("tasks", "render", "steps", "ghost", "first", *dags, code=3).stderr
+def test_tasks_render_of_what_is_not_there(live: Cli) -> None:
+    assert "ghost" in live("tasks", "render", "steps", "ghost", "first", code=3).stderr
     live("dags", "trigger", "steps", "--wait")
-    assert "ghost" in live("tasks", "render", "steps", "latest", "ghost", *dags, code=3).stderr
+    assert "ghost" in live("tasks", "render", "steps", "latest", "ghost", code=3).stderr
 
 
 def test_tasks_test_runs_one_task_without_a_database(cli: Cli, dags: list[str]) -> None:

@@ -31,7 +31,7 @@ def test_setting_a_pool_prints_the_change_and_is_idempotent(on_db: Cli) -> None:
     assert made.stderr == "created pool etl with 4 slots\n"
     assert same.stderr == "pool etl is so already: 4 slots\n"
     assert changed.stderr == "changed pool etl: slots 4 -> infinite, include_deferred False -> True\n"
-    assert on_db.lines("pools", "list")[1] == ["etl", "infinite", "0", "infinite", "yes", "loads"]
+    assert on_db.lines("pools", "list")[1] == ["etl", "infinite", "0", "infinite", "yes", "loads", ""]
     assert on_db.json("pool", "get", "etl")["slots"] == -1
 
 
@@ -183,9 +183,10 @@ def test_the_doctor_without_any_database_says_how_to_begin(cli: Cli, tmp_path: P
     assert [(f["check"], f["fix"]) for f in json.loads(result.stdout)] == [
         ("dags", None),
         ("airflow", None),
+        ("isolation", "set executor.run_as; see docs/isolation.md"),
         ("database", "aiosched serve"),
     ]
-    assert result.stderr == "1 of 3 checks failed\n"
+    assert result.stderr == "1 of 4 checks failed\n"
 
 
 def test_the_doctor_and_the_banner_say_when_the_disk_runs_low(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

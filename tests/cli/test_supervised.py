@@ -35,7 +35,8 @@ hangs()
 
 def health(url: str) -> str:
     try:
-        with urllib.request.urlopen(f"{url}/health", timeout=10) as answer:
+        asked = urllib.request.Request(f"{url}/health", headers={"Authorization": "Bearer the-metrics"})
+        with urllib.request.urlopen(asked, timeout=10) as answer:
             return str(answer.read())
     except urllib.error.HTTPError as error:
         return f"{error.code} {error.read()!r}"
@@ -47,6 +48,7 @@ def test_a_loop_that_is_blocked_for_ever_turns_health_red_and_ends_its_process(
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "hangs.py").write_text(BLOCKS)
     monkeypatch.setenv("AIOSCHED__SCHEDULER__LEASE", "10")
+    monkeypatch.setenv("AIOSCHED__METRICS__TOKEN", "the-metrics")
     command = [sys.executable, "-m", "aiosched"]
 
     with serve(tmp_path, dsn, "--executor", "inline", "--port", "0", web=True) as process:

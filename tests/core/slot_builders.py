@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import count
+from typing import Any
 
 from aiosched.core.slots.allocation import Candidate, DagRoom, ExecutorRoom, Grant, PoolRoom, Room, TaskRoom
 from aiosched.core.slots.waiting import WaitingQueue
@@ -13,8 +14,8 @@ from aiosched.core.values.messages import AttemptKey
 _runs = count(1)
 
 
-def dag_room(dag_id: str = "sales", limit: int = 16, **limits: int) -> DagRoom:
-    return DagRoom(dag_id, limit, **limits)
+def dag_room(dag_id: str = "sales", limit: int = 16, **options: Any) -> DagRoom:
+    return DagRoom(dag_id, limit, **options)
 
 
 def needs(
@@ -106,6 +107,8 @@ def reference_walk(candidates: Iterable[Candidate], given: Room) -> list[Candida
     taken = []
     for c in sorted(candidates, key=lambda c: (-c.weight, c.logical_at, c.key.map_index)):
         run = c.key.run
+        if c.pool in pools and given.pools[c.pool].team not in (None, c.dag.team):  # it belongs to another team
+            continue
         executor = executors.get(id(given.executors.get(c.executor)))
         if c.defers:  # 25.1: no slot, no pool slot unless the pool includes deferred, only the task's own limits
             counts = c.pool in pools and given.pools[c.pool].include_deferred

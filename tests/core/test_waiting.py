@@ -202,14 +202,30 @@ def test_many_discarded_candidates_leave_no_trace(order: int) -> None:
     assert queue.take(room(etl=9)).taken == []
 
 
+def test_a_task_that_may_not_use_a_pool_neither_takes_nor_reserves_its_slots() -> None:
+    foreign = needs(2, dag=dag_room("theirs", team="beta"), weight=9)
+    queue, pool = queue_of(foreign), PoolRoom(2, 1, team="alpha")
+    queue.limit = 10
+    queue.take(room(etl=pool), now=0)
+    own = needs(1, dag=dag_room("ours", team="alpha"))
+    queue.add(own)
+
+    grant = queue.take(room(etl=pool), now=100)  # the other one has waited for too long meanwhile
+
+    assert grant.taken == [own]
+    assert queue.reason(foreign.key) == "pool 'etl' belongs to another team: choose a pool that this DAG may use"
+    assert queue.demands(room(etl=PoolRoom(2, 1, team="alpha")), 100) == {}
+
+
 # -- properties --------------------------------------------------------------------------------
 
 
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[list[Candidate], Room]:
-    """Any mix of candidates and room, with limits low enough to be met."""
+    """Any mix of candidates and room, with limits low enough to be met, and pools of teams."""
+    teams = st.sampled_from([None, "alpha", "beta"])
     dags = [
-        DagRoom(f"dag{n}", draw(st.integers(0, 4)), draw(st.none() | st.integers(0, 2)))
+        DagRoom(f"dag{n}", draw(st.integers(0, 4)), draw(st.none() | st.integers(0, 2)), team=draw(teams))
         for n in range(draw(st.integers(1, 3)))
     ]
     tasks = {
@@ -238,7 +254,7 @@ def situations(draw: st.DrawFn) -> tuple[list[Candidate], Room]:
     default, dask = (ExecutorRoom(name, draw(st.integers(0, 5)), draw(st.integers(0, 5))) for name in ("local", "dask"))
     parallelism = draw(st.integers(0, 8))
     pools = {
-        "etl": PoolRoom(4, draw(st.integers(-1, 4)), draw(st.booleans())),
+        "etl": PoolRoom(4, draw(st.integers(-1, 4)), draw(st.booleans()), team=draw(teams)),
         "big": draw(st.sampled_from([PoolRoom(-1, 0), PoolRoom(9, 9)])),
     }
     return candidates, Room(pools, {None: default, "local": default, "dask": dask}, parallelism, parallelism)

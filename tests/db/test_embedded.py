@@ -182,17 +182,6 @@ def test_it_runs_as_an_ordinary_user_even_if_we_are_root(postgres: EmbeddedPostg
     assert stat.S_IMODE(data.st_mode) == 0o700
 
 
-def test_nothing_but_the_right_to_traverse_is_added_for_that_user(short_path: Path) -> None:
-    closed = short_path / "closed"
-    closed.mkdir(mode=0o700)
-    server = EmbeddedPostgres(closed / "home" / "pg", durable=False)
-
-    server.start_blocking()
-    server.stop_blocking()
-
-    assert stat.S_IMODE(closed.stat().st_mode) == (0o701 if IS_ROOT else 0o700)
-
-
 def test_an_ordinary_user_needs_no_rights_at_all(short_path: Path) -> None:
     home = short_path / "home"
     home.mkdir(mode=0o700)
@@ -454,7 +443,7 @@ def test_a_full_disk_is_told_and_nothing_half_made_stays(
     programs.mkdir(parents=True)
     (programs / "initdb").write_text("#!/bin/sh\necho 'initdb: error: No space left on device' >&2; exit 1\n")
     (programs / "initdb").chmod(0o755)
-    monkeypatch.setattr("aiosched.db.server.embedded.binaries", lambda: programs)
+    monkeypatch.setattr("aiosched.db.server.embedded.programs", lambda account: programs)
 
     with pytest.raises(DatabaseError, match=r"No space left on device.*Check disk space") as caught:
         EmbeddedPostgres(data_dir).start_blocking()

@@ -32,7 +32,8 @@ _KNOWN: Final = frozenset(
             "init",
             "ports",
         ),
-        *("ports", "profiles", "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "volumes"),
+        *("ports", "profiles", "read_only", "restart", "secrets", "security_opt", "stop_grace_period", "tmpfs"),
+        "volumes",
     }
 )
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -24,6 +24,7 @@ VARIABLES: Final = {  # as deploy/compose/passwords writes them
     "SCHEDULER_PASSWORD": "0b",
     "WEB_PASSWORD": "0c",
     "ADMIN_PASSWORD": PASSWORD,
+    "METRICS_TOKEN": "0d",
 }
 DAG: Final = '''
 """A DAG whose task tells where it ran."""
@@ -50,7 +51,8 @@ where()
 _GET: Final = """
 import sys, urllib.error, urllib.request
 try:
-    answer = urllib.request.urlopen(sys.argv[1], timeout=20)
+    headers = {"Authorization": f"Bearer {token}" for token in sys.argv[2:]}
+    answer = urllib.request.urlopen(urllib.request.Request(sys.argv[1], headers=headers), timeout=20)
 except urllib.error.HTTPError as error:
     answer = error
 print(answer.status)
@@ -117,15 +119,16 @@ def _answer(up: Project) -> None:
     web = up.containers["web"][0]
     assert _get(web, "/readyz").startswith("200")
     assert _get(web, "/api/v1/dags").startswith("401")
-    metrics = _get(web, "/metrics")
+    assert _get(web, "/metrics").startswith("401")
+    metrics = _get(web, "/metrics", VARIABLES["METRICS_TOKEN"])
     for name in ("aiosched-1", "aiosched-2", "aiosched-3"):
         assert f'aiosched_scheduler_alive{{scheduler="{name}"}} 1.0' in metrics
     said = web.run("aiosched", "tasks", "logs", "where", "latest", "tell")
     assert "said in aiosched-" in said.stdout, said.stdout + said.stderr
 
 
-def _get(container: Container, path: str) -> str:
-    return container.run("python", "-c", _GET, f"http://127.0.0.1:8484{path}").stdout
+def _get(container: Container, path: str, *token: str) -> str:
+    return container.run("python", "-c", _GET, f"http://127.0.0.1:8484{path}", *token).stdout
 
 
 def _cannot_write(container: Container) -> None:

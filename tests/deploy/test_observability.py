@@ -125,6 +125,13 @@ def test_the_parts_of_the_profile_find_each_other() -> None:
 
     assert targets == ["web:8484"]
     assert services["web"].ports == ("127.0.0.1:8484:8484",)
+    assert services["web"].environment["AIOSCHED__METRICS__TOKEN"] == VARIABLES["METRICS_TOKEN"]
+    said = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    assert said["services"]["prometheus"]["secrets"] == [*said["secrets"]] == ["metrics_token"]
+    assert said["secrets"]["metrics_token"] == {"environment": "METRICS_TOKEN"}
+    assert {job["authorization"]["credentials_file"] for job in config["scrape_configs"]} == {
+        "/run/secrets/metrics_token"
+    }
     assert source["url"] == "http://prometheus:9090"
     assert {one["datasource"]["uid"] for panel in panels() for one in panel["targets"]} == {source["uid"]}
     assert all((PROMETHEUS / name).exists() for name in config["rule_files"])
@@ -135,7 +142,7 @@ def test_the_parts_of_the_profile_find_each_other() -> None:
 
 @with_promtool
 def test_prometheus_accepts_its_configuration_and_the_rules() -> None:
-    run("check", "config", "prometheus.yml")
+    run("check", "config", "--syntax-only", "prometheus.yml")  # the token is in the container only
 
 
 @with_promtool

@@ -22,7 +22,7 @@ from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
 from aiosched.core.values.worker_messages import Job
 from aiosched.db.engines.attempts import insert_attempts, new_attempt
 from aiosched.db.engines.tokens import TokenSigner
-from aiosched.db.people.accounts import signing_key
+from aiosched.db.people.signing_keys import OF_ATTEMPTS, signing_keys
 from aiosched.db.server.engine import Database
 from tests.engines.test_engine_attempts import GUARD, until
 
@@ -76,7 +76,7 @@ class Place:
             )
             new = [new_attempt(partition_of("d"), "engine", attempt)]
             ids = await insert_attempts(conn, new, incarnation=scheduler)
-        token = TokenSigner(await signing_key(self.db)).seal(ids[key], key)
+        token = TokenSigner(await signing_keys(self.db, accepted_for=OF_ATTEMPTS)).seal(ids[key], key)
         return Job(id=ids[key], token=token, urls=("http://127.0.0.1:1", self.url), title=task_id)
 
     async def start(self, job: Job | bytes) -> asyncio.subprocess.Process:

@@ -35,7 +35,7 @@ from aiosched.core.values.worker_messages import (
 from aiosched.db.engines import workers
 from aiosched.db.engines.attempts import insert_attempts, new_attempt
 from aiosched.db.engines.tokens import TokenSigner
-from aiosched.db.people.accounts import signing_key
+from aiosched.db.people.signing_keys import OF_ATTEMPTS, signing_keys
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
@@ -96,12 +96,12 @@ class Api:
 @pytest.fixture
 async def api(dsn: str, settings: Settings) -> AsyncIterator[Api]:
     """Beside a web server with its login; attempts 1, 2 and 3 wait, sent by one scheduler."""
-    settings.web.auth = "password"
+    settings.web.auth, settings.metrics.public = "password", True
     settings.core.killed_task_cleanup_time = 0.0
     async with await Database.open(dsn) as db:
         transport = httpx2.ASGITransport(app=make_app(RequestClient(db, settings)))
         async with httpx2.AsyncClient(transport=transport, base_url="http://worker-api") as http:
-            found = Api(db, http, TokenSigner(await signing_key(db)))
+            found = Api(db, http, TokenSigner(await signing_keys(db, accepted_for=OF_ATTEMPTS)))
             new = [new_attempt(partition_of("d"), "engine", attempt(number)) for number in (1, 2, 3)]
             async with db.transaction() as conn:
                 number = await conn.fetchval(
@@ -244,7 +244,7 @@ async def test_nobody_without_a_token_of_this_database_is_heard(api: Api, token:
     question = XComQuestion(worker=ME, refs=[])
     header = {} if token is None else {"Authorization": f"Bearer {token}".encode()}
     assert (await api.post("xcoms", question, headers=header)).status_code == 401
-    forged = TokenSigner(b"another key").seal(api.ids[AttemptKey(1, 0, -1, 1)], AttemptKey(1, 0, -1, 1))
+    forged = TokenSigner([b"another key"]).seal(api.ids[AttemptKey(1, 0, -1, 1)], AttemptKey(1, 0, -1, 1))
     claims = StartClaims(worker=ME, hostname="h", pid=7, tokens=[forged, str(token)])
     assert (await api.post("starts", claims)).status_code == 401
     answer = await api.post("heartbeat", WorkerHeartbeat(worker=ME, tokens=[forged]))

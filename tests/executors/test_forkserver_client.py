@@ -25,6 +25,7 @@ CONFIG = WorkerConfig(
     logs_folder=None,
     max_xcom_bytes=1000,
     max_log_bytes=1000,
+    max_field_length=4096,
     log_level="INFO",
     import_timeout=5.0,
     defaults=AuthoringDefaults(),

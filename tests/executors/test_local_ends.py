@@ -256,8 +256,8 @@ def test_whatever_dies_every_attempt_gets_exactly_one_final_report(
         reports = Reports()
         executor = LocalExecutor(LocalOptions(dags_folder=dags_folder, slots=3, max_attempts=20, kill_after=0.3))
         await executor.start(reports, FakeServices())
-        assert executor._forkserver is not None
-        guard = psutil.Process(executor._forkserver.pid)
+        assert executor._forkservers.pids
+        guard = psutil.Process(executor._forkservers.pids[0])
         await until(lambda: bool(guard.children()))
         (forkserver,) = guard.children()
         for start in range(0, len(attempts), 20):

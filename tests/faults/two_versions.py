@@ -136,6 +136,7 @@ class Version:
             "AIOSCHED__DATABASE__POOL_SIZE": "3",
             "AIOSCHED__PARSING__PROCESSES": "1",
             "AIOSCHED__LOGS__FORMAT": "json",
+            "AIOSCHED__WEB__AUTH": "none",
         }
 
     def run(self, *arguments: str) -> None:

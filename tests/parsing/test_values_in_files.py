@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from aiosched.backends.values import Value
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.masking import secrets
 from aiosched.db.crypto.keyring import Keyring
@@ -45,9 +46,9 @@ class Stored:
         self.found = found
         self.asked: list[tuple[str, str]] = []
 
-    async def __call__(self, kind: str, name: str) -> Any:
+    async def __call__(self, kind: str, name: str, file: str) -> Value:
         self.asked.append((kind, name))
-        return self.found.get(name)
+        return Value(self.found.get(name))
 
 
 @contextlib.asynccontextmanager
@@ -117,7 +118,7 @@ async def test_a_missing_one_is_an_error_of_the_file_that_says_what_to_do(tmp_pa
 
 
 async def test_without_a_database_there_are_defaults_and_the_environment(tmp_path: Path) -> None:
-    async def nothing(kind: str, name: str) -> Any:
+    async def nothing(kind: str, name: str, file: str) -> Value:
         raise NoDatabase
 
     async with pool_with(tmp_path, nothing) as parse:
@@ -130,7 +131,7 @@ async def test_without_a_database_there_are_defaults_and_the_environment(tmp_pat
 
 
 async def test_a_value_that_no_key_decrypts_is_an_error_of_the_file(tmp_path: Path) -> None:
-    async def refuse(kind: str, name: str) -> Any:
+    async def refuse(kind: str, name: str, file: str) -> Value:
         raise Refused("No key fits.")
 
     async with pool_with(tmp_path, refuse) as parse:
@@ -221,10 +222,10 @@ for said in (b"nonsense\\n", b"x" * 100_000, b'{{"kind": "variable"}}\\n'):
 async def test_a_look_up_waits_for_a_database_that_comes_back(tmp_path: Path) -> None:
     failures = iter(range(2))
 
-    async def restarting(kind: str, name: str) -> Any:
+    async def restarting(kind: str, name: str, file: str) -> Value:
         if next(failures, None) is not None:
             raise DatabaseUnreachable("No server answers.")
-        return "back"
+        return Value("back")
 
     async with pool_with(tmp_path, restarting) as parse:
         outcome = await parse(OURS + dag_source("x").replace("'x'", "Variable.get('name')"))
@@ -234,7 +235,7 @@ async def test_a_look_up_waits_for_a_database_that_comes_back(tmp_path: Path) ->
 
 @pytest.mark.parametrize("default", ["", ", 'default'"])
 async def test_a_database_that_stays_away_makes_the_outcome_void(tmp_path: Path, default: str) -> None:
-    async def gone(kind: str, name: str) -> Any:
+    async def gone(kind: str, name: str, file: str) -> Value:
         raise DatabaseUnreachable("No server answers at db:5432.")
 
     async with pool_with(tmp_path, gone, patience=0.3) as parse:
@@ -249,7 +250,7 @@ async def test_a_database_that_stays_away_makes_the_outcome_void(tmp_path: Path,
 async def test_an_import_that_ends_while_it_waits_for_an_answer_is_void(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(kind: str, name: str) -> Any:
+    async def never(kind: str, name: str, file: str) -> Value:
         await asyncio.Event().wait()
 
     async with pool_with(tmp_path, never, import_timeout=1.5) as parse:

@@ -354,9 +354,9 @@ def test_a_log_that_is_opened_while_its_file_is_removed_is_continued_in_a_new_on
     first.close()
     opened = module._open_file
 
-    def and_upload(path: Path) -> int:
+    def and_upload(path: Path, flags: int) -> int:
         monkeypatch.setattr(module, "_open_file", opened)
-        descriptor = opened(path)
+        descriptor = opened(path, flags)
         upload(uploader)  # between the open and the lock
         return descriptor
 

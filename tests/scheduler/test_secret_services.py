@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from aiosched.core.values.connections import ConnectionValue
+from aiosched.db.audit.secret_reads import SecretReads
 from aiosched.db.crypto.keyring import Keyring, new_key
 from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.server.engine import Database
@@ -53,6 +54,39 @@ async def test_what_tasks_change_leaves_a_line_in_the_audit_log_without_the_valu
     assert [line["verb"] for line in lines] == ["set_variable", "delete_variable"]
     assert {(line["requested_by"], line["state"]) for line in lines} == {("a task", "applied")}
     assert "a value" not in str(lines)
+
+
+async def test_a_read_has_one_entry_for_each_try_and_name(db: Database) -> None:
+    keyring, reads = Keyring(new_key()), SecretReads(db)
+    store = SecretStore(db, keyring)
+    await store.set_connections([SALES])
+    await store.set_variables({"region": VariableValue("a value")})
+    services = DatabaseServices(db, secret_services(keyring, reads=reads), on_close=reads.close)
+    async with db.acquire() as conn:
+        statement = """
+            WITH version AS (
+                INSERT INTO dag_version (dag_id, number, spec, content_hash) VALUES ('etl', 1, '{}', 'x') RETURNING id
+            )
+            INSERT INTO dag_run (partition, dag_id, run_id, run_type, run_after, state, triggered_by, version_id)
+            SELECT 1, 'etl', 'r1', 'manual', now(), 'running', 'x', id FROM version RETURNING id
+        """
+        run = await conn.fetchval(statement)
+
+    for number in (1, 1, 2):
+        await services.call(run, "connection", json.dumps({"get": "sales", "by": ["load", -1, number]}))
+    for name in ("region", "missing"):
+        await services.call(run, "variable", json.dumps({"get": name}))
+    await services.close()
+
+    async with db.acquire() as conn:
+        lines = await conn.fetch(
+            "SELECT who, object, dag_id, detail FROM audit_log WHERE kind = 'secret.read' ORDER BY id"
+        )
+    assert [(*row[:3], json.loads(row[3])) for row in lines] == [
+        ("etl r1", "connection sales", "etl", {"task": "load", "try": 1}),
+        ("etl r1", "connection sales", "etl", {"task": "load", "try": 2}),
+        ("etl r1", "variable region", "etl", {}),
+    ]
 
 
 @pytest.mark.parametrize(("keys", "complaint"), [(None, "make-key"), ("nonsense", "not a Fernet key")])

@@ -20,7 +20,7 @@ NO_KEY_UPDATE, UPDATE = Strength.NO_KEY_UPDATE, Strength.UPDATE
 
 # -- DAGs and runs ----------------------------------------------------------------------------
 
-_DAG: Final = "dag_id partition file version_id is_paused is_stale has_import_errors"
+_DAG: Final = "dag_id partition file version_id is_paused is_stale has_import_errors team"
 _RUN: Final = """id dag_id run_id version_id run_type state run_after logical_date data_interval_start data_interval_end
     queued_at start_date end_date conf reason backfill_id backfill_order clear_number partition
     partition_key partition_date"""

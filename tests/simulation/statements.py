@@ -223,7 +223,7 @@ async def _set_draining(t: Transaction, incarnation: int) -> Answer:
 
 # -- the hot transaction ----------------------------------------------------------------------
 
-_POOL: Final = "name slots used include_deferred"
+_POOL: Final = "name slots used include_deferred team"
 _LOCKED_POOL: Final = f"{_POOL} demands read_at"
 
 
@@ -303,7 +303,7 @@ async def _write(t: Transaction, incarnation: int, *columns: Any) -> Answer:
             ended += await change_run(t, dict(zip(_RUN_CHANGE, values, strict=True)))
     if not held or [written, ended, len(moved)] != expected:
         raise asyncpg.DivisionByZeroError("division by zero")
-    return answer(_POOL, [*moved, [None, None, 1, None]])
+    return answer(_POOL, [*moved, [None, None, 1, None, None]])
 
 
 @handles(journal.WRITE_INSTANCES)

@@ -297,7 +297,9 @@ def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
         "dag_version": {},
     }
     for name, slots in (("default_pool", 128), (POOL, SLOTS)):
-        tables["pool"][name] = {"name": name, "slots": slots, "used": 0, "include_deferred": False, "demands": {}}
+        tables["pool"][name] = {
+            "name": name, "slots": slots, "used": 0, "include_deferred": False, "demands": {}, "team": None
+        }  # fmt: skip
     for version, spec in enumerate(specs, start=1):
         tables["dag_version"][version] = {
             "id": version, "dag_id": spec.dag_id, "number": 1, "spec": _document(spec, version),
@@ -310,7 +312,7 @@ def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
         }  # fmt: skip
         tables["dag"][spec.dag_id] = {
             "dag_id": spec.dag_id, "partition": partition_of(spec.dag_id), "file": None, "version_id": version,
-            "is_paused": False, "is_stale": False, "has_import_errors": False,
+            "is_paused": False, "is_stale": False, "has_import_errors": False, "team": None,
             "next_dagrun": None, "next_dagrun_create_after": None,
         }  # fmt: skip
     return tables

@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from aiosched.config import Settings, WebSettings
-from aiosched.db.people import accounts
+from aiosched.db.people import accounts, identities
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, Refused
 from aiosched.web.app import make_app
@@ -249,7 +249,9 @@ async def test_a_token_makes_no_other(browser: httpx2.AsyncClient, guarded: Fast
 async def test_tokens_of_people_of_a_provider_end_without_a_login(db: Database, browser: httpx2.AsyncClient) -> None:
     """Only a login tells which groups somebody still has."""
     token = new_token()
-    await accounts.admit(db, "ann", "operator")
+    await identities.admit(
+        db, identities.ProvidedIdentity("https://id.example", "1"), "ann", identities.ProvidedRights("operator")
+    )
     await accounts.create_token(db, "ann", "ci", hash_token(token), "operator", None)
     headers = {"Authorization": f"Bearer {token}"}
     before = await browser.get("me", headers=headers)

@@ -1,23 +1,17 @@
-"""What the API shows beyond rows: queues, files, histories, rendered fields, figures, tags of answers."""
+"""What the API shows beyond rows: queues, files, histories, figures, tags of answers."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from fastapi import FastAPI
 
-from aiosched.config import Settings
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.db.queries.status import SchedulerRow
 from aiosched.db.server.engine import Database
-from aiosched.web.views.rendering import Renderer
 from aiosched.web.views.scheduler_rates import FleetRates, quantile
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task, insert
 
@@ -175,80 +169,6 @@ async def test_the_history_of_an_instance_has_its_tries_and_the_requests_on_it(
         (None, "set_note", "r5"), (2, "queued", None), (2, "running", None), (2, "success", None),
     ]  # fmt: skip
     assert events[2]["by"] == "api:ann"
-
-
-RenderedBy = Callable[[str], None]
-
-
-@pytest.fixture
-async def rendered_by(db: Database, app: FastAPI, tmp_path: Path) -> RenderedBy:
-    """Let a program stand for `aiosched`: Python source, run with the arguments behind it."""
-    (tmp_path / "sales.py").write_text("")
-    run = await add_run(db, "sales", await add_dag(db, "sales"), "one")
-    await add_task(db, run, 0, "success", try_number=1)
-    settings = Settings.model_validate({"core": {"dags_folder": tmp_path}})
-
-    def use(source: str) -> None:
-        app.state.renderer = Renderer(db, settings, (sys.executable, "-c", source))
-
-    return use
-
-
-RENDERED = "dags/sales/runs/latest/tasks/extract/rendered"
-
-
-async def test_fields_are_rendered_by_a_process_of_their_own(
-    db: Database, api: httpx2.AsyncClient, rendered_by: RenderedBy
-) -> None:
-    rendered_by("import json, os, sys; print(json.dumps({'args': sys.argv[1:], 'dsn': os.environ['AIOSCHED_DSN']}))")
-
-    fields = (await api.get(RENDERED)).json()["fields"]
-
-    assert fields["args"] == ["tasks", "render", "-o", "json", "--", "sales", "one", "extract"]
-    assert fields["dsn"] == db.dsn
-
-
-@pytest.mark.parametrize(
-    ("source", "status", "detail"),
-    [
-        ("import sys; print('talk\\nerror: no field', file=sys.stderr); sys.exit(1)", 409, "no field"),
-        ("import sys; print('error: no DAG', file=sys.stderr); sys.exit(3)", 404, "no DAG"),
-        ("print('no JSON')", 409, "It ended with exit code 0."),
-        ("import os; os._exit(9)", 409, "It ended with exit code 9."),
-    ],
-    ids=["fails", "not-found", "no-json", "dies"],
-)
-async def test_why_fields_cannot_be_rendered_is_told(
-    api: httpx2.AsyncClient, rendered_by: RenderedBy, source: str, status: int, detail: str
-) -> None:
-    rendered_by(source)
-
-    answer = await api.get(RENDERED)
-
-    assert (answer.status_code, answer.json()["detail"]) == (status, detail)
-
-
-async def test_a_file_that_never_ends_is_stopped(
-    app: FastAPI, api: httpx2.AsyncClient, rendered_by: RenderedBy
-) -> None:
-    rendered_by("import threading; threading.Event().wait()")
-    app.state.renderer.limit = 0.1
-
-    answer = await api.get(RENDERED)
-
-    assert (answer.status_code, answer.json()["code"]) == (504, "timed-out")
-
-
-async def test_without_the_file_there_is_nothing_to_render(db: Database, app: FastAPI, api: httpx2.AsyncClient) -> None:
-    run = await add_run(db, "sales", await add_dag(db, "sales", file="away.py"), "one")
-    await add_task(db, run, 0, "success")
-    embedded = await add_run(db, "mine", await add_dag(db, "mine", file=None), "one")
-    await add_task(db, embedded, 0, "success")
-
-    away, mine = await api.get(RENDERED), await api.get(RENDERED.replace("sales", "mine"))
-
-    assert [(a.status_code, a.json()["code"]) for a in (away, mine)] == [(409, "no-file")] * 2
-    assert "away.py is not in" in away.json()["detail"]
 
 
 # ---- figures ----

@@ -2,85 +2,26 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import pytest
 from fastapi import FastAPI
-from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
 from aiosched.config import ConfigError, Settings, WebSettings
-from aiosched.db.people import accounts
+from aiosched.db.people import accounts, identities
 from aiosched.db.server.engine import Database
+from aiosched.errors import Refused
 from aiosched.web.app import make_app
+from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.oidc import Flow, Provider, check_provider
 from aiosched.web.requests.request_client import RequestClient
-
-ISSUER = "https://id.example"
-SETTINGS = WebSettings(
-    auth="oidc",
-    oidc_issuer=ISSUER,
-    oidc_client_id="aiosched",
-    oidc_client_secret="s3cret",
-    oidc_roles="admin=ops|leads, viewer=staff",
-)
-KEY = RSAKey.generate_key(2048, {"kid": "one"})
-Change = Callable[[dict[str, Any]], Any]
-
-
-@dataclass
-class FakeProvider:
-    """A provider with one person, who always agrees. `change` spoils the claims of the next token."""
-
-    page: str = f"{ISSUER}/authorization"  # where the browser logs in
-    groups: list[str] = field(default_factory=lambda: ["ops"])
-    change: Change = lambda claims: None
-    key: Any = field(default_factory=lambda: KEY)
-    published: Any = field(default_factory=lambda: KEY)
-    algorithm: str = "RS256"
-    kid: str = "one"
-    down: bool = False
-    asked: dict[str, str] = field(default_factory=dict)
-    codes: dict[str, dict[str, str]] = field(default_factory=dict)
-    fetched: int = 0
-
-    def agree(self, address: str) -> dict[str, str]:
-        """What the browser brings back from the page at `address`."""
-        self.asked = dict(parse_qsl(urlsplit(address).query))
-        self.codes["c0de"] = self.asked
-        return {"state": self.asked["state"], "code": "c0de"}
-
-    def __call__(self, request: httpx2.Request) -> httpx2.Response:
-        if self.down:
-            raise httpx2.ConnectError("no route")
-        if request.url.path == "/.well-known/openid-configuration":
-            ends = {"authorization_endpoint": self.page, "token_endpoint": f"{ISSUER}/token"}
-            return httpx2.Response(200, json={"issuer": ISSUER, "jwks_uri": f"{ISSUER}/keys", **ends})
-        if request.url.path == "/keys":
-            self.fetched += 1
-            return httpx2.Response(200, json={"keys": [self.published.as_dict(private=False)]})
-        form = {name: values[0] for name, values in parse_qs(request.content.decode()).items()}
-        begun = self.codes.pop(form["code"], None)
-        challenge = (
-            base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).decode().rstrip("=")
-        )
-        if begun is None or challenge != begun["code_challenge"] or form["client_secret"] != "s3cret":
-            return httpx2.Response(400, json={"error": "invalid_grant"})
-        now = int(time.time())
-        claims: dict[str, Any] = {
-            "iss": ISSUER, "aud": "aiosched", "sub": "1", "iat": now, "exp": now + 300, "nonce": begun["nonce"],
-            "preferred_username": "ann", "groups": self.groups,
-        }  # fmt: skip
-        self.change(claims)
-        token = jwt.encode({"alg": self.algorithm, "kid": self.kid}, claims, self.key, algorithms=[self.algorithm])
-        return httpx2.Response(200, json={"id_token": token, "access_token": "x", "token_type": "Bearer"})
+from tests.web.provider import ISSUER, SETTINGS, Change, FakeProvider
 
 
 @pytest.fixture
@@ -235,9 +176,10 @@ async def test_groups_give_grants_which_are_those_of_the_last_login(db: Database
     provider = Provider(settings, transport=httpx2.MockTransport(fake))
     found = []
     for groups in (["guests", "more"], ["more"], ["guests", "staff"]):
-        who = provider._identity({"preferred_username": "ann", "groups": groups})
-        await accounts.admit(db, who.name, who.role, who.grants, who.groups)
-        user = await accounts.get_user(db, "ann")
+        who = provider._identity({"sub": "1", "preferred_username": "ann", "groups": groups}, "id token")
+        rights = identities.ProvidedRights(who.role, who.grants, who.groups)
+        await identities.admit(db, identities.ProvidedIdentity(who.issuer, who.subject), who.name, rights)
+        user = await accounts.read_user(db, "ann")
         found.append((user.role, user.grants, user.groups))
     await provider.close()
 
@@ -266,6 +208,181 @@ async def test_a_name_with_a_password_is_not_taken_over(
 
     assert (answer.status_code, answer.json()["code"]) == (409, "refused")
     assert [user.role for user in await accounts.list_users(db)] == ["viewer"]
+
+
+async def test_a_person_is_who_the_provider_says_and_not_a_name(
+    db: Database, browser: httpx2.AsyncClient, fake: FakeProvider
+) -> None:
+    await log_in(browser, fake)
+    fake.change = lambda claims: claims.update(preferred_username="ann-smith", groups=["staff"])  # she has married
+    renamed = await log_in(browser, fake)
+    fake.change = lambda claims: claims.update(sub="2")  # somebody else has got her old name
+    namesake = await log_in(browser, fake)
+
+    assert renamed.status_code == 303
+    assert [(user.name, user.role) for user in await accounts.list_users(db)] == [("ann", "viewer")]
+    assert (namesake.status_code, namesake.json()["code"]) == (409, "refused")
+    assert "belongs to somebody else" in namesake.json()["detail"]
+
+
+async def test_a_namesake_of_another_provider_is_somebody_else(db: Database) -> None:
+    first = identities.ProvidedIdentity(ISSUER, "1")
+    await identities.admit(db, first, "ann", identities.ProvidedRights("admin"))
+
+    with pytest.raises(Refused, match="belongs to somebody else"):
+        await identities.admit(
+            db, identities.ProvidedIdentity("https://other.example", "1"), "ann", identities.ProvidedRights("admin")
+        )
+    await identities.admit(
+        db, identities.ProvidedIdentity("https://other.example", "1"), "bob", identities.ProvidedRights("viewer")
+    )
+
+    assert [(user.name, user.issuer) for user in await accounts.list_users(db)] == [
+        ("ann", ISSUER), ("bob", "https://other.example"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["service", "local"])
+async def test_an_account_that_is_no_person_is_not_taken_over(db: Database, kind: str) -> None:
+    await accounts.create_user(db, "ann", "admin", None, kind=kind)
+    await identities.adopt_unbound(db, ISSUER)
+
+    with pytest.raises(Refused, match="belongs to somebody else"):
+        await identities.admit(db, identities.ProvidedIdentity(ISSUER, "1"), "ann", identities.ProvidedRights("admin"))
+
+
+async def test_who_was_only_a_name_so_far_is_bound_at_the_issuer_that_was_configured_then(
+    db: Database, browser: httpx2.AsyncClient, fake: FakeProvider
+) -> None:
+    """Rows of an older version; a provider that is configured later must not get them."""
+    await accounts.create_user(db, "ann", "viewer", None)
+    await accounts.create_user(db, "root", "admin", "hash")
+    await Accounts(db, SETTINGS).start()
+    later = SETTINGS.model_copy(update={"oidc_issuer": "https://evil.example"})
+    await Accounts(db, later).start()
+
+    with pytest.raises(Refused, match="belongs to somebody else"):
+        await identities.admit(
+            db, identities.ProvidedIdentity("https://evil.example", "1"), "ann", identities.ProvidedRights("admin")
+        )
+    assert (await log_in(browser, fake)).status_code == 303
+    fake.change = lambda claims: claims.update(sub="2")
+    assert (await log_in(browser, fake)).status_code == 409
+
+    users = {user.name: user.issuer for user in await accounts.list_users(db)}
+    assert users == {"ann": ISSUER, "root": None}
+
+
+async def test_two_first_logins_at_once_are_one_user(db: Database) -> None:
+    who = identities.ProvidedIdentity(ISSUER, "1")
+
+    found = await asyncio.gather(
+        *(identities.admit(db, who, "ann", identities.ProvidedRights("viewer")) for _ in range(5))
+    )
+
+    assert {login.name for login in found} == {"ann"}
+    assert len(await accounts.list_users(db)) == 1
+
+
+@pytest.mark.parametrize("subject", [7, "", None, "x" * 256, "a\0b", ["1"]])
+async def test_a_subject_must_be_usable(
+    db: Database, browser: httpx2.AsyncClient, fake: FakeProvider, subject: Any
+) -> None:
+    fake.change = lambda claims: claims.update(sub=subject)
+
+    answer = await log_in(browser, fake)
+
+    assert (answer.status_code, answer.json()["code"]) == (502, "provider")
+    assert await accounts.list_users(db) == []
+
+
+@pytest.mark.parametrize("value", [7, 1.5, True, {"a": 1}, ["ops", 7], [["ops"]], [None]])
+async def test_an_odd_role_claim_is_refused_by_its_name(
+    db: Database, browser: httpx2.AsyncClient, fake: FakeProvider, value: Any
+) -> None:
+    fake.change = lambda claims: claims.update(groups=value)
+
+    answer = await log_in(browser, fake)
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "not-invited")
+    assert "'groups' (web.oidc_role_claim)" in answer.json()["detail"]
+    assert await accounts.list_users(db) == []
+
+
+@pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "jwks_uri", "end_session_endpoint"])
+async def test_a_provider_leads_to_protected_addresses_only(
+    browser: httpx2.AsyncClient, fake: FakeProvider, name: str
+) -> None:
+    fake.more = {name: "http://id.example/x"}
+
+    answer = await browser.get("login/oidc")
+
+    assert (answer.status_code, answer.json()["code"]) == (502, "provider")
+    assert name in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("keys", [{"keys": 7}, {"keys": ["x"]}, {"keys": [{"kty": "none"}]}, {"none": []}])
+async def test_keys_that_cannot_be_read_are_the_providers_mistake(
+    browser: httpx2.AsyncClient, fake: FakeProvider, keys: Any
+) -> None:
+    fake.keys = keys
+
+    assert (await log_in(browser, fake)).status_code == 502
+
+
+# ---- logging out ----
+
+
+async def log_in_and_keep(browser: httpx2.AsyncClient, fake: FakeProvider) -> str:
+    """A browser with all cookies of a login; its ID token."""
+    answer = await log_in(browser, fake)
+    for name in ("aiosched_session", "aiosched_id"):
+        browser.cookies.set(name, answer.cookies[name], domain="aiosched.example")
+    return str(answer.cookies["aiosched_id"])
+
+
+async def test_a_logout_goes_on_at_the_provider(browser: httpx2.AsyncClient, fake: FakeProvider) -> None:
+    fake.more = {"end_session_endpoint": f"{ISSUER}/logout?realm=ours"}
+    id_token = await log_in_and_keep(browser, fake)
+
+    answer = await browser.post("logout")
+
+    address = urlsplit(answer.json()["provider"])
+    assert f"{address.scheme}://{address.netloc}{address.path}" == f"{ISSUER}/logout"
+    assert dict(parse_qsl(address.query)) == {
+        "realm": "ours", "client_id": "aiosched", "id_token_hint": id_token,
+        "post_logout_redirect_uri": "https://aiosched.example/flows/",
+    }  # fmt: skip
+    assert (await browser.get("me")).status_code == 401
+
+
+async def test_a_large_id_token_is_left_out(browser: httpx2.AsyncClient, fake: FakeProvider) -> None:
+    """Browsers keep no cookie of more than 4,096 bytes."""
+    fake.more = {"end_session_endpoint": f"{ISSUER}/logout"}
+    fake.groups = ["ops", *(f"group-{number}" for number in range(500))]
+    await log_in_and_keep(browser, fake)
+
+    address = urlsplit((await browser.post("logout")).json()["provider"])
+
+    assert set(dict(parse_qsl(address.query))) == {"client_id", "post_logout_redirect_uri"}
+
+
+@pytest.mark.parametrize("state", ["unsupported", "down", "by password"])
+async def test_a_logout_is_ours_alone_where_the_provider_has_no_part(
+    db: Database, app: FastAPI, browser: httpx2.AsyncClient, fake: FakeProvider, state: str
+) -> None:
+    await log_in_and_keep(browser, fake)
+    if state == "down":
+        fake.down = True
+        app.state.provider = Provider(SETTINGS, transport=httpx2.MockTransport(fake))
+    if state == "by password":
+        fake.more = {"end_session_endpoint": f"{ISSUER}/logout"}
+        browser.cookies.delete("aiosched_id")
+
+    answer = await browser.post("logout")
+
+    assert (answer.status_code, answer.json()) == (200, {"provider": None})
+    assert (await browser.get("me")).status_code == 401
 
 
 async def test_a_disabled_person_stays_outside(db: Database, browser: httpx2.AsyncClient, fake: FakeProvider) -> None:
@@ -334,6 +451,9 @@ def test_a_login_leads_back_to_a_page_of_ours_only(back: str, kept: bool) -> Non
     ("changed", "words"),
     [
         ({"oidc_issuer": None}, "oidc_issuer"),
+        ({"oidc_issuer": "http://id.example"}, "must begin with https://"),
+        ({"oidc_issuer": "ftp://127.0.0.1"}, "must begin with https://"),
+        ({"oidc_issuer": "id.example"}, "must begin with https://"),
         ({"oidc_client_id": None}, "oidc_client_id"),
         ({"oidc_roles": "boss=ops"}, "boss=ops"),
         ({"oidc_roles": "admin="}, "admin="),

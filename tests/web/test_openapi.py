@@ -70,5 +70,6 @@ def test_only_what_is_open_to_everybody_needs_no_proof(document: dict[str, Any])
 
     assert open_to_all == {
         "get /livez", "get /readyz", "get /health", "get /metrics", "post /api/v1/login", "post /api/v1/logout",
+        "post /api/v1/login/link",
         "get /api/v1/login", "get /api/v1/login/oidc", "get /api/v1/login/callback",
     }  # fmt: skip

@@ -98,6 +98,7 @@ PATHS: Final = (
     "dags/sales/runs/r77/tasks/extract/xcom/return_value",
     "dags/sales/runs/r77/tasks/extract/xcom/return_value/content",
     "dags/sales/runs/r77/tasks/load/events",
+    "dags/sales/runs/r77/tasks/load/rendered",
     "dags/sales/runs/r77/tasks/load/logs/1",
     "dags/sales/runs/r77/tasks/load/logs/1/blocks",
     "dags/sales/runs/r77/tasks/load/logs/1/errors",
@@ -134,7 +135,6 @@ PATHS: Final = (
 ELSEWHERE: Final = frozenset(
     {
         "/stream",  # never ends; its statements are those of test_live.py
-        "/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered",  # a process of its own
         "/openapi.json",
         "/login/oidc",  # these two go to the identity provider
         "/login/callback",

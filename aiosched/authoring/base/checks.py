@@ -33,7 +33,6 @@ IGNORED: Final = {  # name -> why it has no effect; without a reason there is no
     "orientation": "the web UI decides what it shows",
     "email_on_failure": "mails are sent by callbacks, use on_failure_callback=send_email(to=…)",
     "email_on_retry": "mails are sent by callbacks, use on_retry_callback=send_email(to=…)",
-    "run_as_user": "tasks run as the user of their worker",
     "resources": "use executor_config",
     "disable_bundle_versioning": "a run always stays with the version it was created with",
 }
@@ -172,6 +171,13 @@ def whole_number(
 def optional_number(name: str, value: object, *, least: int, where: Location | None = None) -> int | None:
     """As `whole_number`, but None is allowed too."""
     return None if value is None else whole_number(name, value, least=least, where=where)
+
+
+def optional_text(name: str, value: object, where: Location | None = None) -> str | None:
+    """A text that is not empty, or None."""
+    if value is not None and not (isinstance(value, str) and value.strip()):
+        raise fail(f"{name} is a text, not {value!r}.", where)
+    return value
 
 
 def duration(name: str, value: object, where: Location | None = None) -> timedelta:

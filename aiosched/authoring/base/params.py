@@ -9,7 +9,9 @@ from typing import Any, Final
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.location import author_location
 from aiosched.core.graph.params import check_schema, check_value
+from aiosched.core.graph.secret_params import holds_secrets
 from aiosched.core.graph.spec import ParamSpec
+from aiosched.core.values.masking import MASK
 from aiosched.errors import ParamError
 
 
@@ -61,7 +63,7 @@ class Param:
         )
 
     def __repr__(self) -> str:
-        return f"Param({self.value!r})"
+        return f"Param({MASK if holds_secrets(self.schema) else self.value!r})"
 
 
 class ParamsDict(MutableMapping[str, Any]):
@@ -96,6 +98,10 @@ class ParamsDict(MutableMapping[str, Any]):
     def declared(self) -> Mapping[str, Param]:
         """All declarations by name."""
         return dict(self._params)
+
+    def secret_names(self) -> list[str]:
+        """The names of those that are secrets, or hold some (`format="password"`)."""
+        return [name for name, param in self._params.items() if param.schema and holds_secrets(param.schema)]
 
     def dump(self) -> dict[str, Any]:
         """The default values by name."""

@@ -36,6 +36,7 @@ class AuthoringDefaults:
     plugins_folder: str | None = None  # absolute; None: only plugins of installed packages
     max_map_length: int = 1024  # items of a value that tasks are mapped over
     max_tested_xcom_bytes: int = 1_048_576  # of one value in dag.test(), which keeps all in memory
+    backends_first: bool = False  # there are backends of secrets: what they have counts before the environment
     base_url: str = "http://127.0.0.1:8484"  # of the web server, for people; without a slash at the end
 
     @classmethod
@@ -60,6 +61,7 @@ class AuthoringDefaults:
             plugins_folder=str(core.plugins_folder.absolute()),
             max_map_length=core.max_map_length,
             max_tested_xcom_bytes=max(core.max_xcom_bytes, xcom.max_remote_bytes if xcom.remote else 0),
+            backends_first=bool(settings.secrets.backends),
             base_url=(web.base_url or f"http://{web.host}:{web.port}{web.prefix}").rstrip("/"),
         )
 

@@ -54,6 +54,7 @@ def task_spec(task: BaseOperator) -> TaskSpec:
         queue=task.queue,
         executor=task.executor,
         executor_config=task.executor_config,
+        run_as_user=task.run_as_user,
         max_active_tis_per_dag=task.max_active_tis_per_dag,
         max_active_tis_per_dagrun=task.max_active_tis_per_dagrun,
         depends_on_past=task.depends_on_past,

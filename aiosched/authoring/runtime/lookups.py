@@ -1,4 +1,6 @@
-"""How variables and connections are looked up: first in the environment, then in the database, by the scheduler.
+"""How variables and connections are looked up: in backends of secrets, in the environment, then in the database.
+
+The scheduler asks backends and the database, in one question, so without backends the environment is looked at first.
 
 A running task asks its services. The top level of a DAG file asks what the process that imports it has set with
 `answering`: a worker asks in the name of the attempt, a parsing child asks its parser.
@@ -16,7 +18,10 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from typing import Any, Final, NamedTuple
 
+from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.runtime.context import running_context
 from aiosched.authoring.runtime.services import Services, running_services
+from aiosched.core.values.masking import secrets
 from aiosched.errors import DagError, NotFound
 
 
@@ -46,6 +51,7 @@ class LookupAnswer(NamedTuple):
 
     value: Any
     database: bool = True  # whether there is a database
+    backend: str | None = None  # the backend of secrets that has it
 
 
 Answers = Callable[[str, str], Mapping[str, Any]]  # kind and key -> the answer of the service of that kind
@@ -74,20 +80,40 @@ def look_up(kind: Kind, key: str) -> LookupAnswer:
 
     Raises DagError if nobody can be asked here, and WouldBlock in a task on an event loop.
     """
-    if (found := from_environment(kind, key)) is not None:
+    found = from_environment(kind, key)
+    if found is not None and not _may_be_overruled():
         return found
     if (services := running_services()) is not None:
-        return _answer(services.call(kind.name, get=key))
-    return _answer(_answers_for(kind, key)(kind.name, key))
+        return _first(_answer(services.call(kind.name, get=key, **_reader())), found)
+    return _first(_answer(_answers_for(kind, key)(kind.name, key)), found)
 
 
 async def alook_up(kind: Kind, key: str) -> LookupAnswer:
     """As `look_up`, for coroutines."""
-    if (found := from_environment(kind, key)) is not None:
+    found = from_environment(kind, key)
+    if found is not None and not _may_be_overruled():
         return found
     if (services := running_services()) is not None:
-        return _answer(await services.acall(kind.name, get=key))
-    return _answer(_answers_for(kind, key)(kind.name, key))
+        return _first(_answer(await services.acall(kind.name, get=key, **_reader())), found)
+    return _first(_answer(_answers_for(kind, key)(kind.name, key)), found)
+
+
+def _may_be_overruled() -> bool:
+    """Whether a backend of secrets may have what is in the environment, and somebody can ask it."""
+    return defaults().backends_first and (running_services() is not None or _answers_here.get() is not None)
+
+
+def _first(answer: LookupAnswer, in_environment: LookupAnswer | None) -> LookupAnswer:
+    """What counts: the answer if it comes from a backend, else the environment."""
+    return answer if in_environment is None or answer.backend is not None else in_environment
+
+
+def _reader() -> dict[str, Any]:
+    """Which task instance asks, for the audit log; nothing outside of one."""
+    if (context := running_context()) is None:
+        return {}
+    ti = context["ti"]
+    return {"by": [ti.task_id, ti.map_index, ti.try_number]}
 
 
 def from_environment(kind: Kind, key: str) -> LookupAnswer | None:
@@ -126,7 +152,10 @@ def _answers_for(kind: Kind, key: str) -> Answers:
 
 
 def _answer(response: Mapping[str, Any]) -> LookupAnswer:
-    return LookupAnswer(response.get("value"), response.get("database", True))
+    found = LookupAnswer(response.get("value"), response.get("database", True), response.get("backend"))
+    if found.backend is not None and isinstance(found.value, str):
+        secrets.register(found.value)  # whatever its name is: it comes from a place for secrets
+    return found
 
 
 # ---- templates ----

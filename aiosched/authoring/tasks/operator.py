@@ -115,6 +115,7 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
         queue: str = "default",
         executor: str | None = None,
         executor_config: Mapping[str, Any] | None = None,
+        run_as_user: str | None = None,
         max_active_tis_per_dag: int | None = None,
         max_active_tis_per_dagrun: int | None = None,
         params: Mapping[str, Any] | None = None,
@@ -177,6 +178,7 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
         self.queue = queue
         self.executor = executor
         self.executor_config = executor_config_as_json(executor_config, where)
+        self.run_as_user = checks.optional_text("run_as_user", run_as_user, where)
         self.max_active_tis_per_dag = checks.optional_number(
             "max_active_tis_per_dag", max_active_tis_per_dag, least=0, where=where
         )

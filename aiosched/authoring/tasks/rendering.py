@@ -102,6 +102,17 @@ def needs_rendering(value: Any, task: Task) -> bool:
     )
 
 
+def has_templates(value: Any, task: Task) -> bool:
+    """Whether a text in `value` is a template or the name of a template file; outputs of other tasks are none."""
+    if isinstance(value, Output | DagParam | literal):
+        return False
+    if isinstance(value, Mapping):
+        return any(has_templates(item, task) for item in value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(has_templates(item, task) for item in value)
+    return needs_rendering(value, task)
+
+
 def render_value(task: Task, name: str, value: Any, context: Context) -> Any:
     """`value` rendered like a value of the field `name` of `task`. Raises TemplateError."""
     return _render_field(task, name, value, context) if needs_rendering(value, task) else value

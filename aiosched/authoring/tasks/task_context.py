@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from aiosched.authoring.base.params import ParamsDict
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime.context import Context, DagRun, moment
 from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, read_previous_run
+from aiosched.core.values.masking import secrets
 
 if TYPE_CHECKING:
     from aiosched.authoring.base.protocols import Dag
@@ -64,8 +66,12 @@ def _params(context: Context) -> dict[str, Any]:
 
 
 def _with_conf(params: Mapping[str, Any], run: RunInfo) -> dict[str, Any]:
-    """The params of a run: overridden by its conf, unless the settings forbid it."""
-    return {**params, **run.conf} if defaults().conf_overrides_params else dict(params)
+    """The params of a run: overridden by its conf, unless the settings forbid it. Logs show `***` for secret ones."""
+    found = {**params, **run.conf} if defaults().conf_overrides_params else dict(params)
+    if isinstance(params, ParamsDict):
+        for name in params.secret_names():
+            secrets.register(found[name])
+    return found
 
 
 def _macros(context: Context) -> Any:

@@ -1,13 +1,14 @@
-"""Variables and connections for DAG files that a command imports: from the database, if there is one.
+"""Variables and connections for DAG files that a command imports: from backends, and the database, if there is one.
 
-It is opened with the first look-up. Without a database only the environment has values.
+It is opened with the first look-up. Without a database only backends and the environment have values. Whoever runs a
+command has the keys, so what belongs to a team is not withheld.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,31 +16,38 @@ from typing import TYPE_CHECKING, Any
 from aiosched.cli.base.session import has_database, open_database
 
 if TYPE_CHECKING:
+    from aiosched.backends.values import Value
     from aiosched.config import Settings
-    from aiosched.db.people.secrets import SecretStore
     from aiosched.parsing.result import ParsedFile
+    from aiosched.parsing.values import LookUp
 
 
 @contextlib.asynccontextmanager
-async def opened_late(settings: Settings) -> AsyncIterator[Callable[[str, str], Awaitable[Any]]]:
+async def opened_late(settings: Settings) -> AsyncIterator[LookUp]:
     """A function that reads a variable or connection by kind and name. It raises NoDatabase, and DatabaseError."""
+    from aiosched.backends.backend import as_kind
+    from aiosched.backends.kinds import backends_of
+    from aiosched.backends.values import SecretValues, look_up_in_backends
+    from aiosched.core.values.secret_names import EVERYTHING
     from aiosched.db.crypto.keyring import Keyring
-    from aiosched.db.people.secrets import SecretStore
     from aiosched.parsing.values import NoDatabase
 
-    opening = asyncio.Lock()
-    store: SecretStore | None = None
+    opening, backends = asyncio.Lock(), backends_of(settings)
+    values: SecretValues | None = None
     async with contextlib.AsyncExitStack() as stack:
 
-        async def look_up(kind: str, name: str) -> Any:
-            nonlocal store
+        async def look_up(kind: str, name: str, file: str) -> Value:
+            nonlocal values
             if not has_database(settings):
-                raise NoDatabase("There is no database here.")
+                found = await look_up_in_backends(backends, as_kind(kind), name, EVERYTHING)
+                if found is None:
+                    raise NoDatabase("There is no database here.")
+                return found
             async with opening:
-                if store is None:
+                if values is None:
                     db = await stack.enter_async_context(open_database(settings))
-                    store = SecretStore(db, Keyring.of(settings))
-            return await store.look_up(kind, name)
+                    values = SecretValues(db, Keyring.of(settings), backends)
+            return await values.look_up(as_kind(kind), name)
 
         yield look_up
 
@@ -84,7 +92,8 @@ class _ThreadOfLookUps:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="aiosched-values")
             self._thread.submit(self._open).result()
         try:
-            return {"value": self._thread.submit(self._read, kind, name).result()}
+            found: Value = self._thread.submit(self._read, kind, name).result()
+            return found.as_answer()
         except NoDatabase:
             return {"value": None, "database": False}
 
@@ -93,9 +102,9 @@ class _ThreadOfLookUps:
         self._source = opened_late(self._settings)
         self._look_up = self._runner.run(self._source.__aenter__())
 
-    def _read(self, kind: str, name: str) -> Any:
-        async def look_up() -> Any:
-            return await self._look_up(kind, name)
+    def _read(self, kind: str, name: str) -> Value:
+        async def look_up() -> Value:
+            return await self._look_up(kind, name, "")
 
         return self._runner.run(look_up())
 

@@ -8,6 +8,7 @@ import getpass
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,9 +18,12 @@ from aiosched.errors import DatabaseUnreachable
 if TYPE_CHECKING:
     from aiosched.config import Loaded, Settings
     from aiosched.core.requests.requests import BackfillCreate, Request, TaskChange
+    from aiosched.db.crypto.keyring import Keyring
     from aiosched.db.server.engine import Database
 
 T = TypeVar("T")
+
+_keyring: Final[ContextVar[Keyring | None]] = ContextVar("aiosched_keyring", default=None)  # of the open database
 
 ANSWER_SECONDS: Final = 10.0  # how long a request waits for its answer while a scheduler is alive
 
@@ -64,8 +68,12 @@ async def open_database(settings: Settings, *, check: bool = True) -> AsyncItera
     An embedded server that does not run is started for as long as needed. With `check` the schema must be current.
     Raises DatabaseError and its subclasses; errors of the server inside the block become one of them, too.
     """
+    from aiosched.core.audit.actor import Actor, act_for
+    from aiosched.db.crypto.keyring import Keyring
     from aiosched.db.server.engine import Database
 
+    act_for(Actor(requester()))
+    _keyring.set(Keyring.of(settings))
     async with (
         address(settings) as dsn,
         await Database.open(dsn, settings=settings.database, check=check) as db,
@@ -85,7 +93,9 @@ async def address(settings: Settings, *, create: bool = False, keep: bool = Fals
     from aiosched.db.server.embedded_watch import kept_running
 
     if settings.database.dsn is not None:
-        yield settings.database.dsn
+        from aiosched.db.server.password_file import with_present_password
+
+        yield with_present_password(settings.database.dsn, settings.database.password_file)
         return
     folder = embedded_data_dir(settings.core.home)
     if not folder.exists() and not create:
@@ -129,7 +139,9 @@ async def ask(
     from aiosched.db.statements.inbox import ask_owner
 
     patience = (ANSWER_SECONDS if timeout is None else timeout) if await any_scheduler_alive(db) else 0.0
-    answer = await ask_owner(db, request, dag_id, requested_by=requester(), timeout=patience, reason=reason)
+    answer = await ask_owner(
+        db, request, dag_id, requested_by=requester(), timeout=patience, reason=reason, keyring=_keyring.get()
+    )
     return answer.result
 
 

@@ -1,6 +1,6 @@
 """`aiosched tasks`: tasks of a DAG, instances of a run with their tries, and logs.
 
-`clear` and `mark` are in clearing.py, `test` and `render` in trying.py, `xcoms` in xcoms.py.
+`clear` and `mark` are in clearing.py, `test` in trying.py, `render` in rendering.py, `xcoms` in xcoms.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId, UsageP
 from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, duration, report, show_list, show_one, talk
 from aiosched.cli.base.session import load, open_database, with_database
 from aiosched.cli.base.spellings import understanding
-from aiosched.cli.dags import clearing, notes, runs, trying, xcoms
+from aiosched.cli.dags import clearing, notes, rendering, runs, trying, xcoms
 from aiosched.core.values.states import FINISHED
 from aiosched.errors import NotFound
 
@@ -45,7 +45,7 @@ app.command("mark")(clearing.mark_task)
 app.command("note")(notes.note_task)
 app.command("xcoms")(xcoms.show_xcoms)
 app.command("test")(trying.try_task)
-app.command("render")(trying.render)
+app.command("render")(rendering.render)
 
 _LOOK_SECONDS: Final = 0.3
 _LOOK_SECONDS_REMOTE: Final = 1.0

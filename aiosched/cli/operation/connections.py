@@ -21,6 +21,8 @@ from aiosched.cli.operation.secret_files import (
     Reveal,
     SourceFile,
     TargetFile,
+    Team,
+    list_everywhere,
     read_document,
     refuse_secrets,
     report_imported,
@@ -30,7 +32,7 @@ from aiosched.cli.operation.secret_files import (
 
 if TYPE_CHECKING:
     from aiosched.core.values.connections import ConnectionValue
-    from aiosched.db.people.secrets import Change, ConnectionInfo, SecretStore
+    from aiosched.db.people.secrets import Change, SecretStore
     from aiosched.providers import ConnectionType
 
 app = typer.Typer(
@@ -44,7 +46,12 @@ app = typer.Typer(
 ConnId = Annotated[str, typer.Argument(metavar="ID", help="The connection's id.", show_default=False)]
 Uri = Annotated[
     str | None,
-    typer.Option("--uri", metavar="URI", help="type://login:password@host:port/schema?extra=value", show_default=False),
+    typer.Option(
+        "--uri",
+        metavar="URI",
+        help="type://login:password@host:port/schema?extra=value; - prompts for it, or reads the standard input.",
+        show_default=False,
+    ),
 ]
 JsonText = Annotated[
     str | None, typer.Option("--json", metavar="JSON", help="All fields as a JSON object.", show_default=False)
@@ -71,11 +78,14 @@ Schema = Annotated[str | None, typer.Option("--schema", metavar="NAME", help="Or
 Extra = Annotated[str | None, typer.Option("--extra", metavar="JSON", help="A JSON object.", show_default=False)]
 Description = Annotated[str | None, typer.Option("--description", help="The purpose.", show_default=False)]
 
-_COLUMNS: Final[Columns[ConnectionInfo]] = {
-    "CONNECTION": lambda info: info.conn_id,
-    "TYPE": lambda info: info.conn_type,
-    "DESCRIPTION": lambda info: info.description,
-    "CREATED": lambda info: info.created_at,
+_COLUMNS: Final[Columns[dict[str, Any]]] = {
+    "CONNECTION": lambda one: one["conn_id"],
+    "TYPE": lambda one: one.get("conn_type"),
+    "DESCRIPTION": lambda one: one.get("description"),
+    "CREATED": lambda one: one.get("created_at"),
+    "TEAM": lambda one: one.get("team"),
+    "FROM": lambda one: one["source"],
+    "HIDDEN BY": lambda one: one["hidden_by"],
 }
 
 _TYPES: Final[Columns[ConnectionType]] = {
@@ -87,8 +97,9 @@ _TYPES: Final[Columns[ConnectionType]] = {
 
 @app.command("list")
 def list_(dsn: Dsn = None, output: Output = None) -> None:
-    """List connections, without encrypted values."""
-    show_list(with_store(dsn, lambda store: store.list_connections()), _COLUMNS, output, empty="no connections")
+    """List connections, without encrypted values: those of backends, of this environment and of the database."""
+    found = list_everywhere(dsn, "connection", lambda store: store.list_connections(), "conn_id")
+    show_list(found, _COLUMNS, output, empty="no connections")
 
 
 @app.command()
@@ -102,7 +113,15 @@ def types(output: Output = None) -> None:
 @app.command()
 def get(conn_id: ConnId, reveal: Reveal = False, dsn: Dsn = None, output: Output = None) -> None:
     """Show one connection; its password and secret extras with --reveal."""
-    found = with_store(dsn, lambda store: store.get_connection(conn_id))
+
+    async def read(store: SecretStore) -> ConnectionValue:
+        from aiosched.core.audit.kinds import AuditKind
+
+        if reveal:
+            await store.note(AuditKind.SECRET_REVEALED, f"connection {conn_id}")
+        return await store.get_connection(conn_id)
+
+    found = with_store(dsn, read)
     shown = found if reveal else found.masked()
     if shown != found:
         talk("add --reveal to see its secrets")
@@ -122,12 +141,13 @@ def add(
     schema: Schema = None,
     extra: Extra = None,
     description: Description = None,
+    team: Team = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Store a new connection: by --uri, by --json, or by --type and fields."""
     given = _given(type, host, login, password, port, schema, extra, description)
-    _store(dsn, _described(conn_id, uri, json, given), new=True, output=output)
+    _store(dsn, _described(conn_id, uri, json, given), new=True, team=team, output=output)
 
 
 @app.command("set")
@@ -143,6 +163,7 @@ def set_(
     schema: Schema = None,
     extra: Extra = None,
     description: Description = None,
+    team: Team = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -151,7 +172,7 @@ def set_(
     if uri is None and json is None:
         before = with_store(dsn, lambda store: store.get_connections([conn_id])).get(conn_id)
         given = (before.as_fields() if before is not None else {}) | given
-    _store(dsn, _described(conn_id, uri, json, given), new=False, output=output)
+    _store(dsn, _described(conn_id, uri, json, given), new=False, team=team, output=output)
 
 
 @app.command()
@@ -174,7 +195,13 @@ def try_out(
     from aiosched.cli.base.session import load
     from aiosched.cli.operation.connection_test import try_connection
 
-    found = with_store(dsn, lambda store: store.get_connection(conn_id))
+    async def read(store: SecretStore) -> ConnectionValue:
+        from aiosched.core.audit.kinds import AuditKind
+
+        await store.note(AuditKind.CONNECTION_TESTED, f"connection {conn_id}")
+        return await store.get_connection(conn_id)
+
+    found = with_store(dsn, read)
     mode = load(database__dsn=dsn).settings.core.airflow
     shown = asyncio.run(try_connection(found, timeout=timeout, airflow=mode))
     talk(f"ok: {shown}")
@@ -207,6 +234,9 @@ def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Ou
     """Write all connections to a JSON file that `import` reads; secrets only with --reveal."""
 
     async def read(store: SecretStore) -> dict[str, ConnectionValue]:
+        from aiosched.core.audit.kinds import AuditKind
+
+        await store.note(AuditKind.SECRET_REVEALED, "connections")
         return await store.get_connections([info.conn_id for info in await store.list_connections(limit=1_000_000)])
 
     found = with_store(dsn, read)
@@ -225,7 +255,7 @@ def _given(
     description: str | None,
 ) -> dict[str, Any]:
     if password == "-":
-        password = typer.prompt("Password", hide_input=True, err=True) if sys.stdin.isatty() else _from_stdin()
+        password = _asked("Password")
     every = {
         "conn_type": type, "host": host, "login": login, "password": password, "port": port, "schema": schema,
         "extra": None if extra is None else read_json(extra, "--extra"), "description": description,
@@ -233,7 +263,10 @@ def _given(
     return {name: value for name, value in every.items() if value is not None}
 
 
-def _from_stdin() -> str:
+def _asked(what: str) -> str:
+    """A secret that need not stand on the command line, where other users see it."""
+    if sys.stdin.isatty():
+        return str(typer.prompt(what, hide_input=True, err=True))
     return sys.stdin.readline().removesuffix("\n")
 
 
@@ -242,6 +275,8 @@ def _described(conn_id: str, uri: str | None, json: str | None, given: Mapping[s
 
     if (uri is not None) + (json is not None) + bool(given.keys() - {"description"}) != 1:
         raise UsageProblem("Describe the connection in one way: --uri, --json, or --type with --host and other fields.")
+    if uri == "-":
+        uri = _asked("URI")
     document = {"uri": uri, **given} if uri is not None else given
     if json is not None:
         read = read_json(json, "--json")
@@ -254,12 +289,12 @@ def _described(conn_id: str, uri: str | None, json: str | None, given: Mapping[s
     return value
 
 
-def _store(dsn: str | None, value: ConnectionValue, *, new: bool, output: Format | None) -> None:
+def _store(dsn: str | None, value: ConnectionValue, *, new: bool, team: str | None, output: Format | None) -> None:
     from aiosched.db.people.secrets import Existing as Choice
 
     async def store(store: SecretStore) -> Mapping[str, Change]:
         choice = Choice.FAIL if new else Choice.OVERWRITE
-        return await store.set_connections([value], existing=choice, requested_by=requester())
+        return await store.set_connections([value], existing=choice, requested_by=requester(), team=team)
 
     change = with_store(dsn, store)[value.conn_id]
     talk(f"{change} connection {value.conn_id}")

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -67,6 +67,8 @@ def migrate(
     if with_roles:
         _with_address(settings, partial(database_roles.apply, names=database_roles.USUAL))
     after = found if found is not None and found > HEAD else HEAD
+    if found != after:
+        _note(dsn, "migrate", before=found, after=after)
     talk(_current(after) if found == after else f"migrated from {found or 'empty'} to {after}")
     report({"before": found, "after": after, "changed": found != after}, output)
 
@@ -156,6 +158,7 @@ def reset(yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
 
     settings = load(database__dsn=dsn).settings
     name = _with_address(settings, work)
+    _note(dsn, "reset")
     talk(f"reset database {name}")
     report({"database": name, "reset": True}, output)
 
@@ -206,6 +209,7 @@ def clean(
                     failed=failed,
                 ),
             )
+        _note(dsn, "clean", before=limit, **asdict(found))
         with_database(dsn, lambda db: _remove_files_of_xcoms(db, settings))
     show_one({name.replace("_", " "): number for name, number in asdict(found).items()}, output, data=found)
     if not found.total:
@@ -304,7 +308,9 @@ def restore(
             return address_of(where).database, await backups.restore(where, path)
 
     name, done = _with_address(load(database__dsn=dsn).settings, work, create=True)
-    if done.revision != HEAD:
+    if done.revision == HEAD:
+        _note(dsn, "restore", file=str(path))
+    else:
         talk(f"its schema is {done.revision}, this aiosched needs {HEAD}: run `aiosched db migrate`")
     if secrets := sum(done.rows.get(table, 0) for table in ("variable", "connection")):
         talk(
@@ -340,10 +346,43 @@ def rotate_keys(dsn: Dsn = None, output: Output = None) -> None:
     report({"encrypted": done}, output)
 
 
+@app.command("rotate-signing-key")
+def rotate_signing_key(
+    at_once: Annotated[
+        bool, typer.Option("--at-once", help="Accept nothing that the old keys have signed, because one is known.")
+    ] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Make a new key that signs what browsers and workers keep. Nothing has to be restarted, and nobody logs in again.
+
+    It signs two minutes later, when all web servers and schedulers know it. What an old key has signed is accepted
+    until it is over. With --at-once it signs within a minute: pages have to be loaded again, logins at a provider to
+    begin again, and attempts on engines are lost and run again.
+    """
+    from aiosched.db.people import signing_keys
+
+    with_database(dsn, lambda db: signing_keys.rotate_signing_key(db, requested_by=requester(), at_once=at_once))
+    talk("made a new key, which signs " + ("now" if at_once else f"in {signing_keys.SIGNS_LATER:g} seconds"))
+    report({"rotated": True, "at_once": at_once}, output)
+
+
 # Airflow's spellings.
 app.command("upgrade", hidden=True)(migrate)
 app.command("init", hidden=True)(migrate)
 app.command("check-migrations", hidden=True)(check)
+
+
+def _note(dsn: str | None, what: str, **detail: Any) -> None:
+    """Leave an entry in the audit log: the whole database was changed."""
+    from aiosched.core.audit.kinds import AuditKind
+    from aiosched.db.audit.entries import record
+
+    async def work(db: Database) -> None:
+        async with db.acquire() as conn:
+            await record(conn, AuditKind.DATABASE_CHANGED, what, **detail)
+
+    with_database(dsn, work)
 
 
 def _with_address(settings: Settings, work: Callable[[str], Awaitable[T]], *, create: bool = False) -> T:

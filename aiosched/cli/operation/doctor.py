@@ -19,7 +19,7 @@ from aiosched.cli.base.output import Columns, counted, instant, show_list, talk
 from aiosched.cli.base.session import load, open_database, shown_path
 from aiosched.cli.serve.disk import low_disk
 from aiosched.clock import SystemClock
-from aiosched.errors import BundleError, ConfigError, DatabaseError, RemoteStorageError
+from aiosched.errors import BundleError, ConfigError, DatabaseError, RemoteStorageError, SecretBackendError
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
@@ -34,10 +34,10 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report. `fix` says how to fix an error."""
+    """One line of the report. `fix` says what to do about an error or a warning."""
 
     check: str
-    status: Literal["ok", "error"]
+    status: Literal["ok", "warning", "error"]
     text: str
     fix: str | None = None
 
@@ -74,11 +74,14 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
         yield _dags_folder(settings)
     if is_here:
         yield await asyncio.to_thread(_airflow, settings.core.airflow)
+        yield await asyncio.to_thread(_isolation, settings)
     if (low := low_disk(settings.logs_folder)) is not None:
         yield Finding("disk", "error", low, "free some, or lower logs.retention_days")
     async for finding in _stores(settings):
         yield finding
     async for finding in _plugins(settings):
+        yield finding
+    async for finding in _backends(settings):
         yield finding
     try:
         async with open_database(settings, check=False) as db:
@@ -97,6 +100,26 @@ def _dags_folder(settings: Settings) -> Finding:
     if not folder.is_dir():
         return Finding("dags", "error", f"{shown_path(folder)} is not a folder", "aiosched init NAME, or set --dags")
     return Finding("dags", "ok", shown_path(folder))
+
+
+def _isolation(settings: Settings) -> Finding:
+    """As whom code of DAG authors runs."""
+    from aiosched.other_user import check_access, check_rights, other_user
+
+    if (name := settings.executor.run_as) is None:
+        return Finding(
+            "isolation",
+            "warning",
+            "code of DAGs runs as the scheduler's own user, and can reach all that this user can",
+            "set executor.run_as; see docs/isolation.md",
+        )
+    try:
+        user = other_user(name, "executor.run_as")
+        check_rights("executor.run_as")
+        check_access(user, "executor.run_as", [settings.core.dags_folder.absolute()])
+    except ConfigError as error:
+        return Finding("isolation", "error", str(error), "see docs/isolation.md")
+    return Finding("isolation", "ok", f"code of DAGs runs as the user {name}")
 
 
 def _airflow(mode: str) -> Finding:
@@ -124,6 +147,18 @@ async def _stores(settings: Settings) -> AsyncIterator[Finding]:
                 yield Finding(name, "ok", folder.url)
         except (ConfigError, RemoteStorageError) as error:
             yield Finding(name, "error", str(error), f"correct {name}, or see why the store does not answer")
+
+
+async def _backends(settings: Settings) -> AsyncIterator[Finding]:
+    """Whether each backend of secrets can be asked."""
+    from aiosched.backends.kinds import backends_of
+
+    for backend in backends_of(settings).all:
+        try:
+            await backend.check()
+            yield Finding("secrets", "ok", f"the backend {backend.name} answers")
+        except SecretBackendError as error:
+            yield Finding("secrets", "error", str(error), "correct secrets.backends, or see why it does not answer")
 
 
 async def _plugins(settings: Settings) -> AsyncIterator[Finding]:

@@ -26,6 +26,7 @@ _COLUMNS: Final[Columns[Pool]] = {
     "OPEN": lambda pool: _slots(-1) if pool.open is None else pool.open,
     "DEFERRED COUNT": lambda pool: pool.include_deferred,
     "DESCRIPTION": lambda pool: pool.description,
+    "TEAM": lambda pool: pool.team,
 }
 
 
@@ -57,6 +58,10 @@ def set_(
         bool | None,
         typer.Option("--include-deferred/--no-include-deferred", help="Deferred tasks keep their slots."),
     ] = None,
+    team: Annotated[
+        str | None,
+        typer.Option("--team", metavar="NAME", help="Whose DAGs may use it; '' for all.", show_default=False),
+    ] = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -65,7 +70,13 @@ def set_(
 
     async def change(db: Database) -> PoolChange:
         return await set_pool(
-            db, name, slots, include_deferred=include_deferred, description=description, requested_by=requester()
+            db,
+            name,
+            slots,
+            include_deferred=include_deferred,
+            description=description,
+            team=team,
+            requested_by=requester(),
         )
 
     done = with_database(dsn, change)

@@ -6,7 +6,8 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
@@ -18,6 +19,7 @@ from aiosched.cli.base.session import load, open_database
 from aiosched.errors import Refused
 
 if TYPE_CHECKING:
+    from aiosched.backends.backend import Kind
     from aiosched.db.people.secrets import Change, SecretStore
 
 T = TypeVar("T")
@@ -32,6 +34,11 @@ TargetFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="Where to write; - is the standard output.", show_default=False)
 ]
 
+
+Team = Annotated[
+    str | None,
+    typer.Option("--team", metavar="NAME", help="Whose DAGs may use it; '' for all.", show_default=False),
+]
 
 Existing = Annotated[
     Literal["overwrite", "skip", "fail"],
@@ -52,6 +59,34 @@ def with_store(dsn: str | None, work: Callable[[SecretStore], Awaitable[T]]) -> 
             return await work(SecretStore(db, Keyring.of(settings)))
 
     return asyncio.run(run())
+
+
+def list_everywhere(
+    dsn: str | None, kind: Kind, stored: Callable[[SecretStore], Awaitable[Sequence[Any]]], key: str
+) -> list[dict[str, Any]]:
+    """What there is in backends, in this environment and in the database: the fields of those that are `stored`.
+
+    `key` is the field with the name. Says which backends cannot be listed.
+    """
+    import asyncio
+
+    from aiosched.backends.kinds import backends_of
+    from aiosched.backends.sources import DATABASE, Names, names_in_backends, names_in_environment, origins_of
+
+    infos = {row[key]: row for row in map(asdict, with_store(dsn, stored))}
+    in_backends, problems = asyncio.run(names_in_backends(backends_of(load(database__dsn=dsn).settings), kind))
+    for problem in problems:
+        talk(problem)
+    places = [*in_backends, names_in_environment(kind, os.environ), Names(DATABASE, infos.keys())]
+    return [
+        {
+            key: one.name,
+            **(infos[one.name] if one.source == DATABASE else {}),
+            "source": one.source,
+            "hidden_by": one.hidden_by,
+        }
+        for one in origins_of(places)
+    ]
 
 
 def read_document(path: Path) -> dict[str, Any]:

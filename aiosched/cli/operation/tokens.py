@@ -9,7 +9,7 @@ import typer
 
 from aiosched.cli.base.options import Dsn, Output
 from aiosched.cli.base.output import Columns, report, show_list, talk
-from aiosched.cli.base.session import with_database
+from aiosched.cli.base.session import load, with_database
 from aiosched.cli.operation.users import Name, check_role
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ _COLUMNS: Final[Columns[StoredToken]] = {
     "OWNER": lambda token: token.owner,
     "LABEL": lambda token: token.label,
     "ROLE": lambda token: token.role,
+    "SCOPE": lambda token: "read only" if token.read_only else "all of the role",
     "ONLY": lambda token: ", ".join(token.grants or ()),
-    "EXPIRES": lambda token: token.expires_at,
+    "EXPIRES": lambda token: token.expires_at or "never",
     "LAST USED": lambda token: token.last_used_at,
 }
 
@@ -57,35 +58,32 @@ def create(
             help="Only what this covers of what its owner may do, such as viewer@tag:etl; repeatable.",
         ),
     ] = None,
-    days: Annotated[float, typer.Option("--days", min=0, help="Days until it expires; 0: never.")] = 90.0,
+    days: Annotated[
+        float, typer.Option("--days", min=0, help="Days until it expires, at most web.max_token_days; 0: never.")
+    ] = 90.0,
+    read_only: Annotated[bool, typer.Option("--read-only", help="It answers requests that change nothing.")] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Create a token for a user and print it; it is shown only this once."""
     from aiosched.core.access.grants import RoleGrant
     from aiosched.db.people.accounts import create_token
-    from aiosched.web.auth.passwords import hash_token, new_token
+    from aiosched.web.auth.passwords import check_lifetime, hash_token, new_token
 
     check_role(role)
+    check_lifetime(days or None, load(database__dsn=dsn).settings.web.max_token_days)
     grants = [RoleGrant.parse(text) for text in grant] if grant else None
     token = new_token()
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
 
     async def make(db: Database) -> StoredToken:
-        return await create_token(db, name, label, hash_token(token), role, expires_at, grants)
+        hashed = hash_token(token)
+        return await create_token(db, name, label, hashed, role, expires_at, read_only=read_only, grants=grants)
 
     made = with_database(dsn, make)
     if output is not None:
-        report(
-            {
-                "token": token,
-                "id": made.id,
-                "role": made.role,
-                "grants": made.grants,
-                "expires_at": made.expires_at,
-            },
-            output,
-        )
+        facts = {"id": made.id, "role": made.role, "read_only": made.read_only, "expires_at": made.expires_at}
+        report({"token": token, "grants": made.grants, **facts}, output)
     else:
         typer.echo(token)
 

@@ -51,6 +51,7 @@ _COLUMNS: Final[Columns[StoredUser]] = {
     "USER": lambda user: user.name,
     "ROLE": lambda user: user.role,
     "GRANTS": lambda user: ", ".join(user.grants),
+    "KIND": lambda user: user.kind,
     "STATUS": lambda user: "disabled" if user.is_disabled else "enabled",
     "CREATED": lambda user: user.created_at,
 }
@@ -98,6 +99,9 @@ def create(
         str,
         typer.Option("--role", metavar="ROLE", help="Everywhere: viewer, operator, editor, admin; none: see `grant`."),
     ] = "viewer",
+    service: Annotated[
+        bool, typer.Option("--service", help="An account for a program: no password, no login, only tokens.")
+    ] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -110,14 +114,16 @@ def create(
     check_role(role, USER_ROLES)
     if not re.match(NAME_PATTERN, name):
         raise UsageProblem(f"{name!r} cannot be a user's name: letters, digits and . _ @ + - are allowed.")
-    password = ask_password()
-    check_password(password)
+    password = None if service else ask_password()
+    if password is not None:
+        check_password(password)
 
     async def make(db: Database) -> StoredUser:
-        return await create_user(db, name, role, await hash_password(password))
+        digest = None if password is None else await hash_password(password)
+        return await create_user(db, name, role, digest, kind="service" if service else "person")
 
     user = with_database(dsn, make)
-    talk(f"created {user.role} {user.name}")
+    talk(f"created {user.role} {user.name}" + (f"; its tokens: aiosched tokens create {user.name}" if service else ""))
     report(asdict(user), output)
 
 
@@ -152,7 +158,7 @@ def grant(
 
     async def give(db: Database) -> StoredUser:
         await grants.add_grant(db, name, given)
-        return await accounts.get_user(db, name)
+        return await accounts.read_user(db, name)
 
     user = with_database(dsn, give)
     talk(f"{name} is {role} for {given.kind} {given.name}")
@@ -182,7 +188,7 @@ def ungrant(
 
     async def take(db: Database) -> StoredUser:
         await grants.remove_grant(db, name, taken)
-        return await accounts.get_user(db, name)
+        return await accounts.read_user(db, name)
 
     user = with_database(dsn, take)
     talk(f"{name} has no role for {taken.kind} {taken.name} any more")
@@ -192,9 +198,9 @@ def ungrant(
 @app.command("grants")
 def list_grants(name: Name, dsn: Dsn = None, output: Output = None) -> None:
     """List the grants of a user."""
-    from aiosched.db.people.accounts import get_user
+    from aiosched.db.people.accounts import read_user
 
-    user = with_database(dsn, lambda db: get_user(db, name))
+    user = with_database(dsn, lambda db: read_user(db, name))
     held = [] if user.role == "none" else [{"role": user.role, "where": "everywhere"}]
     for each in user.grants:
         role, _, where = each.partition("@")
@@ -233,7 +239,7 @@ def enable(name: Name, dsn: Dsn = None, output: Output = None) -> None:
 
 @app.command()
 def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
-    """Delete a user and their tokens."""
+    """Delete a user, their tokens and their sessions."""
     from aiosched.db.people.accounts import delete_user
 
     confirm(f"Delete the user {name} and their tokens?", yes=yes)
@@ -245,9 +251,10 @@ def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None)
 @app.command()
 def sessions(name: Name, dsn: Dsn = None, output: Output = None) -> None:
     """List the browsers in which a user is logged in."""
+    from aiosched.db.people.local_logins import LOCAL, SESSION_SECONDS
     from aiosched.db.people.web_sessions import list_sessions
 
-    idle = load(database__dsn=dsn).settings.web.session_idle_hours * 3600
+    idle = load(database__dsn=dsn).settings.web.session_idle_hours * 3600 if name != LOCAL else SESSION_SECONDS
     rows = with_database(dsn, lambda db: list_sessions(db, name, idle_seconds=idle))
     show_list(rows, _SESSIONS, output, empty=f"{name} is not logged in")
 

@@ -19,6 +19,8 @@ from aiosched.cli.operation.secret_files import (
     Reveal,
     SourceFile,
     TargetFile,
+    Team,
+    list_everywhere,
     read_document,
     refuse_secrets,
     report_imported,
@@ -27,23 +29,27 @@ from aiosched.cli.operation.secret_files import (
 )
 
 if TYPE_CHECKING:
-    from aiosched.db.people.secrets import SecretStore, VariableInfo, VariableValue
+    from aiosched.db.people.secrets import SecretStore, VariableValue
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Settings of DAGs.")
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The variable's key.", show_default=False)]
 
-_COLUMNS: Final[Columns[VariableInfo]] = {
-    "KEY": lambda info: info.key,
-    "DESCRIPTION": lambda info: info.description,
-    "CREATED": lambda info: info.created_at,
+_COLUMNS: Final[Columns[dict[str, Any]]] = {
+    "KEY": lambda one: one["key"],
+    "DESCRIPTION": lambda one: one.get("description"),
+    "CREATED": lambda one: one.get("created_at"),
+    "TEAM": lambda one: one.get("team"),
+    "FROM": lambda one: one["source"],
+    "HIDDEN BY": lambda one: one["hidden_by"],
 }
 
 
 @app.command("list")
 def list_(dsn: Dsn = None, output: Output = None) -> None:
-    """List variables, without their values."""
-    show_list(with_store(dsn, lambda store: store.list_variables()), _COLUMNS, output, empty="no variables")
+    """List variables, without their values: those of backends, of this environment and of the database."""
+    found = list_everywhere(dsn, "variable", lambda store: store.list_variables(), "key")
+    show_list(found, _COLUMNS, output, empty="no variables")
 
 
 @app.command()
@@ -59,8 +65,11 @@ def get(
     """Show the value of a variable in the database; a secret one with --reveal."""
 
     async def read(store: SecretStore) -> VariableValue:
+        from aiosched.core.audit.kinds import AuditKind
         from aiosched.db.people.secrets import VariableValue
 
+        if reveal:
+            await store.note(AuditKind.SECRET_REVEALED, f"variable {key}")
         if default is None:
             return await store.get_variable(key)
         return (await store.get_variables([key])).get(key) or VariableValue(default)
@@ -82,6 +91,7 @@ def set_(
         str, typer.Argument(metavar="VALUE", help="The value; - reads the standard input.", show_default=False)
     ],
     description: Annotated[str | None, typer.Option("--description", help="The purpose.", show_default=False)] = None,
+    team: Team = None,
     as_json: Annotated[bool, typer.Option("--json", "-j", help="Refuse a value that is not JSON.")] = False,
     dsn: Dsn = None,
     output: Output = None,
@@ -93,7 +103,8 @@ def set_(
     if as_json:
         read_json(text, f"the value of {key}")
     changes = with_store(
-        dsn, lambda store: store.set_variables({key: VariableValue(text, description)}, requested_by=requester())
+        dsn,
+        lambda store: store.set_variables({key: VariableValue(text, description)}, requested_by=requester(), team=team),
     )
     talk(f"{changes[key]} variable {key}")
     report({"key": key, "result": changes[key]}, output)
@@ -128,6 +139,9 @@ def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Ou
     """Write all variables to a JSON file that `import` reads; secrets only with --reveal."""
 
     async def read(store: SecretStore) -> dict[str, VariableValue]:
+        from aiosched.core.audit.kinds import AuditKind
+
+        await store.note(AuditKind.SECRET_REVEALED, "variables")
         return await store.get_variables([info.key for info in await store.list_variables(limit=1_000_000)])
 
     found = with_store(dsn, read)

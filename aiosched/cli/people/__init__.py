@@ -1,1 +1,1 @@
-"""Commands about people: teams."""
+"""Commands about people: what they did, and their teams."""

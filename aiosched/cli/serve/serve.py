@@ -17,6 +17,7 @@ from aiosched.cli.base.options import DagsFolder, Dsn, Output, UsageProblem
 from aiosched.cli.base.output import duration
 from aiosched.cli.base.session import address, load_for_author_code, shown_path
 from aiosched.cli.serve.disk import logs_summary
+from aiosched.cli.serve.page import offered_page
 from aiosched.cli.serve.screen import Screen
 from aiosched.cli.serve.stopping import StopRequests, end
 from aiosched.cli.serve.supervisor import end_process, supervised
@@ -84,6 +85,7 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option("--host", metavar="HOST", help="Address of the web server.")] = None,
     port: Annotated[int | None, typer.Option("--port", metavar="PORT", help="Port of the web server.")] = None,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the web server's page in a browser.")] = False,
     home: Annotated[
         Path | None, typer.Option("--home", help="Folder of the embedded database and the logs.", metavar="FOLDER")
     ] = None,
@@ -118,7 +120,7 @@ def serve(
 
             check_provider(loaded.settings.web)
     _configure_logging(loaded)
-    service = _Service(loaded.settings, roles, Screen(output), migrate, until_idle, run_duration)
+    service = _Service(loaded.settings, roles, Screen(output), migrate, until_idle, run_duration, open_browser)
     from aiosched.scheduler.gc_tuning import rare_collections
 
     with rare_collections(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -198,9 +200,10 @@ class _Service:
         migrate: bool,
         until_idle: bool,
         run_duration: float | None,
+        open_browser: bool = False,
     ) -> None:
         self.settings, self.roles, self.screen, self.migrate = settings, roles, screen, migrate
-        self.until_idle, self.run_duration = until_idle, run_duration
+        self.until_idle, self.run_duration, self.open_browser = until_idle, run_duration, open_browser
         self.requests = StopRequests()
         self.started = time.monotonic()
         self._is_late = False  # the first pass over the DAG files was not finished for the banner
@@ -218,11 +221,11 @@ class _Service:
                 return 130
             async with self._web_beside(scheduler.db.dsn, scheduler) as url:
                 await self._show(scheduler)
-                self._show_web(url)
-                if not self.requests.asked.is_set():
-                    self.screen.ready(time.monotonic() - self.started)
-                async with supervised(), self._showing_late_files(scheduler):
-                    return await self._serve(scheduler)
+                async with self._page(url, scheduler.db):
+                    if not self.requests.asked.is_set():
+                        self.screen.ready(time.monotonic() - self.started)
+                    async with supervised(), self._showing_late_files(scheduler):
+                        return await self._serve(scheduler)
 
     @contextlib.asynccontextmanager
     async def _web_beside(self, dsn: str, scheduler: Scheduler | None = None) -> AsyncIterator[str | None]:
@@ -244,16 +247,17 @@ class _Service:
         finally:
             await process.stop()
 
-    def _show_web(self, url: str | None) -> None:
-        if url is not None:
-            auth = self.settings.web.auth
-            login = {
-                None: "no login on loopback",
-                "none": "no login",
-                "password": "login by password",
-                "oidc": "login with an identity provider",
-            }[auth]
-            self.screen.fact("web", f"{url}   {login}", url=url)
+    @contextlib.asynccontextmanager
+    async def _page(self, url: str | None, db: Database) -> AsyncIterator[None]:
+        """Show the web server's address, and open it in a browser if asked to; nothing without a web server."""
+        if url is None:
+            yield
+            return
+        async with offered_page(self.settings, db, url) as page:
+            self.screen.fact("web", f"{page.url}   {page.login}", url=url, page=page.url)
+            if self.open_browser:
+                await asyncio.to_thread(page.open)
+            yield
 
     @contextlib.asynccontextmanager
     async def _scheduler(self) -> AsyncIterator[Scheduler | None]:
@@ -365,16 +369,19 @@ class _Service:
                 sock = ports.bind(web.host, web.port)
                 self.screen.fact("database", db.where)
                 url = ports.url_of(sock, web.host)
-                if "web" in self.roles:
-                    self._show_web(url)
-                else:
+                if "web" not in self.roles:
                     self.screen.fact("worker API", f"{url}   for workers on engines, by the tokens of their attempts")
-                self.screen.ready(time.monotonic() - self.started)
-                async with self._uploading_received_logs():
-                    with contextlib.suppress(TimeoutError):
-                        async with supervised(), asyncio.timeout(self.run_duration):
-                            await self._serve_http(db, sock)
+                async with self._page(url if "web" in self.roles else None, db):
+                    self.screen.ready(time.monotonic() - self.started)
+                    await self._serve_web(db, sock)
         return 0
+
+    async def _serve_web(self, db: Database, sock: socket.socket) -> None:
+        """Answer requests until asked to stop."""
+        async with self._uploading_received_logs():
+            with contextlib.suppress(TimeoutError):
+                async with supervised(), asyncio.timeout(self.run_duration):
+                    await self._serve_http(db, sock)
 
     @contextlib.asynccontextmanager
     async def _uploading_received_logs(self) -> AsyncIterator[None]:
@@ -427,12 +434,12 @@ class _Service:
                     await self._first(parser.first_pass, running, self.requests.asked.wait())
                     self.screen.fact("database", db.where)
                     self.screen.dags(_shown_sources(self.settings), parser.stats, watching=True)
-                    self._show_web(url)
-                    self.screen.ready(time.monotonic() - self.started)
-                    if not self.until_idle:
-                        with contextlib.suppress(TimeoutError):
-                            async with supervised(), asyncio.timeout(self.run_duration):
-                                await self._first(running, self.requests.asked.wait())
+                    async with self._page(url, db):
+                        self.screen.ready(time.monotonic() - self.started)
+                        if not self.until_idle:
+                            with contextlib.suppress(TimeoutError):
+                                async with supervised(), asyncio.timeout(self.run_duration):
+                                    await self._first(running, self.requests.asked.wait())
                 finally:
                     parser.stop()
                     await running

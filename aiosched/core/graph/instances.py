@@ -99,6 +99,16 @@ class TrySource(NamedTuple):
     source_hash: str | None
 
 
+class RenderedFields(NamedTuple):
+    """The template fields of a try as they were rendered, as a JSON object; secrets are masked."""
+
+    run_id: int
+    task_index: int
+    map_index: int
+    try_number: int
+    fields: str
+
+
 class CallbackRequest(NamedTuple):
     """A callback to run in a worker. `task` is the index of the task that it concerns or shows, or None."""
 
@@ -119,6 +129,7 @@ class RowEffects(msgspec.Struct, eq=False):
     created: list[Instance] = []  # rows to insert, before any change is stored
     tries: list[FinishedTry] = []
     sources: list[TrySource] = []
+    rendered: list[RenderedFields] = []  # stored with the next change: they need no commit of their own
     xcoms: list[tuple[Instance, XComValue | StoredXCom]] = []
     forget_xcoms: list[Instance] = []  # a new try starts without the old values
     deferrals: dict[Instance, None] = {}  # whose deferral is to be stored or deleted

@@ -13,8 +13,10 @@ from datetime import date, datetime, time
 from types import MappingProxyType
 from typing import Any, Final
 
+from aiosched.core.graph.secret_params import holds_secrets
 from aiosched.core.graph.spec import ParamSpec
 from aiosched.core.values.patterns import PatternError, searcher
+from aiosched.core.values.secret_values import has_sealed, plain
 from aiosched.errors import ParamError
 
 Check = Callable[[Any, Any, Mapping[str, Any]], str | None]  # value, keyword's argument, schema -> what is wrong
@@ -32,19 +34,22 @@ def resolve_params(spec_params: Mapping[str, ParamSpec], conf: Mapping[str, Any]
 
     Raises ParamError naming the first param without a value or with an invalid one.
     """
-    given = dict(conf or {})
+    given = plain(dict(conf or {}))
     resolved: dict[str, Any] = {}
     for name, spec in spec_params.items():
         if name not in given and spec.required:
             raise ParamError(f"Param {name!r} has no value and no default. Give one: -p {name}=…")
         resolved[name] = given.pop(name, spec.value)
-        check_value(name, resolved[name], spec.json_schema)
+        if not has_sealed(resolved[name]):  # else its value was checked before it was sealed
+            check_value(name, resolved[name], spec.json_schema)
     return {**resolved, **given}
 
 
 def check_value(name: str, value: Any, schema: Mapping[str, Any]) -> None:
     """Raise ParamError naming the param `name` if `value` violates `schema`."""
     problem = find_problem(value, schema)
+    if problem is not None and holds_secrets(schema):
+        problem = "the value does not fit its schema; it is a secret, so it is not shown"
     if problem is not None:
         raise ParamError(f"Param {name!r}: {problem}")
 

@@ -123,6 +123,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue: str = "default"
     executor: str | None = None
     executor_config: dict[str, Any] = {}  # JSON, for its executor
+    run_as_user: str | None = None  # the user of the worker's machine as whom it runs
     max_active_tis_per_dag: int | None = None
     max_active_tis_per_dagrun: int | None = None
 

@@ -133,6 +133,14 @@ class SetNote(Request, frozen=True, kw_only=True, tag="set_note"):
     map_index: int | None = None
 
 
+class Render(Request, frozen=True, kw_only=True, tag="render"):
+    """Render the template fields of a task instance as its next attempt would see them. Nothing is changed."""
+
+    run_id: str
+    task_id: str
+    map_index: int | None = None
+
+
 class AnswerInput(Request, frozen=True, kw_only=True, tag="answer_input"):
     """Answer the question of a task instance, which then continues. `by` is named as in the audit log."""
 

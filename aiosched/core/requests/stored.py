@@ -30,6 +30,7 @@ from aiosched.core.requests.requests import (
     MarkTasks,
     Pause,
     ReleaseDag,
+    Render,
     Request,
     SetNote,
     Trigger,
@@ -114,7 +115,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = MappingProxyType(
         verb_of(kind): kind
         for kind in (
             Trigger, Pause, Unpause, CancelRun, DeleteDag, ReleaseDag, EmitAsset, Clear, MarkTasks, MarkRun, SetNote,
-            AnswerInput, BackfillCreate, BackfillPause, BackfillResume, BackfillCancel, ContinueSchedule,
+            AnswerInput, Render, BackfillCreate, BackfillPause, BackfillResume, BackfillCancel, ContinueSchedule,
         )
     }
 )  # fmt: skip

@@ -94,6 +94,7 @@ class RunRows:
             executor=task.executor,
             queue=None if task.queue == "default" else task.queue,
             executor_config=task.executor_config or None,
+            run_as_user=task.run_as_user,
             resume=self.deferrals.resume_of(instance) if self.deferrals else None,
             superseded=self.code.superseded.pop(instance, None) if self.code.superseded else None,
         )

@@ -65,6 +65,7 @@ class DagRoom:
     active: int = 0  # queued and running
     by_run: dict[int, int] = field(default_factory=dict)  # the same by run key; runs with none are absent
     tasks: dict[str, TaskRoom] = field(default_factory=dict)  # by task id
+    team: str | None = None  # whose pools it may use, besides those of nobody
 
     def refusal(self, run: int, task: TaskRoom | None, *, defers: bool = False) -> str | None:
         """Why nothing (or not this task) can start in `run`; None if it can.
@@ -119,11 +120,16 @@ class PoolRoom:
     total: int
     open: int
     include_deferred: bool = False  # whether deferred task instances count
+    team: str | None = None  # whose DAGs may use it; None: all
     competing_demands: list[CompetingDemand] = field(
         default_factory=list
     )  # what other schedulers wait for, in order of precedence
     kept: int = 0  # open slots that are left to demands that go first
     winners: list[int] = field(default_factory=list)  # schedulers whose demand fits: to be notified
+
+    def is_foreign(self, team: str | None) -> bool:
+        """Whether DAGs of `team` may not use it."""
+        return self.team is not None and self.team != team
 
     def make_way(self, place: DemandPlace | None) -> None:
         """Leave open slots to the competing demands that go before `place` (None: to all of them).
@@ -167,15 +173,22 @@ class Room:
     parallelism: int
 
     def refusal(
-        self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, *, defers: bool = False
+        self,
+        pool_name: str,
+        slots: int,
+        executor_name: str | None,
+        is_async: bool,
+        team: str | None = None,
+        *,
+        defers: bool = False,
     ) -> str | None:
-        """Why a candidate with these needs does not fit; None if it does.
+        """Why a candidate of a team's DAG with these needs does not fit; None if it does.
 
         One that starts deferred (`defers`) needs room only in a pool that includes deferred tasks (25.1).
         """
         if self.open <= 0 and not defers:
             return self.parallelism_refusal()
-        if (reason := self.pool_refusal(pool_name, slots, defers=defers)) is not None:
+        if (reason := self.pool_refusal(pool_name, slots, team, defers=defers)) is not None:
             return reason
         return None if defers else self.executor_refusal(executor_name, is_async)
 
@@ -185,11 +198,13 @@ class Room:
             return f"parallelism: this scheduler runs {self.parallelism} attempts, its maximum"
         return None
 
-    def pool_refusal(self, pool_name: str, slots: int, *, defers: bool = False) -> str | None:
-        """Why the pool does not have that many open slots."""
+    def pool_refusal(self, pool_name: str, slots: int, team: str | None = None, *, defers: bool = False) -> str | None:
+        """Why the pool does not have that many open slots for a DAG of `team`."""
         pool = self.pools.get(pool_name)
         if pool is None:
             return f"pool {pool_name!r} does not exist: create it with `aiosched pools set {pool_name} {max(slots, 1)}`"
+        if pool.team is not None and pool.is_foreign(team):
+            return f"pool {pool_name!r} belongs to another team: choose a pool that this DAG may use"
         if slots > pool.open and pool.total >= 0 and (pool.include_deferred or not defers):
             return _pool_refusal(pool_name, slots, pool)
         return None
@@ -222,10 +237,12 @@ class Room:
         else:
             executor.open -= 1
 
-    def lacks_only_slots(self, pool_name: str, slots: int, executor_name: str | None, is_async: bool) -> int:
+    def lacks_only_slots(
+        self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, team: str | None = None
+    ) -> int:
         """How many candidates with these needs would fit if the pool were empty."""
         pool, executor = self.pools.get(pool_name), self.executors.get(executor_name)
-        if pool is None or executor is None or not pool.open < slots <= pool.total:
+        if pool is None or executor is None or pool.is_foreign(team) or not pool.open < slots <= pool.total:
             return 0
         return max(0, min(self.open, executor.open_async if is_async else executor.open))
 

@@ -1,11 +1,11 @@
 """The task instances that wait for a slot, stored so that the cost of a pass depends on what it takes.
 
-Candidates that need the same shared resources (pool, number of slots, executor) form a *bucket*: if one of them does
-not fit, none does, and the pass skips the whole bucket. Inside a bucket the candidates of one DAG form a *lane* (split
-by run or by task where such limits exist), so that all candidates of a lane are equal before the DAG's limits. A lane
-that reaches a limit of its DAG is *parked*: it costs nothing until `release` reports that the DAG has room again. Since
-room only shrinks during a pass, looking at the first candidate of each lane takes exactly what a walk over all
-candidates in order would take.
+Candidates that need the same shared resources (pool, number of slots, executor) and belong to one team form a
+*bucket*: if one of them does not fit, none does, and the pass skips the whole bucket. Inside a bucket the candidates of
+one DAG form a *lane* (split by run or by task where such limits exist), so that all candidates of a lane are equal
+before the DAG's limits. A lane that reaches a limit of its DAG is *parked*: it costs nothing until `release` reports
+that the DAG has room again. Since room only shrinks during a pass, looking at the first candidate of each lane takes
+exactly what a walk over all candidates in order would take.
 
 There is no starvation: a lane that can start under the limits of its DAG, but got no slot for `limit` seconds, is
 *overdue*. It goes before all lanes that are not, whatever its weight, and if it does not fit, the open slots of its
@@ -50,12 +50,13 @@ class _Bucket:
     """Lanes that need the same shared resources."""
 
     __slots__ = (
-        "defers", "entries", "executor", "is_async", "key", "lanes", "live", "pool", "reason", "slots", "unserved",
+        "defers", "entries", "executor", "is_async", "key", "lanes", "live", "pool", "reason", "slots", "team",
+        "unserved",
     )  # fmt: skip
 
     def __init__(self, key: _BucketKey) -> None:
         self.key = key
-        self.pool, self.slots, self.executor, self.is_async, self.defers = key
+        self.pool, self.slots, self.executor, self.is_async, self.defers, self.team = key
         self.entries: list[_Post] = []  # heap; an entry is valid if it is the one that its lane has posted
         self.unserved: deque[tuple[float, _Lane]] = deque()  # oldest first; valid if it is the lane's own value
         self.lanes = 0
@@ -63,11 +64,11 @@ class _Bucket:
         self.reason: str | None = None  # why the last pass took no more of it
 
     @property
-    def needs(self) -> tuple[str, int, str | None, bool]:
-        return self.pool, self.slots, self.executor, self.is_async
+    def needs(self) -> tuple[str, int, str | None, bool, str | None]:
+        return self.pool, self.slots, self.executor, self.is_async, self.team
 
 
-_BucketKey = tuple[str, int, str | None, bool, bool]
+_BucketKey = tuple[str, int, str | None, bool, bool, str | None]
 _LaneKey = tuple[_Bucket, int | None, str | None]  # bucket; run and task id if a limit requires them
 _Place = tuple[Rank, int, Candidate]  # the number breaks ties, as of a candidate that was put back
 _Post = tuple[Rank, int, _Lane]
@@ -167,9 +168,7 @@ class WaitingQueue:
             candidate = lane.entries[0][2]
             if (pool := room.pools.get(bucket.pool)) is not None and pool.competing_demands:
                 pool.make_way(self._place(bucket, candidate.weight, now))
-            bucket.reason = room.refusal(
-                bucket.pool, bucket.slots, bucket.executor, bucket.is_async, defers=bucket.defers
-            )
+            bucket.reason = room.refusal(*bucket.needs, defers=bucket.defers)
             if bucket.reason is not None:
                 refused.append((candidate, bucket.reason))
                 heapq.heappop(heads)
@@ -195,7 +194,7 @@ class WaitingQueue:
         """
         found: dict[str, Demand] = {}
         for bucket in self._buckets.values():
-            fitting = room.lacks_only_slots(bucket.pool, bucket.slots, bucket.executor, bucket.is_async)
+            fitting = room.lacks_only_slots(*bucket.needs)
             if not fitting or bucket.defers or (first := self._first_within_limits(bucket)) is None:
                 continue
             place = self._place(bucket, first.weight, now)
@@ -312,6 +311,7 @@ class WaitingQueue:
     def _lane_of(self, candidate: Candidate) -> _Lane:
         bucket_key = (
             candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, candidate.defers,
+            candidate.dag.team,
         )  # fmt: skip
         bucket = self._buckets.get(bucket_key)
         if bucket is None:

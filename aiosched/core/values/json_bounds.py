@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from aiosched.core.values.secret_values import MARK, hidden
+
 MOST_DEPTH: Final = 64
 LEAST_INTEGER: Final = -(2**63)
 MOST_INTEGER: Final = 2**64 - 1
@@ -21,6 +23,7 @@ _ESCAPES: Final = re.compile(rb"\\.")
 _ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _LONG_NUMBER: Final = re.compile(rb"\d{19}")
+_MARK: Final = f'"{MARK}"'.encode()
 _LONG_INTEGER: Final = re.compile(rb"(?<![\d.eE+-])-?\d{19,}(?![\d.eE])")
 
 
@@ -56,14 +59,15 @@ def is_bounded(text: bytes) -> bool:
 
 
 def shown_json(text: str | bytes) -> Any:
-    """The value of a stored JSON text, for people; a note takes the place of one that is nested too deeply.
+    """The value of a stored JSON text, for people: secrets are `***`, and a note is what is nested too deeply.
 
     Such texts were stored before there was a bound, or by hand: no page fails because of them.
     """
     data = text.encode() if isinstance(text, str) else text
     if data.count(b"[") + data.count(b"{") > MOST_DEPTH and _is_deep(data):
         return {"not shown": f"this JSON value is nested more than {MOST_DEPTH} levels deep"}
-    return json.loads(text)
+    value = json.loads(text)
+    return hidden(value) if _MARK in data else value
 
 
 def shown_object(text: str | bytes) -> dict[str, Any]:

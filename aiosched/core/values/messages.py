@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
+
+RENDERING: Final = -2  # the task index in keys of attempts that render template fields
 
 
 class AttemptKey(NamedTuple):
@@ -81,7 +83,8 @@ class CallbackCall(msgspec.Struct, frozen=True, kw_only=True):
     """A callback of a DAG or task that the scheduler requested: to be run at least once; `id` is unique."""
 
     id: int
-    kind: str  # dag_success, dag_failure, task_success, task_skipped, task_failure, task_retry, deadline, sla_miss
+    # dag_success, dag_failure, task_success, task_skipped, task_failure, task_retry, deadline, sla_miss, render
+    kind: str
     reason: str | None = None
     task_id: str | None = None
     map_index: int = -1
@@ -105,7 +108,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     Besides a task's try it can be, without a slot, its `trigger` (the report is TRIGGERED, FAILED, or how the task
     `ends`; its key is that of the try with the number negated), or a `callback` (the report is SUCCESS or FAILED; its
-    key has task index -1 and the callback's id as try number).
+    key has task index -1 and the callback's id as try number). A callback of the kind `render` renders template fields
+    (the report has them in `rendered`; its key has the task index RENDERING and the number of a request).
     """
 
     key: AttemptKey
@@ -119,6 +123,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     executor: str | None = None
     queue: str | None = None  # of the task, for engines; None: "default"
     executor_config: dict[str, Any] | None = None  # of the task, for engines
+    run_as_user: str | None = None  # of the task: the user of the machine as whom it runs
     resume: Resume | None = None
     trigger: Deferral | None = None
     watches: bool = False  # the trigger is that of an asset watcher: all its events are reported, not only the first
@@ -211,6 +216,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     inbox_id: int | None = None  # its row in `task_report`, if another scheduler sent it
     ran_by: int | None = None  # the incarnation whose attempt it concerns, for these
     source: str | None = None  # source hash of the code that ran; None: not known
+    rendered: str | None = None  # the template fields as rendered for this call: a JSON object; None: no templates
 
     @property
     def values(self) -> tuple[XComValue | StoredXCom, ...]:

@@ -227,7 +227,8 @@ def _pool_gate(facts: TaskFacts) -> Gate:
     candidate, room = facts.candidate, facts.room
     name, needs = candidate.pool, candidate.pool_slots
     pool = room.pools.get(name)
-    reason = room.pool_refusal(name, needs, defers=candidate.defers)
+    team = candidate.dag.team
+    reason = room.pool_refusal(name, needs, team, defers=candidate.defers)
     if pool is None:
         command = f"aiosched pools set {name} {max(needs, 1)}"
         detail = "there is no such pool"
@@ -238,6 +239,9 @@ def _pool_gate(facts: TaskFacts) -> Gate:
     if reason is None:
         ahead = "" if not facts.ahead or not facts.ahead[0] else f", {counted(facts.ahead[0], 'task')} before it"
         return gate(f"pool {name}", None, f"{figures}, needs {needs}{ahead}")
+    if pool.is_foreign(team):
+        detail = "it belongs to another team: choose a pool that this DAG may use"
+        return Gate(name=f"pool {name}", verdict=Verdict.NEVER, detail=detail)
     if needs > pool.total:
         detail = f"needs {needs}, has {counted(pool.total, 'slot')} in all"
         command = f"aiosched pools set {name} {needs}"

@@ -34,7 +34,7 @@ async def sealed(conn: DatabaseConnection, texts: Iterable[str], keyring: Keyrin
     plain = sorted({text for text in texts if text != NOTHING})
     if plain and keyring is not None:
         try:
-            if await _has_key(conn, keyring):
+            if await has_key(conn, keyring):
                 return await asyncio.to_thread(_seal, plain, keyring)
         except (ConfigError, Refused, OSError) as error:  # tasks continue to wait even if the keys are unusable
             logger.error("the arguments of triggers are stored as readable text: %s", error)
@@ -55,7 +55,7 @@ def _seal(texts: Collection[str], keyring: Keyring) -> dict[str, str]:
     return {text: json.dumps(token) for text, token in zip(texts, keyring.encrypt_all(texts), strict=True)}
 
 
-async def _has_key(conn: DatabaseConnection, keyring: Keyring) -> bool:
+async def has_key(conn: DatabaseConnection, keyring: Keyring) -> bool:
     """Whether there is a key. A key file is created if there was none; a lost one is not silently replaced."""
     if keyring.exists:
         return True

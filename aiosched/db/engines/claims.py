@@ -44,13 +44,13 @@ CLAIM: Final = f"""
                alive_until = NULL, is_announced = false, stop_grace = NULL
         RETURNING id, run_id, task_index, map_index, try_number
     )
-    SELECT name, slots, used, include_deferred, NULL::bigint AS run_id, NULL::int AS task_index, NULL::int AS map_index,
-           NULL::smallint AS try_number, NULL::bigint AS id
+    SELECT name, slots, used, include_deferred, team, NULL::bigint AS run_id, NULL::int AS task_index,
+           NULL::int AS map_index, NULL::smallint AS try_number, NULL::bigint AS id
       FROM moved
      UNION ALL
-    SELECT NULL, NULL, {AS_EXPECTED}, NULL, NULL, NULL, NULL, NULL, NULL
+    SELECT NULL, NULL, {AS_EXPECTED}, NULL, NULL, NULL, NULL, NULL, NULL, NULL
      UNION ALL
-    SELECT NULL, NULL, NULL, NULL, run_id, task_index, map_index, try_number, id FROM given
+    SELECT NULL, NULL, NULL, NULL, NULL, run_id, task_index, map_index, try_number, id FROM given
 """
 
 
@@ -77,5 +77,5 @@ async def write_with_attempts(
     *columns, bodies = columns_of(attempts)
     async with refusals(conn, incarnation, instances, runs, deltas):
         rows = await conn.fetch(CLAIM, *values, array_text(applied), *map(array_text, columns), bodies)
-    pools = {row["name"]: PoolRow(*tuple(row)[1:4]) for row in rows if row["name"] is not None}
-    return Claimed(pools, {AttemptKey(*tuple(row)[4:8]): row["id"] for row in rows if row["id"] is not None})
+    pools = {row["name"]: PoolRow(*tuple(row)[1:5]) for row in rows if row["name"] is not None}
+    return Claimed(pools, {AttemptKey(*tuple(row)[5:9]): row["id"] for row in rows if row["id"] is not None})

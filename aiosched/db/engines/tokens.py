@@ -8,6 +8,7 @@ in an engine's queue for days.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from itsdangerous import BadSignature, Signer
@@ -25,10 +26,12 @@ class AttemptToken(NamedTuple):
 
 
 class TokenSigner:
-    """Makes and reads tokens with a database's key (db/people/accounts.py, `signing_key`)."""
+    """Makes and reads tokens with a database's keys (db/people/signing_keys.py): the last one signs."""
 
-    def __init__(self, key: bytes) -> None:
-        ours = Signer(key, salt="aiosched attempt", key_derivation="hmac", **_SIGNATURES).derive_key()
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self.keys = tuple(keys)
+        signer = Signer(list(keys), salt="aiosched attempt", key_derivation="hmac", **_SIGNATURES)
+        ours = [signer.derive_key(key) for key in keys]
         self._signer = Signer(ours, key_derivation="none", **_SIGNATURES)
 
     def seal(self, attempt: int, key: AttemptKey) -> str:

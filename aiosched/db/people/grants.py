@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiosched.core.access.grants import RoleGrant
+from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.audit.entries import record
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
@@ -46,6 +48,7 @@ async def add_grant(db: Database, user: str, grant: RoleGrant) -> None:
     """Give a user a role for some DAGs; one that the user has for the same ones is replaced. Raises NotFound."""
     async with db.transaction() as conn:
         await _store(conn, await _id_of(conn, user), grant, from_provider=False)
+        await record(conn, AuditKind.GRANT_CREATED, user, grant=str(grant))
 
 
 async def remove_grant(db: Database, user: str, grant: RoleGrant) -> None:
@@ -54,6 +57,7 @@ async def remove_grant(db: Database, user: str, grant: RoleGrant) -> None:
         key = await _id_of(conn, user)
         if await conn.fetchval(REMOVE_GRANT, key, grant.kind.value, grant.name) is None:
             raise NotFound(f"{user} has no grant for {grant.kind} {grant.name!r}; see `aiosched users grants {user}`.")
+        await record(conn, AuditKind.GRANT_DELETED, user, grant=str(grant))
 
 
 async def replace_provider_grants(conn: DatabaseConnection, user: int, grants: Collection[RoleGrant]) -> None:

@@ -12,7 +12,9 @@ from typing import Final
 
 import msgspec
 
+from aiosched.core.audit.actor import actor
 from aiosched.core.graph.spec import DEFAULT_POOL
+from aiosched.db.people.owners import check_team
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import notify
@@ -30,6 +32,7 @@ class Pool:
     used: int
     include_deferred: bool
     description: str | None
+    team: str | None = None  # whose DAGs may use it; None: all
 
     @property
     def open(self) -> int | None:
@@ -49,7 +52,7 @@ class PoolChange:
         return self.before != self.after
 
 
-_COLUMNS: Final = "name, slots, used, include_deferred, description"
+_COLUMNS: Final = "name, slots, used, include_deferred, description, team"
 
 LIST_POOLS: Final = f"SELECT {_COLUMNS} FROM pool WHERE name > $1 ORDER BY name LIMIT $2"
 GET_POOL: Final = f"SELECT {_COLUMNS} FROM pool WHERE name = $1"
@@ -57,9 +60,10 @@ LOCK_POOL: Final = f"{GET_POOL} FOR UPDATE"
 
 # One statement, so that two users who create the same pool at once do not conflict.
 UPSERT_POOL: Final = f"""
-    INSERT INTO pool (name, slots, include_deferred, description) VALUES ($1, $2, $3, $4)
+    INSERT INTO pool (name, slots, include_deferred, description, team) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (name) DO UPDATE
-       SET slots = excluded.slots, include_deferred = excluded.include_deferred, description = excluded.description
+       SET slots = excluded.slots, include_deferred = excluded.include_deferred, description = excluded.description,
+           team = excluded.team
     RETURNING {_COLUMNS}
 """
 
@@ -68,8 +72,9 @@ DELETE_POOL: Final = "DELETE FROM pool WHERE name = $1 AND used = 0"
 
 # A request that was already done under this id leaves no second line. Index: ix_command_request_id.
 AUDIT: Final = """
-    INSERT INTO command (verb, args, requested_by, reason, state, result, applied_at, request_id)
-    VALUES ($1, $2::json, $3, $4, 'applied', $5::json, now(), $6)
+    INSERT INTO command
+           (verb, args, requested_by, reason, state, result, applied_at, request_id, address, session_id, token_id)
+    VALUES ($1, $2::json, $3, $4, 'applied', $5::json, now(), $6, $7, $8, $9)
     ON CONFLICT (request_id) WHERE request_id IS NOT NULL DO NOTHING
 """
 
@@ -96,24 +101,29 @@ async def set_pool(
     *,
     include_deferred: bool | None = None,
     description: str | None = None,
+    team: str | None = None,
     requested_by: str,
     reason: str | None = None,
 ) -> PoolChange:
-    """Create or change a pool; None leaves a value unchanged (for a new pool: false, none).
+    """Create or change a pool; None leaves a value unchanged (for a new pool: false, none). An empty `team` is none.
 
     Setting the current values changes and logs nothing. Wakes the schedulers, since tasks may fit now. Raises Refused
-    for a name that is empty or longer than 250 characters, and for slots below -1.
+    for a name that is empty or longer than 250 characters, for slots below -1, and for a team for default_pool.
     """
     if not 1 <= len(name) <= 250:
         raise Refused("A pool's name has 1 to 250 characters.")
     if slots < INFINITE:
         raise Refused(f"A pool has -1 (infinite), 0 or more slots, not {slots}.")
+    if team and name == DEFAULT_POOL:
+        raise Refused(f"{DEFAULT_POOL} is for the tasks of all teams: make a pool of its own for the team.")
     async with db.transaction() as conn:
         row = await conn.fetchrow(LOCK_POOL, name)
         before = None if row is None else Pool(*row)
         deferred = include_deferred if include_deferred is not None else bool(before and before.include_deferred)
         text = description if description is not None else (before.description if before else None)
-        after = Pool(*await conn.fetchrow(UPSERT_POOL, name, slots, deferred, text))
+        owner = (team or None) if team is not None else (before.team if before else None)
+        await check_team(conn, owner)
+        after = Pool(*await conn.fetchrow(UPSERT_POOL, name, slots, deferred, text, owner))
         change = PoolChange(before, after)
         if change.changed:
             await _log(conn, "set_pool", change, requested_by, reason)
@@ -147,7 +157,9 @@ async def _log(conn: DatabaseConnection, verb: str, change: PoolChange, requeste
     args = {"name": change.after.name, "slots": change.after.slots, "include_deferred": change.after.include_deferred}
     result = {"before": asdict(change.before) if change.before else None}
     documents = [msgspec.json.encode(document).decode() for document in (args, result)]
-    await conn.execute(AUDIT, verb, documents[0], requested_by, reason, documents[1], None)
+    by = actor()
+    where = by.address, by.session, by.token
+    await conn.execute(AUDIT, verb, documents[0], requested_by, reason, documents[1], None, *where)
 
 
 async def _unknown(db: Database, name: str) -> NotFound:

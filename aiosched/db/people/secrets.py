@@ -21,12 +21,18 @@ from uuid import UUID
 
 import msgspec
 
+from aiosched.core.audit.actor import actor
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.core.values.connections import ConnectionValue
+from aiosched.core.values.secret_names import EVERYTHING, Reader
+from aiosched.db.audit.entries import NewEntry, record_all
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import ANY_SECRET
+from aiosched.db.people.owners import check_team
 from aiosched.db.people.pools import AUDIT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.statements.conf_params import renew_confs
 from aiosched.db.statements.inbox import MOST_CHARACTERS
 from aiosched.db.statements.triggers import renew_deferrals
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -39,6 +45,7 @@ class VariableInfo:
     key: str
     description: str | None
     created_at: datetime
+    team: str | None = None  # whose DAGs may read it; None: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,7 @@ class ConnectionInfo:
     conn_type: str
     description: str | None
     created_at: datetime
+    team: str | None = None  # whose DAGs may read it; None: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +85,30 @@ class Existing(StrEnum):
 
 
 # Index: primary keys, in all statements.
-LIST_VARIABLES: Final = "SELECT key, description, created_at FROM variable WHERE key > $1 ORDER BY key LIMIT $2"
-LIST_CONNECTIONS: Final = """
-    SELECT conn_id, conn_type, description, created_at FROM connection WHERE conn_id > $1 ORDER BY conn_id LIMIT $2
+LIST_VARIABLES: Final = """
+    SELECT key, description, created_at, team FROM variable WHERE key > $1 ORDER BY key LIMIT $2
 """
-GET_VARIABLES: Final = "SELECT key, value, description FROM variable WHERE key = ANY($1::text[])"
-GET_CONNECTIONS: Final = "SELECT conn_id, secret FROM connection WHERE conn_id = ANY($1::text[])"
+LIST_CONNECTIONS: Final = """
+    SELECT conn_id, conn_type, description, created_at, team FROM connection
+     WHERE conn_id > $1 ORDER BY conn_id LIMIT $2
+"""
+GET_VARIABLES: Final = "SELECT key, value, description, team FROM variable WHERE key = ANY($1::text[])"
+GET_CONNECTIONS: Final = "SELECT conn_id, secret, team FROM connection WHERE conn_id = ANY($1::text[])"
+# The last parameter: the new team, '' for none; NULL keeps that of an existing one.
 UPSERT_VARIABLE: Final = """
-    INSERT INTO variable (key, value, description) VALUES ($1, $2, $3)
+    INSERT INTO variable (key, value, description, team) VALUES ($1, $2, $3, nullif($4::text, ''))
     ON CONFLICT (key) DO UPDATE
-       SET value = excluded.value, description = coalesce(excluded.description, variable.description)
+       SET value = excluded.value, description = coalesce(excluded.description, variable.description),
+           team = CASE WHEN $4::text IS NULL THEN variable.team ELSE excluded.team END
 """
 UPSERT_CONNECTION: Final = """
-    INSERT INTO connection (conn_id, conn_type, secret, description) VALUES ($1, $2, $3, $4)
+    INSERT INTO connection (conn_id, conn_type, secret, description, team) VALUES ($1, $2, $3, $4, nullif($5::text, ''))
     ON CONFLICT (conn_id) DO UPDATE
-       SET conn_type = excluded.conn_type, secret = excluded.secret, description = excluded.description
+       SET conn_type = excluded.conn_type, secret = excluded.secret, description = excluded.description,
+           team = CASE WHEN $5::text IS NULL THEN connection.team ELSE excluded.team END
 """
 DELETE_VARIABLE: Final = "DELETE FROM variable WHERE key = $1"
+OWNER_OF_VARIABLE: Final = "SELECT team FROM variable WHERE key = $1 FOR UPDATE"
 DELETE_CONNECTION: Final = "DELETE FROM connection WHERE conn_id = $1"
 
 # Re-encryption locks rows in the order of their names, so that writers wait and no write is lost.
@@ -127,16 +142,24 @@ class SecretStore:
             rows = await conn.fetch(GET_VARIABLES, list(keys))
         return {
             key: VariableValue(self.keyring.decrypt(token, what=f"variable {key!r}"), description)
-            for key, token, description in rows
+            for key, token, description, _ in rows
         }
 
-    async def look_up(self, kind: str, name: str) -> str | dict[str, Any] | None:
-        """The text of a `variable`, or the fields of a `connection`; None if there is none."""
-        if kind == "variable":
-            variable = (await self.get_variables([name])).get(name)
-            return None if variable is None else variable.value
-        connection = (await self.get_connections([name])).get(name)
-        return None if connection is None else connection.as_fields()
+    async def look_up(self, kind: str, name: str, reader: Reader = EVERYTHING) -> str | dict[str, Any] | None:
+        """The text of a `variable`, or the fields of a `connection`; None if there is none.
+
+        Raises Withheld if it belongs to a team whose secrets `reader` may not read.
+        """
+        is_variable = kind == "variable"
+        async with self.db.acquire() as conn:
+            row = await conn.fetchrow(GET_VARIABLES if is_variable else GET_CONNECTIONS, [name])
+        if row is None:
+            return None
+        if reader.is_denied(row["team"]):
+            raise Withheld(kind, name, owner=row["team"], team=reader.team)
+        if is_variable:
+            return self.keyring.decrypt(row["value"], what=f"variable {name!r}")
+        return _connection(name, self.keyring.decrypt(row["secret"], what=f"connection {name!r}")).as_fields()
 
     async def get_variable(self, key: str) -> VariableValue:
         """One variable; raises NotFound with similar keys."""
@@ -152,10 +175,13 @@ class SecretStore:
         existing: Existing = Existing.OVERWRITE,
         requested_by: str | None = None,
         request: UUID | None = None,
+        team: str | None = None,
+        reader: Reader = EVERYTHING,
     ) -> dict[str, Change]:
         """Store variables, all or none, and return the effect on each. Raises Refused, also for a bad name.
 
-        `request` is the id of a request for one variable, and needs `requested_by`.
+        `request` is the id of a request for one variable, and needs `requested_by`. They get to belong to `team`
+        (empty: to nobody); None keeps the team of existing ones, and new ones belong to that of `reader`.
         """
         for key, value in values.items():
             _check_key(key)
@@ -163,26 +189,41 @@ class SecretStore:
         changes: dict[str, Change] = {}
         async with self.db.transaction() as conn:
             await self._check_keyring(conn)
+            await check_team(conn, team)
             rows = await conn.fetch(GET_VARIABLES, list(values))
-            before = {key: (self._readable(token), description) for key, token, description in rows}
+            if denied := [row["key"] for row in rows if reader.is_denied(row["team"])]:
+                raise Refused(f"The variable {denied[0]!r} cannot be set: its name is taken. Choose another one.")
+            before = {key: (self._readable(token), description) for key, token, description, _ in rows}
+            owners = {row["key"]: row["team"] for row in rows}
             _check_existing(before, existing, "variables")
             for key in sorted(values):  # all writers use the same order
                 new = values[key]
                 _, description = before.get(key, (None, None))
                 same = before.get(key) == (new.value, new.description if new.description is not None else description)
+                same = same and (team is None or owners.get(key) == (team or None))
+                owner = team if team is not None or key in before else reader.team
                 changes[key] = change = _fate(known=key in before, same=same, existing=existing)
                 about = {"name": key, "change": change}
                 if change in _WRITES and await _log(conn, "set_variable", about, requested_by, request):
-                    await conn.execute(UPSERT_VARIABLE, key, self.keyring.encrypt(new.value), new.description)
+                    await conn.execute(UPSERT_VARIABLE, key, self.keyring.encrypt(new.value), new.description, owner)
         return changes
 
-    async def delete_variable(self, key: str, *, requested_by: str | None = None, request: UUID | None = None) -> None:
-        """Raises NotFound with similar names."""
+    async def delete_variable(
+        self,
+        key: str,
+        *,
+        requested_by: str | None = None,
+        request: UUID | None = None,
+        reader: Reader = EVERYTHING,
+    ) -> None:
+        """Raises NotFound with similar names, also for one that `reader` may not read."""
         async with self.db.transaction() as conn:
             if not await _log(conn, "delete_variable", {"name": key}, requested_by, request):
                 return
-            if await conn.execute(DELETE_VARIABLE, key) == "DELETE 0":
-                keys = [row["key"] for row in await conn.fetch(LIST_VARIABLES, "", 1000)]
+            is_denied = reader.is_denied(await conn.fetchval(OWNER_OF_VARIABLE, key))
+            if is_denied or await conn.execute(DELETE_VARIABLE, key) == "DELETE 0":
+                rows = await conn.fetch(LIST_VARIABLES, "", 1000)
+                keys = [row["key"] for row in rows if not reader.is_denied(row["team"])]
                 raise NotFound(f"There is no variable {key!r}.{did_you_mean(key, keys)}")
 
     async def _variable_keys(self) -> list[str]:
@@ -200,7 +241,7 @@ class SecretStore:
         async with self.db.acquire() as conn:
             rows = await conn.fetch(GET_CONNECTIONS, list(conn_ids))
         return {
-            name: _connection(name, self.keyring.decrypt(token, what=f"connection {name!r}")) for name, token in rows
+            name: _connection(name, self.keyring.decrypt(token, what=f"connection {name!r}")) for name, token, _ in rows
         }
 
     async def get_connection(self, conn_id: str) -> ConnectionValue:
@@ -216,23 +257,30 @@ class SecretStore:
         *,
         existing: Existing = Existing.OVERWRITE,
         requested_by: str | None = None,
+        team: str | None = None,
     ) -> dict[str, Change]:
-        """Store connections, all or none, and return the effect on each. Raises Refused."""
+        """Store connections, all or none, and return the effect on each. Raises Refused.
+
+        They get to belong to `team` (empty: to nobody); None keeps the team of existing ones.
+        """
         wanted = {value.conn_id: value for value in values}
         changes: dict[str, Change] = {}
         async with self.db.transaction() as conn:
             await self._check_keyring(conn)
+            await check_team(conn, team)
             rows = await conn.fetch(GET_CONNECTIONS, list(wanted))
-            before = {conn_id: self._readable(token) for conn_id, token in rows}
+            before = {conn_id: self._readable(token) for conn_id, token, _ in rows}
+            owners = {row["conn_id"]: row["team"] for row in rows}
             _check_existing(before, existing, "connections")
             for conn_id in sorted(wanted):
                 new, old = wanted[conn_id], before.get(conn_id)
                 same = old is not None and _connection(conn_id, old) == new
+                same = same and (team is None or owners[conn_id] == (team or None))
                 changes[conn_id] = _fate(known=conn_id in before, same=same, existing=existing)
                 about = {"name": conn_id, "change": changes[conn_id]}
                 if changes[conn_id] in _WRITES and await _log(conn, "set_connection", about, requested_by):
                     secret = self.keyring.encrypt(msgspec.json.encode(new.as_fields()).decode())
-                    await conn.execute(UPSERT_CONNECTION, conn_id, new.conn_type, secret, new.description)
+                    await conn.execute(UPSERT_CONNECTION, conn_id, new.conn_type, secret, new.description, team)
         return changes
 
     async def delete_connection(self, conn_id: str, *, requested_by: str | None = None) -> None:
@@ -246,6 +294,11 @@ class SecretStore:
 
     async def _conn_ids(self) -> list[str]:
         return [info.conn_id for info in await self.list_connections()]
+
+    async def note(self, kind: AuditKind, *names: str, **detail: Any) -> None:
+        """Leave entries in the audit log that somebody has seen secrets, or has tried one."""
+        async with self.db.acquire() as conn:
+            await record_all(conn, [NewEntry(kind, name, detail=detail) for name in names])
 
     # keys
 
@@ -269,9 +322,12 @@ class SecretStore:
                 RENEW_CONNECTION, [(name, renew(token, what=f"connection {name!r}")) for name, token in connections]
             )
             triggers = await renew_deferrals(conn, self.keyring)
-            counts = {"variables": len(variables), "connections": len(connections), "triggers": triggers}
+            confs = await renew_confs(conn, self.keyring)
+            counts = {
+                "variables": len(variables), "connections": len(connections), "triggers": triggers, "confs": confs
+            }  # fmt: skip
             await _log(conn, "rotate_keys", counts, requested_by)
-        return len(variables) + len(connections) + triggers
+        return len(variables) + len(connections) + triggers + confs
 
     async def _check_keyring(self, conn: DatabaseConnection) -> None:
         """A lost key file is not silently replaced: values encrypted with it could never be read again."""
@@ -287,6 +343,15 @@ class SecretStore:
             return self.keyring.decrypt(token, what="it")
         except Refused:
             return None
+
+
+class Withheld(NotFound):
+    """A variable or connection belongs to another team. The message is that of one that does not exist."""
+
+    def __init__(self, kind: str, name: str, *, owner: str, team: str | None) -> None:
+        super().__init__(f"There is no {kind} {name!r}.")
+        asker = "no team" if team is None else f"the team {team!r}"
+        self.what = f"the {kind} {name!r} of the team {owner!r}, and belongs to {asker}"
 
 
 _WRITES: Final = (Change.CREATED, Change.CHANGED)
@@ -326,4 +391,6 @@ async def _log(
     if requested_by is None:
         return True
     document = msgspec.json.encode(args).decode()
-    return await conn.execute(AUDIT, verb, document, requested_by, None, "{}", request) != "INSERT 0 0"
+    by = actor()
+    values = verb, document, requested_by, None, "{}", request, by.address, by.session, by.token
+    return await conn.execute(AUDIT, *values) != "INSERT 0 0"

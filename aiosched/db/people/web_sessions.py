@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from aiosched.core.audit.actor import Actor
+from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.audit.entries import record
 from aiosched.db.people.grants import HELD_RIGHTS, HeldRights, held_rights
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
@@ -37,10 +40,11 @@ class StoredSession:
     agent: str
 
 
-# What is over is removed here, so that nothing else has to. Guard: a user who was disabled or deleted meanwhile.
+# What is over is removed here, so that nothing else has to. Guard: a user who was disabled or deleted meanwhile, and an
+# account that only has tokens.
 START_SESSION: Final = """
     WITH over AS (DELETE FROM web_session WHERE expires_at <= now()),
-         come AS (UPDATE web_user SET last_login_at = now() WHERE name = $1 AND NOT is_disabled
+         come AS (UPDATE web_user SET last_login_at = now() WHERE name = $1 AND NOT is_disabled AND kind <> 'service'
                   RETURNING id, sessions_void)
     INSERT INTO web_session (user_id, token_hash, void, expires_at, address, agent)
     SELECT id, $2, sessions_void, now() + make_interval(secs => $3), $4, $5 FROM come
@@ -51,7 +55,7 @@ FIND_SESSION: Final = f"""
     SELECT s.id, u.name, {HELD_RIGHTS}, s.last_used_at < now() - interval '1 minute' AS touch
       FROM web_session AS s JOIN web_user AS u ON u.id = s.user_id
      WHERE s.token_hash = $1 AND NOT u.is_disabled AND u.sessions_void = s.void AND s.expires_at > now()
-       AND s.last_used_at > now() - make_interval(secs => $2)
+       AND s.last_used_at > now() - make_interval(secs => $2) AND (u.kind <> 'local' OR $3)
 """
 TOUCH_SESSION: Final = "UPDATE web_session SET last_used_at = now() WHERE id = $1"
 LIST_SESSIONS: Final = """
@@ -63,7 +67,7 @@ LIST_SESSIONS: Final = """
 """
 END_SESSION: Final = """
     DELETE FROM web_session AS s USING web_user AS u
-     WHERE s.id = $1 AND u.id = s.user_id AND ($2::text IS NULL OR u.name = $2) RETURNING 1
+     WHERE s.id = $1 AND u.id = s.user_id AND ($2::text IS NULL OR u.name = $2) RETURNING u.name
 """
 END_SESSIONS: Final = """
     DELETE FROM web_session AS s USING web_user AS u
@@ -75,15 +79,19 @@ async def start_session(
     db: Database, name: str, token_hash: str, *, seconds: float, address: str, agent: str
 ) -> int | None:
     """Store a session that lasts so long; its id, or None if the user is disabled or gone."""
-    async with db.acquire() as conn:
+    async with db.transaction() as conn:
         found: int | None = await conn.fetchval(START_SESSION, name, token_hash, seconds, address, agent)
+        if found is not None:
+            await record(conn, AuditKind.LOGIN, name, by=Actor(f"api:{name}", address, session=found), agent=agent)
     return found
 
 
-async def find_session(db: Database, token_hash: str, *, idle_seconds: float) -> SessionOwner | None:
-    """The owner of a session that is not over; None without one."""
+async def find_session(
+    db: Database, token_hash: str, *, idle_seconds: float, local: bool = False
+) -> SessionOwner | None:
+    """The owner of a session that is not over; None without one. `local`: whether the user `local` counts."""
     async with db.acquire() as conn:
-        row = await conn.fetchrow(FIND_SESSION, token_hash, idle_seconds)
+        row = await conn.fetchrow(FIND_SESSION, token_hash, idle_seconds, local)
         if row is None:
             return None
         if row["touch"]:
@@ -100,14 +108,20 @@ async def list_sessions(
     return [StoredSession(**dict(row)) for row in rows]
 
 
-async def end_session(db: Database, session: int, user: str | None) -> None:
+async def end_session(
+    db: Database, session: int, user: str | None, *, kind: AuditKind = AuditKind.SESSION_ENDED
+) -> None:
     """End a session of `user` (None: of anybody). Raises NotFound."""
-    async with db.acquire() as conn:
-        if await conn.fetchval(END_SESSION, session, user) is None:
+    async with db.transaction() as conn:
+        owner = await conn.fetchval(END_SESSION, session, user)
+        if owner is None:
             raise NotFound(f"There is no session {session}.")
+        await record(conn, kind, owner, session=session)
 
 
 async def end_sessions(db: Database, user: str, *, but: int | None = None) -> int:
     """End all sessions of a user, `but` this one; returns how many there were."""
-    async with db.acquire() as conn:
-        return len(await conn.fetch(END_SESSIONS, user, but))
+    async with db.transaction() as conn:
+        ended = len(await conn.fetch(END_SESSIONS, user, but))
+        await record(conn, AuditKind.SESSION_ENDED, user, ended=ended)
+    return ended

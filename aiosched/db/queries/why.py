@@ -17,16 +17,13 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, TaskState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import runs
-from aiosched.db.statements.runs import DagRow
+from aiosched.db.statements.runs import DAG_COLUMNS, DagRow
 from aiosched.db.statements.triggers import LOAD_DEFERRALS, DeferralRow, deferral_of
 
 MOST_RUNS: Final = 2_000  # unfinished runs of one DAG, and running ones of the fleet
 MOST_INSTANCES: Final = 2_000  # task instances that wait for slots, and such that hold some
 
-GET_DAG: Final = """
-    SELECT dag_id, partition, file, version_id, is_paused, is_stale, has_import_errors
-      FROM dag WHERE dag_id = $1 AND version_id IS NOT NULL
-"""
+GET_DAG: Final = f"SELECT {DAG_COLUMNS} FROM dag WHERE dag_id = $1 AND version_id IS NOT NULL"
 
 
 async def get_dag_row(conn: DatabaseConnection, dag_id: str) -> DagRow | None:

@@ -34,6 +34,7 @@ from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.schema import (
     asset_schema,
+    audit_schema,
     bundle_schema,
     engine_schema,
     input_schema,
@@ -47,7 +48,7 @@ from aiosched.db.schema.columns import created_at, identity, instant, metadata, 
 
 # beside the tables below
 __all__ = [
-    "asset_schema", "bundle_schema", "engine_schema", "input_schema", "metadata", "quarantine_schema",
+    "asset_schema", "audit_schema", "bundle_schema", "engine_schema", "input_schema", "metadata", "quarantine_schema",
     "remote_schema", "state_schema", "team_schema", "web_schema",
 ]  # fmt: skip
 
@@ -212,6 +213,14 @@ try_source = Table(
     Index("ix_try_source_unknown", "source_hash", postgresql_where=text("version_id IS NULL")),
 )
 
+# The template fields of a try as they were rendered, if it has templates.
+rendered_fields = Table(
+    "rendered_fields",
+    metadata,
+    *task_key(try_number=True),
+    Column("fields", JSON, nullable=False),  # masked, and cut to a length
+)
+
 xcom = Table(
     "xcom",
     metadata,
@@ -304,7 +313,7 @@ connection = Table(
     Column("team", Text, ForeignKey("team.name")),  # NULL: for the DAGs of all teams
 )
 
-# The inbox of requests; also the audit log.
+# The inbox of requests. When one is answered, a trigger adds an entry to `audit_log`.
 command = Table(
     "command",
     metadata,
@@ -322,6 +331,9 @@ command = Table(
     created_at(),
     Column("request_id", Uuid),  # of a caller that may have to retry the request, else NULL
     Column("attempts", SmallInteger, nullable=False, server_default=text("0")),  # to apply it
+    Column("address", Text),  # from where it was sent; this and the next two only for the audit log
+    Column("session_id", BigInteger),
+    Column("token_id", BigInteger),
     CheckConstraint(one_of("state", ("waiting", "applied", "refused")), name="state"),
     Index("ix_command_waiting", "partition", "id", postgresql_where=text("state = 'waiting'")),
     Index(None, "dag_id", "id"),

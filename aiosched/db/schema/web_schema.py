@@ -1,4 +1,4 @@
-"""The tables of the web server: users, grants, sessions, failed logins, tokens of programs, the key that signs."""
+"""The tables of the web server: users, grants, sessions, failed logins, tokens, the key that signs."""
 
 from __future__ import annotations
 
@@ -26,22 +26,30 @@ from sqlalchemy import (
 from aiosched.db.schema.columns import created_at, identity, instant, metadata, one_of
 
 ROLES: Final = ("viewer", "operator", "editor", "admin")
+# A person logs in; a service account only has tokens; `local` is whoever may use a server at a loopback address.
+KINDS: Final = ("person", "service", "local")
 
-# Users who can log in to the web server.
+# Users of the web server.
 web_user = Table(
     "web_user",
     metadata,
     Column("name", Text, primary_key=True),
     Column("role", Text, nullable=False),  # everywhere; none: only what is granted, see user_grant
-    Column("password", Text),  # scrypt, see aiosched.web.auth.passwords; NULL: logs in through OIDC
+    Column("password", Text),  # scrypt, see aiosched.web.auth.passwords; NULL: has none
     Column("is_disabled", Boolean, nullable=False, server_default=text("false")),
     Column("sessions_void", Integer, nullable=False, server_default=text("0")),  # incremented to end all sessions
     # No namesake of a deleted user gets its id.
     Column("id", BigInteger, Identity(always=True), nullable=False, unique=True),
     instant("last_login_at", nullable=False, server_default=func.now()),
+    Column("kind", Text, nullable=False, server_default="person"),
+    # Who it is at an identity provider. An issuer without a subject: only the name was known when that was stored.
+    Column("issuer", Text),
+    Column("subject", Text),
     Column("groups", ARRAY(Text), nullable=False, server_default=text("'{}'")),  # at the identity provider
     created_at(),
     CheckConstraint(one_of("role", ("none", *ROLES)), name="role"),
+    CheckConstraint(one_of("kind", KINDS), name="kind"),
+    UniqueConstraint("issuer", "subject"),
 )
 
 # A role of a user for some DAGs: those with a tag, of a folder or of a team, or whose ids match a glob (core/access).
@@ -96,6 +104,7 @@ api_token = Table(
     Column("token_hash", Text, nullable=False, unique=True),
     Column("role", Text, nullable=False),  # at most its owner's role
     Column("grants", ARRAY(Text)),  # of what its owner may do, only this; NULL: all of it
+    Column("read_only", Boolean, nullable=False, server_default=text("false")),  # only requests that change nothing
     instant("expires_at"),
     instant("last_used_at"),
     created_at(),
@@ -103,11 +112,20 @@ api_token = Table(
     Index(None, "owner"),
 )
 
-# The key that signs sessions, shared by all web servers: one row.
+# One-time tokens that log in at a loopback address. Only their hashes are stored.
+login_link = Table(
+    "login_link",
+    metadata,
+    Column("token_hash", Text, primary_key=True),
+    instant("expires_at", nullable=False),
+    created_at(),
+)
+
+# The keys that sign, shared by all web servers and schedulers: the newest one that signs already does.
 web_key = Table(
     "web_key",
     metadata,
     Column("id", SmallInteger, primary_key=True, autoincrement=False),
     Column("key", LargeBinary, nullable=False),
-    CheckConstraint("id = 1", name="id"),
+    instant("signs_from", nullable=False, server_default=func.now()),
 )

@@ -88,6 +88,13 @@ def without_password(dsn: str) -> str:
     return _join(netloc, parts.path, urlencode(query, doseq=True, safe="/"))
 
 
+def with_password(dsn: str, password: str) -> str:
+    """`dsn` with this password instead of its own."""
+    parts = urlsplit(without_password(dsn))
+    query = parse_qs(parts.query) | {"password": [password]}
+    return _join(parts.netloc, parts.path, urlencode(query, doseq=True, safe="/"))
+
+
 def with_database(dsn: str, database: str) -> str:
     """`dsn` with another database's name."""
     parts = urlsplit(normalize(dsn))

@@ -28,7 +28,7 @@ from types import MappingProxyType
 from typing import IO, Any, Final
 from urllib.parse import quote
 
-from aiosched.db.server.embedded_host import Account, binaries, claim_folder, run_as, socket_folder
+from aiosched.db.server.embedded_host import Account, claim_folder, place_for, programs, run_as, socket_folder
 from aiosched.db.server.postmaster import (
     SUPERUSER,
     FolderId,
@@ -162,6 +162,11 @@ class EmbeddedPostgres:
         await self.stop()
 
     @property
+    def _place(self) -> Path:
+        """Where the data directory really is: the server's account can perhaps not pass the link to it."""
+        return self.data_dir.readlink() if self.data_dir.is_symlink() else self.data_dir
+
+    @property
     def log_file(self) -> Path:
         return self.data_dir / "server.log"
 
@@ -195,7 +200,7 @@ class EmbeddedPostgres:
         if folder_id(self.data_dir) != self._folder or not (self.data_dir / "PG_VERSION").exists():
             return ServerStanding.FOLDER_GONE
         for server in (read_postmaster(self.data_dir), self._server):  # another process may have restarted it
-            if server is not None and runs_on(server.pid, self._folder, self.data_dir):
+            if server is not None and runs_on(server.pid, self._folder, self._place):
                 return ServerStanding.RUNS
         # If it runs in another container that shares the folder, its process is not visible here.
         found = read_postmaster(self.data_dir)
@@ -250,7 +255,7 @@ class EmbeddedPostgres:
                 case ServerAnswer.READY:
                     log.debug("attaching to the PostgreSQL that runs on %s, pid %s", self.data_dir, found.pid)
                     return found
-                case ServerAnswer.NONE if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
+                case ServerAnswer.NONE if not runs_on(found.pid, folder_id(self.data_dir), self._place):
                     return None
             if time.monotonic() > deadline:
                 raise self._failed(f"has taken no connections for {_START_SECONDS:.0f} s")
@@ -261,8 +266,8 @@ class EmbeddedPostgres:
         account = Account.for_data(self.data_dir)
         if self._needs_initdb():
             self._initialise(account)
-        claim_folder(self.data_dir, account)
-        folder = socket_folder(self.data_dir, account)
+        claim_folder(self._place, account)
+        folder = socket_folder(self._place, account)
         self._clear(folder)
         self._rotate_log()
         deadline = time.monotonic() + 10.0
@@ -311,8 +316,12 @@ class EmbeddedPostgres:
         return True
 
     def _initialise(self, account: Account) -> None:
-        """Create the data directory next to its final path and rename it: it is complete or absent."""
-        fresh = self._sibling("new")
+        """Create the data directory next to its final path and rename it: it is complete or absent.
+
+        If the account cannot get to its path, it is elsewhere, and a link at its path.
+        """
+        place = place_for(self.data_dir, account)
+        fresh = place.with_name(f"{place.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         claim_folder(fresh, account)
@@ -322,27 +331,33 @@ class EmbeddedPostgres:
             self._name_database(account, fresh)
             if "fsync" not in self.options:
                 self._initdb(account, "--sync-only", "-D", str(fresh))
-            if self.data_dir.exists():
+            if self.data_dir.is_symlink():  # what it led to is gone
+                self.data_dir.unlink()
+            elif self.data_dir.exists():
                 self.data_dir.rmdir()
-            fresh.rename(self.data_dir)
+            fresh.rename(place)
+            if place != self.data_dir:
+                self.data_dir.symlink_to(place)
+                log.info("the embedded database is in %s: its user cannot enter %s", place, self.data_dir.parent)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
 
     def _initdb(self, account: Account, *arguments: str) -> None:
-        run_as(account, [str(binaries() / "initdb"), *arguments])
+        run_as(account, [str(programs(account) / "initdb"), *arguments])
 
     def _name_database(self, account: Account, data_dir: Path) -> None:
         """Rename the empty database that initdb creates; creating another one would take as long as initdb itself.
 
         In single-user mode: no server, no socket, no race with early clients.
         """
-        command = [str(binaries() / "postgres"), "--single", "-F", "-D", str(data_dir), "template1"]
+        command = [str(programs(account) / "postgres"), "--single", "-F", "-D", str(data_dir), "template1"]
         run_as(account, command, given=f'ALTER DATABASE postgres RENAME TO "{self.database}"\n')
 
     def _spawn(self, account: Account, folder: Path) -> int:
         """Start the server as a daemon, in its own session and adopted by init; returns its pid."""
-        command = [str(binaries() / "postgres"), "-D", str(self.data_dir), "-k", str(folder)]
+        place = self._place
+        command = [str(programs(account) / "postgres"), "-D", str(place), "-k", str(folder)]
         for name, value in self.options.items():
             command += ["-c", f"{name}={value}"]
         # There is no server, so an existing pid file was left by a dead one. Its pid may have been reused by another
@@ -353,7 +368,7 @@ class EmbeddedPostgres:
         detached = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
         answer = run_as(
             account,
-            ["/bin/sh", "-c", detached, "sh", str(self.log_file), *command],
+            ["/bin/sh", "-c", detached, "sh", str(place / self.log_file.name), *command],
             environment=environment,
             new_session=True,
         )
@@ -386,7 +401,7 @@ class EmbeddedPostgres:
         found = read_postmaster(self.data_dir)
         if found is None or ask(found.socket) is ServerAnswer.NONE:
             return
-        if not runs_on(found.pid, folder_id(self.data_dir), self.data_dir):
+        if not runs_on(found.pid, folder_id(self.data_dir), self._place):
             log.warning("the embedded PostgreSQL on %s runs in another container, and is left running", self.data_dir)
             return
         # SIGINT is pg_ctl's "fast" mode: roll back open transactions, write a checkpoint, exit. SIGQUIT leaves recovery
@@ -402,7 +417,7 @@ class EmbeddedPostgres:
     def _end_stray(self) -> None:
         """Stop the server whose data directory was renamed or removed: no process would find it any more."""
         server = self._server
-        if server is None or not runs_on(server.pid, self._folder, self.data_dir):
+        if server is None or not runs_on(server.pid, self._folder, self._place):
             return
         log.warning("ending the PostgreSQL (pid %s) whose folder %s is gone", server.pid, self.data_dir)
         # It uses the old paths of its files, so it cannot shut down cleanly; renamed data is recovered at the next

@@ -9,7 +9,7 @@ No JSON codecs are registered on asyncpg's connections: statements take and retu
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
@@ -22,6 +22,7 @@ from aiosched.db.server.any_instant import read_any_instant
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.dsn import address_of, normalize
 from aiosched.db.server.failures import check_server_version, explained
+from aiosched.db.server.password_file import PasswordFile, with_present_password
 from aiosched.db.server.request_answers import RequestAnswers
 from aiosched.db.server.schema_version import check_schema
 from aiosched.errors import ConfigError
@@ -89,7 +90,7 @@ def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
             f"This needs a session, and the pgbouncer at {address_of(dsn)} keeps none. Set [database] direct_dsn "
             "(AIOSCHED__DATABASE__DIRECT_DSN) to an address that leads to PostgreSQL itself."
         )
-    return settings.direct_dsn or dsn
+    return with_present_password(settings.direct_dsn or dsn, settings.password_file)
 
 
 class Database:
@@ -100,6 +101,7 @@ class Database:
         self.direct_dsn = None if settings.direct_dsn is None else normalize(settings.direct_dsn)
         self.settings = settings
         self.application_name = application_name
+        self._password_file = None if settings.password_file is None else PasswordFile(settings.password_file)
         self.statements: StatementCount | None = None
         self.answers = RequestAnswers(self)
         self._pool: Any = None  # None only until it is open
@@ -144,7 +146,7 @@ class Database:
     @contextlib.asynccontextmanager
     async def acquire(self) -> AsyncIterator[DatabaseConnection]:
         """A pooled connection, outside any transaction. Leave no state in its session."""
-        with explained(self.dsn):
+        with self._explained(self.dsn):
             conn = await self._pool.acquire()
         try:
             yield conn
@@ -171,7 +173,7 @@ class Database:
         return self.direct_dsn is not None or not self.settings.pgbouncer
 
     async def _connect(self, dsn: str, application_name: str | None) -> DatabaseConnection:
-        with explained(dsn):
+        with self._explained(dsn):
             conn = await asyncpg.connect(connection_class=_CountedConnection, **self._options(dsn, application_name))
             await read_any_instant(conn)
         self._count(conn)
@@ -217,7 +219,7 @@ class Database:
                 self._pool.terminate()
 
     async def _open_pool(self) -> None:
-        with explained(self.dsn):
+        with self._explained(self.dsn):
             self._pool = await asyncpg.create_pool(
                 min_size=1,
                 max_size=self.settings.pool_size,
@@ -249,4 +251,16 @@ class Database:
         }
         if pooled:
             options["statement_cache_size"] = 0
+        if self._password_file is not None:
+            options["password"] = self._password_file.read
         return options
+
+    @contextlib.contextmanager
+    def _explained(self, dsn: str) -> Iterator[None]:
+        waiting = (
+            contextlib.nullcontext()
+            if self._password_file is None
+            else (self._password_file.waiting_for_a_new_one(dsn))
+        )
+        with explained(dsn), waiting:
+            yield

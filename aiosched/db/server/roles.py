@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from aiosched.db.schema import audit_schema
 from aiosched.db.schema.schema import metadata
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.dsn import normalize
@@ -42,8 +43,10 @@ _OTHERS: Final = ("alembic_version", "task_instance_named")  # beside the tables
 # People log in to web servers only. Both kinds sign with the keys of `web_key`: cookies, and tokens of attempts.
 _SCHEDULER: Final[Privileges] = MappingProxyType(
     {
+        **audit_schema.GRANTS,
         "api_token": (),
         "login_failure": (),
+        "login_link": (),
         "web_session": (),
         "web_user": (),
         "web_key": ("SELECT", "INSERT"),
@@ -56,6 +59,7 @@ _SCHEDULER: Final[Privileges] = MappingProxyType(
 # engines, reports of attempts and what tasks store.
 _WEB: Final[Privileges] = MappingProxyType(
     {
+        **audit_schema.GRANTS,
         "api_token": _ALL,
         "asset_state": _ALL,
         "command": ("SELECT", "INSERT", "UPDATE"),
@@ -63,6 +67,7 @@ _WEB: Final[Privileges] = MappingProxyType(
         "engine_attempt": _ALL,
         "human_input": _ALL,
         "login_failure": _ALL,
+        "login_link": _ALL,
         "pool": _ALL,
         "task_note": _ALL,
         "task_report": ("SELECT", "INSERT"),
@@ -166,6 +171,10 @@ def _statements(role: str, schema: str, database: str, privileges: Privileges) -
             f"GRANT {', '.join(kinds)} ON {_named(tables, schema)} TO {role}"
             for kinds, tables in sorted(by_kind.items())
             if kinds
+        ),
+        *(
+            f"GRANT {', '.join(kinds)} ON FUNCTION {schema}.{function} TO {role}"
+            for function, kinds in audit_schema.FUNCTION_GRANTS.items()
         ),
     ]
 

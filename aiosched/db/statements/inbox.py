@@ -1,7 +1,7 @@
 """The inboxes: how other processes send requests to the owner of a partition.
 
-A request is a row in `command` (also the audit log), a report of a remote worker a row in `task_report`; a coalesced
-NOTIFY wakes the owner. The NOTIFY is sent outside the hot transaction and may get lost: owners also poll their inbox
+A request is a row in `command` (its answer is in the audit log), a report of a remote worker a row in `task_report`; a
+coalesced NOTIFY wakes the owner. The NOTIFY is sent outside the hot transaction and may get lost: owners also poll their inbox
 every `safety_poll` seconds.
 """
 
@@ -11,19 +11,24 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 
+from aiosched.core.audit.actor import actor
+from aiosched.core.audit.kinds import AuditKind
 from aiosched.core.requests.requests import EmitAsset, Request
 from aiosched.core.requests.stored import encode
 from aiosched.core.values.ids import partition_of
+from aiosched.db.audit.entries import record
+from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.server.request_answers import APPLIED_CHANNEL, read_numbers
+from aiosched.db.statements.conf_params import protected
 from aiosched.errors import AioschedError, InternalError, NotFound, Refused, StaleRows
 
 logger = logging.getLogger(__name__)
@@ -106,8 +111,8 @@ def read_notification(payload: str) -> tuple[str, frozenset[int]]:
 # A repeated request finds its row, and waits for a transaction that may be inserting the first one. Index:
 # ix_command_request_id.
 ADD_COMMAND: Final = """
-    INSERT INTO command (partition, dag_id, verb, args, requested_by, reason, request_id)
-    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    INSERT INTO command (partition, dag_id, verb, args, requested_by, reason, request_id, address, session_id, token_id)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
     ON CONFLICT (request_id) WHERE request_id IS NOT NULL DO UPDATE SET request_id = excluded.request_id
     RETURNING id
 """
@@ -123,14 +128,16 @@ async def add_command(
     reason: str | None = None,
     partition: int | None = None,
     request: UUID | None = None,
+    keyring: Keyring | None = None,
 ) -> int:
     """Send a request to the owner of `dag_id` (or of `partition`) and wake it; returns the request's number.
 
     Call it outside a transaction, or commit at once: the NOTIFY is sent at the commit. Two calls with the same
-    `request` send it once.
+    `request` send it once. `keyring` encrypts the secret values of a conf.
     """
     if dag_id is not None:
         partition = partition_of(dag_id)
+        args = await protected(conn, dag_id, args, keyring)
     try:
         document = msgspec.json.encode(args).decode()
     except UnicodeEncodeError as error:
@@ -141,7 +148,10 @@ async def add_command(
             f"The request {verb!r} has {len(document):,} characters, allowed are {MOST_CHARACTERS:,}: "
             "store the data elsewhere and pass a reference."
         )
-    command_id: int = await conn.fetchval(ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason, request)
+    by = actor()
+    command_id: int = await conn.fetchval(
+        ADD_COMMAND, partition, dag_id, verb, document, requested_by, reason, request, by.address, by.session, by.token
+    )
     await notify(conn, "commands", () if partition is None else (partition,))
     return command_id
 
@@ -262,6 +272,7 @@ async def withdraw_command(conn: DatabaseConnection, command_id: int, *, by: str
         if answer is None:
             raise NotFound(f"There is no request {command_id}; see `aiosched requests list`.")
         raise Refused(f"Request {command_id} was {answer.state} already; see `aiosched requests show {command_id}`.")
+    await record(conn, AuditKind.REQUEST_WITHDRAWN, str(command_id), by=replace(actor(), who=by), reason=reason)
     await announce_applied(conn, [command_id])
 
 
@@ -334,11 +345,13 @@ async def ask_owner(
     requested_by: str,
     timeout: float,
     reason: str | None = None,
+    keyring: Keyring | None = None,
 ) -> OwnerAnswer:
     """Send a request to the owner of `dag_id` (None: of an asset), and wait `timeout` seconds for its answer.
 
     Without one the request stays in the inbox, and is applied when a scheduler is available. `reason` is kept in the
-    audit log. Raises NotFound, Refused or InternalError with the owner's message.
+    audit log, `keyring` encrypts the secrets of a conf. Raises NotFound, Refused or InternalError with the
+    owner's message.
     """
     verb, args = encode(request)
     async with db.acquire() as conn:
@@ -350,6 +363,7 @@ async def ask_owner(
             requested_by=requested_by,
             reason=reason,
             partition=partition_of(request.name) if isinstance(request, EmitAsset) else None,
+            keyring=keyring,
         )
     answer = await wait_applied(db, number, timeout=timeout)
     if answer is None:

@@ -29,6 +29,7 @@ class PoolRow(NamedTuple):
     slots: int
     used: int
     include_deferred: bool = False  # whether tasks that defer keep their slots
+    team: str | None = None  # whose DAGs may use it; None: all
     demands: str = "{}"  # under lock: what schedulers wait for (db/statements/pool_demands.py)
     read_at: float = 0.0  # under lock: seconds since 1970 by PostgreSQL's clock
 
@@ -110,11 +111,13 @@ async def begin(conn: DatabaseConnection, incarnation: int) -> None:
         raise fenced_out(incarnation)
 
 
-READ_POOLS: Final = "SELECT name, slots, used, include_deferred FROM pool WHERE name = ANY($1::text[]) ORDER BY name"
+READ_POOLS: Final = """
+    SELECT name, slots, used, include_deferred, team FROM pool WHERE name = ANY($1::text[]) ORDER BY name
+"""
 # The clock is read when all of them are locked: a locking SELECT would read it before it waits, one that sorts only
 # after.
 LOCK_POOLS: Final = """
-    SELECT name, slots, used, include_deferred, demands::text, extract(epoch FROM clock_timestamp())::float8
+    SELECT name, slots, used, include_deferred, team, demands::text, extract(epoch FROM clock_timestamp())::float8
       FROM (SELECT * FROM pool WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE) AS locked
      ORDER BY name
 """
@@ -169,7 +172,7 @@ MOVED_POOLS: Final = """moved AS (
            SET used = least(p.used::bigint + m.delta, 2147483647)
           FROM fence, unnest($26::text::text[], $27::text::int[]) AS m (name, delta)
          WHERE p.name = m.name AND (m.delta <= 0 OR p.slots < 0 OR p.used::bigint + m.delta <= p.slots)
-        RETURNING p.name, p.slots, p.used, p.include_deferred
+        RETURNING p.name, p.slots, p.used, p.include_deferred, p.team
     )"""
 AS_EXPECTED: Final = """1 / (
         (SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $28)::int
@@ -177,9 +180,9 @@ AS_EXPECTED: Final = """1 / (
     )"""
 WRITE: Final = f"""
     WITH {FENCED_INSTANCES}, {ENDED_RUNS}, {MOVED_POOLS}
-    SELECT name, slots, used, include_deferred FROM moved
+    SELECT name, slots, used, include_deferred, team FROM moved
      UNION ALL
-    SELECT NULL, NULL, {AS_EXPECTED}, NULL
+    SELECT NULL, NULL, {AS_EXPECTED}, NULL, NULL
 """
 # The same for a batch of instances only, as in a chain: parts of a statement cost time even without rows.
 WRITE_INSTANCES: Final = f"""

@@ -34,6 +34,7 @@ class DagRow:
     is_paused: bool
     is_stale: bool
     has_import_errors: bool
+    team: str | None = None  # whose pools its tasks may use, besides those of nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class NewRunRow(NamedTuple):
     partition_date: datetime | None = None
 
 
-DAG_COLUMNS: Final = "dag_id, partition, file, version_id, is_paused, is_stale, has_import_errors"
+DAG_COLUMNS: Final = "dag_id, partition, file, version_id, is_paused, is_stale, has_import_errors, team"
 
 # Index: ix_dag_partition.
 LOAD_DAGS: Final = f"SELECT {DAG_COLUMNS} FROM dag WHERE version_id IS NOT NULL AND partition = ANY($1::smallint[])"

@@ -112,8 +112,8 @@ TAKE_RUN: Final = f"""
     SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r WHERE r.id = $3 AND {_OLD_RUN} FOR UPDATE SKIP LOCKED
 """
 _OF_RUNS: Final = (
-    "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "task_try", "task_note",
-    "task_state", "human_input", "task_instance",
+    "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "rendered_fields", "task_try",
+    "task_note", "task_state", "human_input", "task_instance",
 )  # fmt: skip
 
 # What has expired, whatever $1 is. Indexes: ix_task_state_expires_at, ix_asset_state_expires_at.

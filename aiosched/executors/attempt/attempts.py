@@ -22,6 +22,7 @@ from aiosched.authoring.dag.sources import finder
 from aiosched.authoring.runtime.context import Context, current_context
 from aiosched.authoring.runtime.services import Services, offering
 from aiosched.authoring.runtime.task_instance import TaskInstance
+from aiosched.authoring.tasks.shown_fields import shown_fields_json
 from aiosched.authoring.tasks.task_context import build_context, build_run_context
 from aiosched.authoring.triggers.encoding import class_of, dump, load
 from aiosched.authoring.triggers.endings import TaskEndEvent
@@ -38,11 +39,13 @@ from aiosched.core.values.messages import (
 )
 from aiosched.errors import AioschedError, DagError
 from aiosched.executors.attempt.asset_touches import check_assets, touches
+from aiosched.executors.attempt.driven import in_thread
 from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.logs import AttemptLog, current_log
 from aiosched.executors.attempt.loop_watch import line_of
 from aiosched.executors.attempt.results import collect_xcoms
 from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, TimeLimit
+from aiosched.executors.attempt.secret_conf import with_secrets
 from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.timeouts import clean_up_timeout
 
@@ -219,8 +222,11 @@ class CallbackExecution(Execution):
         call = self.attempt.callback
         assert call is not None
         self._failed: list[str] = []
+        self.attempt = with_secrets(self.attempt)
         dag = dags.cached(self.attempt.run) or await dags.load(self.attempt.run)
         self.context = context = self._context(call, dag)
+        if call.kind == "render":
+            return await self._report_fields(call, dag, context)
         with (
             offering(Services(self._services, self.attempt.key.run, self._blocking)),
             current_context(context) if context["ti"] is not None else contextlib.nullcontext(),
@@ -232,6 +238,18 @@ class CallbackExecution(Execution):
         if self._failed:
             return self._report(Outcome.FAILED, reason="; ".join(self._failed))
         return self._report(Outcome.SUCCESS)
+
+    async def _report_fields(self, call: CallbackCall, dag: DAG, context: Context) -> Report:
+        """The template fields of a task, rendered without running it."""
+        task, ti = dag.task_dict.get(call.task_id or ""), context["ti"]
+        if task is None or ti is None:
+            raise DagUnavailable(f"The DAG {dag.dag_id!r} has no task {call.task_id!r} any more: it was changed.")
+        with current_context(context):
+            await ti.prefetch(task.xcom_references(call.map_index))
+            if self.attempt.is_async:
+                await ti.load_remote()
+            operator = await in_thread(task.render, context)  # it may ask and wait: not on a loop
+        return self._report(Outcome.SUCCESS, rendered=shown_fields_json(operator, self._surroundings.max_field_length))
 
     async def _notify_missed_slas(self, call: CallbackCall, dag: DAG, context: Context) -> None:
         """Call the DAG's `sla_miss_callback`, and send the mail; the misses are fetched now (23.3)."""

@@ -28,6 +28,7 @@ from typing import ClassVar, Final, TextIO
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Attempt
 from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.attempt.log_opening import LogDeed, RemoteLogFiles
 from aiosched.remote import pending
 from aiosched.remote.plain_files import create_plain
 
@@ -45,10 +46,19 @@ class AttemptLog:
     Safe to use from several threads. A full disk loses lines, never the attempt.
     """
 
-    __slots__ = ("_closed", "_fd", "_folder", "_partial", "_room", "_shared", "_uploaded", "attempt")
+    __slots__ = ("_closed", "_fd", "_files", "_folder", "_partial", "_room", "_shared", "_uploaded", "attempt")
 
-    def __init__(self, folder: Path | None, attempt: Attempt, limit: int, *, uploaded: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        attempt: Attempt,
+        limit: int,
+        *,
+        uploaded: bool = False,
+        files: RemoteLogFiles | None = None,
+    ) -> None:
         self._folder, self.attempt, self._room = folder, attempt, limit
+        self._files = files  # None: this process may write to the folder itself
         self._uploaded = uploaded  # while it is written, by another process (remote/pending.py)
         self._fd: int | None = None
         self._closed = folder is None
@@ -97,7 +107,10 @@ class AttemptLog:
         if fd is None:
             raise io.UnsupportedOperation("this attempt has no log file")
         if self._uploaded and not self._shared and self._folder is not None:
-            pending.hold(self._folder, log_path(self._folder, self.attempt), os.fstat(fd).st_size)
+            if self._files is not None:
+                self._files.tell(LogDeed.HOLD, self.attempt)
+            else:
+                pending.hold(self._folder, log_path(self._folder, self.attempt), os.fstat(fd).st_size)
         self._shared = True
         return fd
 
@@ -110,13 +123,25 @@ class AttemptLog:
             self._partial = None
         self._closed = True
         if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-            if self._shared and self._folder is not None:
+            fd, self._fd = self._fd, None
+            if self._shared and self._files is not None:
+                self._mask_shared(fd, self._files)
+            os.close(fd)
+            if self._shared and self._folder is not None and self._files is None:
                 path = log_path(self._folder, self.attempt)
                 changed = bool(secrets) and _redact_file(path)
                 if self._uploaded:
                     pending.release(self._folder, path, changed=changed)
+
+    def _mask_shared(self, fd: int, files: RemoteLogFiles) -> None:
+        """Mask what other processes wrote, in the open file: its folder belongs to another user."""
+        try:
+            changed = bool(secrets) and _redact_in_place(fd)
+            if self._uploaded:
+                files.tell(LogDeed.AGAIN if changed else LogDeed.RELEASE, self.attempt)
+        except OSError as error:
+            name = f"{self.attempt.run.dag_id}.{self.attempt.task_id}"
+            _write_to_console(f"the log of {name} may hold secrets, because it cannot be written again: {error}")
 
     def _write(self, data: bytes) -> None:
         if len(data) > self._room:
@@ -137,27 +162,34 @@ class AttemptLog:
     def _open(self) -> int | None:
         if self._fd is None and self._folder is not None:
             with _opening:
-                if self._fd is None:
-                    path = log_path(self._folder, self.attempt)
-                    self._fd = _open_announced(self._folder, path) if self._uploaded else _open_file(path)
+                if self._fd is None and self._files is not None:
+                    self._fd = self._files.open(self.attempt)
+                elif self._fd is None:
+                    self._fd = open_log(self._folder, log_path(self._folder, self.attempt), uploaded=self._uploaded)
         return self._fd
 
 
 _opening = threading.Lock()
 
 
-def _open_file(path: Path) -> int:
-    return create_plain(path, os.O_APPEND)
+def open_log(folder: Path, path: Path, *, uploaded: bool, readable: bool = False) -> int:
+    """Open the log at `path` below `folder`, to append to it; it and its folders are made if need be."""
+    flags = os.O_RDWR if readable else os.O_WRONLY
+    return _open_announced(folder, path, flags) if uploaded else _open_file(path, flags)
 
 
-def _open_announced(folder: Path, path: Path) -> int:
+def _open_file(path: Path, flags: int) -> int:
+    return create_plain(path, flags | os.O_APPEND)
+
+
+def _open_announced(folder: Path, path: Path, flags: int) -> int:
     """Open a log that is uploaded, with the lock that says that it is written.
 
     If it cannot be announced it is written all the same: then it is only on this machine.
     """
     for _ in range(_MOST_OPENS):
         try:
-            fd = _open_file(path)
+            fd = _open_file(path, flags)
         except FileNotFoundError:  # its empty folder was removed
             continue
         try:
@@ -172,7 +204,7 @@ def _open_announced(folder: Path, path: Path) -> int:
             _write_to_console(f"the log {path} is not uploaded: {error}")
             return fd
         os.close(fd)
-    return _open_file(path)
+    return _open_file(path, flags)
 
 
 def _redact_file(path: Path) -> bool:
@@ -194,6 +226,20 @@ def _redact_file(path: Path) -> bool:
         _write_to_console(f"the log {path} may hold secrets, because it cannot be written again: {error}")
         return False
     return changed
+
+
+def _redact_in_place(fd: int) -> bool:
+    """The same in an open file; its content is written anew if there are any."""
+    with os.fdopen(os.dup(fd), "rb") as file:
+        file.seek(0)
+        lines = file.readlines()
+    hidden = [secrets.redact_bytes(line) for line in lines]
+    if hidden == lines:
+        return False
+    os.ftruncate(fd, 0)
+    for line in hidden:
+        os.write(fd, line)
+    return True
 
 
 def _hide_secrets(record: logging.LogRecord) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from aiosched.authoring.tasks.nesting import is_mapped_over, mapped_groups
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.previous_run import task_names_previous_run
+from aiosched.authoring.tasks.rendering import has_templates
 from aiosched.core.values.messages import XComRef
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class AttemptPlan(msgspec.Struct, frozen=True):
     references: Sequence[XComRef]
     reads_own_index: bool  # in a mapped group: which values it reads depends on the map index
     is_mapped_over: bool
+    has_templates: bool  # its fields as rendered are stored
     names_previous_run: bool  # in its code; for a coroutine those dates are fetched beforehand
     is_async: bool
     has_assets: bool
@@ -41,6 +43,7 @@ def plan_of(task: BaseOperator, dag: DAG) -> AttemptPlan:
             references=tuple(task.xcom_references()),
             reads_own_index=bool(mapped_groups(task)),
             is_mapped_over=is_mapped_over(task),
+            has_templates=has_templates(task._arguments(), task),
             names_previous_run=task_names_previous_run(task),
             is_async=task.is_async,
             has_assets=bool(task.inlets or task.outlets),

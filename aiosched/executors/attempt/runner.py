@@ -25,6 +25,7 @@ from aiosched.authoring.tasks.nesting import map_length
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.previous_run import load_previous_run
 from aiosched.authoring.tasks.rendering import render_label
+from aiosched.authoring.tasks.shown_fields import shown_fields_json
 from aiosched.authoring.tasks.task_context import build_context
 from aiosched.authoring.triggers.encoding import deferral_of
 from aiosched.core.run.code import newer_code
@@ -62,6 +63,7 @@ from aiosched.executors.attempt.logs import current_log
 from aiosched.executors.attempt.plans import AttemptPlan, plan_of
 from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
 from aiosched.executors.attempt.retry_policies import Again, ask
+from aiosched.executors.attempt.secret_conf import with_secrets
 from aiosched.executors.attempt.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ class Execution:
 
     __slots__ = (
         "_blocking", "_driver", "_plan", "_services", "_surroundings", "_ti", "_time_limit", "attempt", "context",
-        "interruptible", "map_label", "operator", "source", "started_at", "stop_requested", "task",
+        "interruptible", "map_label", "on_rendered", "operator", "source", "started_at", "stop_requested", "task",
     )  # fmt: skip
 
     def __init__(
@@ -139,6 +141,7 @@ class Execution:
         self.stop_requested = False
         self.map_label: str | None = None
         self.source: str | None = None  # source hash of the running code
+        self.on_rendered: Callable[[str], None] | None = None  # gets the template fields before the task runs
         self._ti: TaskInstance | None = None
         self._plan: AttemptPlan | None = None  # of its task, once known
         self._driver: asyncio.Task[Any] | None = None  # the asyncio task that drives it, on a loop
@@ -187,7 +190,7 @@ class Execution:
         return issubclass(type(error), AttemptStopped) or self._is_closed(error)
 
     async def _steps(self, dags: DagSource) -> Report:
-        attempt = self.attempt
+        self.attempt = attempt = with_secrets(self.attempt)
         dag = dags.cached(attempt.run) or await dags.load(attempt.run)
         self.source = dag._source_hash
         if attempt.key.try_number > 1 and (message := newer_code(attempt, self.source)) is not None:
@@ -215,6 +218,8 @@ class Execution:
                 await load_previous_run(context)
             self.operator = operator = await self._render(task, context)
             context["task"] = ti.task = operator
+            if plan.has_templates and self.on_rendered is not None:
+                self.on_rendered(shown_fields_json(operator, self._surroundings.max_field_length))
             if labelled := task.map_index_template is not None and ti.map_index >= 0:
                 self._label(operator, context)
             asset_names = await check_assets(task, self._services, attempt.key.run) if plan.has_assets else {}

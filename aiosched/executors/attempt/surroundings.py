@@ -15,6 +15,7 @@ from aiosched.config import Settings
 from aiosched.core.values.messages import Attempt, StoredXCom, TaskServices, XComPlace, XComValue
 from aiosched.errors import RemoteStorageError
 from aiosched.executors.attempt.log_files import log_folder
+from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog
 from aiosched.executors.attempt.results import XComLimits
 from aiosched.remote.values import XComStore, remote_xcoms
@@ -30,10 +31,12 @@ class Surroundings:
     logs_folder: Path | None = None
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600
+    max_field_length: int = 4096  # characters of a rendered template field that are stored
     max_map_length: int | None = None  # None: the default of AuthoringDefaults
     hostname: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
     uploads_logs: bool = False
+    log_files: RemoteLogFiles | None = None  # None: this process may write to the logs folder itself
     xcoms: XComStore | None = None  # for large values; None: all go into the database
 
     @classmethod
@@ -44,6 +47,7 @@ class Surroundings:
             logs_folder=settings.logs_folder,
             max_xcom_bytes=settings.core.max_xcom_bytes,
             max_log_bytes=settings.core.max_log_bytes,
+            max_field_length=settings.core.max_templated_field_length,
             max_map_length=settings.core.max_map_length,
             uploads_logs=settings.logs.remote is not None,
             xcoms=None if xcoms is None else XComStore(xcoms),
@@ -51,7 +55,8 @@ class Surroundings:
 
     def new_log(self, attempt: Attempt) -> AttemptLog:
         """The log of an attempt; its file is created with its first line."""
-        return AttemptLog(self.logs_folder, attempt, self.max_log_bytes, uploaded=self.uploads_logs)
+        limit, files = self.max_log_bytes, self.log_files
+        return AttemptLog(self.logs_folder, attempt, limit, uploaded=self.uploads_logs, files=files)
 
     @property
     def xcom_limits(self) -> XComLimits:

@@ -73,6 +73,7 @@ class _Running:
     report: asyncio.Future[Report]
     is_stopping: bool = False
     is_gone: bool = False  # it has been given up
+    rendered: str | None = None  # its template fields, for the report
 
 
 @dataclass
@@ -356,13 +357,17 @@ class WorkerAgent:
     # -- the executor's callbacks
 
     def _receive(self, report: Report) -> None:
+        running = self._by_key.get(report.key)
         if report.outcome is Outcome.STARTED:
+            if running is not None:
+                running.rendered = report.rendered or running.rendered
             return
         asyncio.get_running_loop().call_soon(self._admit)  # once its slot is free
-        running = self._by_key.get(report.key)
         if running is not None and not running.attempt.is_async:
             self._throughput.ended(time.monotonic())
         if running is not None and not running.report.done():
+            if running.rendered is not None:
+                report = msgspec.structs.replace(report, rendered=running.rendered)
             running.report.set_result(report)
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:

@@ -15,6 +15,7 @@ import os
 import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -61,6 +62,10 @@ log = logging.getLogger(__name__)
 
 _STOPPED: Final = "the scheduler stopped"
 _ON_REQUEST: Final = "was stopped on request"
+_NO_OTHER_USER: Final = (
+    "the task names another user (run_as_user), and the executor 'inline' runs tasks in this process: use 'local', or "
+    "leave run_as_user out"
+)
 
 
 class InlineExecutor:
@@ -83,6 +88,7 @@ class InlineExecutor:
         max_xcom_bytes: int = 1_048_576,
         max_log_bytes: int = 104_857_600,
         max_map_length: int | None = None,
+        max_field_length: int = 4096,
         uploads_logs: bool = False,
         xcoms: XComRemote | None = None,
         cleanup_time: float = 60.0,
@@ -100,6 +106,7 @@ class InlineExecutor:
             max_xcom_bytes=max_xcom_bytes,
             max_log_bytes=max_log_bytes,
             max_map_length=max_map_length,
+            max_field_length=max_field_length,
             uploads_logs=uploads_logs,
             xcoms=XComStore(xcoms) if xcoms else None,
         )
@@ -159,14 +166,19 @@ class InlineExecutor:
                 self._loop.call_soon(self._report, report)
             elif attempt.trigger is not None:
                 self._wait_for(attempt)
+            elif attempt.run_as_user is not None:
+                report = _final(attempt.key, Outcome.FAILED, _NO_OTHER_USER, self._surroundings)
+                self._loop.call_soon(self._report, report)
             elif attempt.is_async:
                 execution = execution_of(attempt, self._services, self._surroundings, blocking=self._blocking)
+                execution.on_rendered = partial(self._starts.rendered, attempt.key)
                 self._running[attempt.key] = execution
                 self._tasks[attempt.key] = self._loop.create_task(Driven(self._run_async(execution)))
                 if attempt.execution_timeout is not None:
                     self._watch(attempt.key, attempt.execution_timeout, self._cleanup_time)
             else:
                 execution = execution_of(attempt, self._blocking_services, self._surroundings, blocking=drive)
+                execution.on_rendered = partial(self._call_on_loop, self._rendered, execution)
                 self._running[attempt.key] = execution
                 self._busy += 1
                 self._threads.submit(lambda execution=execution: self._run_in_thread(execution))  # type: ignore[misc]
@@ -260,6 +272,11 @@ class InlineExecutor:
             if execution.attempt.execution_timeout is not None:
                 self._watch(key, execution.attempt.execution_timeout, 0)
 
+    def _rendered(self, execution: Execution, fields: str) -> None:
+        key = execution.attempt.key
+        if self._running.get(key) is execution:
+            self._starts.rendered(key, fields)
+
     def _thread_ended(self, execution: Execution, report: Report) -> None:
         self._busy -= 1
         if self._running.get(report.key) is execution:
@@ -268,6 +285,7 @@ class InlineExecutor:
     def _finish(self, report: Report) -> None:
         key = report.key
         del self._running[key]
+        report = self._starts.with_fields(report)
         self._starts.ended(key)
         self._begun.discard(key)
         if (timer := self._timers.pop(key, None)) is not None:

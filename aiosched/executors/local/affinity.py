@@ -6,10 +6,10 @@ Importing a DAG file takes a worker as long as running many of its small tasks. 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Container, Iterable, Sequence, Sized
 from typing import Final, Protocol, TypeVar
 
-from aiosched.core.values.messages import Attempt
+from aiosched.core.values.messages import Attempt, AttemptKey
 
 LOOK_AHEAD: Final = 16  # queued attempts that are searched for a DAG file loaded by the worker
 PATIENCE: Final = 0.05  # seconds that an attempt can wait for a worker with its file while another one is free
@@ -83,13 +83,18 @@ class FileTimes:
             del known[next(iter(known))]
 
 
-def match(idle: Sequence[HasFiles], backlog: Iterable[Attempt], passed_over: int) -> tuple[int, int]:
+def match(
+    idle: Sequence[HasFiles], backlog: Iterable[Attempt], passed_over: int, but: Container[AttemptKey] = ()
+) -> tuple[int, int]:
     """The positions of an idle worker (the most recently used is last) and of its next attempt.
 
     The first attempt goes to any worker if no attempt near the front fits better, or if it was `passed_over` too often.
+    Attempts in `but` are left alone; the first is none of them.
     """
     look_ahead = LOOK_AHEAD if passed_over < LOOK_AHEAD else 1
     for position, attempt in enumerate(itertools.islice(backlog, look_ahead)):
+        if attempt.key in but:
+            continue
         file = file_of(attempt)
         for worker in range(len(idle) - 1, -1, -1):
             if file in idle[worker].files:

@@ -31,7 +31,7 @@ from aiosched.executors.attempt.logs import AttemptLog
 from aiosched.executors.attempt.start_notices import StartNotices
 from aiosched.executors.local.blocked_loops import BlockedLoops
 from aiosched.executors.local.code_workers import CodeWorkers
-from aiosched.executors.local.forkserver_client import ForkserverClient
+from aiosched.executors.local.forkservers import Forkservers
 from aiosched.executors.local.options import LocalOptions
 from aiosched.executors.local.question_answers import QuestionAnswers
 from aiosched.executors.local.queueing import AttemptQueue
@@ -41,7 +41,7 @@ from aiosched.executors.worker.claim_pipe import ClaimPipe
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_sign import LoopSign
 from aiosched.executors.worker.processes import describe_exit, signal_group
-from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, Fired, Withdraw
+from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, FieldsRendered, Fired, Withdraw
 from aiosched.timeouts import clean_up_timeout
 
 __all__ = ["LocalExecutor", "LocalOptions"]
@@ -67,11 +67,10 @@ class LocalExecutor:
         self._slots = options.slots or 4 * cores
         self._async_workers = options.async_workers or max(1, cores // 2)
         self._fresh = options.isolation == "fresh"
-        self._config = options.for_workers()
         self._hostname = socket.gethostname()
         self._links: dict[int, WorkerLink] = {}  # all workers whose end has not been handled
-        self._forkserver: ForkserverClient | None = None
         self.lease_deadline = LeaseDeadline()  # the lease thread writes the lease's end there
+        self._forkservers = Forkservers(options, self, self.lease_deadline)
         self._where: dict[AttemptKey, WorkerLink] = {}  # sent but not yet reported
         self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # the future report of an attempt told to stop
         self._timers: dict[AttemptKey, asyncio.TimerHandle] = {}  # for those with an execution timeout
@@ -109,7 +108,7 @@ class LocalExecutor:
         self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
         idle_time, most = self._options.idle_time, self._async_workers
         self._queue = AttemptQueue(self, self._links, slots=self._slots, lines=not self._fresh, idle_time=idle_time)
-        self._forkserver = ForkserverClient(self._config, self, self.lease_deadline)
+        await self._forkservers.start()
         self.blocked_loops = BlockedLoops(self._links, limit=self._options.blocked_limit)
         self._code_workers = CodeWorkers(self, self._links, self.blocked_loops, most=most, idle_time=idle_time)
         self._triggers = TriggerProcess(self._code_workers, report, self._hostname)
@@ -122,11 +121,14 @@ class LocalExecutor:
                 self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.LOST, _STOPPED))
             elif attempt.trigger is not None:
                 self._triggers.submit(attempt)
-            elif attempt.is_async and not self._fresh:
+            elif (refusal := self._forkservers.refusal(attempt)) is not None:
+                self._note(attempt, refusal, None)
+                self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.FAILED, refusal))
+            elif attempt.is_async and not self._fresh and not self._forkservers.own_user(attempt):
                 self._async_running += 1
                 self.begin(self._code_workers.for_coroutine(attempt.run.code), attempt)
             else:
-                self._queue.add(attempt)
+                self._queue.add(attempt, self._forkservers.own_user(attempt))
         if self._where or self._queue:
             self._quiet.clear()
         self._queue.pump()
@@ -169,21 +171,19 @@ class LocalExecutor:
 
     # Handing out work
 
-    def spawn(self, *, is_async: bool, watches: bool = False) -> WorkerLink:
+    def spawn(self, *, is_async: bool, watches: bool = False, user: str | None = None) -> WorkerLink:
         """Start a worker. A failure to start is handled in the next loop iteration."""
         self._last_number += 1
-        link = WorkerLink(self._last_number, is_async=is_async, watches=watches, listener=self)
+        link = WorkerLink(self._last_number, is_async=is_async, watches=watches, user=user, listener=self)
         self._links[link.number] = link
         try:
-            if self._forkserver is None:
-                self._forkserver = ForkserverClient(self._config, self, self.lease_deadline)
             if is_async:
                 link.sign = LoopSign()
                 shared = link.sign.descriptor
             else:
                 link.claim_pipe = ClaimPipe()
                 shared = link.claim_pipe.descriptor
-            ours = self._forkserver.fork(link.number, shared, is_async=is_async)
+            ours = self._forkservers.fork(link, shared)
         except OSError as error:  # out of file descriptors or processes
             link.exit, link.retiring = str(error), True
             self._loop.call_soon(self._judge, link)
@@ -256,6 +256,10 @@ class LocalExecutor:
         self._note(attempt, reason, None)
         self.attempts_ended(link, Ended([self._report_of(attempt.key, Outcome.FAILED, reason)]))
 
+    def fields_rendered(self, rendered: FieldsRendered) -> None:
+        """A worker has rendered the template fields of an attempt: stored with its start, or with its end."""
+        self._starts.rendered(rendered.key, rendered.fields)
+
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None:
         """A trigger has fired or failed."""
         self._failed_starts = 0
@@ -289,15 +293,14 @@ class LocalExecutor:
         elif link.attempts or link.triggers:  # it still runs, but is unreachable
             self._signal(link, signal.SIGKILL)
 
-    def forkserver_lost(self, ended: asyncio.Task[str]) -> None:
-        """The forkserver has ended, with all workers. Their attempts are reported once no process is left."""
-        links = list(self._links.values())
+    def forkserver_lost(self, user: str | None, ended: asyncio.Task[str]) -> None:
+        """A forkserver has ended, with its workers. Their attempts are reported once no process is left."""
+        links = [link for link in self._links.values() if link.user == user]
         for link in links:
             if link.pid is not None:
                 signal_group(link.pid, signal.SIGKILL)
             link.blameless = link.retiring = True
             self._queue.gone(link)
-        self._forkserver = None  # the next worker starts another forkserver
         self._endings.add(ended)
         ended.add_done_callback(lambda ended: self._forkserver_ended(ended, links))
 
@@ -373,7 +376,7 @@ class LocalExecutor:
         if attempt is None:
             return False
         del self._where[key]
-        if link.is_async and not self._fresh:
+        if link.is_async and not self._fresh and link.user is None:
             self._async_running -= 1
         else:
             self._queue.ended(link, attempt, ended)
@@ -381,6 +384,7 @@ class LocalExecutor:
 
     def _finish(self, report: Report) -> None:
         key = report.key
+        report = self._starts.with_fields(report)
         began = self._starts.ended(key)
         if report.started_at is None and began is not None:
             report = msgspec.structs.replace(report, started_at=began)
@@ -439,8 +443,7 @@ class LocalExecutor:
         self._signal(link, signal.SIGKILL)
 
     def _signal(self, link: WorkerLink, signum: int) -> None:
-        if self._forkserver is not None:
-            self._forkserver.signal(link.number, signum)
+        self._forkservers.signal(link, signum)
 
     def _overdue(self, key: AttemptKey, seconds: float) -> None:
         self._timers.pop(key, None)
@@ -464,8 +467,7 @@ class LocalExecutor:
         await self._answers.close()
         for link in links:
             link.close()
-        if self._forkserver is not None:
-            await self._forkserver.close()
+        await self._forkservers.close()
         await asyncio.gather(*self._endings, return_exceptions=True)
         await asyncio.gather(*(asyncio.wait_for(link.lost, _PATIENCE) for link in links), return_exceptions=True)
         for link in links:

@@ -15,6 +15,7 @@ from aiosched.config.secret_environment import without_secrets
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.processes import describe_exit
 from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader, Setup, Signal, WorkerConfig, frame
+from aiosched.other_user import OtherUser, command_as, environment_of
 from aiosched.scratch import remove_scratch_folders
 
 _READ = 65_536
@@ -33,11 +34,19 @@ class ForkserverListener(Protocol):
 class ForkserverClient:
     """One forkserver process, below a guard (guard.py).
 
+    With a `user` they run as that one, who can neither signal nor read this process.
+
     They are started by exec, so the host process never forks itself, and their end is seen on a socket, so no signal
     handler is needed in the host.
     """
 
-    def __init__(self, config: WorkerConfig, listener: ForkserverListener, lease_deadline: LeaseDeadline) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        listener: ForkserverListener,
+        lease_deadline: LeaseDeadline,
+        user: OtherUser | None = None,
+    ) -> None:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
@@ -50,11 +59,14 @@ class ForkserverClient:
             self._control.close()
             theirs.close()
             raise
-        passed = (theirs.fileno(), lease_deadline.descriptor, end.fileno())
+        lease = lease_deadline.reader()
+        passed = (theirs.fileno(), lease, end.fileno())
+        command = [sys.executable, "-P", "-m", "aiosched.executors.worker.forkserver", *map(str, passed)]
+        environment = {**without_secrets(os.environ), leftovers.MARK: self._mark}
         try:
             self._guard = subprocess.Popen(
-                [sys.executable, "-P", "-m", "aiosched.executors.worker.forkserver", *map(str, passed)],
-                env={**without_secrets(os.environ), leftovers.MARK: self._mark},
+                command if user is None else command_as(user, command),
+                env=environment if user is None else environment_of(user, environment),
                 stdin=subprocess.DEVNULL,
                 pass_fds=passed,
                 start_new_session=True,
@@ -66,6 +78,7 @@ class ForkserverClient:
         finally:
             theirs.close()
             end.close()
+            os.close(lease)
         self._open = True
         self._loop.add_reader(self._control, self._read)
         self._send(Setup(config, [str(Path(entry).absolute()) for entry in sys.path]))
@@ -75,16 +88,17 @@ class ForkserverClient:
         """The pid of the guard, the forkserver's parent."""
         return self._guard.pid
 
-    def fork(self, worker: int, shared: int, *, is_async: bool) -> socket.socket:
+    def fork(self, worker: int, shared: int, *, is_async: bool, logs: socket.socket | None = None) -> socket.socket:
         """Request a worker; returns our end of its socket at once. Its process is announced later.
 
-        `shared` is a second descriptor for the worker (see Fork).
+        `shared` is a second descriptor for the worker, `logs` its socket for logs (see Fork).
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
             if self._open:
-                socket.send_fds(self._control, [frame(Fork(worker, is_async))], [theirs.fileno(), shared])
+                descriptors = [theirs.fileno(), shared, *(() if logs is None else (logs.fileno(),))]
+                socket.send_fds(self._control, [frame(Fork(worker, is_async, logs is not None))], descriptors)
         except OSError:
             pass  # the forkserver is gone: the next read detects it
         finally:

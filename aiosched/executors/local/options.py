@@ -25,9 +25,12 @@ class LocalOptions:
     async_slots: int = 1000
     async_workers: int | None = None  # processes for async def tasks; None: one per two cores
     blocked_limit: float = 5.0  # a worker whose event loop is blocked for longer gets no new coroutines
+    run_as: str | None = None  # user of this machine as whom workers run; None: that of this process
+    run_as_users: frozenset[str] = frozenset()  # other users that tasks may name
     isolation: str = "warm"  # or fresh: a new process for each attempt
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600
+    max_field_length: int = 4096  # characters of a rendered template field that are stored
     log_level: str = "INFO"
     uploads_logs: bool = False  # this process writes them to remote storage
     xcoms: XComRemote | None = None  # where large XComs go; None: all into the database
@@ -51,8 +54,11 @@ class LocalOptions:
             slots=settings.executor.slots,
             async_slots=settings.executor.async_slots,
             isolation=settings.executor.isolation,
+            run_as=settings.executor.run_as,
+            run_as_users=frozenset(settings.executor.run_as_users),
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
+            max_field_length=core.max_templated_field_length,
             log_level=settings.logs.level,
             uploads_logs=settings.logs.remote is not None,
             xcoms=remote_xcoms(settings.xcom),
@@ -68,6 +74,7 @@ class LocalOptions:
             logs_folder=str(self.logs_folder) if self.logs_folder else None,
             max_xcom_bytes=self.max_xcom_bytes,
             max_log_bytes=self.max_log_bytes,
+            max_field_length=self.max_field_length,
             log_level=self.log_level,
             import_timeout=self.import_timeout,
             defaults=self.defaults,

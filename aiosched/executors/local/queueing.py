@@ -26,7 +26,7 @@ _MOST_AHEAD: Final = 16  # waiting attempts per slot
 class Host(Protocol):
     """Starts the workers and sends them attempts."""
 
-    def spawn(self, *, is_async: bool) -> WorkerLink: ...
+    def spawn(self, *, is_async: bool, user: str | None = None) -> WorkerLink: ...
     def begin(self, link: WorkerLink, attempt: Attempt) -> None: ...
     def taken_back(self, attempts: Iterable[Attempt]) -> None: ...
     def dismiss(self, link: WorkerLink) -> None: ...
@@ -46,6 +46,7 @@ class AttemptQueue:
         self._loop = asyncio.get_running_loop()
         self._slots, self._lines, self._idle_time = slots, lines, idle_time
         self._backlog: deque[Attempt] = deque()
+        self._own: dict[AttemptKey, str] = {}  # those that wait for a worker of their own, as this user
         self._idle: list[WorkerLink] = []  # idle, most recently used last
         self._busy = 0  # workers that have attempts
         self._sent = 0  # their attempts
@@ -67,15 +68,18 @@ class AttemptQueue:
         ahead = min(self._throughput.ahead(self._loop.time()), _MOST_AHEAD * self._slots)
         return max(0, self._slots + ahead - self._sent - len(self._backlog))
 
-    def add(self, attempt: Attempt) -> None:
-        """Add an attempt at the end of the queue. `pump` assigns it."""
+    def add(self, attempt: Attempt, user: str | None = None) -> None:
+        """Add an attempt at the end of the queue. `pump` assigns it: with a `user`, to a worker of its own."""
         self._backlog.append(attempt)
+        if user is not None:
+            self._own[attempt.key] = user
 
     def remove(self, key: AttemptKey) -> bool:
         """Remove an attempt; returns whether it waited here."""
         waiting = next((attempt for attempt in self._backlog if attempt.key == key), None)
         if waiting is not None:
             self._backlog.remove(waiting)
+            self._own.pop(key, None)
         return waiting is not None
 
     def close(self) -> list[Attempt]:
@@ -100,6 +104,10 @@ class AttemptQueue:
             spawns = self._busy + len(self._idle) < self._slots
             free = spawns or bool(self._idle)
             attempt = self._backlog[0]
+            if self._own and attempt.key in self._own:
+                if not self._begin_alone(attempt, spawns=spawns):
+                    return
+                continue
             link = None
             if self._lines and (patient or not free):
                 plain = (link for link in self._links.values() if not link.is_async and not link.retiring)
@@ -107,7 +115,7 @@ class AttemptQueue:
             if link is not None:
                 self._backlog.popleft()
             elif self._idle:
-                worker, position = match(self._idle, self._backlog, self._passed_over)
+                worker, position = match(self._idle, self._backlog, self._passed_over, but=self._own)
                 link = self._idle.pop(worker)
                 attempt = self._backlog[position]
                 del self._backlog[position]
@@ -118,6 +126,16 @@ class AttemptQueue:
             else:
                 return
             self._send(link, attempt)
+
+    def _begin_alone(self, attempt: Attempt, *, spawns: bool) -> bool:
+        """Send the first attempt to a worker of its own, in the place of an idle one if need be."""
+        if not spawns:
+            if not self._idle:
+                return False
+            self._host.dismiss(self._idle.pop(0))
+        self._backlog.popleft()
+        self._send(self._host.spawn(is_async=attempt.is_async, user=self._own.pop(attempt.key)), attempt)
+        return True
 
     def ended(self, link: WorkerLink, attempt: Attempt, ended: Ended | None) -> None:
         """An attempt, already removed from its worker, has ended; `ended` None: along with its worker."""

@@ -20,6 +20,7 @@ from aiosched.executors.worker.protocol import (
     Call,
     Cancel,
     Ended,
+    FieldsRendered,
     Fired,
     FrameReader,
     FromWorker,
@@ -38,6 +39,7 @@ class LinkListener(Protocol):
 
     def worker_ready(self, link: WorkerLink) -> None: ...
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
+    def fields_rendered(self, rendered: FieldsRendered) -> None: ...
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None: ...
     def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None: ...
     def attempt_unsendable(self, link: WorkerLink, attempt: Attempt, reason: str) -> None: ...
@@ -47,12 +49,21 @@ class LinkListener(Protocol):
 class WorkerLink(asyncio.Protocol):
     """The connection to one worker. Messages of one loop iteration are sent in one write."""
 
-    def __init__(self, number: int, *, is_async: bool, listener: LinkListener, watches: bool = False) -> None:
+    def __init__(
+        self,
+        number: int,
+        *,
+        is_async: bool,
+        listener: LinkListener,
+        watches: bool = False,
+        user: str | None = None,
+    ) -> None:
         self.number, self.is_async = number, is_async
+        self.user = user  # as whom it runs, if its only attempt names one
         self.watches = watches  # the worker in which triggers wait
         self.pid: int | None = None
         self.ready = False  # has sent a message: its attempts have begun
-        self.retiring = False  # gets no more attempts
+        self.retiring = user is not None  # gets no more attempts
         self.lost = asyncio.get_running_loop().create_future()  # done once the socket is closed
         self.judged = False  # its end has been handled
         self.killed = False  # it was sent SIGKILL
@@ -188,6 +199,9 @@ class WorkerLink(asyncio.Protocol):
                 self._listener.attempts_ended(self, message)
             case Ask() | Call() | Withdraw():
                 self._listener.worker_asks(self, message)
+            case FieldsRendered():
+                if message.key in self.attempts:
+                    self._listener.fields_rendered(message)
             case Fired():
                 self._listener.trigger_fired(self, message)
             case Ready():

@@ -22,6 +22,7 @@ from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
 from aiosched.executors.attempt.blocking import answered_on, blocking_on
 from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, InBackground, asking, fetching
 from aiosched.executors.attempt.driven import Driven
+from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
@@ -38,6 +39,7 @@ from aiosched.executors.worker.protocol import (
     Call,
     Cancel,
     Ended,
+    FieldsRendered,
     Fired,
     FrameReader,
     Ready,
@@ -58,9 +60,16 @@ _LARGE: Final = 1_048_576  # bytes of XComs in one message
 class AsyncWorker(asyncio.Protocol):
     """The socket to the scheduler, the running attempts, and their TaskServices."""
 
-    def __init__(self, config: WorkerConfig, gone: asyncio.Event, sign: LoopSign, lease: LeaseDeadline) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        gone: asyncio.Event,
+        sign: LoopSign,
+        lease: LeaseDeadline,
+        log_files: RemoteLogFiles | None = None,
+    ) -> None:
         self._config, self._gone, self._lease = config, gone, lease
-        self._surroundings = surroundings_of(config)
+        self._surroundings = surroundings_of(config, log_files)
         dags = FileDags(places=config.places, defaults=config.defaults)
         self._dags = InBackground(dags, timeout=config.import_timeout)
         self._state = SharedProcessState(parts_of_this_process(), self._log_of)
@@ -165,6 +174,7 @@ class AsyncWorker(asyncio.Protocol):
 
     def _begin(self, attempt: Attempt) -> None:
         execution = execution_of(attempt, self, self._surroundings, blocking=self._blocking)
+        execution.on_rendered = lambda fields: self._tell(FieldsRendered(attempt.key, fields))
         self._began[attempt.key] = leftovers.boot_time()
         self._running[attempt.key] = (self._loop.create_task(Driven(self._run(execution))), execution)
         self._health.turn_on()
@@ -226,8 +236,11 @@ class AsyncWorker(asyncio.Protocol):
             self._transport.write(frame(Ended(batch, retire)))
 
     def _fired(self, number: int, report: Report) -> None:
+        self._tell(Fired(number, report))
+
+    def _tell(self, message: Fired | FieldsRendered) -> None:
         if self._transport is not None and not self._gone.is_set():
-            self._transport.write(frame(Fired(number, report)))
+            self._transport.write(frame(message))
 
     def _cancel(self, key: AttemptKey) -> None:
         if key in self._running:
@@ -241,11 +254,13 @@ def _end_leftovers(name: str, before: float) -> leftovers.EndedProcesses:
     return leftovers.end_named(name) + leftovers.end_children(before=before)
 
 
-async def _work(sock: socket.socket, sign: LoopSign, config: WorkerConfig, lease: LeaseDeadline) -> None:
+async def _work(
+    sock: socket.socket, sign: LoopSign, config: WorkerConfig, lease: LeaseDeadline, log_files: RemoteLogFiles | None
+) -> None:
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler requests that by closing the socket
-    worker = AsyncWorker(config, gone, sign, lease)
+    worker = AsyncWorker(config, gone, sign, lease, log_files)
     transport, _ = await loop.create_unix_connection(lambda: worker, sock=sock)
     try:
         await gone.wait()
@@ -254,7 +269,13 @@ async def _work(sock: socket.socket, sign: LoopSign, config: WorkerConfig, lease
         transport.close()
 
 
-def run_worker(sock: socket.socket, sign: int, config: WorkerConfig, lease: LeaseDeadline) -> None:
+def run_worker(
+    sock: socket.socket,
+    sign: int,
+    config: WorkerConfig,
+    lease: LeaseDeadline,
+    log_files: RemoteLogFiles | None = None,
+) -> None:
     """The main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.register_at_fork(after_in_child=sock.close)
@@ -262,7 +283,7 @@ def run_worker(sock: socket.socket, sign: int, config: WorkerConfig, lease: Leas
     with asyncio.Runner(loop_factory=new_marking_loop) as runner:
         loop = runner.get_loop()
         asyncio.set_event_loop(loop)
-        work = loop.create_task(_work(sock, LoopSign(sign), config, lease))
+        work = loop.create_task(_work(sock, LoopSign(sign), config, lease, log_files))
         while not work.done():
             try:
                 loop.run_until_complete(work)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from typing import Final
 
 _TICKET: Final = struct.Struct("=I")  # pipe reads and writes of so few aligned bytes are atomic
@@ -25,6 +26,7 @@ class ClaimPipe:
     def __init__(self) -> None:
         self.descriptor, self._write = os.pipe()
         os.set_blocking(self.descriptor, False)
+        self._read = _own_reader(self.descriptor)
         self._last = 0
         self._open = True
 
@@ -43,7 +45,7 @@ class ClaimPipe:
     def take_back(self) -> int:
         """Draw all remaining tickets and return their number: as many of the latest attempts never begin."""
         try:
-            return len(os.read(self.descriptor, _MOST)) // _TICKET.size if self._open else 0
+            return len(os.read(self._read, _MOST)) // _TICKET.size if self._open else 0
         except BlockingIOError:
             return 0
 
@@ -51,8 +53,15 @@ class ClaimPipe:
         """Close the descriptors; can be called twice."""
         if self._open:
             self._open = False
-            os.close(self.descriptor)
-            os.close(self._write)
+            for descriptor in {self.descriptor, self._read, self._write}:
+                os.close(descriptor)
+
+
+def _own_reader(descriptor: int) -> int:
+    """A descriptor that does not share its flags with the worker's, whose task could make both wait for ever."""
+    if sys.platform != "linux":
+        return descriptor
+    return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def draw(descriptor: int) -> int | None:

@@ -19,6 +19,7 @@ import time
 from typing import Final
 
 from aiosched import leftovers
+from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.worker.guard import stand_guard
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.processes import signal_group
@@ -72,9 +73,10 @@ class Forkserver:
                         case Setup(config, path):
                             self._config = config
                             sys.path += [entry for entry in path if entry not in sys.path]
-                        case Fork(worker, is_async):
-                            self._fork(worker, is_async, passed[:2])
-                            del passed[:2]
+                        case Fork(worker, is_async, has_logs):
+                            number = 3 if has_logs else 2
+                            self._fork(worker, is_async, passed[:number])
+                            del passed[:number]
                         case Signal(worker, signum, group):
                             self._signal(worker, signum, group)
 
@@ -113,7 +115,7 @@ class Forkserver:
         self._workers[pid] = worker
         self._send(Forked(worker, pid))
 
-    def _become_worker(self, is_async: bool, fd: int, shared: int) -> None:
+    def _become_worker(self, is_async: bool, fd: int, shared: int, logs: int | None = None) -> None:
         code = 70
         try:
             parent = os.getppid()
@@ -127,17 +129,19 @@ class Forkserver:
             os.close(self._wake_read)
             os.close(self._wake_write)
             self._control.close()
-            for mine in (fd, shared):
+            for mine in (fd, shared, *(() if logs is None else (logs,))):
                 os.set_inheritable(mine, False)  # else descriptors received over a socket are inherited
             assert self._config is not None, "Setup comes first"
+            log_files = None if logs is None else RemoteLogFiles(socket.socket(fileno=logs))
+            given = (socket.socket(fileno=fd), shared, self._config, self._lease_deadline, log_files)
             if is_async:
                 from aiosched.executors.worker.async_worker import run_worker as run_async
 
-                run_async(socket.socket(fileno=fd), shared, self._config, self._lease_deadline)
+                run_async(*given)
             else:
                 from aiosched.executors.worker.worker import run_worker
 
-                run_worker(socket.socket(fileno=fd), shared, self._config, self._lease_deadline)
+                run_worker(*given)
             code = 0
         except BaseException:
             sys.excepthook(*sys.exc_info())

@@ -17,6 +17,7 @@ from aiosched.bundles.places import CodePlaces
 from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComPairs, XComRef
 from aiosched.core.values.service_errors import error_of_kind
 from aiosched.errors import AioschedError, ExecutorError
+from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.remote.values import XComRemote, XComStore
 
@@ -31,6 +32,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     logs_folder: str | None
     max_xcom_bytes: int
     max_log_bytes: int
+    max_field_length: int
     log_level: str
     import_timeout: float
     defaults: AuthoringDefaults
@@ -40,13 +42,15 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     xcoms: XComRemote | None = None  # where large XComs go
 
 
-def surroundings_of(config: WorkerConfig) -> Surroundings:
+def surroundings_of(config: WorkerConfig, log_files: RemoteLogFiles | None = None) -> Surroundings:
     """What attempts in a worker share."""
     return Surroundings(
         logs_folder=Path(config.logs_folder) if config.logs_folder else None,
         max_xcom_bytes=config.max_xcom_bytes,
         max_log_bytes=config.max_log_bytes,
+        max_field_length=config.max_field_length,
         uploads_logs=config.uploads_logs,
+        log_files=log_files,
         xcoms=XComStore(config.xcoms) if config.xcoms else None,
     )
 
@@ -118,6 +122,13 @@ class Ended(Message, frozen=True):
     imported: float = 0.0  # of those, the time of importing the DAG file
 
 
+class FieldsRendered(Message, frozen=True):
+    """The template fields of an attempt that runs, as a JSON object."""
+
+    key: AttemptKey
+    fields: str
+
+
 class Fired(Message, frozen=True):
     """A trigger has fired or failed."""
 
@@ -160,7 +171,7 @@ class Setup(Message, frozen=True):
 
 
 class Fork(Message, frozen=True):
-    """Start a worker; the message carries its socket and a second descriptor.
+    """Start a worker; the message carries its socket, a second descriptor, and its socket for logs if it `has_logs`.
 
     Plain workers draw tickets from the latter (claim_pipe.py), for async workers it is the page of their loop's
     heartbeat (loop_sign.py).
@@ -168,6 +179,7 @@ class Fork(Message, frozen=True):
 
     worker: int
     is_async: bool
+    has_logs: bool = False  # it must ask for open logs (log_opening.py)
 
 
 class Signal(Message, frozen=True):
@@ -202,7 +214,7 @@ class Exited(Message, frozen=True):
 
 
 ToWorker = RunAttempts | Cancel | Watch | Unwatch | Answer | Reply
-FromWorker = Ready | Ended | Fired | Ask | Call | Withdraw
+FromWorker = Ready | Ended | FieldsRendered | Fired | Ask | Call | Withdraw
 ToForkserver = Setup | Fork | Signal
 FromForkserver = Forked | Exited
 AnyMessage = ToWorker | FromWorker | ToForkserver | FromForkserver

@@ -35,6 +35,7 @@ from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.attempt.attempts import execution_of
 from aiosched.executors.attempt.dag_cache import FileDags, asking, fetching
 from aiosched.executors.attempt.interrupts import alarm, interrupts
+from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution, drive
 from aiosched.executors.worker.claim_pipe import draw
@@ -47,6 +48,7 @@ from aiosched.executors.worker.protocol import (
     Ask,
     Call,
     Ended,
+    FieldsRendered,
     FrameReader,
     Ready,
     Reply,
@@ -116,7 +118,7 @@ class Channel:
             elif isinstance(message, Answer | Reply):
                 self._answers.append(message)
 
-    def send(self, message: Ready | Ended | Ask | Call | Withdraw) -> None:
+    def send(self, message: Ready | Ended | FieldsRendered | Ask | Call | Withdraw) -> None:
         """Send a message; raises SchedulerGone."""
         try:
             self._socket.sendall(frame(message))
@@ -219,9 +221,9 @@ class Housekeeping:
 class Worker:
     """Runs attempts until the scheduler closes the socket."""
 
-    def __init__(self, channel: Channel, config: WorkerConfig) -> None:
+    def __init__(self, channel: Channel, config: WorkerConfig, log_files: RemoteLogFiles | None = None) -> None:
         self._channel, self._config = channel, config
-        self._surroundings = surroundings_of(config)
+        self._surroundings = surroundings_of(config, log_files)
         self._dags = FileDags(
             places=config.places, import_timeout=config.import_timeout, time_limit=alarm, defaults=config.defaults
         )
@@ -253,6 +255,7 @@ class Worker:
     def _execute(self, attempt: Attempt) -> Report:
         channel = self._channel
         execution = execution_of(attempt, channel, self._surroundings, blocking=drive, time_limit=alarm)
+        execution.on_rendered = lambda fields: self._tell_rendered(attempt, fields)
         self._running = execution
         try:
             return copy_context().run(drive, execution.run(self._dags))
@@ -264,6 +267,10 @@ class Worker:
                 log.line("WARNING", "aiosched", left.text("the attempt"))
             self._is_changed = not self._housekeeping.after(log)
             log.close()
+
+    def _tell_rendered(self, attempt: Attempt, fields: str) -> None:
+        with interrupts.shield():
+            self._channel.send(FieldsRendered(attempt.key, fields))
 
     def _why_retire(self) -> str | None:
         if self._left_children:
@@ -286,7 +293,13 @@ class Worker:
             interrupts.strike(AttemptStopped("was told to stop by SIGTERM"))
 
 
-def run_worker(sock: socket.socket, claim_pipe: int, config: WorkerConfig, lease: LeaseDeadline) -> None:
+def run_worker(
+    sock: socket.socket,
+    claim_pipe: int,
+    config: WorkerConfig,
+    lease: LeaseDeadline,
+    log_files: RemoteLogFiles | None = None,
+) -> None:
     """The main function of a worker process."""
 
     def let_go() -> None:  # ends a task's forked child that continues as the worker
@@ -296,7 +309,7 @@ def run_worker(sock: socket.socket, claim_pipe: int, config: WorkerConfig, lease
 
     os.register_at_fork(after_in_child=let_go)
     try:
-        Worker(Channel(sock, claim_pipe, lease), config).serve()
+        Worker(Channel(sock, claim_pipe, lease), config, log_files).serve()
     except SchedulerGone:
         logging.shutdown()
     finally:

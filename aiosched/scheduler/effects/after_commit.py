@@ -104,7 +104,7 @@ def hand_out_claims(session: Session, committed: Committed) -> None:
         env.attempts.on_engines.update(attempt.key for attempt in attempts if env.engines.runs(attempt))
     env.attempts.stuck_attempts.handed_out(env.clock.now())
     env.engines.have_rows(committed.changes.messages.attempts, committed.engine_rows)
-    env.executor.submit(attempts)
+    env.executor.submit(env.confs.open_for_tasks(attempts))
     env.engines.drop_rows()
     env.metrics.claimed(waited, env.clock.now())
     raise_failures(failures)
@@ -126,7 +126,7 @@ def hand_out_triggers(session: Session, committed: Committed) -> None:
         env.attempts, env.settings.scheduler.max_triggers, lambda board: is_held(session, board)
     )
     env.attempts.triggers.update(trigger.key for trigger in triggers)
-    env.executor.submit(triggers)
+    env.executor.submit(env.confs.open_for_tasks(triggers))
 
 
 def deliver_callbacks(session: Session, committed: Committed) -> None:

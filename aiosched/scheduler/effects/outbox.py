@@ -97,7 +97,7 @@ async def _deliver(session: Session) -> None:
         for callback in callbacks:
             session.outbox.waiting.remove(callback, chosen[callback].dag_id)
         attempts.callbacks.begin({callback: chosen[callback] for callback in ready}, session.env.clock.monotonic())
-        session.env.executor.submit(list(ready.values()))
+        session.env.executor.submit(session.env.confs.open_for_tasks(ready.values()))
 
     if chosen:
         for number in await spare_others("the delivery", list(chosen), lambda number: f"callback {number}", begin):

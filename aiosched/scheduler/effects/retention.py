@@ -18,7 +18,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.audit.entries import record
+from aiosched.db.audit.reading import purge
 from aiosched.db.people.state_stores import delete_expired
+from aiosched.db.statements.rendered_fields import forget_rendered
 from aiosched.db.upkeep.retention import NotRemoved, RunName, clean, unfinished_runs
 from aiosched.errors import RemoteStorageError
 from aiosched.executors.attempt.log_files import old_run_folders, remove_run_folders, run_folder
@@ -29,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 _BATCHES_PER_PASS: Final = 10
 _STATES_PER_PASS: Final = 5_000
+_ENTRIES_PER_PASS: Final = 5_000  # of the audit log
+_RENDERED_PER_PASS: Final = 500  # runs
 _MOST_NAMED: Final = 5  # in one line of the log
 _FOLDERS_PER_STEP: Final = 1_000
 _PAUSE: Final = 5.0  # seconds until the next pass while there is more to remove
@@ -42,6 +48,10 @@ async def retain(session: Session) -> float | None:
     if session.membership.draining:
         return None
     if 0 in session.cache.partitions and await _remove_expired(session):
+        return _PAUSE
+    if 0 in session.cache.partitions and await _remove_audit(session, settings.audit.retention_days):
+        return _PAUSE
+    if settings.core.num_dag_runs_to_retain_rendered_fields and await _forget_rendered(session):
         return _PAUSE
     if not (settings.scheduler.retention_days or settings.logs.retention_days):
         return _REST
@@ -58,6 +68,27 @@ async def _remove_expired(session: Session) -> bool:
     """Remove some expired values of state stores; returns whether there may be more."""
     async with session.env.db.acquire() as conn:
         return await delete_expired(conn, limit=_STATES_PER_PASS) >= _STATES_PER_PASS
+
+
+async def _remove_audit(session: Session, days: float) -> bool:
+    """Remove some old entries of the audit log; returns whether there may be more."""
+    if not days:
+        return False
+    before = session.env.clock.now() - timedelta(days=days)
+    async with session.env.db.transaction() as conn:
+        number = await purge(conn, before, limit=_ENTRIES_PER_PASS)
+        if number:
+            await record(conn, AuditKind.AUDIT_REMOVED, number=number, before=before)
+    if number:
+        logger.info("removed %d entries of the audit log of before %s", number, before.isoformat(timespec="minutes"))
+    return number >= _ENTRIES_PER_PASS
+
+
+async def _forget_rendered(session: Session) -> bool:
+    """Delete rendered template fields of all but the newest runs of our DAGs; returns whether there may be more."""
+    keep, partitions = session.env.settings.core.num_dag_runs_to_retain_rendered_fields, session.cache.partitions
+    async with session.env.db.acquire() as conn:
+        return bool(await forget_rendered(conn, sorted(partitions), keep=keep, runs=_RENDERED_PER_PASS))
 
 
 async def _remove_history(session: Session, days: float) -> bool:

@@ -26,7 +26,7 @@ from aiosched.core.values.worker_messages import Job
 from aiosched.db.engines import attempts as statements
 from aiosched.db.engines.attempts import NewAttempt, SentAttempt, new_attempt
 from aiosched.db.engines.tokens import TokenSigner
-from aiosched.db.people.accounts import signing_key
+from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.executors.engines.engine import Engine, EngineUnavailable
@@ -109,7 +109,8 @@ class EngineExecutor:
     async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
         """Connect to the engine."""
         self._report = report
-        self._signer = TokenSigner(await signing_key(self.db))
+        self._signing_keys = PresentKeys(self.db)
+        await self._renew_signer()
         await self._local.start(report, services)
         await self.engine.start(self._ended)
         self._tasks = [
@@ -320,10 +321,14 @@ class EngineExecutor:
                     await self._check.wait()
             self._check.clear()
             try:
+                await self._renew_signer()
                 await self.send_again()
             except Exception as error:
                 if not (isinstance(error, EngineUnavailable) or is_retryable(error)):
                     logger.exception("%s: what it has cannot be compared with the rows", self.name)
+
+    async def _renew_signer(self) -> None:
+        self._signer = TokenSigner(await self._signing_keys.get())
 
     async def send_again(self) -> None:
         """Send those attempts again that no worker has begun and that the engine does not have."""

@@ -23,6 +23,7 @@ from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import DagFailure, FencedOut, StaleRows
 from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.effects.attempt_control import stop_unwanted
+from aiosched.scheduler.effects.audit_syslog import AuditSyslog
 from aiosched.scheduler.effects.broadcast import publish_changes
 from aiosched.scheduler.effects.outbox import poll_outbox
 from aiosched.scheduler.effects.retention import retain
@@ -152,6 +153,11 @@ class Incarnation:
                 ("attempts on engines", partial(watch_engines, session), wakeups.engines),
                 ("files of XComs", partial(remove_stored_xcoms, session), wakeups.stored_xcoms),
                 ("asset watchers", partial(poll_watchers, session), wakeups.watchers),
+                (
+                    "audit log",
+                    partial(AuditSyslog(session.env.settings.audit.syslog).send_some, session),
+                    wakeups.audit,
+                ),
                 ("changes for browsers", partial(publish_changes, session), wakeups.broadcast),
             )
             for name, step, wakeup in loops:

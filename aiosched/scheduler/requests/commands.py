@@ -9,7 +9,7 @@
     emit_asset   {name, extra}  (of no DAG)                       -> {name, at}
 
     clear, mark_tasks, mark_run: see clearing.py; backfill_…: see backfills.py; set_note: see notes.py;
-    answer_input: see answers.py; continue_schedule: see continuing.py
+    answer_input: see answers.py; continue_schedule: see continuing.py; render: see rendering.py, answered later
 
 A verb is either applied, or refused with {"error": …}; core/requests defines its arguments. The answer is stored in
 the transaction that stores the verb's effects, so no crash can apply a request twice or answer it without effect, and
@@ -55,6 +55,7 @@ from aiosched.scheduler.requests import clearing
 from aiosched.scheduler.requests.answers import answer_input
 from aiosched.scheduler.requests.continuing import continue_schedule
 from aiosched.scheduler.requests.notes import set_note
+from aiosched.scheduler.requests.rendering import render
 from aiosched.scheduler.runs import backfills
 from aiosched.scheduler.runs.asset_runs import emit_event
 from aiosched.scheduler.runs.due_runs import requested_run
@@ -78,10 +79,11 @@ async def apply_commands(session: Session) -> int:
 
     Call it with `locks.ownership` held. Raises StaleRows if one of them hits a bug; those after it still wait.
     """
+    begun = session.env.attempts.renderings  # which are answered later
     applied = session.cache.unstored.answers()  # read before the query: an answer may be committed while it runs
     async with session.env.db.acquire() as conn:
         commands = await inbox.waiting_commands(conn, sorted(session.cache.partitions), limit=_COMMANDS_PER_PASS)
-    commands = [command for command in commands if command.id not in applied]
+    commands = [command for command in commands if command.id not in applied and command.id not in begun]
     if not commands:
         return 0
     done: list[int] = []
@@ -169,10 +171,12 @@ async def _trigger(session: Session, dag: OwnedDag, request: Trigger, number: in
     if request.unpause and dag.row.is_paused:
         await _set_paused(session, dag, False)
     now = session.env.clock.now()
+    async with session.env.db.acquire() as conn:
+        conf = await session.env.confs.checked(conn, dag.version.spec.params, request.conf)
     creation = requested_run(
         dag,
         now,
-        conf=request.conf,
+        conf=conf,
         run_id=request.run_id,
         logical_date=request.logical_date,
         run_after=request.run_after,
@@ -278,6 +282,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "mark_run": clearing.mark_run,
         "set_note": set_note,
         "answer_input": answer_input,
+        "render": render,
         "continue_schedule": continue_schedule,
         "backfill_create": backfills.create_backfill,
         "backfill_pause": backfills.pause_backfill,

@@ -46,6 +46,8 @@ async def create_backfill(
     now = session.env.clock.now()
     async with session.env.db.acquire() as conn:
         most = session.env.settings.scheduler.max_backfill_runs
+        conf = await session.env.confs.checked(conn, dag.version.spec.params, request.conf)
+        request = msgspec.structs.replace(request, conf=conf)
         dates, existing = await plan_dates(conn, dag.version.spec, request, now, most=most)
     if request.dry_run:  # sent by an older aiosched; newer ones read the preview themselves
         return {"id": None, "dates": shown(dates)}

@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from aiosched.backends.kinds import backends_of
 from aiosched.config import Settings
+from aiosched.db.audit.secret_reads import SecretReads
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.server.engine import Database
 from aiosched.scheduler.services.questions import Trusted
 from aiosched.scheduler.services.secret_services import secret_services
 from aiosched.scheduler.services.state_services import state_services
-from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices, Service
+from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices, Service, trigger_service
 
 _NO_SERVICES: Final[Mapping[str, Service]] = MappingProxyType({})
 
@@ -26,4 +28,7 @@ def services_of(
 ) -> DatabaseServices:
     """The services of this database, and `more`. With a `lease`, questions are repeated while the database fails."""
     states = state_services(retention_days=settings.scheduler.state_retention_days)
-    return DatabaseServices(db, {**SERVICES, **secret_services(Keyring.of(settings)), **states, **more}, lease=lease)
+    reads = SecretReads(db)
+    keyring = Keyring.of(settings)
+    secrets = {**secret_services(keyring, backends_of(settings), reads), "trigger_dag": trigger_service(keyring)}
+    return DatabaseServices(db, {**SERVICES, **secrets, **states, **more}, lease=lease, on_close=reads.close)

@@ -1,56 +1,93 @@
 """Services about variables and connections for running tasks.
 
-    variable     {get: key}                          -> {value: text or null}
+    variable     {get: key, by: [task, map index, try]}  -> {value: text or null, backend: where it is, if in one}
                  {set: key, value, description}      -> {}
                  {delete: key}                       -> {}
-    connection   {get: conn_id}                      -> {value: fields or null}
+    connection   {get: conn_id, by: …}               -> {value: fields or null, backend: where it is, if in one}
 
-The values are decrypted here and sent to the worker over its own socket; workers have no keys.
+The values are decrypted here and sent to the worker over its own socket; workers have neither keys nor logins of
+backends. What belongs to a team is not there for tasks of other teams' DAGs; that one asked for it is logged here.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from aiosched.backends.asking import NO_BACKENDS, Backends
+from aiosched.backends.backend import Kind
+from aiosched.backends.values import SecretValues
+from aiosched.db.audit.secret_reads import Read, SecretReads
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.people.secrets import SecretStore, VariableValue
+from aiosched.db.people.owners import reader_of_run
+from aiosched.db.people.secrets import SecretStore, VariableValue, Withheld
 from aiosched.db.queries import task_services
 from aiosched.db.server.engine import Database
-from aiosched.errors import ConfigError, Refused
+from aiosched.errors import ConfigError, Refused, SecretBackendError
 from aiosched.scheduler.services.questions import Question
 from aiosched.scheduler.services.task_services import Service
 
+logger: Final = logging.getLogger(__name__)
 
-def secret_services(keyring: Keyring) -> Mapping[str, Service]:
-    """The services `variable` and `connection`, for DatabaseServices."""
+
+def secret_services(
+    keyring: Keyring, backends: Backends = NO_BACKENDS, reads: SecretReads | None = None
+) -> Mapping[str, Service]:
+    """The services `variable` and `connection`, for DatabaseServices. `reads` are written down in the audit log."""
+
+    async def look_up(db: Database, kind: Kind, question: Question) -> dict[str, Any]:
+        async with db.acquire() as conn:
+            reader = await reader_of_run(conn, question.run)
+        try:
+            found = await SecretValues(db, keyring, backends).look_up(kind, question.args["get"], reader)
+        except Withheld as error:
+            async with db.acquire() as conn:
+                who = await task_services.who_asks(conn, question.run)
+            logger.warning("refused: a task of %s asked for %s", who, error.what)
+            return {"value": None}
+        answer = found.as_answer()
+        if reads is not None and answer["value"] is not None:
+            reads.note(_read_by(question, kind))
+        return answer
 
     async def variable(db: Database, question: Question) -> dict[str, Any]:
         store, args = SecretStore(db, keyring), question.args
-        if "get" not in args:
-            async with db.acquire() as conn:
-                who = await task_services.who_asks(conn, question.run)
-            if "set" in args:
-                new = {args["set"]: VariableValue(args["value"], args.get("description"))}
-                await store.set_variables(new, requested_by=who, request=question.id)
-            else:
-                await store.delete_variable(args["delete"], requested_by=who, request=question.id)
-            return {}
-        return {"value": await store.look_up("variable", args["get"])}
+        if "get" in args:
+            return await look_up(db, "variable", question)
+        async with db.acquire() as conn:
+            who = await task_services.who_asks(conn, question.run)
+            reader = await reader_of_run(conn, question.run)
+        if "set" in args:
+            new = {args["set"]: VariableValue(args["value"], args.get("description"))}
+            await store.set_variables(new, requested_by=who, request=question.id, reader=reader)
+        else:
+            await store.delete_variable(args["delete"], requested_by=who, request=question.id, reader=reader)
+        return {}
 
     async def connection(db: Database, question: Question) -> dict[str, Any]:
-        return {"value": await SecretStore(db, keyring).look_up("connection", question.args["get"])}
+        return await look_up(db, "connection", question)
 
-    return {"variable": _refusing_bad_keys(variable), "connection": _refusing_bad_keys(connection)}
+    return {"variable": _refusing_mistakes(variable), "connection": _refusing_mistakes(connection)}
 
 
-def _refusing_bad_keys(service: Service) -> Service:
-    """The service, with a wrong key (an operator's mistake) turned into a refusal that the task's author reads."""
+def _read_by(question: Question, kind: Kind) -> Read:
+    """The entry of the audit log: which task instance has read what."""
+    by = question.args.get("by")
+    who = None if by is None else (str(by[0]), int(by[1]), int(by[2]))
+    return Read(question.run, who, f"{kind} {question.args['get']}")
+
+
+def _refusing_mistakes(service: Service) -> Service:
+    """The service, with what operators have to put right turned into a refusal that the task's author reads.
+
+    These are a wrong key and a backend that fails: only the attempt fails, and may be tried again later.
+    """
 
     async def call(db: Database, question: Question) -> Any:
         try:
             return await service(db, question)
-        except ConfigError as error:
+        except (ConfigError, SecretBackendError) as error:
             raise Refused(str(error)) from error
 
     return call

@@ -27,6 +27,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID, uuid4, uuid5
@@ -34,6 +35,7 @@ from uuid import UUID, uuid4, uuid5
 import msgspec
 
 from aiosched.core.values.messages import XComPairs, XComRef
+from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.queries import task_services
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -69,13 +71,20 @@ class DatabaseServices:
         task_services: Mapping[str, Service] | None = None,
         *,
         lease: Callable[[], Trusted | None] = lambda: None,
+        on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._db = db
+        self._on_close = on_close
         self._retry = QuestionRetry(lease)
         self._services = SERVICES if task_services is None else task_services
         self._indexes: dict[int, dict[str, int]] = {}  # by DAG version
         self._alone = asyncio.Lock()  # large values are read for one attempt after the other
         self._asked: dict[int, tuple[dict[XComRef, None], asyncio.Task[XComs]]] = {}  # by run, not read yet
+
+    async def close(self) -> None:
+        """Finish what answers have left to do; call it before the database is closed."""
+        if self._on_close is not None:
+            await self._on_close()
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """For each ref the stored (map index, JSON text) pairs in index order; [] for an unknown task too."""
@@ -181,7 +190,12 @@ async def _previous_run(db: Database, question: Question) -> dict[str, Any]:
     return {"run": found._asdict(), "task": None if task is None else task._asdict()}
 
 
-async def _trigger_dag(db: Database, question: Question) -> dict[str, Any]:
+def trigger_service(keyring: Keyring | None = None) -> Service:
+    """The service `trigger_dag`; `keyring` encrypts the secret values of a conf."""
+    return partial(_trigger_dag, keyring)
+
+
+async def _trigger_dag(keyring: Keyring | None, db: Database, question: Question) -> dict[str, Any]:
     args = question.args
     dag_id = str(args["dag_id"])
     async with db.acquire() as conn:
@@ -194,7 +208,8 @@ async def _trigger_dag(db: Database, question: Question) -> dict[str, Any]:
         raise Refused(f"DAG {dag_id!r} is paused: its run would wait. Unpause it: `aiosched dags unpause {dag_id}`.")
     names = ("run_id", "logical_date", "run_after", "conf", "partition_key")
     wanted = {name: args[name] for name in names if args.get(name) is not None}
-    answer = await _ask_owner(db, question, "trigger", dag_id, {**wanted, "triggered_by": "operator"})
+    wanted["triggered_by"] = "operator"
+    answer = await _ask_owner(db, question, "trigger", dag_id, wanted, keyring=keyring)
     if args.get("note"):
         noting = question._replace(id=uuid5(question.id, "note"))
         await _ask_owner(db, noting, "set_note", dag_id, {"run_id": answer["run_id"], "note": args["note"]})
@@ -208,13 +223,19 @@ async def _clear_run(db: Database, question: Question) -> dict[str, Any]:
 
 
 async def _ask_owner(
-    db: Database, question: Question, verb: str, dag_id: str, args: Mapping[str, Any]
+    db: Database,
+    question: Question,
+    verb: str,
+    dag_id: str,
+    args: Mapping[str, Any],
+    *,
+    keyring: Keyring | None = None,
 ) -> dict[str, Any]:
     """Put a request into the inbox, once per question, and wait for the owner's answer."""
     async with db.acquire() as conn:
         who = await task_services.who_asks(conn, question.run)
         command = await inbox.add_command(
-            conn, verb=verb, dag_id=dag_id, args=args, requested_by=who, request=question.id
+            conn, verb=verb, dag_id=dag_id, args=args, requested_by=who, request=question.id, keyring=keyring
         )
     result = await inbox.wait_applied(db, command, timeout=_PATIENCE)
     if result is None:
@@ -277,7 +298,7 @@ SERVICES: Final[Mapping[str, Service]] = MappingProxyType(
         "run_state": _run_state,
         "sla_misses": sla_misses,
         "task_states": _task_states,
-        "trigger_dag": _trigger_dag,
+        "trigger_dag": trigger_service(),
         "triggering_asset_events": asset_services.triggering_asset_events,
     }
 )

@@ -9,6 +9,7 @@ from aiosched.clock import Clock
 from aiosched.config import Settings
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import Executor
+from aiosched.db.crypto.secret_confs import SecretConfs
 from aiosched.db.server.engine import Database
 from aiosched.scheduler.engines.engine_executor import Engines
 from aiosched.scheduler.journal.journal import Journal
@@ -47,6 +48,7 @@ class SchedulerEnvironment:
     holds_lease: Callable[[], bool]
     observers: Observers
     engines: Engines
+    confs: SecretConfs
     requests: RequestAttempts = field(default_factory=RequestAttempts)
     failed_reports: FailedReports = field(default_factory=FailedReports)
     unreadable_reports: UnreadableReports = field(default_factory=UnreadableReports)

@@ -36,7 +36,8 @@ _ROWS: Final[Sequence[tuple[str, str, Callable[[Any], int]]]] = (
     *(
         ("tasks", name, lambda row: row[0])
         for name in (
-            "instances", "expanded", "created", "sources", "xcoms", "forget_xcoms", "deferrals", "undeferred",
+            "instances", "expanded", "created", "sources", "rendered", "xcoms", "forget_xcoms", "deferrals",
+            "undeferred",
         )
     ),
     ("tasks", "tries", lambda row: row.key.run),
@@ -52,7 +53,7 @@ _ROWS: Final[Sequence[tuple[str, str, Callable[[Any], int]]]] = (
 _ROWS_OF_INSTANCES: Final[Sequence[tuple[str, Callable[[Any], _Place]]]] = (
     *(
         (name, lambda row: row[:3])
-        for name in ("instances", "sources", "xcoms", "forget_xcoms", "deferrals", "undeferred")
+        for name in ("instances", "sources", "rendered", "xcoms", "forget_xcoms", "deferrals", "undeferred")
     ),
     ("tries", lambda row: row.key[:3]),
 )

@@ -38,6 +38,7 @@ def room_of(
                 row.slots,
                 row.slots - row.used + freed.get(name, 0) if row.slots >= 0 else 0,
                 row.include_deferred,
+                row.team,
             )
             for name, row in pools.items()
             if row is not None

@@ -14,6 +14,7 @@ from collections import Counter, deque
 from datetime import datetime
 from typing import Final
 
+from aiosched.core.graph.instances import RenderedFields
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.deferral import is_trigger
 from aiosched.core.slots.fair_shares import fair_shares
@@ -126,6 +127,8 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
             cache.work.room_changed = True  # it was stopped, and has freed its executor's slot only now
             context.wakeups.enqueueing.wake()
         return
+    if report.rendered is not None:
+        _keep_rendered(board, report, report.rendered)
     if report.outcome is Outcome.STARTED:
         context.apply_effects(board)  # nothing to decide; the row may wait for the next commit
         return
@@ -135,6 +138,14 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
         cache.unstored.pending.messages.asset_events.extend(events_of(report, board.run.dag_id, now))
     cache.unstored.pending.effects.reports.append(report)
     cache.work.to_evaluate[board] = None
+
+
+def _keep_rendered(board: Board, report: Report, fields: str) -> None:
+    """The template fields of a try are stored with its next change: its start, or its end if that comes first."""
+    instance, key, rows = board.find(report.key.task_index, report.key.map_index), report.key, board.effects.rows
+    rows.rendered.append(RenderedFields(*key, fields))
+    if instance is not None and report.outcome is Outcome.STARTED and instance not in rows.changed:
+        rows.lazy[instance] = None  # its start may be stored already
 
 
 def _is_of_an_earlier_call(board: Board, report: Report) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aiosched.core.run.deferral import is_trigger
-from aiosched.core.values.messages import AttemptKey, Outcome, Report
+from aiosched.core.values.messages import RENDERING, AttemptKey, Outcome, Report
 from aiosched.executors.attempt.failures import storable_report
 from aiosched.scheduler.state.metrics import Metrics
 from aiosched.scheduler.state.remote_attempts import RemoteAttempts
-from aiosched.scheduler.state.running_callbacks import RunningCallbacks
+from aiosched.scheduler.state.running_callbacks import RunningCallbacks, RunningRenderings
 from aiosched.scheduler.state.running_watchers import Watchers
 from aiosched.scheduler.state.stuck_attempts import StuckAttempts
 
@@ -28,6 +28,7 @@ class Attempts:
     stopping: dict[tuple[int, ...], AttemptKey] = field(default_factory=dict)  # told to end, by task instance
     triggers: set[AttemptKey] = field(default_factory=set)
     callbacks: RunningCallbacks = field(default_factory=RunningCallbacks)
+    renderings: RunningRenderings = field(default_factory=RunningRenderings)
     reports: deque[Report] = field(default_factory=deque)
     on_report: Callable[[], None] = lambda: None
     remote: RemoteAttempts = field(default_factory=RemoteAttempts)
@@ -133,6 +134,9 @@ class Attempts:
             report = self._account(report)
         elif key.run < 0:
             self.watchers.receive(report)
+            return
+        elif key.task_index == RENDERING:
+            self.renderings.receive(report)
             return
         elif key.task_index < 0 and key.try_number in self.callbacks:
             self.callbacks.receive(report)

@@ -275,6 +275,9 @@ class StateCache:
         if rows.sources:
             stored.sources.extend(rows.sources)
             rows.sources = []
+        if rows.rendered:
+            stored.rendered.extend(rows.rendered)
+            rows.rendered = []
         if rows.xcoms:
             stored.xcoms.extend(xcom_row(key, i.task, i.map_index, v) for i, v in rows.xcoms)
             rows.xcoms.clear()
@@ -339,8 +342,9 @@ class StateCache:
         if dag.version.id != version.id:
             for board in dag.runs.running.values():
                 renew_code(board, version)
-        dag.row, dag.version, dag.graph = row, version, graph
-        self._apply_limits(dag)
+        has_moved = dag.room.team != row.team
+        dag.row, dag.version, dag.graph, dag.room.team = row, version, graph, row.team
+        self._apply_limits(dag, regroup=has_moved)
         if dag.runs.queued:
             self.work.to_start[row.dag_id] = None
         if was_paused and not row.is_paused:
@@ -349,10 +353,10 @@ class StateCache:
             self._hold_back(dag)
         return dag
 
-    def _apply_limits(self, dag: OwnedDag) -> None:
+    def _apply_limits(self, dag: OwnedDag, *, regroup: bool) -> None:
         spec, room = dag.version.spec, dag.room
         limited = {task.task_id: task for task in spec.tasks if _has_limits(task)}
-        regroup = room.per_run != spec.max_active_tasks_per_run or limited.keys() != room.tasks.keys()
+        regroup |= room.per_run != spec.max_active_tasks_per_run or limited.keys() != room.tasks.keys()
         room.limit, room.per_run = spec.max_active_tasks, spec.max_active_tasks_per_run
         for task_id in room.tasks.keys() - limited.keys():
             del room.tasks[task_id]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from aiosched.core.graph.instances import TrySource
+from aiosched.core.graph.instances import RenderedFields, TrySource
 from aiosched.core.run.board import Board, FinishedTry, Instance
 from aiosched.core.values.messages import AttemptKey, Report
 from aiosched.db.assets.assets import NewAssetEvent
@@ -32,6 +32,7 @@ class TaskChanges(msgspec.Struct, eq=False):
     created: list[tuple[int, int, int, int]] = []  # new rows of task instances
     tries: list[FinishedTry] = []
     sources: list[TrySource] = []
+    rendered: list[RenderedFields] = []
     xcoms: list[XComRow] = []
     forget_xcoms: list[tuple[int, int, int]] = []
     deferrals: list[DeferralRow] = []
@@ -41,7 +42,7 @@ class TaskChanges(msgspec.Struct, eq=False):
     def needs_transaction(self) -> bool:
         """Whether there is more to store than changed instances."""
         more = self.expanded or self.created or self.tries or self.sources or self.xcoms or self.forget_xcoms
-        return bool(more or self.deferrals or self.undeferred)
+        return bool(more or self.deferrals or self.undeferred or self.rendered)
 
 
 class RunChanges(msgspec.Struct, eq=False):

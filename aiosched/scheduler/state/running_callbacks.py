@@ -1,7 +1,11 @@
-"""Callbacks in this process's executor, and their reports that are not stored yet (effects/outbox.py)."""
+"""Callbacks in this process's executor, and their reports that are not stored yet (effects/outbox.py).
+
+Also the renderings of template fields there, each of which answers a request (requests/rendering.py).
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -58,3 +62,28 @@ class RunningCallbacks:
 
     def _ended(self) -> set[int]:
         return {report.key.try_number for report in self.reports}
+
+
+@dataclass(slots=True)
+class RunningRenderings:
+    """Renderings by the number of their request. An attempt of one has the task index `RENDERING`."""
+
+    by_request: dict[int, asyncio.Future[Report]] = field(default_factory=dict)
+
+    def __contains__(self, request: int) -> bool:
+        return request in self.by_request
+
+    def begin(self, request: int) -> asyncio.Future[Report]:
+        """This one begins; its report is to come."""
+        self.by_request[request] = asyncio.get_running_loop().create_future()
+        return self.by_request[request]
+
+    def end(self, request: int) -> None:
+        """This one is answered, or given up: its report is not needed any more."""
+        self.by_request.pop(request, None)
+
+    def receive(self, report: Report) -> None:
+        """Pass on the report of an end."""
+        waiting = self.by_request.get(report.key.try_number)
+        if waiting is not None and not waiting.done() and report.outcome is not Outcome.STARTED:
+            waiting.set_result(report)

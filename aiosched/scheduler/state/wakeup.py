@@ -66,6 +66,7 @@ class Wakeups:
     stored_xcoms: Wakeup = field(default_factory=Wakeup)  # XComs in remote storage that are gone
     watchers: Wakeup = field(default_factory=Wakeup)  # asset watchers
     broadcast: Wakeup = field(default_factory=Wakeup)  # changes for browsers
+    audit: Wakeup = field(default_factory=Wakeup)  # entries for syslog
 
     @property
     def all(self) -> tuple[Wakeup, ...]:

@@ -42,7 +42,7 @@ async def room_for(conn: DatabaseConnection, candidate: Candidate, figures: dict
     used = 0
     if row is not None:
         pool, used = Pool(*row), row["used"]
-        pools[pool.name] = PoolRoom(pool.slots, pool.open or 0, pool.include_deferred)
+        pools[pool.name] = PoolRoom(pool.slots, pool.open or 0, pool.include_deferred, team=pool.team)
     executors: dict[str | None, ExecutorRoom] = {}
     figures = figures or {}
     for name, slots in figures.get("executor", {}).items():
@@ -80,7 +80,9 @@ async def competition(
     of_pool: Sequence[Contender] = ()
     of_dag: Sequence[Contender] = ()
     pool = room.pools.get(candidate.pool)
-    if pool is not None and room.pool_refusal(candidate.pool, candidate.pool_slots, defers=candidate.defers):
+    if pool is not None and room.pool_refusal(
+        candidate.pool, candidate.pool_slots, candidate.dag.team, defers=candidate.defers
+    ):
         of_pool = await why.holding_instances(conn)
     if candidate.dag.refusal(candidate.key.run, candidate.task, defers=candidate.defers):
         of_dag = await why.holding_instances(conn, candidate.dag.dag_id)

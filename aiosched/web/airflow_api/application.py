@@ -30,9 +30,9 @@ def mount(app: FastAPI) -> None:
         part = FastAPI(
             openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, dependencies=[Depends(authorise)]
         )
-        for shared in ("request_client", "authenticator", "known_dags"):
+        for shared in ("request_client", "authenticator", "known_dags", "health"):
             setattr(part.state, shared, getattr(app.state, shared))
-        problems.install(part, request_client.db.dsn)
+        problems.install(part, request_client.db)
         for router in routers:
             part.include_router(router)
         app.mount(path, part)

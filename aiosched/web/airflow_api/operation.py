@@ -40,9 +40,9 @@ async def get_version() -> dict[str, Any]:
 
 @router.get("/monitor/health")
 @allow(Role.PUBLIC)
-async def get_health(request_client: TheRequestClient) -> dict[str, Any]:
+async def get_health(request: Request) -> dict[str, Any]:
     """Whether the database answers and a scheduler is alive; it runs triggers and parses files, too."""
-    found = await health.examine(request_client.db)
+    found: health.Health = await request.app.state.health.get()
     alive = [row for row in found.schedulers if row.alive]
     beat = None
     if alive:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from aiosched.core.graph.secret_params import hide_defaults
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.masking import Redactor
@@ -77,7 +78,7 @@ def dag_details_shape(row: DagListRow, spec: DagSpec, folder: Path) -> dict[str,
         "active_runs_count": row.active_runs,
         "render_template_as_native_obj": False,
         "last_parsed": instant(row.last_parsed_at),
-        "params": {name: param.value for name, param in spec.params.items()} if spec.params else {},
+        "params": {name: param.value for name, param in hide_defaults(spec).params.items()},
         "doc_md": spec.doc_md,
     }
 
@@ -123,8 +124,8 @@ def _version_shape(row: RunRow) -> dict[str, Any]:
     }
 
 
-def task_shape(row: TaskRow, run: RunRow, spec: DagSpec) -> dict[str, Any]:
-    """A task instance of `run`, whose DAG version is `spec`."""
+def task_shape(row: TaskRow, run: RunRow, spec: DagSpec, rendered: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A task instance of `run`, whose DAG version is `spec`, with its stored template fields if they are given."""
     task = spec.tasks[row.task_index]
     return {
         "id": str(_instance_id(run.key, row)),
@@ -157,7 +158,7 @@ def task_shape(row: TaskRow, run: RunRow, spec: DagSpec) -> dict[str, Any]:
         "executor": task.executor,
         "executor_config": str(task.executor_config),
         "note": row.note,
-        "rendered_fields": {},
+        "rendered_fields": dict(rendered or {}),
         "trigger": None,
         "triggerer_job": None,
         "dag_version": _version_shape(run),

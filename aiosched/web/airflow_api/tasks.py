@@ -10,9 +10,11 @@ from fastapi import APIRouter, Path, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
 from aiosched.core.requests.requests import Clear, MarkTasks, SetNote
+from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.db.queries import queries
 from aiosched.db.queries.queries import TaskRow
+from aiosched.db.statements.rendered_fields import find_rendered
 from aiosched.web.airflow_api.answering import done
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import task_shape
@@ -143,7 +145,9 @@ async def _instance(
 ) -> dict[str, Any]:
     place = await find_place(request_client, dag_id, dag_run_id, task_id, map_index)
     spec = await queries.get_version_spec(request_client.db, place.run.version_key)
-    return task_shape(place.task, place.run, spec)
+    key = AttemptKey(place.run.key, place.task.task_index, place.task.map_index, place.task.try_number)
+    rendered = (await find_rendered(request_client.db, [key])).get(key)
+    return task_shape(place.task, place.run, spec, rendered)
 
 
 @router.patch(_TASK)

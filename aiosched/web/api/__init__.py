@@ -19,6 +19,7 @@ from aiosched.web.api import (
     home,
     inputs,
     logs,
+    rendered,
     runs,
     statistics,
     tasks,
@@ -26,11 +27,12 @@ from aiosched.web.api import (
     why,
 )
 from aiosched.web.api.operation import metrics, pools, stream, system
-from aiosched.web.api.people import login, secrets, sessions, teams, users
+from aiosched.web.api.people import audit, login, secrets, sessions, teams, users
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     actions.router,
     assets.router,
+    audit.router,
     backfills.router,
     coming.router,
     dags.router,
@@ -44,6 +46,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     logs.router,
     metrics.router,
     pools.router,
+    rendered.router,
     runs.router,
     secrets.router,
     sessions.router,

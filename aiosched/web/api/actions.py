@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import AwareDatetime, BaseModel, Field
 
 from aiosched.core.graph.params import check_value, resolve_params
+from aiosched.core.graph.secret_params import mark_secrets
 from aiosched.core.graph.spec import ParamSpec
 from aiosched.core.requests.requests import (
     CancelRun,
@@ -27,6 +28,7 @@ from aiosched.core.requests.requests import (
     Trigger,
     Unpause,
 )
+from aiosched.core.values.secret_values import plain
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.queries import queries
 from aiosched.db.queries.version_queries import get_version
@@ -240,7 +242,8 @@ async def trigger(
     if row.is_paused and not body.unpause:
         raise Refused(f"DAG {dag_id!r} is paused, so the run would wait: send `unpause`, or unpause it first.")
     spec = (await get_version(request_client.db, dag_id)).spec
-    _check_params(spec.params, body.conf)
+    body.conf = mark_secrets(spec.params, body.conf)
+    _check_params(spec.params, plain(body.conf))
     trigger = Trigger(**body.model_dump(exclude={"reason"}), triggered_by="api")
     answer = await request_client.ask(trigger, dag_id, by=person, reason=body.reason)
     if answer.result is None:

@@ -1,16 +1,16 @@
-"""The history of a task instance, and its rendered fields."""
+"""The history of a task instance."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import BaseModel
 
-from aiosched.db.queries import command_queries, queries
+from aiosched.db.queries import command_queries
 from aiosched.db.queries.queries import TaskRow
 from aiosched.db.queries.try_queries import TryRow, list_tries
 from aiosched.web.api.base.models import Instant
@@ -18,29 +18,10 @@ from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, enc
 from aiosched.web.api.tasks import ThePlace
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
-from aiosched.web.views.rendering import Renderer
 
 router = APIRouter(tags=["Task instances"])
 
 _MOST_REQUESTS: Final = 200
-
-
-class Rendered(BaseModel):
-    """The template fields by name, as the task would see them now; secrets are masked."""
-
-    fields: dict[str, Any]
-
-
-@router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered")
-@allow(Role.OPERATOR, RoleScope.DAG)
-async def rendered(request: Request, request_client: TheRequestClient, place: ThePlace) -> Rendered:
-    """The template fields of a task instance, rendered by a process that imports the DAG's file.
-
-    409 if the file is not on this machine or the fields cannot be rendered.
-    """
-    dag = await queries.get_dag(request_client.db, place.run.dag_id)
-    renderer = cast("Renderer", request.app.state.renderer)
-    return Rendered(fields=await renderer.render(dag, place.run, place.task))
 
 
 class HistoryEvent(BaseModel):

@@ -9,6 +9,7 @@ import msgspec
 from fastapi import APIRouter, Path
 from pydantic import BaseModel
 
+from aiosched.core.graph.secret_params import hide_defaults
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.db.queries import version_queries
 from aiosched.db.queries.version_queries import VersionText, get_version
@@ -104,7 +105,7 @@ async def one_version(request_client: TheRequestClient, dag_id: Name, number: Nu
     """One version with its source and serialized DAG."""
     found = await get_version(request_client.db, dag_id, number)
     facts = Version.model_validate(found).model_dump()
-    spec = msgspec.to_builtins(found.spec)
+    spec = msgspec.to_builtins(hide_defaults(found.spec))
     return VersionDetails.model_validate({**facts, "source": found.source, "sources": found.sources, "spec": spec})
 
 
@@ -145,7 +146,7 @@ def _task(index: int, task: TaskSpec, downstream: list[str]) -> TaskDefinition:
 
 
 def _pretty(version: VersionText) -> str:
-    return msgspec.json.format(msgspec.json.encode(version.spec, order="sorted"), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode(hide_defaults(version.spec), order="sorted"), indent=2).decode()
 
 
 def _changed_modules(one: VersionText, two: VersionText) -> list[str]:

@@ -17,6 +17,7 @@ from fastapi import Depends, Request
 from aiosched.core.access.grants import RoleGrant
 from aiosched.core.access.rights import PersonRights
 from aiosched.core.access.roles import Role, find_role
+from aiosched.core.audit.actor import Actor, act_for
 from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.server.problems import Problem
 
@@ -138,12 +139,15 @@ async def authorise(request: Request) -> Principal:
     rule = rule_of(request.scope["endpoint"])
     if rule is None:
         raise Problem(403, "closed", "This address declares no role that may use it.")
+    address = request.client.host if request.client else None
+    act_for(Actor("anonymous", address))
     if rule.role is Role.PUBLIC:
         return Principal("anonymous", Role.PUBLIC)
     authenticator: Authenticator = request.app.state.authenticator
     person = await authenticator(request)
     if person is None:
         raise Problem(401, "login-needed", "Log in, or send a token: Authorization: Bearer …")
+    act_for(Actor(person.requested_by, address, person.session, person.token))
     rights = person.rights
     if rule.scope is RoleScope.DAG:
         known = cast("KnownDags", request.app.state.known_dags)

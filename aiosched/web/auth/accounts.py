@@ -1,7 +1,7 @@
-"""Logging in: by password and session cookie for people, by token for programs.
+"""Logging in: by password or a one-time token and session cookie for people, by token for programs.
 
 Here: who is behind a request, the login itself and its rate limit. Elsewhere: hashes (passwords.py), cookies
-(sessions.py), rows (db/people/accounts.py).
+(sessions.py), rows (db/people/).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from fastapi import Request
@@ -21,16 +22,21 @@ from aiosched.config import WebSettings
 from aiosched.core.access.grants import RoleGrant, readable
 from aiosched.core.access.rights import PersonRights
 from aiosched.core.access.roles import Role
-from aiosched.db.people import accounts, login_failures, web_sessions
+from aiosched.core.audit.actor import act_for, actor
+from aiosched.core.audit.kinds import AuditKind, Result
+from aiosched.db.audit.entries import NewEntry
+from aiosched.db.audit.repeated import record_repeated
+from aiosched.db.people import accounts, identities, local_logins, login_failures, web_sessions
 from aiosched.db.people.grants import HeldRights
+from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
 from aiosched.web.auth.access import Principal, role_of
 from aiosched.web.auth.login_limits import LoginCounter, counters_of, is_one_proxy
 from aiosched.web.auth.oidc import COOKIE as FLOW_COOKIE
-from aiosched.web.auth.oidc import FLOW_SECONDS, Flow, Identity
+from aiosched.web.auth.oidc import FLOW_SECONDS, NO_ID_TOKEN, Flow, Identity
 from aiosched.web.auth.passwords import check_password, hash_password, hash_token, verify_password
-from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, DEVICE_COOKIE, Signer, WebSession
+from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, DEVICE_COOKIE, ID_COOKIE, Signer, WebSession
 from aiosched.web.server.problems import Problem
 
 logger = logging.getLogger(__name__)
@@ -39,26 +45,43 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REMEMBERED_SECONDS: Final = 5.0  # seconds for which the owner of a session is cached
 _REMEMBERED: Final = 10_000  # such owners
 _DEVICE_SECONDS: Final = 365 * 24 * 3600.0
+_LONGEST_ID: Final = 3500  # characters of an ID token in a cookie: browsers keep 4,096 with its name
 _LONGEST_AGENT: Final = 200  # characters of what a browser calls itself
+_LONGEST_NAME: Final = 100  # characters of a refused name
 
 
 class Accounts:
-    """The `Authenticator` for `web.auth = "password"` and `"oidc"`."""
+    """The `Authenticator` for `web.auth = "password"` and `"oidc"`, and for one-time tokens at a loopback address.
 
-    def __init__(self, db: Database, settings: WebSettings) -> None:
+    `local`: the latter, so that there is a user `local`, and no other login.
+    """
+
+    def __init__(self, db: Database, settings: WebSettings, *, local: bool = False) -> None:
         self._db = db
         self._settings = settings
+        self.is_local = local
+        self._seconds, self.idle_seconds = settings.session_hours * 3600, settings.session_idle_hours * 3600
+        if local:
+            self._seconds = self.idle_seconds = local_logins.SESSION_SECONDS
         self._signer: Signer | None = None
+        self._mark: str | None = None
+        self._keys = PresentKeys(db, accepted_for=settings.session_hours * 3600)
         self._known: OrderedDict[str, tuple[float, web_sessions.SessionOwner | None]] = OrderedDict()
         self._addresses: set[str] = set()  # of the first logins, two at most
         self._has_warned = False
 
     async def start(self) -> None:
-        """Create the first user, `admin`, with the password of the settings or a random one, which is logged once."""
+        """Create the first user: `local`, or `admin` with the password of the settings or a random one, which is logged
+        once."""
+        if self.is_local:
+            await local_logins.make_local_user(self._db)
+            return
+        if self._settings.auth == "oidc" and self._settings.oidc_issuer:
+            await self._adopt(self._settings.oidc_issuer)
         password = self._settings.admin_password
         if not password and self._settings.auth != "password":
             return
-        if await accounts.count_users(self._db):
+        if await accounts.count_people(self._db):
             return
         chosen = password or secrets.token_urlsafe(12)
         check_password(chosen)
@@ -71,10 +94,14 @@ class Accounts:
                 "the first user is admin, with the password %s; change it with aiosched users password admin", chosen
             )
 
+    async def _adopt(self, issuer: str) -> None:
+        if names := await identities.adopt_unbound(self._db, issuer):
+            logger.info("users of %s so far, whose next login stores who they are there: %s", issuer, ", ".join(names))
+
     async def __call__(self, request: Request) -> Principal | None:
         authorization = request.headers.get("authorization", "")
         if authorization:
-            return await self._by_token(authorization)
+            return await self._by_token(authorization, request.method)
         session = await self.session(request)
         if session is None:
             return None
@@ -90,10 +117,25 @@ class Accounts:
         session = await self._begin(request, login)
         return Principal.with_rights(login.name, session.rights, session=session.id), session
 
+    async def log_in_by_link(self, request: Request, token: str) -> tuple[Principal, WebSession]:
+        """Start a session of the user `local` with a one-time token. Raises Problem 401 for a used or old one."""
+        if not await local_logins.use_link(self._db, hash_token(token)):
+            raise Problem(
+                401,
+                "wrong-login",
+                "This address was used already, or is older than a day. For another: aiosched web address",
+            )
+        await local_logins.make_local_user(self._db)  # it may have been deleted since the start
+        login = await accounts.read_login(self._db, local_logins.LOCAL)
+        assert login is not None
+        session = await self._begin(request, login)
+        return Principal.with_rights(login.name, session.rights, session=session.id), session
+
     async def check(self, request: Request, name: str, password: str) -> accounts.Login:
         """The user with this password. Raises Problem 401, or 429 after too many failures."""
         counters = await self._counters(request, name)
         if wait := await login_failures.seconds_to_wait(self._db, [counter.key for counter in counters]):
+            await self.note_refusal(name, "too-many-logins")
             raise Problem(
                 429, "too-many-logins", f"Too many failed logins: wait {wait} s.", headers={"Retry-After": str(wait)}
             )
@@ -101,9 +143,16 @@ class Accounts:
         login = await accounts.read_login(self._db, name) if "\0" not in name else None
         is_right = await verify_password(password, None if login is None else login.password)
         if login is None or login.is_disabled or not is_right:
+            await self.note_refusal(name, "wrong-login")
             raise Problem(401, "wrong-login", "Wrong name or password.")
         await login_failures.forgive(self._db, [counter.key for counter in counters if counter.is_forgiven])
         return login
+
+    async def note_refusal(self, name: str | None, code: str) -> None:
+        """Leave an entry in the audit log: a login as `name` was refused."""
+        name = None if name is None else _printable(name)[:_LONGEST_NAME]
+        entry = NewEntry(AuditKind.LOGIN_REFUSED, name, result=Result.REFUSED, detail={"code": code})
+        await record_repeated(self._db, entry)
 
     async def _counters(self, request: Request, name: str) -> Sequence[LoginCounter]:
         address = request.client.host if request.client else "?"
@@ -130,8 +179,9 @@ class Accounts:
     async def admit(self, request: Request, identity: Identity) -> WebSession:
         """Start a session for a user whom the identity provider has authenticated. Raises Refused; Problem 403 for a
         disabled user."""
-        login = await accounts.admit(self._db, identity.name, identity.role, identity.grants, identity.groups)
-        return await self._begin(request, login)
+        who = identities.ProvidedIdentity(identity.issuer, identity.subject)
+        rights = identities.ProvidedRights(identity.role, identity.grants, identity.groups)
+        return await self._begin(request, await identities.admit(self._db, who, identity.name, rights))
 
     async def _begin(self, request: Request, login: accounts.Login) -> WebSession:
         token = secrets.token_urlsafe(32)
@@ -139,7 +189,7 @@ class Accounts:
             self._db,
             login.name,
             hash_token(token),
-            seconds=self._settings.session_hours * 3600,
+            seconds=self._seconds,
             address=request.client.host if request.client else "",
             agent=_printable(request.headers.get("user-agent", ""))[:_LONGEST_AGENT],
         )
@@ -150,8 +200,9 @@ class Accounts:
     async def end(self, session: WebSession) -> None:
         """Log out: the session ends on all web servers, within seconds."""
         self._known.pop(hash_token(session.token), None)
+        act_for(replace(actor(), who=f"api:{session.name}", session=session.id))
         with contextlib.suppress(NotFound):
-            await web_sessions.end_session(self._db, session.id, session.name)
+            await web_sessions.end_session(self._db, session.id, session.name, kind=AuditKind.LOGOUT)
 
     async def give_flow(self, request: Request, response: Response, flow: Flow) -> None:
         """Set the cookie of a login that has begun at the identity provider."""
@@ -178,7 +229,7 @@ class Accounts:
         """Set the session cookie, and the one by which this browser is known again."""
         device = (await self._sign()).seal_device(session.name)
         for name, value, seconds in (
-            (COOKIE, session.token, self._settings.session_hours * 3600),
+            (await self._cookie(), session.token, self._seconds),
             (DEVICE_COOKIE, device, _DEVICE_SECONDS),
         ):
             response.set_cookie(
@@ -191,13 +242,26 @@ class Accounts:
                 samesite="lax",
             )
 
-    def take_cookie(self, request: Request, response: Response) -> None:
-        """Delete the session cookie."""
-        response.delete_cookie(COOKIE, path=_path(request), httponly=True, samesite="lax")
+    def give_id_token(self, request: Request, response: Response, id_token: str) -> None:
+        """Keep the ID token in the browser, for the logout at the provider; only a mark if it is too large."""
+        response.set_cookie(
+            ID_COOKIE,
+            id_token if len(id_token) <= _LONGEST_ID else NO_ID_TOKEN,
+            max_age=int(self._seconds),
+            path=_path(request),
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+
+    async def take_cookie(self, request: Request, response: Response) -> None:
+        """Delete the session cookie, and the ID token."""
+        for name in (await self._cookie(), ID_COOKIE):
+            response.delete_cookie(name, path=_path(request), httponly=True, samesite="lax")
 
     async def session(self, request: Request) -> WebSession | None:
         """The session of a request; None without one, or if it is over."""
-        token = request.cookies.get(COOKIE)
+        token = request.cookies.get(await self._cookie())
         owner = None if token is None else await self._owner(hash_token(token))
         return (
             None if token is None or owner is None else WebSession(owner.id, owner.name, rights_of(owner.held), token)
@@ -207,13 +271,25 @@ class Accounts:
         """The token that requests that change something must send."""
         return (await self._sign()).csrf(session)
 
-    async def _by_token(self, authorization: str) -> Principal:
+    async def _cookie(self) -> str:
+        """The name of the session's cookie. Browsers do not tell ports apart: each database of this machine has its
+        own."""
+        if not self.is_local:
+            return COOKIE
+        if self._mark is None:
+            self._mark = await local_logins.mark_of(self._db)
+        return f"{COOKIE}_{self._mark}"
+
+    async def _by_token(self, authorization: str, method: str) -> Principal:
         kind, _, token = authorization.partition(" ")
         days, found = self._settings.oidc_token_days, None
         if kind.lower() == "bearer":
-            found = await accounts.use_token(self._db, hash_token(token.strip()), days_without_login=days)
+            hashed = hash_token(token.strip())
+            found = await accounts.use_token(self._db, hashed, days_without_login=days, local=self.is_local)
         if found is None:
             raise Problem(401, "wrong-token", "This token is unknown, expired, or its owner is disabled.")
+        if found.read_only and method not in _SAFE:
+            raise Problem(403, "read-only-token", "This token only reads: create another one to change something.")
         limits = None if found.limits is None else readable(found.limits)
         rights = rights_of(found.held, limits=limits, highest=role_of(found.role))
         return Principal.with_rights(found.owner, rights, token=found.id)
@@ -222,8 +298,9 @@ class Accounts:
         now = time.monotonic()
         known = self._known.get(token_hash)
         if known is None or known[0] < now:
-            idle = self._settings.session_idle_hours * 3600
-            owner = await web_sessions.find_session(self._db, token_hash, idle_seconds=idle)
+            owner = await web_sessions.find_session(
+                self._db, token_hash, idle_seconds=self.idle_seconds, local=self.is_local
+            )
             self._known[token_hash] = known = now + _REMEMBERED_SECONDS, owner
             self._known.move_to_end(token_hash)
             while len(self._known) > _REMEMBERED:
@@ -231,8 +308,9 @@ class Accounts:
         return known[1]
 
     async def _sign(self) -> Signer:
-        if self._signer is None:
-            self._signer = Signer(await accounts.signing_key(self._db))
+        keys = await self._keys.get()
+        if self._signer is None or self._signer.keys != keys:
+            self._signer = Signer(keys)
         return self._signer
 
 

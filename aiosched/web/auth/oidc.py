@@ -3,9 +3,10 @@
 A browser that begins a login gets a short signed cookie with the state, the nonce and the PKCE verifier, so that any
 web server can finish what another began. The answer is accepted only with that cookie, a code that the provider
 exchanges for an ID token, and an ID token that is signed with the provider's keys, issued for us, fresh, and has the
-nonce. The role comes from a claim at each login; the user's row has no password.
+nonce. A person is the issuer and the subject of the token; the name is a label. The role comes from a claim at each
+login; the user's row has no password. The ID token stays in a cookie of the browser, for the logout at the provider.
 
-Source: OpenID Connect Core 1.0, section 3.1; RFC 7636; RFC 9700.
+Source: OpenID Connect Core 1.0, section 3.1; RP-Initiated Logout 1.0; RFC 7636; RFC 9700.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 import time
@@ -20,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
@@ -28,15 +30,21 @@ from aiosched.config import WebSettings
 from aiosched.core.access.grants import GrantKind, RoleGrant
 from aiosched.db.people.accounts import NAME_PATTERN
 from aiosched.errors import ConfigError
+from aiosched.web.server.ports import is_loopback
 from aiosched.web.server.problems import Problem
+
+logger = logging.getLogger(__name__)
 
 ROLES: Final = ("admin", "editor", "operator", "viewer")  # best first
 COOKIE: Final = "aiosched_login"
 FLOW_SECONDS: Final = 600
+NO_ID_TOKEN: Final = "-"  # in the place of one that is too large for a cookie
 _KEPT_SECONDS: Final = 3600.0
 _AGAIN_SECONDS: Final = 30.0  # before the keys are fetched again because of an unknown one
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 _LEEWAY: Final = 60
+_ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+_LONGEST_SUBJECT: Final = 255  # characters, as OpenID Connect has it
 _PATH: Final = re.compile(r"^[A-Za-z0-9_.~%:@!$&'()*+,;=-][A-Za-z0-9_.~%:@!$&'()*+,;=/?-]*$")
 
 
@@ -64,10 +72,16 @@ class Flow(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who logged in, the role everywhere (`none`: none), the grants of the groups, and the groups themselves."""
+    """Who logged in, the role everywhere (`none`: none), the grants of the groups, and the groups themselves.
 
+    `subject` is what the provider never gives to anybody else; `name` is a label.
+    """
+
+    issuer: str
+    subject: str
     name: str
     role: str
+    id_token: str
     grants: tuple[RoleGrant, ...] = ()
     groups: frozenset[str] = frozenset()
 
@@ -78,6 +92,11 @@ def check_provider(settings: WebSettings) -> Mapping[str, frozenset[str]]:
         raise ConfigError("web.auth = 'oidc' needs two more packages: pip install 'aiosched[oidc]'.")
     if not settings.oidc_issuer or not settings.oidc_client_id:
         raise ConfigError("web.auth = 'oidc' needs web.oidc_issuer and web.oidc_client_id.")
+    if not _is_protected(settings.oidc_issuer):
+        raise ConfigError(
+            f"web.oidc_issuer = {settings.oidc_issuer!r} must begin with https://: whoever is in between could log in "
+            "as anybody otherwise. (http:// is for a provider at a loopback address.)"
+        )
     return dict(_mapping(settings.oidc_roles))
 
 
@@ -112,8 +131,7 @@ class Provider:
             "code_challenge": flow.challenge,
             "code_challenge_method": "S256",
         }
-        endpoint = str((await self._described())["authorization_endpoint"])
-        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
+        return _with_query(str((await self._described())["authorization_endpoint"]), asked)
 
     async def identify(self, flow: Flow, state: str, code: str, redirect_uri: str) -> Identity:
         """The user who returns with `state` and `code`. Raises Problem for an invalid answer, and for a user without
@@ -133,9 +151,24 @@ class Provider:
         token = (await self._ask("POST", endpoint, data=form)).get("id_token")
         if not isinstance(token, str):
             raise _unbelieved("it sent no ID token")
-        return self._identity(await self._claims(token, flow.nonce))
+        claims = await self._claims(token, flow.nonce)
+        return self._identity(claims, token)
 
-    def _identity(self, claims: Mapping[str, Any]) -> Identity:
+    async def logout_address(self, id_token: str, back: str) -> str | None:
+        """Where a browser logs out at the provider, which sends it `back`; None without such an address."""
+        try:
+            endpoint = (await self._described()).get("end_session_endpoint")
+        except Problem as problem:
+            logger.warning("the logout is only ours: %s", problem.detail)
+            return None
+        if not isinstance(endpoint, str):
+            return None
+        asked = {"client_id": self._client, "post_logout_redirect_uri": back}
+        if id_token != NO_ID_TOKEN:
+            asked["id_token_hint"] = id_token
+        return _with_query(endpoint, asked)
+
+    def _name(self, claims: Mapping[str, Any]) -> str:
         name = claims.get(self._settings.oidc_name_claim)
         if self._settings.oidc_name_claim == "email" and claims.get("email_verified") is False:
             raise Problem(403, "not-invited", "The identity provider has not verified this address.")
@@ -144,16 +177,17 @@ class Provider:
             raise Problem(
                 403, "not-invited", f"The identity provider sends no usable name as {claim!r} (web.oidc_name_claim)."
             )
-        value: Any = claims
-        for part in self._settings.oidc_role_claim.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
-        values = {value} if isinstance(value, str) else {one for one in value or () if isinstance(one, str)}
+        return name
+
+    def _identity(self, claims: Mapping[str, Any], id_token: str) -> Identity:
+        subject, name = _subject(claims), self._name(claims)
+        values = _texts(claims, self._settings.oidc_role_claim)
         grants = {grant: None for group in sorted(values) for grant in self._grants.get(group, ())}
         best = (role for role in ROLES if values & self._roles.get(role, frozenset()))
         role = next(best, self._settings.oidc_default_role or ("none" if grants else None))
         if role is None:
             raise Problem(403, "not-invited", f"{name} has no role here (web.oidc_roles, web.oidc_grants).")
-        return Identity(name, role, _highest(grants), frozenset(values))
+        return Identity(self._issuer, subject, name, role, id_token, _highest(grants), values)
 
     async def _claims(self, token: str, nonce: str) -> Mapping[str, Any]:
         from joserfc import jwt
@@ -187,20 +221,27 @@ class Provider:
             found = await self._ask("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
             if found.get("issuer") != self._issuer:
                 raise _unbelieved(f"it calls itself {found.get('issuer')!r}, not {self._issuer!r}")
-            missing = {"authorization_endpoint", "token_endpoint", "jwks_uri"} - found.keys()
+            missing = set(_ENDPOINTS) - found.keys()
             if missing:
                 raise _unbelieved(f"it has no {', '.join(sorted(missing))}")
+            for name in (*_ENDPOINTS, "end_session_endpoint"):
+                if name in found and not _is_protected(str(found[name])):
+                    raise _unbelieved(f"its {name} does not begin with https://")
             self._metadata = time.monotonic() + _KEPT_SECONDS, found
         return self._metadata[1]
 
     async def _keyset(self, *, refresh: bool = False) -> Any:
+        from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
         now = time.monotonic()
         fetched = None if self._keys is None else self._keys[0]
         if self._keys is None or fetched is None or now - fetched > (_AGAIN_SECONDS if refresh else _KEPT_SECONDS):
             document = await self._ask("GET", str((await self._described())["jwks_uri"]))
-            self._keys = now, KeySet.import_key_set(document)  # type: ignore[arg-type]
+            try:
+                self._keys = now, KeySet.import_key_set(document)  # type: ignore[arg-type]
+            except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
+                raise _unbelieved(f"its keys cannot be read ({type(error).__name__})") from None
         return self._keys[1]
 
     async def _ask(self, method: str, url: str, **options: Any) -> dict[str, Any]:
@@ -233,6 +274,41 @@ def _highest(grants: Iterable[RoleGrant]) -> tuple[RoleGrant, ...]:
         if known.role < grant.role:
             best[grant.kind, grant.name] = grant
     return tuple(best.values())
+
+
+def _is_protected(address: str) -> bool:
+    """Whether nobody on the way can read or change what is sent there."""
+    parts = urlsplit(address)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+
+
+def _with_query(endpoint: str, asked: Mapping[str, str]) -> str:
+    return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
+
+
+def _subject(claims: Mapping[str, Any]) -> str:
+    subject = claims["sub"]
+    if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
+        raise _unbelieved("its ID token has no usable claim 'sub'")
+    return subject
+
+
+def _texts(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
+    """The text or texts in a claim, whose dots lead into objects; none without it. Raises Problem for anything else."""
+    value: Any = claims
+    for part in claim.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    values = [value] if isinstance(value, str) else value
+    if values is None:
+        return frozenset()
+    if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
+        raise Problem(
+            403,
+            "not-invited",
+            f"The identity provider sends {claim!r} (web.oidc_role_claim) as {type(value).__name__}: it must be a text "
+            "or a list of texts.",
+        )
+    return frozenset(values)
 
 
 def _mapping(text: str) -> Iterator[tuple[str, frozenset[str]]]:

@@ -53,6 +53,13 @@ def _scrypt(password: str, salt: bytes, cost: int, block: int, parallel: int) ->
 _UNKNOWN_USER: Final = f"scrypt${_LOG2_COST}${_BLOCK}${_PARALLEL}${base64.b64encode(bytes(16)).decode()}$AAAA"
 
 
+def check_lifetime(days: float | None, most: float) -> None:
+    """Raise Refused for a token that lasts longer than `web.max_token_days`; None: it never expires. `most` 0: any."""
+    if most and (days is None or days > most):
+        wanted = "never expires" if days is None else f"lasts {days:g} days"
+        raise Refused(f"A token that {wanted} is not allowed: at most {most:g} days (web.max_token_days).")
+
+
 def new_token() -> str:
     """A token to hand out once."""
     return TOKEN_PREFIX + secrets.token_urlsafe(32)

@@ -22,6 +22,7 @@ from aiosched.web.auth.oidc import Flow
 
 COOKIE: Final = "aiosched_session"
 DEVICE_COOKIE: Final = "aiosched_device"
+ID_COOKIE: Final = "aiosched_id"  # what the identity provider said who this is, for the logout there
 CSRF_HEADER: Final = "X-CSRF-Token"
 
 _SIGNATURES: Final[dict[str, Any]] = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
@@ -39,9 +40,9 @@ class WebSession:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs with a key that all web servers share."""
+    """Signs with keys that all web servers share: the last one signs, all are accepted."""
 
-    key: bytes
+    keys: tuple[bytes, ...]
 
     def seal_flow(self, flow: Flow) -> str:
         """The value of the cookie of a login that has begun at an identity provider."""
@@ -76,10 +77,10 @@ class Signer:
         return self._csrf().verify_signature(session.token.encode(), token.encode("utf-8", "surrogatepass"))
 
     def _flows(self) -> URLSafeSerializer:
-        return URLSafeSerializer(self.key, salt="aiosched flow", signer_kwargs=_SIGNATURES)
+        return URLSafeSerializer(self.keys, salt="aiosched flow", signer_kwargs=_SIGNATURES)
 
     def _devices(self) -> URLSafeSerializer:
-        return URLSafeSerializer(self.key, salt="aiosched device", signer_kwargs=_SIGNATURES)
+        return URLSafeSerializer(self.keys, salt="aiosched device", signer_kwargs=_SIGNATURES)
 
     def _csrf(self) -> SignatureOf:
-        return SignatureOf(self.key, salt="aiosched csrf", **_SIGNATURES)
+        return SignatureOf(self.keys, salt="aiosched csrf", **_SIGNATURES)

@@ -14,6 +14,7 @@ from fastapi import Depends, Request
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
 from aiosched.core.requests import requests
+from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import OwnerAnswer, ask_owner
 from aiosched.remote.folder import RemoteFolder, open_folder
@@ -51,7 +52,13 @@ class RequestClient:
         Raises NotFound, Refused or InternalError with the owner's message.
         """
         return await ask_owner(
-            self.db, request, dag_id, requested_by=by.requested_by, timeout=ANSWER_SECONDS, reason=reason
+            self.db,
+            request,
+            dag_id,
+            requested_by=by.requested_by,
+            timeout=ANSWER_SECONDS,
+            reason=reason,
+            keyring=Keyring.of(self.settings),
         )
 
     async def preview(self, request: requests.TaskChange | requests.BackfillCreate, dag_id: str) -> dict[str, Any]:

@@ -56,6 +56,11 @@ def url_of(sock: socket.socket, host: str) -> str:
     return f"http://{shown}:{sock.getsockname()[1]}"
 
 
+def asks_for_token(settings: WebSettings) -> bool:
+    """Whether a browser logs in with the one-time token of the printed address."""
+    return settings.auth is None and settings.loopback_login == "token"
+
+
 def check_exposure(settings: WebSettings) -> None:
     """Raise ConfigError if other machines can reach the address and `web.auth` is not set."""
     if settings.auth is None and not is_loopback(settings.host):

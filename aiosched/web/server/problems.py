@@ -20,6 +20,11 @@ from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
+from aiosched.core.audit.actor import PROCESS, actor
+from aiosched.core.audit.kinds import AuditKind, Result
+from aiosched.db.audit.entries import NewEntry
+from aiosched.db.audit.repeated import record_repeated
+from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import explain
 from aiosched.errors import (
     AioschedError,
@@ -115,14 +120,28 @@ def wrong_method(request: Request) -> Problem | None:
     return Problem(405, "method-not-allowed", detail, headers={"Allow": known})
 
 
+async def _note_refusal(db: Database, request: Request, problem: Problem) -> None:
+    """The answer is the same if the entry cannot be written."""
+    about = f"{request.method} {request.url.path}"
+    dag_id = request.path_params.get("dag_id")
+    entry = NewEntry(AuditKind.REFUSED, about, dag_id, Result.REFUSED, {"code": problem.code})
+    try:
+        await record_repeated(db, entry)
+    except Exception as error:
+        logger.warning("the audit log has no entry of a refusal (%s of %s): %s", about, actor().who, error)
+
+
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ProblemDetails, "description": "An error"}}
 
 
-def install(app: FastAPI, dsn: str) -> None:
-    """Make `app`, which reads the database of `dsn`, answer every error as a problem."""
+def install(app: FastAPI, db: Database) -> None:
+    """Make `app` answer every error as a problem, and leave an entry in the audit log of what is forbidden."""
 
-    async def ours(_: Request, error: Exception) -> JSONResponse:
-        return error.response() if isinstance(error, Problem) else problem_of(error).response()
+    async def ours(request: Request, error: Exception) -> JSONResponse:
+        problem = error if isinstance(error, Problem) else problem_of(error)
+        if problem.status == 403 and actor() != PROCESS:
+            await _note_refusal(db, request, problem)
+        return problem.response()
 
     async def unusable(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
@@ -142,7 +161,7 @@ def install(app: FastAPI, dsn: str) -> None:
         return problem_of(error).response()
 
     async def of_the_database(request: Request, error: Exception) -> JSONResponse:
-        explained = explain(error, dsn)
+        explained = explain(error, db.dsn)
         return await (unforeseen(request, error) if explained is None else ours(request, explained))
 
     for kind in (asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError, ConnectionError):

@@ -1,9 +1,9 @@
 // The app shell: navigation, routing, login, toasts, keyboard help.
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
-import { loginNeeded, me, meError, post, whoAmI } from "./lib/api.js";
+import { logInByLink, loginNeeded, me, meError, post, whoAmI } from "./lib/api.js";
 import { shortcuts, useKey } from "./lib/keys.js";
 import { connection, startLive } from "./lib/live.js";
-import { go, here, href, match } from "./lib/router.js";
+import { go, here, href, match, query, setQuery } from "./lib/router.js";
 import { setTheme, theme } from "./lib/theme.js";
 import { switchZone, zone, zoneName } from "./lib/time.js";
 import { Assets } from "./pages/assets.js";
@@ -89,8 +89,20 @@ const NotFound = () => html`
 `;
 
 async function logOut() {
-  await post("logout");
-  location.reload();
+  const { provider } = await post("logout");
+  if (provider) location.assign(provider);
+  else location.reload();
+}
+
+/** Load the current user; the address that `aiosched serve` has printed logs in. */
+async function begin() {
+  const { token } = query.value;
+  if (token && here.value.path === "/") {
+    setQuery({ token: null });
+    if (!(await logInByLink(token))) setQuery({ refused: "used-link" });
+  }
+  await whoAmI();
+  if (me.value && query.value.refused) setQuery({ refused: null });
 }
 
 /** @param {{ keys: string, label: string, act: () => void }} props */
@@ -174,7 +186,7 @@ function App() {
   useKey("?", "show keyboard shortcuts", () => setHelp(true));
   useKey("t", "switch between UTC and local time", switchZone);
   useEffect(() => {
-    whoAmI();
+    begin();
   }, []);
   useEffect(() => {
     if (me.value) startLive();

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 import asyncpg
 from sqlalchemy.exc import DBAPIError
@@ -17,6 +18,16 @@ from aiosched.db.queries.status import ParsingSummary, SchedulerRow, list_schedu
 from aiosched.db.server.engine import Database
 from aiosched.db.server.schema_version import check_schema
 from aiosched.errors import DatabaseError
+
+# What may happen to a question to the database while it is not healthy.
+DATABASE_FAILURES: Final = (
+    DatabaseError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    DBAPIError,
+    OSError,
+    TimeoutError,
+)
 
 
 class Status(StrEnum):
@@ -58,7 +69,7 @@ async def examine(db: Database) -> Health:
         seconds = time.perf_counter() - began
         schedulers = await list_schedulers(db)
         parsing = await parsing_summary(db)
-    except (DatabaseError, asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError, OSError, TimeoutError) as error:
+    except DATABASE_FAILURES as error:
         broken = HealthPart(Status.UNHEALTHY, str(error), "check that PostgreSQL runs, and run aiosched db check")
         unknown = HealthPart(Status.UNKNOWN, "the database must answer first")
         return Health({"database": broken, "schedulers": unknown, "executors": unknown, "parser": unknown})

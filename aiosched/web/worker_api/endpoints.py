@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -47,9 +47,11 @@ from aiosched.core.values.worker_messages import (
     XComAnswer,
     XComQuestion,
 )
+from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.crypto.secret_confs import SecretConfs
 from aiosched.db.engines import workers
 from aiosched.db.engines.tokens import AttemptToken, TokenSigner
-from aiosched.db.people.accounts import signing_key
+from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.errors import BundleError, TimedOut
@@ -81,9 +83,14 @@ class WorkerApi:
     services: Any  # DatabaseServices
     logs: ReceivedLogs
     archives: CodeArchives
+    confs: SecretConfs
     lease: float
     grace: float
     _signer: TokenSigner | None = None
+    _keys: PresentKeys = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._keys = PresentKeys(self.db)
 
     async def starts(self, request: Request) -> Response:
         """A worker claims the starts of attempts."""
@@ -98,11 +105,12 @@ class WorkerApi:
             )
         sizes = await self.logs.sizes(found.attempts.values())
         offsets = dict(zip(found.attempts, sizes, strict=True))
+        attempts = dict(zip(found.attempts, self.confs.open_for_tasks(found.attempts.values()), strict=True))
 
         def answer_to(token: AttemptToken | None) -> StartAnswer:
             if token is None:
                 return StartAnswer(refusal="its token is not one of this database")
-            if (attempt := found.attempts.get(token.id)) is not None:
+            if (attempt := attempts.get(token.id)) is not None:
                 return StartAnswer(attempt=attempt, log_offset=offsets[token.id])
             elsewhere = token.id in found.begun_elsewhere
             return StartAnswer(refusal="another worker has begun it" if elsewhere else "it has been given up")
@@ -245,8 +253,9 @@ class WorkerApi:
         return token
 
     async def _open(self, text: str) -> AttemptToken | None:
-        if self._signer is None:
-            self._signer = TokenSigner(await signing_key(self.db))
+        keys = await self._keys.get()
+        if self._signer is None or self._signer.keys != keys:
+            self._signer = TokenSigner(keys)
         return self._signer.open(text)
 
     async def _body(self, request: Request, kind: type[M]) -> M:
@@ -263,7 +272,8 @@ def make_worker_api(db: Database, settings: Settings) -> Starlette:
         settings.logs_folder, limit=settings.core.max_log_bytes, uploaded=settings.logs.remote is not None
     )
     lease, grace = settings.executor.worker_lease, settings.core.killed_task_cleanup_time
-    api = WorkerApi(db, services_of(db, settings), logs, CodeArchives(db, settings), lease, grace)
+    confs = SecretConfs(Keyring.of(settings))
+    api = WorkerApi(db, services_of(db, settings), logs, CodeArchives(db, settings), confs, lease, grace)
     names = ("starts", "code", "heartbeat", "xcoms", "call", "log", "reports")
     routes = [Route(f"{PREFIX}/{name}", _guarded(getattr(api, name)), methods=["POST"]) for name in names]
     probes = [Route("/livez", _guarded(api.livez)), Route("/readyz", _guarded(api.readyz))]  # of the role worker-api

@@ -36,7 +36,7 @@ class ReceivedLogs:
     def _write(self, path: Path, offset: int, data: bytes) -> None:
         if self._uploaded:
             pending.announce(self._folder, path, offset)
-        descriptor = create_plain(path, 0)
+        descriptor = create_plain(path, os.O_WRONLY)
         try:
             while data:
                 written = os.pwrite(descriptor, data, offset)

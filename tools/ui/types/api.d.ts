@@ -48,6 +48,28 @@ export interface components {
       since?: string | null;
       words: string;
     };
+    /**
+     * @description An entry of the audit log: what was done, by whom, from where, to what.
+     *
+     *     `times` is how many alike it stands for, `command_id` the number of the request.
+     */
+    AuditEntryResource: {
+      address: string | null;
+      at: string;
+      command_id: number | null;
+      dag_id: string | null;
+      detail: {
+        [key: string]: unknown;
+      };
+      id: number;
+      kind: string;
+      object: string | null;
+      result: string;
+      session_id: number | null;
+      times: number;
+      token_id: number | null;
+      who: string;
+    };
     /** @description A new backfill (null for a dry run), and what happens to each date. */
     BackfillAnswer: {
       dates: components["schemas"]["PlannedDate"][];
@@ -405,12 +427,12 @@ export interface components {
       runs: components["schemas"]["RunResource"][];
       version: number;
     };
-    /** @description The status of the whole system. */
+    /** @description The status of the whole system; its parts only for those who are logged in or send `metrics.token`. */
     HealthReport: {
       components: {
         [key: string]: components["schemas"]["PartStatus"];
-      };
-      schedulers: components["schemas"]["SchedulerStatus"][];
+      } | null;
+      schedulers: components["schemas"]["SchedulerStatus"][] | null;
       status: components["schemas"]["Status"];
     };
     /** @description Something that happened: a try reached a state, or a person made a request (`by`, with a reason). */
@@ -487,6 +509,10 @@ export interface components {
       kind: "dag" | "asset";
       label: string;
     };
+    /** @description The one-time token of an address that `aiosched serve` or `aiosched web address` has printed. */
+    Link: {
+      token: string;
+    };
     /**
      * @description Where the lines of a log are: one `[offset, line, size, lines]` for each block of whole lines, counted from 0.
      *
@@ -499,10 +525,18 @@ export interface components {
       next: number | null;
       size: number;
     };
-    /** @description How to log in; `oidc` means by going to /api/v1/login/oidc, and users who have a password can use it, too. */
+    /** @description The session has ended. `provider` is where the browser goes on, to end the one at the identity provider, too. */
+    LoggedOut: {
+      provider: string | null;
+    };
+    /**
+     * @description How to log in; `oidc` means by going to /api/v1/login/oidc, and users who have a password can use it, too.
+     *
+     *     `token`: with the one-time token of the address that `aiosched serve` prints, to /api/v1/login/link.
+     */
     LoginMethod: {
       /** @enum {string} */
-      login: "none" | "password" | "oidc";
+      login: "none" | "token" | "password" | "oidc";
     };
     /** @description A new token: `token` is shown only this once. */
     MadeToken: {
@@ -547,7 +581,7 @@ export interface components {
       everywhere: ("viewer" | "operator" | "editor" | "admin") | null;
       grants: string[];
       /** @enum {string} */
-      login: "none" | "password" | "oidc";
+      login: "none" | "token" | "password" | "oidc";
       name: string;
       /** @enum {string} */
       role: "viewer" | "operator" | "editor" | "admin";
@@ -644,25 +678,35 @@ export interface components {
       name: string;
     };
     /**
-     * @description A token to create for oneself. `days` until it expires; null: never.
+     * @description A token to create for oneself, or for a service account as an administrator (`owner`).
      *
-     *     With `grants`, such as `viewer@tag:etl`, it can do only what one of them and one of its owner's covers.
+     *     `days` until it expires, at most `web.max_token_days`; null: never, if there is no such limit. `read_only`: it
+     *     answers only requests that change nothing. With `grants`, such as `viewer@tag:etl`, it can do only what one of them
+     *     and one of its owner's covers.
      */
     NewToken: {
       /** @default 90 */
       days: number | null;
       grants?: string[] | null;
       label: string;
+      owner?: string | null;
+      /** @default false */
+      read_only: boolean;
       /**
        * @default viewer
        * @enum {string}
        */
       role: "viewer" | "operator" | "editor" | "admin";
     };
-    /** @description A user to create. */
+    /** @description A user to create: a person with a password, or a service account without one. */
     NewUser: {
+      /**
+       * @default person
+       * @enum {string}
+       */
+      kind: "person" | "service";
       name: string;
-      password: string;
+      password?: string | null;
       /** @enum {string} */
       role: "none" | "viewer" | "operator" | "editor" | "admin";
     };
@@ -688,6 +732,10 @@ export interface components {
     };
     Page_AssetResource_: {
       items: components["schemas"]["AssetResource"][];
+      next_cursor?: string | null;
+    };
+    Page_AuditEntryResource_: {
+      items: components["schemas"]["AuditEntryResource"][];
       next_cursor?: string | null;
     };
     Page_BackfillResource_: {
@@ -842,11 +890,17 @@ export interface components {
       items: components["schemas"]["SlotUser"][];
       next_cursor: string | null;
     };
-    /** @description The template fields by name, as the task would see them now; secrets are masked. */
+    /**
+     * @description The template fields by name, as a try had them; secrets are masked, and long values cut.
+     *
+     *     `fields` is null if none are stored: the task has not run, has no templates, or they are not kept any longer.
+     *     `try_number` is null for what was rendered on request, as the next try would see it.
+     */
     Rendered: {
       fields: {
         [key: string]: unknown;
-      };
+      } | null;
+      try_number: number | null;
     };
     /**
      * @description Which existing runs a backfill reruns.
@@ -1239,6 +1293,7 @@ export interface components {
       label: string;
       last_used_at: string | null;
       owner: string;
+      read_only: boolean;
       /** @description A newer aiosched may have stored another value. */
       role: ("viewer" | "operator" | "editor" | "admin") | string;
     };
@@ -1271,9 +1326,10 @@ export interface components {
       version: number | null;
     };
     /**
-     * @description A user who can log in. `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`.
+     * @description A user. A person logs in, a service account only has tokens, `local` uses a server at a loopback address.
      *
-     *     `groups` are those at the identity provider, as of the last login.
+     *     `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`. `issuer`: the identity provider that
+     *     a person logs in with, and `groups` those there, as of the last login.
      */
     User: {
       created_at: string;
@@ -1281,6 +1337,9 @@ export interface components {
       groups: string[];
       has_password: boolean;
       is_disabled: boolean;
+      issuer: string | null;
+      /** @description A newer aiosched may have stored another value. */
+      kind: ("person" | "service" | "local") | string;
       name: string;
       /** @description A newer aiosched may have stored another value. */
       role: ("none" | "viewer" | "operator" | "editor" | "admin") | string;

@@ -9,9 +9,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
+from aiosched.errors import Refused
 from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.oidc import Flow, Provider
+from aiosched.web.auth.sessions import ID_COOKIE, WebSession
 from aiosched.web.server.problems import Problem
 
 logger = logging.getLogger(__name__)
@@ -20,6 +22,7 @@ router = APIRouter(tags=["Login"])
 
 
 RoleName = Literal["viewer", "operator", "editor", "admin"]
+Method = Literal["none", "token", "password", "oidc"]
 
 
 class Me(BaseModel):
@@ -33,7 +36,7 @@ class Me(BaseModel):
     role: RoleName
     everywhere: RoleName | None
     grants: list[str]
-    login: Literal["none", "password", "oidc"]
+    login: Method
     csrf: str | None = None
 
 
@@ -42,6 +45,12 @@ class Credentials(BaseModel):
 
     name: Annotated[str, Field(max_length=200)]
     password: Annotated[str, Field(max_length=1000)]
+
+
+class Link(BaseModel):
+    """The one-time token of an address that `aiosched serve` or `aiosched web address` has printed."""
+
+    token: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 @router.get("/me")
@@ -70,15 +79,18 @@ def _me(request: Request, person: Principal, csrf: str | None) -> Me:
 
 
 class LoginMethod(BaseModel):
-    """How to log in; `oidc` means by going to /api/v1/login/oidc, and users who have a password can use it, too."""
+    """How to log in; `oidc` means by going to /api/v1/login/oidc, and users who have a password can use it, too.
 
-    login: Literal["none", "password", "oidc"]
+    `token`: with the one-time token of the address that `aiosched serve` prints, to /api/v1/login/link.
+    """
+
+    login: Method
 
 
 @router.get("/login")
 @allow(Role.PUBLIC)
 async def login_method(request: Request) -> LoginMethod:
-    """How to log in: not at all, with a password, or with an identity provider."""
+    """How to log in: not at all, with a one-time token, with a password, or with an identity provider."""
     return LoginMethod.model_validate({"login": _method(request)})
 
 
@@ -116,12 +128,17 @@ async def end_oidc(
             )
         if error:
             raise Problem(403, "not-invited", f"The identity provider says {error!r}.")
-        session = await accounts.admit(request, await provider.identify(flow, state, code, _callback(request)))
+        identity = await provider.identify(flow, state, code, _callback(request))
+        session = await accounts.admit(request, identity)
+    except Refused as refused:
+        return _refused(request, Problem(409, "refused", str(refused)))
     except Problem as problem:
+        await accounts.note_refusal(None, problem.code)
         return _refused(request, problem)
     response = Response(status_code=303, headers={"Location": f"{_base(request)}/{flow.back}"})
     accounts.take_flow(request, response)
     await accounts.give_cookie(request, response, session)
+    accounts.give_id_token(request, response, identity.id_token)
     return response
 
 
@@ -137,14 +154,21 @@ def _base(request: Request) -> str:
     return str(request.scope.get("root_path", "")).rstrip("/")
 
 
+def _origin(request: Request) -> str:
+    return f"{request.url.scheme}://{request.url.netloc}{_base(request)}"
+
+
 def _callback(request: Request) -> str:
-    return f"{request.url.scheme}://{request.url.netloc}{_base(request)}/api/v1/login/callback"
+    return f"{_origin(request)}/api/v1/login/callback"
 
 
 def _method(request: Request) -> str:
     if request.app.state.provider is not None:
         return "oidc"
-    return "password" if isinstance(request.app.state.authenticator, Accounts) else "none"
+    accounts = request.app.state.authenticator
+    if not isinstance(accounts, Accounts):
+        return "none"
+    return "token" if accounts.is_local else "password"
 
 
 def _provider(request: Request) -> Provider:
@@ -159,21 +183,47 @@ def _provider(request: Request) -> Provider:
 async def log_in(request: Request, credentials: Credentials) -> Response:
     """Start a session: the answer sets its cookie."""
     accounts = _accounts(request)
-    person, session = await accounts.log_in(request, credentials.name, credentials.password)
+    if accounts.is_local:
+        raise Problem(409, "no-login", "Passwords are not asked for here (web.auth): use the address of serve.")
+    return await _begun(request, accounts, await accounts.log_in(request, credentials.name, credentials.password))
+
+
+@router.post("/login/link", response_model=Me)
+@allow(Role.PUBLIC)
+async def log_in_by_link(request: Request, link: Link) -> Response:
+    """Start a session with a one-time token, at a loopback address without `web.auth`."""
+    accounts = _accounts(request)
+    if not accounts.is_local:
+        raise Problem(409, "no-login", "One-time tokens are for servers at a loopback address (web.loopback_login).")
+    return await _begun(request, accounts, await accounts.log_in_by_link(request, link.token))
+
+
+async def _begun(request: Request, accounts: Accounts, login: tuple[Principal, WebSession]) -> Response:
+    person, session = login
     response = JSONResponse(_me(request, person, await accounts.csrf(session)).model_dump(mode="json"))
     await accounts.give_cookie(request, response, session)
     return response
 
 
-@router.post("/logout", status_code=204)
+class LoggedOut(BaseModel):
+    """The session has ended. `provider` is where the browser goes on, to end the one at the identity provider, too."""
+
+    provider: str | None
+
+
+@router.post("/logout", response_model=LoggedOut)
 @allow(Role.PUBLIC)
 async def log_out(request: Request) -> Response:
     """End the session of this browser."""
-    response = Response(status_code=204)
-    if isinstance(accounts := request.app.state.authenticator, Accounts):
+    accounts, provider = request.app.state.authenticator, request.app.state.provider
+    address = None
+    if provider is not None and (hint := request.cookies.get(ID_COOKIE)) is not None:
+        address = await provider.logout_address(hint, f"{_origin(request)}/")
+    response = JSONResponse({"provider": address})
+    if isinstance(accounts, Accounts):
         if (session := await accounts.session(request)) is not None:
             await accounts.end(session)
-        accounts.take_cookie(request, response)
+        await accounts.take_cookie(request, response)
     return response
 
 

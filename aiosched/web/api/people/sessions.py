@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from aiosched.db.people import accounts, web_sessions
+from aiosched.db.people import web_sessions
+from aiosched.db.people.accounts import NAME_PATTERN
 from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
+from aiosched.web.auth.accounts import Accounts
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Users"])
 
 User = Annotated[
-    str | None, Query(pattern=accounts.NAME_PATTERN, description="somebody else's, for administrators; default: own")
+    str | None, Query(pattern=NAME_PATTERN, description="somebody else's, for administrators; default: own")
 ]
 
 
@@ -44,6 +46,7 @@ class EndedSessions(BaseModel):
 @router.get("/sessions")
 @allow(Role.VIEWER, RoleScope.OWN)
 async def list_sessions(
+    request: Request,
     request_client: TheRequestClient,
     person: Person,
     user: User = None,
@@ -54,7 +57,7 @@ async def list_sessions(
     rows = await web_sessions.list_sessions(
         request_client.db,
         _whose(person, user),
-        idle_seconds=request_client.settings.web.session_idle_hours * 3600,
+        idle_seconds=_idle_seconds(request),
         after=decode_cursor(cursor, int) or 0,
         limit=limit + 1,
     )
@@ -80,6 +83,13 @@ async def end_session(
     """End a session: one's own, or any as an administrator."""
     await web_sessions.end_session(request_client.db, session, None if person.role >= Role.ADMIN else person.name)
     return Response(status_code=204)
+
+
+def _idle_seconds(request: Request) -> float:
+    accounts = request.app.state.authenticator
+    if isinstance(accounts, Accounts):
+        return accounts.idle_seconds
+    return float(request.app.state.request_client.settings.web.session_idle_hours * 3600)
 
 
 def _whose(person: Principal, user: str | None) -> str:

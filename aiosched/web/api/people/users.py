@@ -11,11 +11,14 @@ from pydantic import BaseModel, Field
 
 from aiosched.core.access.grants import GrantKind, RoleGrant
 from aiosched.db.people import accounts, grants
+from aiosched.db.people.grants import HeldRights
+from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
 from aiosched.web.api.base.models import Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
-from aiosched.web.auth.access import Person, Role, RoleScope, allow, role_of
-from aiosched.web.auth.passwords import check_password, hash_password, hash_token, new_token
+from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow, role_of
+from aiosched.web.auth.accounts import rights_of
+from aiosched.web.auth.passwords import check_lifetime, check_password, hash_password, hash_token, new_token
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
@@ -23,31 +26,36 @@ router = APIRouter(tags=["Users"])
 
 RoleName = Literal["viewer", "operator", "editor", "admin"]
 UserRole = Literal["none", "viewer", "operator", "editor", "admin"]
+KindName = Literal["person", "service", "local"]
 GrantText = Annotated[str, Field(max_length=600, pattern=r"^[^\x00-\x1f]*$")]
 Name = Annotated[str, Path(pattern=accounts.NAME_PATTERN)]
 
 
 class User(Resource):
-    """A user who can log in. `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`.
+    """A user. A person logs in, a service account only has tokens, `local` uses a server at a loopback address.
 
-    `groups` are those at the identity provider, as of the last login.
+    `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`. `issuer`: the identity provider that
+    a person logs in with, and `groups` those there, as of the last login.
     """
 
     name: str
     role: Stored[UserRole]
     grants: list[str]
     groups: list[str]
+    kind: Stored[KindName]
     is_disabled: bool
     has_password: bool
+    issuer: str | None
     created_at: Instant
 
 
 class NewUser(BaseModel):
-    """A user to create."""
+    """A user to create: a person with a password, or a service account without one."""
 
     name: Annotated[str, Field(pattern=accounts.NAME_PATTERN)]
     role: UserRole
-    password: Annotated[str, Field(min_length=8, max_length=1000)]
+    kind: Literal["person", "service"] = "person"
+    password: Annotated[str | None, Field(min_length=8, max_length=1000)] = None
 
 
 class UserChange(BaseModel):
@@ -67,21 +75,26 @@ class Token(Resource):
     label: str
     role: Stored[RoleName]
     grants: list[str] | None
+    read_only: bool
     created_at: Instant
     expires_at: Instant | None
     last_used_at: Instant | None
 
 
 class NewToken(BaseModel):
-    """A token to create for oneself. `days` until it expires; null: never.
+    """A token to create for oneself, or for a service account as an administrator (`owner`).
 
-    With `grants`, such as `viewer@tag:etl`, it can do only what one of them and one of its owner's covers.
+    `days` until it expires, at most `web.max_token_days`; null: never, if there is no such limit. `read_only`: it
+    answers only requests that change nothing. With `grants`, such as `viewer@tag:etl`, it can do only what one of them
+    and one of its owner's covers.
     """
 
     label: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
     role: RoleName = "viewer"
     grants: Annotated[list[GrantText] | None, Field(min_length=1, max_length=100)] = None
     days: Annotated[float | None, Field(gt=0, le=3650)] = 90.0
+    read_only: bool = False
+    owner: Annotated[str | None, Field(pattern=accounts.NAME_PATTERN)] = None
 
 
 class MadeToken(BaseModel):
@@ -104,8 +117,14 @@ async def list_users(request_client: TheRequestClient, limit: Limit = 100, curso
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def create_user(request_client: TheRequestClient, body: NewUser) -> User:
     """Create a user."""
-    check_password(body.password)
-    made = await accounts.create_user(request_client.db, body.name, body.role, await hash_password(body.password))
+    digest = None
+    if body.kind == "service":
+        if body.password is not None:
+            raise Refused("A service account has no password: create it without one, and then a token for it.")
+    else:
+        check_password(body.password or "")
+        digest = await hash_password(body.password or "")
+    made = await accounts.create_user(request_client.db, body.name, body.role, digest, kind=body.kind)
     return User.model_validate(made)
 
 
@@ -138,7 +157,7 @@ async def grant_role(request_client: TheRequestClient, name: Name, body: GrantBo
         await accounts.change_user(request_client.db, name, role=grant.role.word)
     else:
         await grants.add_grant(request_client.db, name, grant)
-    return User.model_validate(await accounts.get_user(request_client.db, name))
+    return User.model_validate(await accounts.read_user(request_client.db, name))
 
 
 @router.delete("/users/{name}/grants")
@@ -152,13 +171,13 @@ async def take_grant(
         await accounts.change_user(request_client.db, name, role="none")
     else:
         await grants.remove_grant(request_client.db, name, taken)
-    return User.model_validate(await accounts.get_user(request_client.db, name))
+    return User.model_validate(await accounts.read_user(request_client.db, name))
 
 
 @router.delete("/users/{name}", status_code=204)
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
-    """Delete a user and their tokens."""
+    """Delete a user, their tokens and their sessions."""
     await accounts.delete_user(request_client.db, name)
     return Response(status_code=204)
 
@@ -182,19 +201,41 @@ async def list_tokens(
 @router.post("/tokens", status_code=201)
 @allow(Role.VIEWER, RoleScope.OWN)
 async def create_token(request_client: TheRequestClient, person: Person, body: NewToken) -> MadeToken:
-    """Create a token for oneself, with one's own role or a lower one. Needs a login: a token makes none."""
+    """Create a token, with its owner's role or a lower one. Needs a login: a token makes none."""
     if person.token is not None:
         raise Problem(403, "login-needed", "A token cannot create others: log in, and create it then.")
-    highest = max(person.rights.granted, Role.VIEWER)
+    owner = await _owner(request_client.db, person, body.owner)
+    highest = max(owner.rights.granted, Role.VIEWER)
     if role_of(body.role) > highest:
-        raise Refused(f"{person.name} is {highest.word}: a token cannot have a higher role.")
+        raise Refused(f"{owner.name} is {highest.word}: a token cannot have a higher role.")
+    check_lifetime(body.days, request_client.settings.web.max_token_days)
     expires_at = None if body.days is None else datetime.now(UTC) + timedelta(days=body.days)
     token = new_token()
-    grants = None if body.grants is None else list(map(RoleGrant.parse, body.grants))
+    limits = None if body.grants is None else list(map(RoleGrant.parse, body.grants))
     made = await accounts.create_token(
-        request_client.db, person.name, body.label, hash_token(token), body.role, expires_at, grants
+        request_client.db,
+        owner.name,
+        body.label,
+        hash_token(token),
+        body.role,
+        expires_at,
+        read_only=body.read_only,
+        grants=limits,
     )
     return MadeToken(token=token, facts=Token.model_validate(made))
+
+
+async def _owner(db: Database, person: Principal, name: str | None) -> Principal:
+    """Whose token is created: one's own, or that of a service account. Raises Problem 403."""
+    if name is None or name == person.name:
+        return person
+    if person.role < Role.ADMIN:
+        raise Problem(403, "role-too-low", f"{person.name} is no administrator: only own tokens can be created.")
+    owner = await accounts.read_user(db, name)
+    if owner.kind != "service":
+        raise Refused(f"{name!r} is no service account, and creates tokens alone, after a login.")
+    held = HeldRights(owner.role, owner.grants, owner.groups)
+    return Principal.with_rights(owner.name, rights_of(held))
 
 
 @router.delete("/tokens/{token}", status_code=204)

@@ -59,6 +59,19 @@ export async function whoAmI() {
 }
 
 /**
+ * Log in with the one-time token of an address; whether that succeeded.
+ * @param {string} token
+ */
+export async function logInByLink(token) {
+  try {
+    await post("login/link", { token });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
  * @param {string} path relative to api/v1
  * @param {Record<string, any>} [params] query parameters; lists are repeated, empty values are omitted
  */
@@ -110,7 +123,7 @@ export async function call(method, path, { params, body, headers, raw = false, s
   }
   if (!response.ok) {
     const problem = await response.json().catch(() => ({})); // a proxy in between may respond with HTML
-    if (response.status === 401 && path !== "login") loginNeeded.value = true;
+    if (response.status === 401 && !path.startsWith("login")) loginNeeded.value = true;
     throw new Problem(problem, response.status);
   }
   if (raw) return response;

@@ -91,7 +91,7 @@ const PAGES = {
   database: "/settings",
 };
 
-/** @param {{ components: Api["HealthReport"]["components"] }} props */
+/** @param {{ components: Api["Summary"]["components"] }} props */
 const Health = ({ components }) => html`
   <section class="card health" aria-label="Health">
     ${Object.entries(components).map(([name, part]) => {

@@ -8,41 +8,24 @@ import { Notice } from "../parts/basics.js";
 const REFUSED = {
   "not-invited":
     "Your login succeeded, but you have no role here or your account is disabled: ask an administrator.",
+  refused: "Your name belongs to somebody else here: ask an administrator.",
+  "used-link":
+    "This address has logged in a browser already, or is older than a day. For a new one: aiosched web address",
   "login-expired": "The login took too long or was started in another window: log in again.",
 };
 
 export function Login() {
   const [error, setError] = useState(/** @type {Problem | null} */ (null));
-  const [busy, setBusy] = useState(false);
-  /** @type {Ref<HTMLInputElement | null>} */
-  const password = useRef(null);
-  const [method, setMethod] = useState("password");
+  const [method, setMethod] = useState("");
   useEffect(() => {
     document.title = "Log in · aiosched";
     get("login").then((found) => setMethod(found.login), setError);
   }, []);
   const { refused } = query.value;
-  const back = refused ? "" : location.href.slice(document.baseURI.length);
-  /** @param {Event & { target: HTMLFormElement }} event */
-  const send = async (event) => {
-    event.preventDefault();
-    const fields = Object.fromEntries(new FormData(event.target));
-    setBusy(true);
-    setError(null);
-    try {
-      me.value = await post("login", { name: fields.name, password: fields.password });
-      loginNeeded.value = false;
-      setQuery({ refused: null });
-    } catch (problem) {
-      setError(problem);
-      password.current?.select();
-    }
-    setBusy(false);
-  };
   return html`
     <main class="login">
-      <form class="card" onSubmit=${send} aria-labelledby="login-title">
-        <h1 id="login-title">
+      <div class="card">
+        <h1>
           <img src="ui/icon.svg" alt="" width="32" height="32" /> aiosched
         </h1>
         <p class="soft">Log in to see what is running, what is waiting, and why.</p>
@@ -51,22 +34,106 @@ export function Login() {
             ${REFUSED[refused] ?? "The login with your organisation failed: try again, or ask an administrator."}
           <//>
         `}
-        ${method === "oidc" && html`<${Organisation} back=${back} />`}
-        <${Fields} password=${password} wrong=${Boolean(error)} />
-        ${error && html`
-          <div id="login-error">
-            <${Notice} kind="danger">${error.message}<//>
-          </div>
+        ${method === "oidc" && html`
+          <${Organisation} back=${refused ? "" : location.href.slice(document.baseURI.length)} />
         `}
-        <button class="button primary" disabled=${busy}>
-          ${busy ? "Logging in …" : "Log in"}
-        </button>
-        <p class="faint">
-          No account or forgot your password? An administrator can run <code>aiosched users create NAME</code>${" "}
-          or <code>aiosched users password NAME</code>.
-        </p>
-      </form>
+        ${method === "token" && html`<${ByToken} error=${error} setError=${setError} />`}
+        ${(method === "oidc" || method === "password") && html`<${ByPassword} error=${error} setError=${setError} />`}
+        ${!method && error && html`<${Notice} kind="danger">${error.message}<//>`}
+      </div>
     </main>
+  `;
+}
+
+/**
+ * Send what the form has, and go on as the user of the answer.
+ * @param {(problem: Problem | null) => void} setError
+ * @param {() => Promise<Api["Me"]>} ask
+ */
+async function begin(setError, ask) {
+  setError(null);
+  try {
+    me.value = await ask();
+    loginNeeded.value = false;
+    setQuery({ refused: null });
+  } catch (problem) {
+    setError(problem);
+  }
+}
+
+/** @typedef {{ error: Problem | null, setError: (problem: Problem | null) => void }} FormProps */
+
+/** @param {FormProps} props */
+function ByPassword({ error, setError }) {
+  const [busy, setBusy] = useState(false);
+  /** @type {Ref<HTMLInputElement | null>} */
+  const password = useRef(null);
+  useEffect(() => {
+    if (error) password.current?.select();
+  }, [error]);
+  /** @param {Event & { target: HTMLFormElement }} event */
+  const send = async (event) => {
+    event.preventDefault();
+    const fields = Object.fromEntries(new FormData(event.target));
+    setBusy(true);
+    await begin(setError, () => post("login", { name: fields.name, password: fields.password }));
+    setBusy(false);
+  };
+  return html`
+    <form class="stack" onSubmit=${send} aria-label="Log in">
+      <${Fields} password=${password} wrong=${Boolean(error)} />
+      ${error && html`
+        <div id="login-error">
+          <${Notice} kind="danger">${error.message}<//>
+        </div>
+      `}
+      <button class="button primary" disabled=${busy}>
+        ${busy ? "Logging in …" : "Log in"}
+      </button>
+      <p class="faint">
+        No account or forgot your password? An administrator can run <code>aiosched users create NAME</code> or${" "}
+        <code>aiosched users password NAME</code>.
+      </p>
+    </form>
+  `;
+}
+
+/** @param {FormProps} props */
+function ByToken({ error, setError }) {
+  /** @param {Event & { target: HTMLFormElement }} event */
+  const send = (event) => {
+    event.preventDefault();
+    const typed = String(new FormData(event.target).get("token")).trim();
+    const token = typed.split("token=").pop(); // a whole address, too
+    begin(setError, () => post("login/link", { token }));
+  };
+  return html`
+    <form class="stack" onSubmit=${send} aria-label="Log in">
+      <p>
+        Open the address that <code>aiosched serve</code> has printed, or run <code>aiosched web address</code>${" "}
+        for a new one. Each logs one browser in.
+      </p>
+      <div class="field">
+        <label for="token">Address or its token</label>
+        <input
+          class="input"
+          id="token"
+          name="token"
+          autocomplete="off"
+          spellcheck="false"
+          required
+          autofocus
+          aria-invalid=${error ? "true" : undefined}
+          aria-describedby=${error ? "login-error" : undefined}
+        />
+      </div>
+      ${error && html`
+        <div id="login-error">
+          <${Notice} kind="danger">${error.message}<//>
+        </div>
+      `}
+      <button class="button primary">Log in</button>
+    </form>
   `;
 }
 

@@ -12,10 +12,11 @@ import { MarkDialog } from "../parts/actions/mark.js";
 import { Announce, Card, Facts, Link, Page, Shown, State, Tabs, Tag, When } from "../parts/basics.js";
 import { Allowed, Note } from "../parts/facts.js";
 import { WhyCard } from "../parts/why.js";
-import { Definition, Rendered } from "./task/definition.js";
+import { Definition } from "./task/definition.js";
 import { Events } from "./task/events.js";
 import { Instances, crumbsOf } from "./task/instances.js";
 import { Question } from "./task/question.js";
+import { Rendered } from "./task/rendered.js";
 import { Log } from "./task/tries.js";
 import { XComs } from "./task/xcom.js";
 
@@ -132,7 +133,7 @@ function Tab({ task, base, params, name }) {
       <//>
     `;
   if (tab === "xcom") return html`<${XComs} base=${base} params=${params} />`;
-  if (tab === "rendered") return html`<${Rendered} base=${base} params=${params} />`;
+  if (tab === "rendered") return html`<${Rendered} base=${base} params=${params} run=${task.run_key} />`;
   if (tab === "events") return html`<${Events} base=${base} params=${params} />`;
   return tab === "details" ? html`<${Definition} task=${task} />` : null;
 }

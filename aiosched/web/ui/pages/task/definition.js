@@ -1,55 +1,8 @@
-// The definition of a task, its templates, and the rendered fields.
+// The definition of a task, and its templates.
 import { html } from "../../lib/html.js";
-import { may } from "../../lib/api.js";
-import { useResource } from "../../lib/resources.js";
 import { path } from "../../lib/router.js";
-import { Card, Empty, Facts, Link, Shown } from "../../parts/basics.js";
+import { Card, Facts, Link } from "../../parts/basics.js";
 import { Text, pretty } from "../../parts/facts.js";
-
-/**
- * Rendering starts a process that loads the DAG file, so it is done on request only, not on every change.
- * @param {{ base: string, params: InstanceParams }} props
- */
-export function Rendered({ base, params }) {
-  /** @type {Resource<Api["Rendered"]>} */
-  const found = useResource(may("operator") ? `${base}/rendered` : null, params);
-  if (!may("operator"))
-    return html`
-      <${Card}>
-        <${Empty} title="Operators only">
-          Rendering runs DAG code, so it requires the operator role; the templates themselves are shown under
-          Details.
-        <//>
-      <//>
-    `;
-  return html`
-    <${Card}
-      title="Rendered fields"
-      actions=${
-        html`<button class="button small" onClick=${() => found.reload()}>
-          Render again
-        </button>`
-      }
-    >
-      <${Shown} of=${found}>
-        ${({ fields }) =>
-          Object.keys(fields).length ? html`
-            <div class="stack">
-              ${Object.entries(fields).map(([name, value]) => html`
-                <div class="stack tight" key=${name}>
-                  <b class="mono">${name}</b>
-                  <${Text} text=${typeof value === "string" ? value : pretty(value)} />
-                </div>
-              `)}
-            </div>
-          ` : html`
-            <${Empty} title="No templated fields" />
-          `
-        }
-      <//>
-    <//>
-  `;
-}
 
 /** @param {{ task: Api["TaskDetails"] }} props */
 export function Definition({ task }) {

@@ -1,11 +1,16 @@
 // The list of users.
 import { html, useState } from "../../lib/html.js";
-import { at, me, patch, post, remove } from "../../lib/api.js";
+import { at, me, patch, remove } from "../../lib/api.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Tag, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
-import { PasswordField, RoleField, USER_ROLES } from "./fields.js";
+import { RoleField, USER_ROLES } from "./fields.js";
+import { NewUser } from "./new_user.js";
+import { Created, NewToken } from "./tokens.js";
+
+/** @type {Record<string, string>} */
+const KINDS = { service: "service account", local: "this machine" };
 
 /**
  * Opens the dialog of an action, of a user unless it makes one.
@@ -16,6 +21,9 @@ export function UserList() {
   /** @type {List<Api["User"]>} */
   const list = useList("users");
   const [open, setOpen] = useState(/** @type {[action: string, user?: Api["User"]] | null} */ (null));
+  const [created, setCreated] = useState(/** @type {Api["MadeToken"] | null} */ (null));
+  /** @param {any} made */
+  const done = (made) => (act === "token" ? setCreated(made) : list.reload());
   const empty = html`<${Empty} title="No users yet" command="aiosched users create NAME --role admin" />`;
   const [act, user] = open ?? [];
   const Dialog = act && DIALOGS[act];
@@ -35,7 +43,8 @@ export function UserList() {
           caption="Users"
         />
       <//>
-      ${Dialog && html`<${Dialog} user=${user} onClose=${() => setOpen(null)} onDone=${list.reload} />`}
+      ${Dialog && html`<${Dialog} user=${user} onClose=${() => setOpen(null)} onDone=${done} />`}
+      ${created && html`<${Created} token=${created.token} onClose=${() => setCreated(null)} />`}
     </div>
   `;
 }
@@ -56,7 +65,12 @@ const columnsOf = (setOpen) => [
     head: "",
     cell: (u) => html`
       ${u.is_disabled && html`<${Tag} kind="danger">disabled<//>`}${" "}
-      ${!u.has_password && html`<span class="faint">no password</span>`}
+      ${KINDS[u.kind] && html`<span class="faint">${KINDS[u.kind]}</span>`}
+      ${u.kind === "person" && !u.has_password && html`
+        <span class="faint" title=${u.issuer ?? ""}>
+          logs in with the organisation
+        </span>
+      `}
     `,
   },
   { head: "Created", cell: (u) => html`<${When} at=${u.created_at} />` },
@@ -67,6 +81,15 @@ const columnsOf = (setOpen) => [
 function Actions({ user, setOpen }) {
   return html`
     <span class="row near">
+      ${user.kind === "service" && html`
+        <button
+          class="button small"
+          aria-label=${`New token for ${user.name}`}
+          onClick=${() => setOpen(["token", user])}
+        >
+          New token …
+        </button>
+      `}
       <button
         class="button small"
         aria-label=${`Change ${user.name}`}
@@ -133,39 +156,6 @@ function DeleteDialog({ user, onClose, onDone }) {
   `;
 }
 
-/** @param {DialogProps} props */
-function NewUser({ onClose, onDone }) {
-  const [draft, setDraft] = useState({ name: "", role: "viewer", password: "" });
-  /** @param {Partial<Api["NewUser"]>} change */
-  const set = (change) => setDraft({ ...draft, ...change });
-  return html`
-    <${Confirm}
-      title="New user"
-      submitLabel="Add"
-      act=${() => post("users", draft)}
-      done=${`User ${draft.name} created.`}
-      disabled=${!draft.name || draft.password.length < 8}
-      cli=${commandLine("users", "create", draft.name || "NAME", "--role", draft.role)}
-      onClose=${onClose}
-      onDone=${onDone}
-    >
-      <div class="field">
-        <label for="u-name">Name</label>
-        <input
-          class="input"
-          id="u-name"
-          required
-          autocomplete="off"
-          value=${draft.name}
-          onInput=${(e) => set({ name: e.target.value })}
-        />
-      </div>
-      <${RoleField} value=${draft.role} roles=${USER_ROLES} onChange=${(role) => set({ role })} />
-      <${PasswordField} value=${draft.password} onInput=${(password) => set({ password })} />
-    <//>
-  `;
-}
-
 /** @param {DialogProps & { user: Api["User"] }} props */
 function ChangeUser({ user, onClose, onDone }) {
   const [role, setRole] = useState(user.role);
@@ -185,21 +175,33 @@ function ChangeUser({ user, onClose, onDone }) {
       onDone=${onDone}
     >
       <${RoleField} value=${role} roles=${USER_ROLES} onChange=${setRole} />
-      <div class="field">
-        <label for="u-new">New password</label>
-        <input
-          class="input"
-          id="u-new"
-          type="password"
-          autocomplete="new-password"
-          value=${password}
-          onInput=${(e) => setPassword(e.target.value)}
-        />
-        <span class="help">Leave empty to keep the password. Any change ends all sessions of ${user.name}.</span>
-      </div>
+      ${user.kind === "person" && html`
+        <div class="field">
+          <label for="u-new">New password</label>
+          <input
+            class="input"
+            id="u-new"
+            type="password"
+            autocomplete="new-password"
+            value=${password}
+            onInput=${(e) => setPassword(e.target.value)}
+          />
+          <span class="help">Leave empty to keep the password.</span>
+        </div>
+      `}
+      <p class="help">Any change ends all sessions of ${user.name}.</p>
     <//>
   `;
 }
 
+/** @param {DialogProps & { user: Api["User"] }} props */
+const TokenDialog = ({ user, ...handlers }) => html`<${NewToken} owner=${user} ...${handlers} />`;
+
 /** @type {Record<string, Function>} */
-const DIALOGS = { new: NewUser, change: ChangeUser, disable: DisableDialog, delete: DeleteDialog };
+const DIALOGS = {
+  new: NewUser,
+  change: ChangeUser,
+  disable: DisableDialog,
+  delete: DeleteDialog,
+  token: TokenDialog,
+};

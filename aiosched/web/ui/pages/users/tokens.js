@@ -57,7 +57,12 @@ export function Tokens() {
 const columnsOf = (revoke) => [
   { head: "Label", cell: (t) => t.label },
   { head: "Owner", cell: (t) => t.owner },
-  { head: "Role", cell: (t) => html`<${Tag}>${t.role}<//>` },
+  {
+    head: "Role",
+    cell: (t) => html`
+      <${Tag}>${t.role}<//> ${t.read_only && html`<${Tag}>read only<//>`}
+    `,
+  },
   { head: "Created", cell: (t) => html`<${When} at=${t.created_at} />` },
   { head: "Expires", cell: (t) => html`<${When} at=${t.expires_at} ago none="never" />` },
   { head: "Last used", cell: (t) => html`<${When} at=${t.last_used_at} ago none="never" />` },
@@ -90,7 +95,7 @@ function RevokeDialog({ token, onClose, onDone }) {
 }
 
 /** @param {{ token: string, onClose: () => void }} props */
-function Created({ token, onClose }) {
+export function Created({ token, onClose }) {
   return html`
     <${Dialog} title="Your new token" onClose=${onClose}>
       <${Notice} kind="warn">Copy it now: it is shown only once.<//>
@@ -104,62 +109,90 @@ function Created({ token, onClose }) {
   `;
 }
 
-/** @param {DialogProps} props */
-function NewToken({ onClose, onDone }) {
-  const [draft, setDraft] = useState({ label: "", role: "viewer", days: "90" });
+/**
+ * `owner`: a service account; otherwise the token is one's own.
+ * @param {DialogProps & { owner?: Api["User"] }} props
+ */
+export function NewToken({ owner, onClose, onDone }) {
+  const [draft, setDraft] = useState({ label: "", role: "viewer", days: "90", read_only: false });
   /** @param {Partial<typeof draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const days = draft.days === "" ? null : Number(draft.days);
   return html`
     <${Confirm}
-      title="New token"
+      title=${owner ? `New token for ${owner.name}` : "New token"}
       submitLabel="Create"
-      act=${() => post("tokens", { ...draft, days })}
+      act=${() => post("tokens", { ...draft, days, owner: owner?.name ?? null })}
       done="Token created."
       disabled=${!draft.label || (days !== null && days <= 0)}
-      cli=${commandLine(
-        "tokens",
-        "create",
-        me.value?.name,
-        "--label",
-        draft.label || "LABEL",
-        "--role",
-        draft.role,
-        "--days",
-        days ?? 0,
-      )}
+      cli=${tokenCommand(owner?.name ?? me.value?.name, draft)}
       onClose=${onClose}
       onDone=${onDone}
     >
-      <div class="field">
-        <label for="t-label">Label</label>
-        <input
-          class="input"
-          id="t-label"
-          required
-          maxlength="200"
-          value=${draft.label}
-          onInput=${(e) => set({ label: e.target.value })}
-        />
-      </div>
       <${RoleField}
         value=${draft.role}
         roles=${ROLES.filter(([name]) => may(name))}
         onChange=${(role) => set({ role })}
       />
-      <div class="field">
-        <label for="t-days">Days until it expires</label>
-        <input
-          class="input"
-          id="t-days"
-          type="number"
-          min="1"
-          max="3650"
-          value=${draft.days}
-          onInput=${(e) => set({ days: e.target.value })}
-        />
-        <span class="help">Leave empty for no expiry.</span>
-      </div>
+      <${TokenFields} draft=${draft} set=${set} />
     <//>
   `;
 }
+
+/** @typedef {{ label: string, role: string, days: string, read_only: boolean }} TokenDraft */
+
+/**
+ * @param {string | undefined} owner
+ * @param {TokenDraft} draft
+ */
+const tokenCommand = (owner, { label, role, days, read_only }) =>
+  commandLine(
+    "tokens",
+    "create",
+    owner,
+    "--label",
+    label || "LABEL",
+    "--role",
+    role,
+    "--days",
+    days || 0,
+    read_only && "--read-only",
+  );
+
+/** @param {{ draft: TokenDraft, set: (change: Partial<TokenDraft>) => void }} props */
+const TokenFields = ({ draft, set }) => html`
+  <div class="field">
+    <label for="t-label">Label</label>
+    <input
+      class="input"
+      id="t-label"
+      required
+      maxlength="200"
+      value=${draft.label}
+      onInput=${(e) => set({ label: e.target.value })}
+    />
+  </div>
+  <label class="row">
+    <input
+      type="checkbox"
+      checked=${draft.read_only}
+      onChange=${(e) => set({ read_only: e.target.checked })}
+    />
+    Read only: it cannot change anything
+  </label>
+  <div class="field">
+    <label for="t-days">Days until it expires</label>
+    <input
+      class="input"
+      id="t-days"
+      type="number"
+      min="1"
+      max="3650"
+      value=${draft.days}
+      onInput=${(e) => set({ days: e.target.value })}
+    />
+    <span class="help">
+      Empty: never, if <code>web.max_token_days</code> is 0.
+    </span>
+  </div>
+`;

@@ -1,0 +1,56 @@
+"""The kinds of entries of the audit log, as one table with what each means.
+
+A new kind needs a line here and one in docs/audit.md; a test compares the two. Requests to the owners of DAGs, and
+changes of pools, variables and connections, have a kind for each verb, which begins with `request.`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+REQUEST: Final = "request."  # and a verb
+
+
+class AuditKind(StrEnum):
+    """What happened."""
+
+    LOGIN = "login"
+    LOGIN_REFUSED = "login.refused"
+    LOGOUT = "logout"
+    SESSION_ENDED = "session.ended"
+    REFUSED = "refused"
+    USER_CREATED = "user.created"
+    USER_ROLE = "user.role"
+    USER_PASSWORD = "user.password"
+    USER_DISABLED = "user.disabled"
+    USER_ENABLED = "user.enabled"
+    USER_DELETED = "user.deleted"
+    TOKEN_CREATED = "token.created"
+    TOKEN_DELETED = "token.deleted"
+    GRANT_CREATED = "grant.created"
+    GRANT_DELETED = "grant.deleted"
+    SECRET_READ = "secret.read"
+    SECRET_REVEALED = "secret.revealed"
+    CONNECTION_TESTED = "connection.tested"
+    FIELDS_RENDERED = "fields.rendered"
+    REQUEST_WITHDRAWN = "request.withdrawn"
+    SETTINGS = "settings"
+    AUDIT_EXPORTED = "audit.exported"
+    AUDIT_REMOVED = "audit.removed"
+    DATABASE_CHANGED = "database.changed"
+
+
+class Result(StrEnum):
+    """How it ended."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+# Verbs of rows in `command` that are no requests to an owner: their change is made with the row.
+CHANGES: Final = (
+    "set_pool", "delete_pool", "set_variable", "delete_variable", "set_connection", "delete_connection", "rotate_keys",
+    "rotate_signing_key",
+)  # fmt: skip

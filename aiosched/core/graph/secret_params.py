@@ -1,0 +1,77 @@
+"""Which params of a DAG are secrets. Pure.
+
+Those whose JSON schema says `format: password`, also inside objects and lists.
+
+Source: docs/secrets.md, "Secret params".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from aiosched.core.graph.spec import DagSpec, ParamSpec
+from aiosched.core.values.masking import MASK
+from aiosched.core.values.secret_values import hidden, is_marked, marked
+
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+
+
+def holds_secrets(schema: Mapping[str, Any]) -> bool:
+    """Whether a value of this schema can be, or hold, a secret."""
+    return schema.get("format") == "password" or any(map(holds_secrets, _inner(schema)))
+
+
+def mark_secrets(params: Mapping[str, ParamSpec], conf: Mapping[str, Any]) -> dict[str, Any]:
+    """`conf` with its secrets marked. `***`, which people are shown, is no value: the param keeps its default."""
+    found: dict[str, Any] = {}
+    for name, value in conf.items():
+        schema = params[name].json_schema if name in params else {}
+        if schema.get("format") == "password" and value == MASK:
+            continue
+        found[name] = mark(value, schema) if holds_secrets(schema) else value
+    return found
+
+
+def mark(value: Any, schema: Mapping[str, Any]) -> Any:
+    """The value with its secrets marked, as its schema says."""
+    if is_marked(value):
+        return value
+    if schema.get("format") == "password":
+        return marked(value)
+    for alternative in (one for keyword in _ALTERNATIVES for one in schema.get(keyword) or ()):
+        value = mark(value, alternative) if isinstance(alternative, Mapping) else value
+    if isinstance(value, Mapping) and not is_marked(value):
+        schemas = schema.get("properties") or {}
+        rest = schema.get("additionalProperties")
+        return {key: _mark_part(inner, schemas.get(key, rest)) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mark_part(inner, schema.get("items")) for inner in value]
+    return value
+
+
+def hide_defaults(spec: DagSpec) -> DagSpec:
+    """The DAG as people see it: `***` for defaults that are secrets."""
+    if not any(holds_secrets(param.json_schema) for param in spec.params.values()):
+        return spec
+    return msgspec.structs.replace(spec, params={name: _hide_default(param) for name, param in spec.params.items()})
+
+
+def _hide_default(param: ParamSpec) -> ParamSpec:
+    schema = dict(param.json_schema)
+    if holds_secrets(schema):
+        for keyword in ("default", "examples", "const", "enum"):
+            schema.pop(keyword, None)
+    return msgspec.structs.replace(param, value=hidden(mark(param.value, schema)), json_schema=schema)
+
+
+def _mark_part(value: Any, schema: Any) -> Any:
+    return mark(value, schema) if isinstance(schema, Mapping) else value
+
+
+def _inner(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    parts = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    parts += [one for keyword in _ALTERNATIVES for one in schema.get(keyword) or ()]
+    yield from (part for part in parts if isinstance(part, Mapping))

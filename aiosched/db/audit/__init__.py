@@ -1,0 +1,1 @@
+"""The audit log: adding entries, reading and removing them."""

@@ -1,0 +1,39 @@
+"""Teams that own variables, connections and pools: which there are, that of a run's DAG, and that of a DAG file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiosched.core.values.secret_names import Reader
+from aiosched.db.server.connection import DatabaseConnection
+from aiosched.errors import NotFound, did_you_mean
+
+# Index: primary keys.
+TEAM_OF_RUN: Final = "SELECT d.team FROM dag_run AS r JOIN dag AS d ON d.dag_id = r.dag_id WHERE r.id = $1"
+
+# Of the folders that hold a file the longest decides. Index: the primary key; a team has few folders.
+TEAM_OF_FILE: Final = """
+    SELECT team FROM team_folder
+     WHERE bundle = $1 AND (folder = '' OR folder = $2 OR starts_with($2, folder || '/'))
+     ORDER BY length(folder) DESC LIMIT 1
+"""
+
+KNOWN_TEAMS: Final = "SELECT name FROM team"
+
+
+async def check_team(conn: DatabaseConnection, team: str | None) -> None:
+    """Raises NotFound with similar names for a team (not None, not empty) that does not exist."""
+    if team:
+        known = [row["name"] for row in await conn.fetch(KNOWN_TEAMS)]
+        if team not in known:
+            raise NotFound(f"There is no team {team!r}.{did_you_mean(team, known)}")
+
+
+async def reader_of_run(conn: DatabaseConnection, run: int) -> Reader:
+    """For a task of the run with this key. One without a row reads only what belongs to nobody."""
+    return Reader(await conn.fetchval(TEAM_OF_RUN, run))
+
+
+async def reader_of_file(conn: DatabaseConnection, bundle: str, path: str) -> Reader:
+    """For a DAG file of a bundle (empty: of the DAGs folder), by its path there."""
+    return Reader(await conn.fetchval(TEAM_OF_FILE, bundle, path))

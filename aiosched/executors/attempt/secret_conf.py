@@ -1,0 +1,19 @@
+"""The secret values of a run's conf, in the process of a task: plain for its code, and `***` in its logs.
+
+What a param has by default is in the DAG's file, but if its schema says `format: password`, logs hide it, too.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from aiosched.core.values.messages import Attempt
+from aiosched.core.values.secret_values import has_secrets, revealed
+
+
+def with_secrets(attempt: Attempt) -> Attempt:
+    """The attempt whose conf has the values of its secrets. Raises AioschedError if one cannot be read."""
+    run = attempt.run
+    if not run.conf or not has_secrets(run.conf):
+        return attempt
+    return msgspec.structs.replace(attempt, run=msgspec.structs.replace(run, conf=revealed(run.conf)))
