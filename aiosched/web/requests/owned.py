@@ -65,20 +65,25 @@ async def check_seen(db: Database, sight: Sight, kind: OwnedKind, name: str) -> 
         raise _unseen(kind)
 
 
-async def check_editable(db: Database, sight: Sight, kind: OwnedKind, name: str, *, is_new: bool = False) -> None:
+async def check_editable(
+    db: Database, sight: Sight, kind: OwnedKind, name: str, *, is_new: bool = False, team: str | None = None
+) -> None:
     """Raise Problem 404 for what cannot be seen, and 403 for what belongs to a team without the role editor for it.
 
-    `is_new`: it may be missing; what is created belongs to nobody, so it needs the role everywhere.
+    `is_new`: it may be missing. `team`: it is to belong to that one (empty, and None for what is new: to nobody, which
+    needs the role everywhere).
     """
     if sight.person.role >= Role.EDITOR:
         return
+    if team is not None:
+        sight.check_team(team or None, Role.EDITOR)
     owners = await read_owners(db, kind, [name])
     if name in owners:
         if not sight.sees_team(owners[name]):
             raise _unseen(kind)
         sight.check_team(owners[name], Role.EDITOR)
     elif is_new:
-        sight.check_team(None, Role.EDITOR)
+        sight.check_team(team or None, Role.EDITOR)
     else:
         raise _unseen(kind)
 

@@ -192,12 +192,13 @@ export interface components {
       state: ("waiting" | "applied" | "refused") | string;
       verb: string;
     };
-    /** @description A connection without its secrets. */
+    /** @description A connection without its secrets. `team`: whose DAGs may read it; null: all. */
     ConnectionResource: {
       conn_id: string;
       conn_type: string;
       created_at: string;
       description: string | null;
+      team: string | null;
     };
     /**
      * @description A type of connections that an installed provider package has a hook for.
@@ -636,6 +637,8 @@ export interface components {
       password?: string | null;
       port?: number | null;
       schema?: string | null;
+      /** @description whose it is; empty: nobody's; null: as it was */
+      team?: string | null;
     };
     /** @description An event to emit, as a task would; with a `partition_key` about that partition of the asset. */
     NewEvent: {
@@ -833,13 +836,14 @@ export interface components {
       fate: string;
       logical_date: string;
     };
-    /** @description A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run. */
+    /** @description A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run. `team`: whose; null: nobody's. */
     PoolResource: {
       description: string | null;
       include_deferred: boolean;
       name: string;
       open: number | null;
       slots: number;
+      team: string | null;
       used: number;
     };
     /** @description The values to set; null leaves a value unchanged. */
@@ -848,6 +852,8 @@ export interface components {
       include_deferred?: boolean | null;
       reason?: string | null;
       slots: number;
+      /** @description empty: nobody's */
+      team?: string | null;
     };
     /** @description The body of every error. `code` is stable; `fields` says what is wrong with which field of an invalid request. */
     ProblemDetails: {
@@ -1350,15 +1356,18 @@ export interface components {
       password?: string | null;
       role?: ("none" | "viewer" | "operator" | "editor" | "admin") | null;
     };
-    /** @description A variable without its value. */
+    /** @description A variable without its value. `team`: whose DAGs may read it; null: all. */
     VariableResource: {
       created_at: string;
       description: string | null;
       key: string;
+      team: string | null;
     };
     /** @description A value to store; a null description keeps the existing one. */
     VariableUpdate: {
       description?: string | null;
+      /** @description whose it is; empty: nobody's; null: as it was */
+      team?: string | null;
       value: string;
     };
     /**

@@ -27,7 +27,7 @@ PoolName = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00]+
 
 
 class PoolResource(Resource):
-    """A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run."""
+    """A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run. `team`: whose; null: nobody's."""
 
     name: str
     slots: int
@@ -35,6 +35,7 @@ class PoolResource(Resource):
     open: int | None
     include_deferred: bool
     description: str | None
+    team: str | None
 
 
 class PoolUpdate(BaseModel):
@@ -43,6 +44,7 @@ class PoolUpdate(BaseModel):
     slots: Annotated[int, Field(ge=-1, lt=2**31)]
     include_deferred: bool | None = None
     description: Annotated[str | None, Field(max_length=1000, pattern=r"^[^\x00]*$")] = None
+    team: Annotated[str | None, Field(max_length=250, pattern=r"^[^\x00]*$", description="empty: nobody's")] = None
     reason: Annotated[str | None, Field(max_length=500, pattern=r"^[^\x00]*$")] = None
 
 
@@ -127,13 +129,14 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def set_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolUpdate) -> PoolResource:
     """Create or change a pool; idempotent."""
-    await check_editable(request_client.db, sight, "pool", name, is_new=True)
+    await check_editable(request_client.db, sight, "pool", name, is_new=True, team=body.team)
     change = await pools.set_pool(
         request_client.db,
         name,
         body.slots,
         include_deferred=body.include_deferred,
         description=body.description,
+        team=body.team,
         requested_by=sight.person.requested_by,
         reason=body.reason,
     )

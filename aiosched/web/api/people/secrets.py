@@ -25,14 +25,18 @@ router = APIRouter(tags=["Secrets"])
 _PRINTABLE = r"^[^\x00-\x1f]*$"
 Key = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00-\x1f]+$")]
 Line = Annotated[str | None, Field(max_length=1000, pattern=_PRINTABLE)]
+TeamWord = Annotated[
+    str | None, Field(max_length=250, pattern=_PRINTABLE, description="whose it is; empty: nobody's; null: as it was")
+]
 
 
 class VariableResource(Resource):
-    """A variable without its value."""
+    """A variable without its value. `team`: whose DAGs may read it; null: all."""
 
     key: str
     description: str | None
     created_at: Instant
+    team: str | None
 
 
 class VariableUpdate(BaseModel):
@@ -40,15 +44,17 @@ class VariableUpdate(BaseModel):
 
     value: Annotated[str, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")]
     description: Line = None
+    team: TeamWord = None
 
 
 class ConnectionResource(Resource):
-    """A connection without its secrets."""
+    """A connection without its secrets. `team`: whose DAGs may read it; null: all."""
 
     conn_id: str
     conn_type: str
     description: str | None
     created_at: Instant
+    team: str | None
 
 
 class ConnectionTypeResource(Resource):
@@ -78,6 +84,7 @@ class NewConnection(BaseModel):
     schema_: Annotated[Line, Field(alias="schema")] = None
     extra: JsonObject = {}
     description: Line = None
+    team: TeamWord = None
 
 
 class Stored(BaseModel):
@@ -110,9 +117,9 @@ async def list_variables(
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def set_variable(request_client: TheRequestClient, sight: TheSight, key: Key, body: VariableUpdate) -> Stored:
     """Store a variable."""
-    await check_editable(request_client.db, sight, "variable", key, is_new=True)
+    await check_editable(request_client.db, sight, "variable", key, is_new=True, team=body.team)
     values = {key: VariableValue(body.value, body.description)}
-    changes = await _store(request_client).set_variables(values, requested_by=sight.person.requested_by)
+    changes = await _store(request_client).set_variables(values, team=body.team, requested_by=sight.person.requested_by)
     return Stored.model_validate({"name": key, "change": changes[key].value})
 
 
@@ -154,11 +161,13 @@ async def set_connection(
     request_client: TheRequestClient, sight: TheSight, conn_id: Key, body: NewConnection
 ) -> Stored:
     """Store a connection; replaces what it held before."""
-    await check_editable(request_client.db, sight, "connection", conn_id, is_new=True)
-    given: dict[str, Any] = body.model_dump(by_alias=True, exclude_none=True)
+    await check_editable(request_client.db, sight, "connection", conn_id, is_new=True, team=body.team)
+    given: dict[str, Any] = body.model_dump(by_alias=True, exclude_none=True, exclude={"team"})
     given["extra"] = given["extra"] or None
     value = ConnectionValue.from_fields(conn_id, given)
-    changes = await _store(request_client).set_connections([value], requested_by=sight.person.requested_by)
+    changes = await _store(request_client).set_connections(
+        [value], team=body.team, requested_by=sight.person.requested_by
+    )
     return Stored.model_validate({"name": conn_id, "change": changes[conn_id].value})
 
 
