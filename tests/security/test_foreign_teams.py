@@ -208,7 +208,7 @@ async def test_a_token_with_grants_sees_less_than_its_owner(
     made = await client.send("boss", "POST", "/api/v1/tokens", json={"label": "l", "role": "admin"})
     token = new_token()
     limits = [RoleGrant.parse(f"operator@tag:{teams[0].of('tag')}")]
-    await accounts.create_token(db, "boss", "test", hash_token(token), "admin", None, limits)
+    await accounts.create_token(db, "boss", "test", hash_token(token), "admin", None, grants=limits)
     transport = httpx2.ASGITransport(app=app)
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(transport=transport, base_url="https://x/api/v1/", headers=headers) as limited:

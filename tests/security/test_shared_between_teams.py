@@ -134,6 +134,19 @@ async def test_markers_do_not_clear_what_one_may_not_clear(
     assert THEIRS not in shown.text + refused.text
 
 
+async def test_an_editor_of_a_team_creates_things_for_it_and_for_nobody_else(
+    db: Database, member: httpx2.AsyncClient
+) -> None:
+    await stored_grants.add_grant(db, "ann", RoleGrant.parse("editor@team:ours"))
+    teams = ("ours", "theirs", "", None)
+    answers = [await member.put(f"pools/p{n}", json={"slots": 1, "team": team}) for n, team in enumerate(teams)]
+    moved = await member.put("pools/p0", json={"slots": 2, "team": "theirs"})
+    kept = await member.put("pools/p0", json={"slots": 3})
+
+    assert [answer.status_code for answer in answers] == [200, 403, 403, 403]
+    assert (moved.status_code, kept.json()["team"], kept.json()["slots"]) == (403, "ours", 3)
+
+
 async def test_a_file_of_two_teams_dags_shows_the_own_one(db: Database, member: httpx2.AsyncClient) -> None:
     await add_team_dag(db, "ours", "ours", "ours")
     await add_file(db, "common/all.py", dag_ids=["ours", f"{THEIRS}_dag"])

@@ -107,7 +107,7 @@ async def _is_user(request: Request) -> bool:
     """Raises Problem for credentials that are wrong."""
     authenticator: Authenticator = request.app.state.authenticator
     person = await authenticator(request)
-    return person is not None and person.role >= Role.VIEWER
+    return person is not None and person.role >= Role.VIEWER  # everywhere: details name what all teams have
 
 
 async def _sees_details(request: Request) -> bool:
