@@ -10,10 +10,10 @@ import pytest
 
 from aiosched.config import SecretsSettings, Settings, WebSettings
 from aiosched.core.access.grants import RoleGrant
+from aiosched.db.access import grants, team_folders
 from aiosched.db.crypto.keyring import new_key
-from aiosched.db.people import accounts, grants
+from aiosched.db.people import accounts
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import team_folders
 from aiosched.web.app import make_app
 from aiosched.web.auth.passwords import hash_token, new_token
 from aiosched.web.requests.request_client import RequestClient
