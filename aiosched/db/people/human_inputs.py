@@ -13,9 +13,9 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from aiosched.core.graph.human_input import InputAnswer, InputRequest
+from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.server.sight import Seen, SightedStatement
 
 InputState = Literal["waiting", "answered", "ended"]
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from aiosched.core.values.json_bounds import shown_object
+from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.server.sight import Seen, SightedStatement
 from aiosched.errors import NotFound, did_you_mean
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Select, func, select
 
+from aiosched.db.access.sight import Seen, only_seen
 from aiosched.db.queries.queries import fetch
 from aiosched.db.schema.schema import backfill, dag_run
 from aiosched.db.server.engine import Database
-from aiosched.db.server.sight import Seen, only_seen
 from aiosched.errors import NotFound
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.engine import Database
-from aiosched.db.server.sight import Seen, SightedStatement
 
 NEWEST: Final = 5_000  # maximum number of runs to read, newest first
 

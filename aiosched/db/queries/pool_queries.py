@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec, decode_spec
 from aiosched.core.values.states import HOLDING_SLOT, TaskState
+from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.engine import Database
-from aiosched.db.server.sight import Seen, SightedStatement
 
 
 class PoolMember(NamedTuple):

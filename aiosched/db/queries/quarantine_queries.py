@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Final
 
 from aiosched.core.values.instants import stamp
+from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.server.sight import Seen, SightedStatement
 
 _LONGEST_ERROR: Final = 300  # characters of it in one line
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
+from aiosched.db.access.sight import Seen, only_seen
 from aiosched.db.queries.queries import fetch
 from aiosched.db.schema.schema import dag
 from aiosched.db.server.engine import Database
-from aiosched.db.server.sight import Seen, only_seen
 
 
 @dataclass(frozen=True, slots=True)

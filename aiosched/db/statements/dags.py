@@ -17,8 +17,8 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.core.values.ids import partition_of
+from aiosched.db.access.team_folders import team_of
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements.team_folders import team_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from aiosched.db.access.team_folders import teams_of_files
 from aiosched.db.queries import status
 from aiosched.db.queries.status import FileStatus, ImportErrorRow
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.team_folders import teams_of_files
 from aiosched.web.auth.sight import Sight
 
 Row = TypeVar("Row", FileStatus, ImportErrorRow)

@@ -27,13 +27,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from aiosched.core.values.states import TaskState
+from aiosched.db.access.sight import Seen
 from aiosched.db.queries import live_queries
 from aiosched.db.queries.quarantine_queries import QuarantineRow, quarantined
 from aiosched.db.server import request_answers
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.server.sight import Seen
 from aiosched.db.statements import inbox, ownership, run_changes
 
 logger = logging.getLogger(__name__)

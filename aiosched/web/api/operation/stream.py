@@ -7,8 +7,8 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
+from aiosched.db.access.sight import Seen
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.server.sight import Seen
 from aiosched.web.auth.access import Authenticator, Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.server.problems import Problem
