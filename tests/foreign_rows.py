@@ -108,8 +108,8 @@ class Change(NamedTuple):
 WORDS: Final = (
     "dag_run.state", "dag_run.run_type", "dag_run.triggered_by", "dag_run.reason", "task_instance.state",
     "task_try.state", "backfill.rerun", "asset_reference.role", "asset_reference.kind", "command.verb", "command.state",
-    "callback_outbox.kind", "web_user.role", "web_user.kind", "api_token.role", "user_grant.role", "user_grant.kind",
-    "scheduler.executor", "connection.conn_type",
+    "callback_outbox.kind", "web_user.role", "web_user.kind", "api_token.role",
+    "user_grant.role", "user_grant.kind", "scheduler.executor", "connection.conn_type",
 )  # fmt: skip
 _KEYS: Final = frozenset(
     {
@@ -144,6 +144,7 @@ _DROP_CHECKS: Final = """
         FOR c IN SELECT conrelid::regclass AS t, conname FROM pg_constraint
                   WHERE contype = 'c' AND connamespace = 'public'::regnamespace
         LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.t, c.conname); END LOOP;
+        ALTER TABLE audit_log DISABLE TRIGGER USER;
     END $$
 """
 

@@ -227,7 +227,10 @@ SOUNDS_SECRET = re.compile(r"passw|secret|token|key|credential|dsn|broker|remote
 @pytest.mark.parametrize("field", [f for f in setting_fields() if SOUNDS_SECRET.search(f.key)], ids=lambda f: f.key)
 def test_what_sounds_secret_is_secret_by_its_type_or_has_a_reason(field: SettingField) -> None:
     public = {
+        "database.password_file": "the name of a file",
         "scheduler.partition_mapper_max_downstream_keys": "a number",
+        "secrets.cache_seconds": "a number",
+        "secrets.timeout": "a number",
         "web.auth": "a way to log in",
         "web.base_url": "an address without a login",
         "web.loopback_login": "a way to log in",

@@ -21,7 +21,7 @@ class AirflowBackend:
         self._backend = backend
 
     def get(self, kind: Kind, name: str) -> str | None:
-        """See Backend."""
+        """See SecretBackend."""
         found = self._variable(name) if kind == "variable" else self._connection(name)
         return None if found is None else str(found)
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Final, NamedTuple, TypeVar
 
-from aiosched.backends.backend import Backend, Kind, ListingBackend, UncachedBackend
+from aiosched.backends.backend import Kind, ListingBackend, SecretBackend, UncachedBackend
 from aiosched.backends.threads import CallThreads
 from aiosched.clock import Clock, SystemClock
+from aiosched.core.values.masking import secrets
 from aiosched.core.values.secret_names import names_to_ask
 from aiosched.errors import AioschedError, SecretBackendError
 
@@ -32,7 +33,7 @@ class Found(NamedTuple):
     backend: str
 
 
-class _Kept(NamedTuple):
+class _KeptAnswer(NamedTuple):
     until: float
     text: str | None
     error: SecretBackendError | None
@@ -47,7 +48,7 @@ class AskedBackend:
     def __init__(
         self,
         name: str,
-        opened: Callable[[], Backend],
+        opened: Callable[[], SecretBackend],
         *,
         team_names: str | None = None,
         timeout: float = 10.0,
@@ -62,8 +63,8 @@ class AskedBackend:
         self._threads = CallThreads(f"secrets {name}", _MOST_THREADS)
         self._lock = threading.Lock()
         self._opening = threading.Lock()
-        self._backend: Backend | None = None
-        self._kept: dict[tuple[Kind, str], _Kept] = {}
+        self._backend: SecretBackend | None = None
+        self._kept: dict[tuple[Kind, str], _KeptAnswer] = {}
         self._asked: dict[tuple[Kind, str], Future[str | None]] = {}
 
     async def find(self, kind: Kind, name: str, team: str | None) -> str | None:
@@ -120,9 +121,9 @@ class AskedBackend:
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept.pop(key, None)
-            self._kept[key] = _Kept(self._clock.monotonic() + seconds, text, error)
+            self._kept[key] = _KeptAnswer(self._clock.monotonic() + seconds, text, error)
 
-    def _opened(self) -> Backend:
+    def _opened(self) -> SecretBackend:
         with self._opening:
             if self._backend is None:
                 self._backend = self._open()
@@ -143,7 +144,7 @@ class AskedBackend:
                 ) from None
             reason = str(error) if isinstance(error, AioschedError) else f"{type(error).__name__}: {error}"
             raise SecretBackendError(
-                f"The backend {self.name} was asked for {what} and has failed: {reason}"
+                f"The backend {self.name} was asked for {what} and has failed: {secrets.redact(reason)}"
             ) from error
 
 

@@ -29,7 +29,7 @@ class SecretsManagerBackend:
         self._client = _client("secretsmanager", "aws-secrets", region, profile, endpoint_url, timeout)
 
     def get(self, kind: Kind, name: str) -> str | None:
-        """See Backend."""
+        """See SecretBackend."""
         path = below(self._prefixes[kind], name)
         try:
             answer = self._client.get_secret_value(SecretId=path)
@@ -67,7 +67,7 @@ class ParameterStoreBackend:
         self._client = _client("ssm", "aws-parameters", region, profile, endpoint_url, timeout)
 
     def get(self, kind: Kind, name: str) -> str | None:
-        """See Backend."""
+        """See SecretBackend."""
         try:
             answer = self._client.get_parameter(Name=below(self._prefixes[kind], name), WithDecryption=True)
         except self._client.exceptions.ParameterNotFound:

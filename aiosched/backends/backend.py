@@ -1,6 +1,7 @@
 """What a backend of secrets is. A package adds one by the entry point group `aiosched.secrets`.
 
-The entry point names a callable that takes the options of the table in the settings as keywords, and returns a Backend.
+The entry point names a callable that takes the options of the table in the settings as keywords, and returns a
+SecretBackend.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ def as_kind(kind: str) -> Kind:
     return KINDS[KINDS.index(kind)]
 
 
-class Backend(Protocol):
+class SecretBackend(Protocol):
     """One place with secrets. Its methods block, and are called in several threads at once."""
 
     def get(self, kind: Kind, name: str) -> str | None:

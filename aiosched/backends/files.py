@@ -31,7 +31,7 @@ class FilesBackend:
         self._folders = {"connection": connections, "variable": variables}
 
     def get(self, kind: Kind, name: str) -> str | None:
-        """See Backend. Without the line feed at the end that editors write."""
+        """See SecretBackend. Without the line feed at the end that editors write."""
         folder = self._folders[kind]
         if folder is None or any(part.startswith(".") for part in name.split("/")):
             return None

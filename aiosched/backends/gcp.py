@@ -42,7 +42,7 @@ class GoogleBackend:
         self._client = client
 
     def get(self, kind: Kind, name: str) -> str | None:
-        """See Backend."""
+        """See SecretBackend."""
         secret = below(self._prefixes[kind], name, self._separator)
         if not _ID.match(secret):
             return None

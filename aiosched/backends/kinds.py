@@ -11,10 +11,11 @@ from importlib.metadata import entry_points
 from typing import Any, Final
 
 from aiosched.backends.asking import AskedBackend, Backends
-from aiosched.backends.backend import Backend
+from aiosched.backends.backend import SecretBackend
 from aiosched.clock import Clock
 from aiosched.config import BackendSettings, Settings
 from aiosched.config.secret_backends import BACKEND_PLUGINS
+from aiosched.core.values.masking import secrets
 from aiosched.errors import ConfigError
 
 _CLASSES: Final = {
@@ -27,10 +28,11 @@ _CLASSES: Final = {
 
 
 def backends_of(settings: Settings, *, clock: Clock | None = None) -> Backends:
-    """The backends of the settings, none of them opened yet."""
+    """The backends of the settings, none of them opened yet. Their logins are masked in this process from now on."""
     chosen, found = settings.secrets, []
     numbers = Counter[str]()
     for one in chosen.backends:
+        secrets.register_named("", one.options)
         numbers[one.kind] += 1
         number = f" {numbers[one.kind]}" if numbers[one.kind] > 1 else ""
         found.append(
@@ -46,12 +48,12 @@ def backends_of(settings: Settings, *, clock: Clock | None = None) -> Backends:
     return Backends(found)
 
 
-def open_backend(settings: BackendSettings, *, mode: str, timeout: float) -> Backend:
+def open_backend(settings: BackendSettings, *, mode: str, timeout: float) -> SecretBackend:
     """Open one backend: imports its library. Raises ConfigError for options that it does not take."""
     kind, options = settings.kind, settings.options
     if kind in _CLASSES:
         module, _, name = _CLASSES[kind].partition(":")
-        make: Callable[..., Backend] = getattr(import_module(module), name)
+        make: Callable[..., SecretBackend] = getattr(import_module(module), name)
         if "timeout" in inspect.signature(make).parameters:
             options.setdefault("timeout", timeout)
         return _made(make, kind, options)
@@ -62,7 +64,7 @@ def open_backend(settings: BackendSettings, *, mode: str, timeout: float) -> Bac
     return open_airflow_backend(kind, options, mode=mode)
 
 
-def _made(make: Callable[..., Backend], kind: str, options: dict[str, Any]) -> Backend:
+def _made(make: Callable[..., SecretBackend], kind: str, options: dict[str, Any]) -> SecretBackend:
     parameters = inspect.signature(make).parameters
     try:
         inspect.signature(make).bind(**options)

@@ -18,7 +18,7 @@ PREFIXES: Final[Mapping[Kind, tuple[str, str]]] = {
 }
 
 
-class Origin(NamedTuple):
+class SecretOrigin(NamedTuple):
     """A name, where it is, and what hides it there; None: it counts."""
 
     name: str
@@ -38,17 +38,17 @@ class Names(NamedTuple):
         return (name.lower() if self.ignores_case else name) in self.names
 
 
-def origins_of(places: Sequence[Names]) -> list[Origin]:
+def origins_of(places: Sequence[Names]) -> list[SecretOrigin]:
     """Every name of every place, by name; of places with the same name the first one counts.
 
-    >>> origins_of([Names("vault", {"a"}), Names("database", {"a", "b"})])[:2]
-    [Origin(name='a', source='vault', hidden_by=None), Origin(name='a', source='database', hidden_by='vault')]
+    >>> [tuple(one) for one in origins_of([Names("vault", {"a"}), Names("database", {"a", "b"})])]
+    [('a', 'vault', None), ('a', 'database', 'vault'), ('b', 'database', None)]
     """
     found = []
     for rank, place in enumerate(places):
         for name in place.names:
             hidden_by = next((before.source for before in places[:rank] if before.has(name)), None)
-            found.append((name, rank, Origin(name, place.source, hidden_by)))
+            found.append((name, rank, SecretOrigin(name, place.source, hidden_by)))
     return [origin for _, _, origin in sorted(found, key=lambda entry: entry[:2])]
 
 

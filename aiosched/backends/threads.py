@@ -42,10 +42,11 @@ class CallThreads:
     def _work(self) -> None:
         while True:
             future, call = self._calls.get()
-            try:
-                future.set_result(call())
-            except BaseException as error:
-                future.set_exception(error)
+            if future.set_running_or_notify_cancel():  # nobody can cancel it from now on
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)
             with self._lock:
                 self._unfinished -= 1
             del future, call  # they may hold a secret

@@ -73,7 +73,7 @@ class VaultBackend:
         self._renewable = False
 
     def get(self, kind: Kind, name: str) -> str | None:
-        """See Backend."""
+        """See SecretBackend."""
         path = below(self._paths[kind], name)
         try:
             answer = self._with_login(lambda: self._read(path))

@@ -316,7 +316,7 @@ SECTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "execution_api": "workers are configured in [executor]",
         "operators": "defaults of operators are in default_args of your DAGs",
         "sensors": "the timeout of a sensor is its own parameter",
-        "secrets": "backends: variables and connections come from the environment, then from the database",
+        "secrets": "the class in backend is the kind of a table [[secrets.backends]], backend_kwargs its other keys",
         "state_store": "state stores have one implementation",
         "lineage": "nothing of it exists here",
         "openlineage": "of the provider openlineage",

@@ -30,8 +30,8 @@ from aiosched.bundles.names import file_place
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
 from aiosched.core.values.ids import PARTITIONS, partition_of
+from aiosched.db.access.owners import reader_of_file
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.people.owners import reader_of_file
 from aiosched.db.people.secrets import Withheld
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database

@@ -116,7 +116,7 @@ def test_the_author_is_warned_once_a_file_of_what_has_no_effect(tmp_path: Path) 
         tmp_path,
         HEAD + "with DAG('d', schedule_interval=None, rerun_with_latest_version=True) as dag:\n"
         "    for i in range(3):\n"
-        "        BashOperator(task_id=f't{i}', bash_command='true', resources={})\n",
+        "        BashOperator(task_id=f't{i}', bash_command='true', resources={'cpus': 1})\n",
     )
 
     assert sum("resources" in warning for warning in loaded.warnings) == 1

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.backends.asking import AskedBackend, Backends, Found
-from aiosched.backends.backend import Backend, Kind
+from aiosched.backends.backend import Kind, SecretBackend
 from aiosched.clock import FakeClock
 from aiosched.core.values.secret_names import EVERYTHING, Reader, between, names_to_ask
 from aiosched.errors import SecretBackendError
@@ -39,7 +39,7 @@ class Scripted:
         return answer
 
 
-def asked(backend: Backend, name: str = "one", clock: FakeClock | None = None, **options: Any) -> AskedBackend:
+def asked(backend: SecretBackend, name: str = "one", clock: FakeClock | None = None, **options: Any) -> AskedBackend:
     return AskedBackend(name, lambda: backend, clock=clock or FakeClock(CLOCK_STARTS), **options)
 
 
@@ -172,7 +172,7 @@ async def test_a_failure_is_kept_for_a_second_only() -> None:
 async def test_a_backend_that_cannot_be_opened_is_opened_again_later() -> None:
     tries = iter([ConnectionError("no network"), None])
 
-    def opened() -> Backend:
+    def opened() -> SecretBackend:
         if (error := next(tries)) is not None:
             raise error
         return Scripted(a="1")

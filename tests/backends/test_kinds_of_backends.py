@@ -16,6 +16,7 @@ from aiosched.backends import kinds
 from aiosched.backends.kinds import backends_of
 from aiosched.config import ConfigError, Settings, load_settings
 from aiosched.config.secret_environment import secret_variables, without_secrets
+from aiosched.core.values.masking import secrets
 from aiosched.errors import SecretBackendError
 
 
@@ -97,6 +98,20 @@ async def test_a_package_that_is_missing_is_named(
         await backends_of(settings(tmp_path, table)).find("variable", "region")
 
     assert f"pip install '{package}'" in str(caught.value)
+
+
+async def test_the_login_of_a_backend_is_not_in_its_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "talkative.py").write_text(
+        "class Talkative:\n"
+        "    def __init__(self, *, token): self.token = token\n"
+        "    def get_variable(self, name): raise ConnectionError(f'{self.token} was refused')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    backends = backends_of(settings(tmp_path, {"kind": "talkative.Talkative", "token": "sesame-1"}))
+
+    with pytest.raises(SecretBackendError, match=r"ConnectionError: \*\*\* was refused"):
+        await backends.find("variable", "x")
+    secrets.clear()
 
 
 async def test_a_package_can_add_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,9 +111,9 @@ async def test_a_dag_is_deleted_with_its_history(service: Service, tab: Tab) -> 
     assert (await service.api("GET", "runs", params={"dag_id": "short_lived"}))["items"] == []
 
 
-async def test_the_audit_tells_who_asked_for_what_and_is_filtered(service: Service, tab: Tab) -> None:
+async def test_the_requests_tell_who_asked_for_what_and_are_filtered(service: Service, tab: Tab) -> None:
     await service.run("making", "success", "to-audit")
-    page = await tab.open("/audit?dag_id=making&verb=trigger")
+    page = await tab.open("/requests?dag_id=making&verb=trigger")
 
     row = page.get_by_role("row").filter(has_text="making").first
     await expect(row).to_contain_text("applied")
@@ -123,11 +123,23 @@ async def test_the_audit_tells_who_asked_for_what_and_is_filtered(service: Servi
     await expect(page.get_by_text("No matching requests")).to_be_visible()
 
 
+async def test_the_audit_log_tells_who_did_what_and_is_filtered(service: Service, tab: Tab) -> None:
+    await service.run("making", "success", "audited")
+    page = await tab.open("/audit?kind=request.trigger&dag_id=making")
+
+    row = page.get_by_role("row").filter(has_text="audited").first
+    await expect(row).to_contain_text("done")
+    await row.get_by_text("Details", exact=True).click()
+    await expect(row).to_contain_text('"run_id": "audited"')
+    await page.get_by_role("button", name="refused").click()
+    await expect(page.get_by_text("No matching entries")).to_be_visible()
+
+
 async def test_a_request_that_waits_is_withdrawn(service: Service, tab: Tab) -> None:
     await service.execute(  # of no partition, so no scheduler applies it
         "INSERT INTO command (dag_id, verb, args, requested_by) VALUES ('making', 'clear', '{}', 'cli:ann')"
     )
-    page = await tab.open("/audit?dag_id=making&state=waiting")
+    page = await tab.open("/requests?dag_id=making&state=waiting")
 
     row = page.get_by_role("row").filter(has_text="cli:ann")
     await row.get_by_role("button", name="Withdraw").click()
@@ -138,7 +150,7 @@ async def test_a_request_that_waits_is_withdrawn(service: Service, tab: Tab) -> 
     await dialog.get_by_role("button", name="Withdraw").click()
 
     await expect(row).to_have_count(0)
-    page = await tab.open("/audit?dag_id=making&state=refused")
+    page = await tab.open("/requests?dag_id=making&state=refused")
     await page.get_by_role("row").filter(has_text="cli:ann").get_by_text("Details", exact=True).click()
     await expect(page.get_by_text("withdrawn by api:")).to_be_visible()
 
@@ -257,6 +269,8 @@ async def test_what_is_in_a_variable_or_a_connection_is_never_shown(service: Ser
     await page.get_by_role("button", name="Replace warehouse").click()
     await expect(page.get_by_label("Password")).to_have_value("")
     await page.keyboard.press("Escape")
+    await page.get_by_role("link", name="Sources").click()
+    await expect(page.get_by_role("row").filter(has_text="warehouse")).to_contain_text("database")
 
     assert "open-sesame" not in await page.content()
     heard += await asyncio.gather(*reading)
@@ -321,7 +335,8 @@ async def test_every_page_is_accessible_and_narrow_enough(service: Service, tab:
         ("/backfills", "Backfills"),
         ("/assets?tab=lineage", "an asset"),
         ("/assets/report", "Events"),
-        ("/audit", "trigger"),
+        ("/requests", "trigger"),
+        ("/audit", "request.trigger"),
         ("/secrets", "never shown"),
         ("/settings?search=parallelism", "core.parallelism"),
         ("/users", "requires no login"),

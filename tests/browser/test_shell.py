@@ -71,10 +71,10 @@ async def test_the_focus_goes_along_to_another_page(tab: Tab) -> None:
     assert await focus(tab) == "Skip to main content"
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("main")).to_be_focused()
-    await page.get_by_role("navigation", name="Main").get_by_role("link", name="Audit").focus()
+    await page.get_by_role("navigation", name="Main").get_by_role("link", name="Requests").focus()
     await page.keyboard.press("Enter")
 
-    await expect(page.get_by_role("heading", name="Audit")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Requests")).to_be_visible()
     await expect(page.get_by_role("main")).to_be_focused()
 
 

@@ -75,6 +75,7 @@ FIELDS: list[tuple[dict[str, Any], Any, str]] = [
     ({"type": "array", "items": {"type": "integer"}}, [1], "json"),
     ({"type": ["string", "integer"]}, "a", "json"),
     ({"type": "string", "format": "date-time"}, None, "date-time"),
+    ({"type": ["string", "null"], "format": "password"}, "***", "password"),
     ({}, 1.5, "number"),
     ({}, ["a"], "lines"),
     ({}, None, "json"),
@@ -84,6 +85,10 @@ FIELDS: list[tuple[dict[str, Any], Any, str]] = [
 async def test_each_schema_has_its_kind_of_field(tab: Tab) -> None:
     told = await ask(tab, "schema.js", "kindOf", [[schema, value] for schema, value, _ in FIELDS])
     assert [(*field[:2], kind) for field, kind in zip(FIELDS, told, strict=True)] == FIELDS
+
+
+async def test_a_password_is_never_filled_in(tab: Tab) -> None:
+    assert await ask(tab, "schema.js", "toText", [["password", "***"], ["text", "a"]]) == ["", "a"]
 
 
 async def test_what_is_typed_becomes_the_value_or_says_what_is_wrong(tab: Tab) -> None:

@@ -12,7 +12,7 @@ FILE = """
 from airflow import DAG
 from airflow.operators.bash import BashOperator
 with DAG("old", start_date="2026-01-01", schedule_interval="@daily"):
-    BashOperator(task_id="t", bash_command="true", resources={})
+    BashOperator(task_id="t", bash_command="true", resources={"cpus": 1})
 """
 
 

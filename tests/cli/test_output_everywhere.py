@@ -22,6 +22,7 @@ from tests.cli.records import NOON, add_dag, add_run, add_task, insert
 
 # Commands without the option, and why.
 WITHOUT: Final = {
+    "audit export": "it writes JSON lines",
     "celery worker": "Celery has the terminal",
     "db shell": "psql has the terminal",
     "worker run-attempt": "engines read its exit code",

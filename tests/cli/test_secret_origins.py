@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.backends.sources import Names, Origin, names_in_environment, origins_of
+from aiosched.backends.sources import Names, SecretOrigin, names_in_environment, origins_of
 from aiosched.db.crypto.keyring import new_key
 from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
@@ -20,6 +20,7 @@ def secret(on_db: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
         (tmp_path / folder).mkdir()
     table = {"kind": "files", "variables": str(tmp_path / "v"), "connections": str(tmp_path / "c")}
     monkeypatch.setenv("AIOSCHED__SECRETS__FERNET_KEYS", new_key())
+    monkeypatch.setenv("AIOSCHED__SECRETS__TIMEOUT", "60")  # of a busy machine that imports a library first
     monkeypatch.setenv("AIOSCHED__SECRETS__BACKENDS", json.dumps([table]))
     return on_db
 
@@ -55,10 +56,10 @@ def test_the_upper_case_of_an_environment_variable_hides_all_spellings() -> None
     found = origins_of([environment, Names("database", {"Region", "y"})])
 
     assert found == [
-        Origin("Region", "database", "environment"),
-        Origin("region", "environment"),
-        Origin("x", "environment"),
-        Origin("y", "database"),
+        SecretOrigin("Region", "database", "environment"),
+        SecretOrigin("region", "environment"),
+        SecretOrigin("x", "environment"),
+        SecretOrigin("y", "database"),
     ]
 
 

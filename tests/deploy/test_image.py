@@ -14,7 +14,9 @@ from tests.deploy.compose import ROOT, read_dockerfile
 from tests.deploy.known_names import check_command, known_variables
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-EXTRAS_OF_THE_IMAGE = ("celery", "dask", "http", "kubernetes", "object-storage", "oidc", "otel", "remote", "worker")
+EXTRAS_OF_THE_IMAGE = (
+    "aws", "celery", "dask", "gcp", "http", "kubernetes", "object-storage", "oidc", "otel", "remote", "vault", "worker",
+)  # fmt: skip
 
 
 def read(name: str) -> str:

@@ -128,11 +128,17 @@ with DAG("outcomes", schedule=None, max_active_tasks=100, default_args={{"retry_
     @task(outlets=[Asset("made")])
     def makes(): pass
 
+    @task(templates_dict={{"run": "{{{{ run_id }}}}"}})
+    def templated(templates_dict=None): return templates_dict["run"]
+
+    @task(templates_dict={{"run": "{{{{ run_id }}}}"}})
+    async def templated_too(templates_dict=None): return templates_dict["run"]
+
     first, second = plain(), coroutine()
     reads(first, second), reads_too(first, second)
     reads_large(large()), too_large(), fails(), fails_too(), fails_at_once(), works_at_last(), works_at_last_too()
     behind_skipped(skipped()), comes_again(), too_slow(), too_slow_too(), together(double.expand(number=numbers()))
-    pushes(), not_json(), system_exit(), makes()
+    pushes(), not_json(), system_exit(), makes(), templated(), templated_too()
     Deferring(task_id="deferred"), Deferring(task_id="deferred_fails", fails=True)
     Deferring(task_id="deferred_too_long", slow=True)
 """
@@ -171,6 +177,8 @@ EXPECTED: Final[dict[str, Expected]] = {
     "not_json": Expected("failed", reason="JSON"),
     "system_exit": Expected("failed", reason="SystemExit"),
     "makes": Expected("success"),
+    "templated": Expected("success", value="r"),
+    "templated_too": Expected("success", value="r"),
     "deferred": Expected("success", value="resumed"),
     "deferred_fails": Expected("failed", reason="ValueError: after the event"),
     "deferred_too_long": Expected("failed", reason="no event within"),

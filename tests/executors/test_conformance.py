@@ -214,6 +214,8 @@ async def test_outcomes(stage: Stage) -> None:
         assert await run.wait(timeout=GUARD) == "failed"
         found = {row[0]: row for row in await rows(scheduler, INSTANCES, "r") if row[5] < 0}
         mapped = [row[1] for row in await rows(scheduler, INSTANCES, "r") if row[0] == "double"]
+        rendered = await rows(scheduler, "SELECT fields -> 'templates_dict' ->> 'run' FROM rendered_fields")
+        assert rendered == [("r",), ("r",)]
         assert await rows(scheduler, "SELECT count(*) FROM asset_event") == [(1,)]
         assert await rows(scheduler, "SELECT count(*) FROM task_report") == [(0,)]
         assert await rows(scheduler, "SELECT count(*) FROM engine_attempt") == [(0,)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -17,6 +19,7 @@ from aiosched.db.audit import reading, repeated
 from aiosched.db.audit.entries import NewEntry, record
 from aiosched.db.audit.reading import AuditEntry, EntrySelection
 from aiosched.db.people.accounts import create_user
+from aiosched.db.schema import audit_schema
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.auth.passwords import hash_password
@@ -196,8 +199,6 @@ async def test_only_old_entries_are_removed_a_few_at_a_time(db: Database) -> Non
 
 
 async def test_the_role_of_the_application_adds_reads_and_purges_and_nothing_else(db: Database) -> None:
-    from aiosched.db.schema import audit_schema
-
     async with db.transaction() as conn:
         await insert_old(conn, 2)
         await conn.execute("CREATE ROLE audit_application")
@@ -224,11 +225,13 @@ async def test_an_export_has_every_entry_as_a_line_and_is_one_itself(app: FastAP
         await log_in(browser, "ada")
         lines = (await browser.get("audit/export")).text.splitlines()
         rest = (await browser.get("audit/export", params={"after": json.loads(lines[0])["id"], "limit": 2})).text
+        some = (await browser.get("audit/export", params={"kind": "login", "result": "done", "dag_id": "d"})).text
         seen = (await browser.get("audit", params={"kind": "user."})).json()["items"]
 
     exported = [json.loads(line) for line in lines]
     assert [entry["kind"] for entry in exported] == ["user.created", "user.created", "login", "audit.exported"]
     assert [json.loads(line)["id"] for line in rest.splitlines()] == [entry["id"] for entry in exported[1:3]]
+    assert some == ""
     assert [(entry["kind"], entry["object"]) for entry in seen] == [("user.created", "vera"), ("user.created", "ada")]
 
 
@@ -248,3 +251,20 @@ async def test_only_administrators_read_the_log(app: FastAPI) -> None:
         await log_in(browser, "vera")
 
         assert [(await browser.get(path)).status_code for path in ("audit", "audit/export")] == [403, 403]
+
+
+def test_the_documentation_names_each_kind() -> None:
+    table = (Path(__file__).parents[2] / "docs" / "audit.md").read_text("utf-8").partition("## Kinds")[2]
+    named = {name for row in re.findall(r"^\| (`.+?) \|", table, re.M) for name in re.findall(r"`([a-z.]+)…?`", row)}
+
+    assert {kind.value for kind in AuditKind} | {"request."} <= named
+
+
+def test_the_documentation_has_the_rights_of_the_schema() -> None:
+    table = (Path(__file__).parents[2] / "docs" / "audit.md").read_text("utf-8").partition("## Who can change it")[2]
+    rows = re.findall(r"^\| (`.+?`) \| ([A-Z, ]+)", table, re.M)
+    found = {
+        name: tuple(rights.strip().split(", ")) for names, rights in rows for name in re.findall(r"`(.+?)`", names)
+    }
+
+    assert found == {**audit_schema.GRANTS, **audit_schema.FUNCTION_GRANTS}

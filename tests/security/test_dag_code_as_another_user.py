@@ -9,12 +9,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 
+from aiosched.db.server.postmaster import is_alive
+from aiosched.other_user import command_as
+from tests.cli.serving import stop, wait_for
 from tests.other_users import NOBODY, environment, nobody, shared_python
 
 pytestmark = pytest.mark.skipif(
@@ -130,11 +135,23 @@ def put_settings(folder: Path, **executor: Any) -> None:
     (folder / "aiosched.toml").chmod(0o600)
 
 
-def aiosched(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of this Python, or one that others can run, as root in the folder."""
-    command = [shared_python(), "-m", "aiosched", *words]
+def command_line(folder: Path, *words: str, prefix: Sequence[str] = ()) -> dict[str, Any]:
+    """A command of a Python that others can run, in the folder."""
     env = {**environment(), "AIOSCHED_HOME": str(folder / "home"), "AIOSCHED_DAGS": str(folder / "dags")}
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=100)
+    env["AIOSCHED__CORE__KILLED_TASK_CLEANUP_TIME"] = "1"
+    return {"args": [*prefix, shared_python(), "-m", "aiosched", *words], "cwd": folder, "env": env, "text": True}
+
+
+def aiosched(folder: Path, *words: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Run a command in the folder, as root unless `prefix` changes the user."""
+    return subprocess.run(**command_line(folder, *words, prefix=prefix), capture_output=True, timeout=100)
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def found_in(folder: Path) -> dict[str, dict[str, Any]]:
@@ -240,3 +257,70 @@ def test_a_dags_folder_that_the_user_cannot_read_is_an_error_at_the_start(folder
     assert served.returncode == 2, served.stderr
     assert f"cannot read {folder / 'dags'}" in served.stderr
     assert "chmod" in served.stderr
+
+
+STAYS = """
+import asyncio, os, subprocess, time
+from pathlib import Path
+from aiosched import DAG, task
+
+def begin(name):
+    left = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    Path("__FOLDER__", "found", f"{name}.pids").write_text(f"{os.getpid()} {left.pid}")
+
+with DAG("stays", schedule="@once", start_date="2026-01-01", catchup=True):
+
+    @task
+    def plain():
+        begin("plain")
+        while True:
+            try:
+                time.sleep(1000)
+            except BaseException:
+                pass
+
+    @task
+    async def later():
+        begin("later")
+        await asyncio.sleep(1000)
+
+    plain(), later()
+"""
+
+
+def test_tasks_of_another_user_are_ended_with_all_that_they_have_started(folder: Path) -> None:
+    (folder / "dags" / "stays.py").write_text(STAYS.replace("__FOLDER__", str(folder)))
+    put_settings(folder, run_as=NOBODY)
+    files = [folder / "found" / f"{name}.pids" for name in ("plain", "later")]
+    with subprocess.Popen(
+        **command_line(folder, "serve", "--no-web", "-o", "json", "--grace", "0"), stdout=PIPE, stderr=PIPE
+    ) as process:
+        try:
+            wait_for(process, "ready")
+            until(lambda: all(file.exists() and len(file.read_text().split()) == 2 for file in files))
+            pids = [int(pid) for file in files for pid in file.read_text().split()]
+            assert {Path(f"/proc/{pid}").stat().st_uid for pid in pids} == {nobody().uid}
+
+            cancelled = aiosched(folder, "runs", "cancel", "stays", "latest")
+            assert cancelled.returncode == 0, cancelled.stderr
+            worker_of_coroutines = pids[2]
+            until(lambda: not any(is_alive(pid) for pid in pids if pid != worker_of_coroutines))
+            assert "was killed" in aiosched(folder, "tasks", "logs", "stays", "latest", "plain").stdout
+            said = stop(process)
+        finally:
+            process.kill()
+    assert process.returncode == 0, said
+    assert not any(is_alive(pid) for pid in pids)
+
+
+def test_a_scheduler_that_may_not_change_users_says_so_at_the_start(folder: Path) -> None:
+    (folder / "home").mkdir()
+    os.chown(folder / "home", nobody().uid, nobody().gid)
+    put_settings(folder, run_as="daemon")
+    (folder / "aiosched.toml").chmod(0o644)
+
+    served = aiosched(folder, "serve", "--no-web", "--until-idle", prefix=command_as(nobody(), []))
+
+    assert served.returncode == 2, served.stderr
+    assert "CAP_SETUID" in served.stderr
+    assert "executor.run_as" in served.stderr

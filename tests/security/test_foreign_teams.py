@@ -17,8 +17,9 @@ from fastapi.dependencies.models import Dependant
 from aiosched.config import Settings, WebSettings
 from aiosched.core.access.grants import RoleGrant
 from aiosched.core.access.rights import PersonRights
+from aiosched.db.access import grants
 from aiosched.db.crypto.keyring import Keyring, new_key
-from aiosched.db.people import accounts, grants
+from aiosched.db.people import accounts
 from aiosched.db.people.secrets import SecretStore
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import run_changes

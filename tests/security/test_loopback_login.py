@@ -11,6 +11,8 @@ from fastapi import FastAPI
 
 from aiosched.cli.serve.page import WebPage, offered_page, page_at, served_address
 from aiosched.config import CoreSettings, Settings, WebSettings
+from aiosched.db.audit import reading
+from aiosched.db.audit.reading import EntrySelection
 from aiosched.db.people import accounts, local_logins
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
@@ -137,6 +139,23 @@ async def test_the_cookie_tells_databases_of_one_machine_apart(db: Database, app
     assert token not in other.cookies.values()
 
 
+async def test_the_audit_log_knows_addresses_logins_and_refusals_but_no_token(db: Database, app: FastAPI) -> None:
+    token = await offer(db)
+    async with browser_of(app) as browser:
+        await log_in(browser, token)
+        await log_in(browser, token)
+
+    found = await reading.list_entries(db, EntrySelection(), limit=10)
+    assert [(entry.kind, entry.object, entry.address) for entry in reversed(found)] == [
+        ("user.created", "local", None),
+        ("link.created", "local", None),
+        ("login", "local", "127.0.0.1"),
+        ("login.refused", "local", "127.0.0.1"),
+    ]
+    assert token not in repr(found)
+    assert hash_token(token) not in repr(found)
+
+
 async def test_programs_of_this_machine_use_tokens(db: Database, app: FastAPI) -> None:
     async with browser_of(app) as browser, browser_of(app) as program:
         await log_in(browser, await offer(db))
@@ -224,6 +243,14 @@ async def test_only_its_user_reads_the_files_with_an_address(
     assert served_address(settings) == URL
 
 
+async def test_a_server_needs_no_folder_to_write_to(db: Database, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    async with offered_page(Settings(core=CoreSettings(home=tmp_path / "file")), db, URL) as page:
+        assert not page.open()
+        assert page.url.startswith(f"{URL}/?token=")
+
+
 def test_a_file_that_leads_a_browser_adds_nothing_to_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webbrowser.open", lambda address: True)
     WebPage('http://[::1]:1/"><script>', "", tmp_path).open()
@@ -241,8 +268,9 @@ def test_serve_prints_an_address_and_a_command_makes_another(dsn: str, tmp_path:
         for address in (told["page"], another["url"]):
             url, _, token = address.partition("/?token=")
             assert url == told["url"]
-            refused = httpx2.get(f"{url}/api/v1/dags", trust_env=False)
-            allowed = httpx2.post(f"{url}/api/v1/login/link", json={"token": token}, trust_env=False)
+            with httpx2.Client(base_url=f"{url}/api/v1/", timeout=60, trust_env=False) as client:
+                refused = client.get("dags")
+                allowed = client.post("login/link", json={"token": token})
             answers.append((refused.status_code, allowed.status_code))
         process.terminate()
         _, said = process.communicate(timeout=60)

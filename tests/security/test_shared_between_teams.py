@@ -16,9 +16,9 @@ from aiosched.core.access.grants import RoleGrant
 from aiosched.core.access.roles import Role
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.why.explanation import Explanation, Gate, Holder, Verdict
-from aiosched.db.access import team_folders
-from aiosched.db.people import accounts, guarded_dags
-from aiosched.db.people import grants as stored_grants
+from aiosched.db.access import grants as stored_grants
+from aiosched.db.access import guarded_dags, team_folders
+from aiosched.db.people import accounts
 from aiosched.db.server.engine import Database
 from aiosched.parsing.store import register_specs, store_results
 from aiosched.web.api import why

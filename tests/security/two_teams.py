@@ -16,8 +16,8 @@ from aiosched.core.access.grants import RoleGrant
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.ids import partition_of
-from aiosched.db.access import team_folders
-from aiosched.db.people import accounts, grants
+from aiosched.db.access import grants, team_folders
+from aiosched.db.people import accounts
 from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.server.engine import Database
 from aiosched.web.auth.passwords import hash_password

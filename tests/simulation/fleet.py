@@ -282,6 +282,7 @@ def make_scheduler(
     settings.secrets.fernet_keys = fernet_keys or None
     settings.core.killed_task_cleanup_time = 0.0
     settings.logs.retention_days = 0.0
+    settings.audit.retention_days = 0.0
     for name, value in {"name": f"n{node}", **values}.items():
         section = settings.core if name in type(settings.core).model_fields else settings.scheduler
         setattr(section, name, value)

@@ -222,6 +222,7 @@ async def _add_command(
     by: str,
     reason: str | None,
     request: UUID | None,
+    *origin: Any,
 ) -> Answer:
     assert request is None, "nobody asks twice in a simulated fleet"
     number = t.store.number("command")

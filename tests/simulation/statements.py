@@ -19,6 +19,7 @@ import msgspec
 from aiosched.db.statements import journal, ownership
 from aiosched.db.statements import pool_demands as demands
 from tests.simulation import (
+    audit_statements,
     backfill_statements,
     pasts,
     quarantine_statements,
@@ -46,6 +47,7 @@ __all__ = [
     "HANDLERS",
     "Answer",
     "answer",
+    "audit_statements",
     "backfill_statements",
     "carry_out",
     "document",

@@ -20,6 +20,7 @@ from aiosched.errors import Refused
 from aiosched.web.app import make_app
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.oidc import Flow, Provider, check_provider
+from aiosched.web.auth.passwords import hash_password
 from aiosched.web.requests.request_client import RequestClient
 from tests.web.provider import ISSUER, SETTINGS, Change, FakeProvider
 
@@ -176,9 +177,8 @@ async def test_groups_give_grants_which_are_those_of_the_last_login(db: Database
     provider = Provider(settings, transport=httpx2.MockTransport(fake))
     found = []
     for groups in (["guests", "more"], ["more"], ["guests", "staff"]):
-        who = provider._identity({"sub": "1", "preferred_username": "ann", "groups": groups}, "id token")
-        rights = identities.ProvidedRights(who.role, who.grants, who.groups)
-        await identities.admit(db, identities.ProvidedIdentity(who.issuer, who.subject), who.name, rights)
+        rights = identities.ProvidedRights(*provider._rights({"preferred_username": "ann", "groups": groups}))
+        await identities.admit(db, identities.ProvidedIdentity(ISSUER, "1"), "ann", rights)
         user = await accounts.read_user(db, "ann")
         found.append((user.role, user.grants, user.groups))
     await provider.close()
@@ -365,6 +365,18 @@ async def test_a_large_id_token_is_left_out(browser: httpx2.AsyncClient, fake: F
     address = urlsplit((await browser.post("logout")).json()["provider"])
 
     assert set(dict(parse_qsl(address.query))) == {"client_id", "post_logout_redirect_uri"}
+
+
+async def test_a_login_by_password_forgets_who_one_was_at_the_provider(
+    db: Database, browser: httpx2.AsyncClient, fake: FakeProvider
+) -> None:
+    await accounts.create_user(db, "root", "admin", await hash_password("correct horse"))
+    await log_in_and_keep(browser, fake)
+
+    answer = await browser.post("login", json={"name": "root", "password": "correct horse"})
+
+    (forgotten,) = [one for one in answer.headers.get_list("set-cookie") if one.startswith("aiosched_id=")]
+    assert "Max-Age=0" in forgotten
 
 
 @pytest.mark.parametrize("state", ["unsupported", "down", "by password"])

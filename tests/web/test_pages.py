@@ -37,6 +37,7 @@ LISTS: Final = (
     "tags",
     "sessions?user=u0",
     "tokens",
+    "teams",
     "users",
     "variables",
 )
@@ -47,6 +48,7 @@ WHOLE: Final = {  # what has `items` and no cursor, and what bounds it
     "/api/v1/dags/{dag_id}/runs/{run}/gantt": "a picture; says whether it is complete",
     "/api/v1/dags/{dag_id}/tasks": "the file's author",
     "/api/v1/schedulers": "the fleet",
+    "/api/v1/secret-sources": "what is in backends, and at most 10,000 names of each kind here",
     "/api/v1/settings": "aiosched itself",
 }
 
@@ -90,6 +92,7 @@ async def three_of_each(db: Database) -> None:
                 await insert(conn, "xcom", instance | {"key": f"k{each}", "value": {}})
             await insert(conn, "pool", {"name": f"p{number}", "slots": 1})
             await insert(conn, "command", {"verb": "pause", "dag_id": "sales", "requested_by": "ann"})
+            await insert(conn, "audit_log", {"kind": "login", "who": "api:ann"})
             backfill = {"dag_id": "sales", "partition": 1, "from_date": at, "to_date": at, "completed_at": at}
             await insert(conn, "backfill", backfill)
             asset = await insert(conn, "asset", {"name": f"a{number}", "uri": f"x://{number}"}, returning="id")
@@ -97,6 +100,7 @@ async def three_of_each(db: Database) -> None:
                 await insert(conn, "asset_event", {"asset_id": asset, "timestamp": NOON + timedelta(seconds=each // 2)})
             await insert(conn, "variable", {"key": f"v{number}", "value": ""})
             await insert(conn, "connection", {"conn_id": f"c{number}", "conn_type": "http", "secret": ""})
+            await insert(conn, "team", {"name": f"t{number}"})
             await insert(conn, "web_user", {"name": f"u{number}", "role": "viewer"})
             user = await conn.fetchval("SELECT min(id) FROM web_user")
             token = {"owner": f"u{number}", "label": "", "token_hash": str(number), "role": "viewer"}

@@ -19,7 +19,9 @@ from aiosched.web.requests.request_client import RequestClient
 from tests.cli.records import add_dag, insert
 
 RUNS: Final = 12_000
-GROWING: Final = frozenset({"asset_event", "command", "dag_run", "deferral", "task_instance", "task_try", "xcom"})
+GROWING: Final = frozenset(
+    {"asset_event", "audit_log", "command", "dag_run", "deferral", "task_instance", "task_try", "xcom"}
+)
 
 _HISTORY: Final = (
     """
@@ -118,9 +120,16 @@ PATHS: Final = (
     "import-errors",
     "files",
     "schedulers",
+    "audit",
+    "audit?dag_id=sales",
+    "audit/export",
     "commands",
     "commands?dag_id=sales",
     "commands/77",
+    "audit",
+    "audit?kind=request.&who=api:ann&dag_id=sales",
+    "audit/export?limit=10",
+    "secret-sources",
     "metrics/summary",
     "settings",
     "variables",

@@ -30,7 +30,7 @@ def redact(value: Any, name: str | None = None, max_depth: int | None = None, re
 
 
 class BaseSecretsBackend:
-    """Base of Airflow's other places for secrets. aiosched never asks one, but its class can be used by tasks."""
+    """Base of Airflow's other places for secrets. Those in `secrets.backends` are asked."""
 
     @staticmethod
     def build_path(path_prefix: str, secret_id: str, sep: str = "/") -> str:

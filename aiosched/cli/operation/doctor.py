@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -119,6 +120,12 @@ def _isolation(settings: Settings) -> Finding:
         check_access(user, "executor.run_as", [settings.core.dags_folder.absolute()])
     except ConfigError as error:
         return Finding("isolation", "error", str(error), "see docs/isolation.md")
+    files = (Path("aiosched.toml"), settings.core.home / "fernet.key")
+    if open_ones := [path for path in files if path.is_file() and path.stat().st_mode & stat.S_IROTH]:
+        shown = ", ".join(map(shown_path, open_ones))
+        return Finding(
+            "isolation", "warning", f"everybody can read {shown}, also the user {name}", "chmod 600, if secret"
+        )
     return Finding("isolation", "ok", f"code of DAGs runs as the user {name}")
 
 

@@ -77,13 +77,12 @@ def create(
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
 
     async def make(db: Database) -> StoredToken:
-        hashed = hash_token(token)
-        return await create_token(db, name, label, hashed, role, expires_at, read_only=read_only, grants=grants)
+        return await create_token(db, name, label, hash_token(token), role, expires_at, grants, read_only=read_only)
 
     made = with_database(dsn, make)
     if output is not None:
-        facts = {"id": made.id, "role": made.role, "read_only": made.read_only, "expires_at": made.expires_at}
-        report({"token": token, "grants": made.grants, **facts}, output)
+        facts = {"role": made.role, "grants": made.grants, "read_only": made.read_only, "expires_at": made.expires_at}
+        report({"token": token, "id": made.id, **facts}, output)
     else:
         typer.echo(token)
 

@@ -50,8 +50,8 @@ Everywhere = Annotated[bool, typer.Option("--everywhere", help="Everything there
 _COLUMNS: Final[Columns[StoredUser]] = {
     "USER": lambda user: user.name,
     "ROLE": lambda user: user.role,
-    "GRANTS": lambda user: ", ".join(user.grants),
     "KIND": lambda user: user.kind,
+    "GRANTS": lambda user: ", ".join(user.grants),
     "STATUS": lambda user: "disabled" if user.is_disabled else "enabled",
     "CREATED": lambda user: user.created_at,
 }
@@ -152,7 +152,8 @@ def grant(
         _change(name, dsn, output, f"{name} is {role} everywhere now", role=role)
         return
     from aiosched.core.access.grants import RoleGrant
-    from aiosched.db.people import accounts, grants
+    from aiosched.db.access import grants
+    from aiosched.db.people import accounts
 
     given = RoleGrant.parse(f"{role}@{where}")
 
@@ -182,7 +183,8 @@ def ungrant(
         _change(name, dsn, output, f"{name} has no role everywhere any more", role="none")
         return
     from aiosched.core.access.grants import RoleGrant
-    from aiosched.db.people import accounts, grants
+    from aiosched.db.access import grants
+    from aiosched.db.people import accounts
 
     taken = RoleGrant.parse(f"viewer@{where}")
 

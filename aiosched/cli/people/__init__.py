@@ -1,1 +1,1 @@
-"""Commands about people: what they did, and their teams."""
+"""Commands about people, their teams, and what they did."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
@@ -96,9 +97,11 @@ def export(
         kind=kind, who=who, dag_id=dag, since=_instant(since, "--since"), until=_instant(until, "--until")
     )
 
+    chosen = {name: value for name, value in asdict(selection).items() if value is not None}
+
     async def work(db: Database) -> None:
         async with db.acquire() as conn:
-            await record(conn, kinds.AuditKind.AUDIT_EXPORTED, format=format.value, after=after, since=selection.since)
+            await record(conn, kinds.AuditKind.AUDIT_EXPORTED, format=format.value, after=after, selection=chosen)
         async for entry in all_entries(db, selection, after=after):
             write(msgspec.json.encode(entry).decode())
 

@@ -38,14 +38,15 @@ class WebPage:
     folder: Path
 
     def open(self) -> bool:
-        """Open it in a browser; whether there is one.
+        """Open it in a browser; whether that can be done.
 
         Others of this machine can read the arguments of a process, so the browser gets a file that only its user can
         read, and the file has the address.
         """
         path = self.folder / _OPENED
         address = html.escape(self.url, quote=True)
-        _write_private(path, f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">\n')
+        if not _write_private(path, f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">\n'):
+            return False
         return webbrowser.open(path.absolute().as_uri())
 
 
@@ -86,11 +87,14 @@ def served_address(settings: Settings) -> str:
         return f"http://{f'[{host}]' if ':' in host else host}:{settings.web.port}"
 
 
-def _write_private(path: Path, text: str) -> None:
-    """Replace a file by one that only its user can read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+def _write_private(path: Path, text: str) -> bool:
+    """Replace a file by one that only its user can read; false where nothing can be written, as in some containers."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        return False
+    return True

@@ -1,1 +1,1 @@
-"""Who sees which DAGs, in SQL: teams by folder, and conditions for lists."""
+"""Who may see what: grants, teams and their folders, owners of secrets and pools, and conditions of queries."""

@@ -14,6 +14,8 @@ from typing import Final
 import asyncpg
 
 from aiosched.core.access.grants import GrantKind, checked_name, split_folder
+from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.audit.entries import record
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -91,9 +93,10 @@ async def get_team(db: Database, name: str) -> StoredTeam:
 async def create_team(db: Database, name: str, description: str | None = None) -> None:
     """Add a team. Raises Refused if there is one of that name, ConfigError for an unusable name."""
     checked = checked_name(GrantKind.TEAM, name)
-    async with db.acquire() as conn:
+    async with db.transaction() as conn:
         if await conn.fetchval(CREATE, checked, description) is None:
             raise Refused(f"There is a team {name!r} already.")
+        await record(conn, AuditKind.TEAM_CREATED, checked)
 
 
 async def delete_team(db: Database, name: str) -> None:
@@ -104,6 +107,8 @@ async def delete_team(db: Database, name: str) -> None:
         except asyncpg.ForeignKeyViolationError:
             raise Refused(f"Connections, variables or pools belong to the team {name!r}: move them first.") from None
         await _assign(conn)
+        if gone is not None:
+            await record(conn, AuditKind.TEAM_DELETED, name)
     if gone is None:
         raise await _unknown(db, name)
 
@@ -117,6 +122,7 @@ async def add_folder(db: Database, team: str, folder: str) -> None:
             owner = await conn.fetchval(OWNER_OF_FOLDER, bundle, path)
             raise Refused(f"The folder {folder!r} belongs to the team {owner!r} already: remove it there first.")
         await _assign(conn)
+        await record(conn, AuditKind.FOLDER_ADDED, team, folder=folder)
 
 
 async def remove_folder(db: Database, team: str, folder: str) -> None:
@@ -126,6 +132,7 @@ async def remove_folder(db: Database, team: str, folder: str) -> None:
         if await conn.fetchval(REMOVE_FOLDER, bundle, path, team) is None:
             raise NotFound(f"The team {team!r} has no folder {folder!r}; see `aiosched teams list`.")
         await _assign(conn)
+        await record(conn, AuditKind.FOLDER_REMOVED, team, folder=folder)
 
 
 async def teams_of_files(db: Database, files: Collection[str]) -> dict[str, str]:

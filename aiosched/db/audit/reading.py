@@ -35,7 +35,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class EntrySelection:
-    """Which entries are meant; None: all. A `kind` with a dot at its end means all that begin so; `until` is not in."""
+    """Which entries are meant; None: all. A `kind` with a dot at its end: all that begin so. `until` is exclusive."""
 
     kind: str | None = None
     who: str | None = None

@@ -14,8 +14,8 @@ import asyncpg
 
 from aiosched.core.access.grants import RoleGrant
 from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.access.grants import HELD_RIGHTS, HeldRights, held_rights
 from aiosched.db.audit.entries import record
-from aiosched.db.people.grants import HELD_RIGHTS, HeldRights, held_rights
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -81,7 +81,7 @@ class TokenOwner:
 _USER: Final = (
     f"u.name, {HELD_RIGHTS}, u.kind, u.is_disabled, u.password IS NOT NULL AS has_password, u.issuer, u.created_at"
 )
-LIST_USERS: Final = f"SELECT {_USER} FROM web_user AS u WHERE name > $1 ORDER BY name LIMIT $2"
+LIST_USERS: Final = f"SELECT {_USER} FROM web_user AS u WHERE u.name > $1 ORDER BY u.name LIMIT $2"
 READ_USER: Final = f"SELECT {_USER} FROM web_user AS u WHERE u.name = $1"
 CREATE_USER: Final = f"""
     INSERT INTO web_user AS u (name, role, password, kind) VALUES ($1, $2, $3, $4) RETURNING {_USER}
@@ -105,7 +105,7 @@ LIST_TOKENS: Final = f"""
     SELECT {_TOKEN} FROM api_token WHERE ($1::text IS NULL OR owner = $1) AND id > $2 ORDER BY id LIMIT $3
 """
 CREATE_TOKEN: Final = f"""
-    INSERT INTO api_token (owner, label, token_hash, role, expires_at, read_only, grants)
+    INSERT INTO api_token (owner, label, token_hash, role, expires_at, grants, read_only)
     VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING {_TOKEN}
 """
 # last_used_at has a resolution of one minute, so that a busy program does not cause a write with every request.
@@ -212,26 +212,18 @@ async def create_token(
     token_hash: str,
     role: str,
     expires_at: datetime | None,
+    grants: Collection[RoleGrant] | None = None,
     *,
     read_only: bool = False,
-    grants: Collection[RoleGrant] | None = None,
 ) -> StoredToken:
-    """Store the hash of a new token, which covers only `grants` (None: all). Raises NotFound for an unknown owner."""
+    """Store the hash of a new token. Raises NotFound for an unknown owner."""
     limits = None if grants is None else list(map(str, grants))
-    values = owner, label, token_hash, role, expires_at, read_only, limits
+    values = owner, label, token_hash, role, expires_at, limits, read_only
     try:
         async with db.transaction() as conn:
             made = _token(await conn.fetchrow(CREATE_TOKEN, *values))
-            await record(
-                conn,
-                AuditKind.TOKEN_CREATED,
-                str(made.id),
-                owner=owner,
-                label=label,
-                role=role,
-                read_only=read_only,
-                grants=limits,
-            )
+            what = {"role": role, "grants": limits, "read_only": read_only}
+            await record(conn, AuditKind.TOKEN_CREATED, str(made.id), owner=owner, label=label, scope=what)
     except asyncpg.ForeignKeyViolationError:
         raise await _unknown(db, owner) from None
     return made
@@ -272,7 +264,7 @@ def _user(row: Any) -> StoredUser:
 
 
 def login_of(row: Any) -> Login:
-    """The row of READ_LOGIN."""
+    """A row of READ_LOGIN."""
     return Login(row["name"], held_rights(row), row["password"], row["is_disabled"])
 
 

@@ -6,18 +6,26 @@ first login with that name, at that issuer, gives it its subject.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
 from aiosched.core.access.grants import RoleGrant
 from aiosched.core.audit.actor import actor
 from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.access.grants import replace_provider_grants
 from aiosched.db.audit.entries import record
 from aiosched.db.people.accounts import READ_LOGIN, Login, login_of
-from aiosched.db.people.grants import replace_provider_grants
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidedRights:
+    """What the provider's groups give: a role everywhere (`none`: none), and grants."""
+
+    role: str
+    grants: tuple[RoleGrant, ...] = ()
+    groups: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,36 +36,27 @@ class ProvidedIdentity:
     subject: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProvidedRights:
-    """What the groups of a person give: a role everywhere (`none`: none), and grants for some DAGs."""
-
-    role: str
-    grants: Collection[RoleGrant] = ()
-    groups: Collection[str] = ()
-
-
 # The row that KNOWN or BIND changes.
 ROLE_BEFORE: Final = """
     SELECT role FROM web_user
      WHERE password IS NULL AND issuer = $1 AND (subject = $2 OR (subject IS NULL AND kind = 'person' AND name = $3))
      ORDER BY subject NULLS LAST LIMIT 1 FOR UPDATE
 """
-_ROLE: Final = "role = $3, groups = $4, sessions_void = sessions_void + (role <> $3)::int"
+_ROLE: Final = "role = $3, groups = $5, sessions_void = sessions_void + (role <> $3)::int"
 # Guard: a user with a password is a different account.
 KNOWN: Final = f"""
-    UPDATE web_user SET {_ROLE} WHERE issuer = $1 AND subject = $2 AND password IS NULL
-    RETURNING id, name
+    UPDATE web_user SET {_ROLE} WHERE issuer = $1 AND subject = $2 AND password IS NULL AND $4::text IS NOT NULL
+    RETURNING name, id
 """
 # Guard: the issuer that was configured when its subject was not stored yet, see ADOPT.
 BIND: Final = f"""
     UPDATE web_user SET subject = $2, {_ROLE}
-     WHERE name = $5 AND issuer = $1 AND subject IS NULL AND kind = 'person' AND password IS NULL
-    RETURNING id, name
+     WHERE name = $4 AND issuer = $1 AND subject IS NULL AND kind = 'person' AND password IS NULL
+    RETURNING name, id
 """
 COME: Final = """
-    INSERT INTO web_user (name, role, groups, issuer, subject) VALUES ($5, $3, $4, $1, $2) ON CONFLICT DO NOTHING
-    RETURNING id, name
+    INSERT INTO web_user (name, role, issuer, subject, groups) VALUES ($4, $3, $1, $2, $5) ON CONFLICT DO NOTHING
+    RETURNING name, id
 """
 ADOPT: Final = """
     UPDATE web_user SET issuer = $1 WHERE kind = 'person' AND password IS NULL AND issuer IS NULL RETURNING name
@@ -69,16 +68,15 @@ async def admit(db: Database, identity: ProvidedIdentity, name: str, rights: Pro
 
     `name` is used if the person is new here. Raises Refused if it belongs to somebody else.
     """
-    role = rights.role
-    values = identity.issuer, identity.subject, role, sorted(rights.groups)
+    role, values = rights.role, (identity.issuer, identity.subject, rights.role, name, sorted(rights.groups))
     by = replace(actor(), who="identity provider")
     for _ in range(2):  # another login of the same person may have created the row meanwhile
         async with db.transaction() as conn:
             before = await conn.fetchval(ROLE_BEFORE, identity.issuer, identity.subject, name)
-            row = await conn.fetchrow(KNOWN, *values) or await conn.fetchrow(BIND, *values, name)
+            row = await conn.fetchrow(KNOWN, *values) or await conn.fetchrow(BIND, *values)
             if row is not None and before != role:
                 await record(conn, AuditKind.USER_ROLE, row["name"], by=by, role=role)
-            if row is None and (row := await conn.fetchrow(COME, *values, name)) is not None:
+            if row is None and (row := await conn.fetchrow(COME, *values)) is not None:
                 await record(conn, AuditKind.USER_CREATED, name, by=by, role=role)
             if row is not None:
                 await replace_provider_grants(conn, row["id"], rights.grants)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
+from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.audit.entries import record
 from aiosched.db.people.accounts import KIND
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
@@ -17,7 +19,9 @@ LINK_SECONDS: Final = 24 * 3600.0
 SESSION_SECONDS: Final = 30 * 24 * 3600.0
 
 MADE_AT: Final = "SELECT created_at FROM web_user WHERE name = $1"
-MAKE_LOCAL: Final = "INSERT INTO web_user (name, role, kind) VALUES ($1, 'admin', 'local') ON CONFLICT DO NOTHING"
+MAKE_LOCAL: Final = """
+    INSERT INTO web_user (name, role, kind) VALUES ($1, 'admin', 'local') ON CONFLICT DO NOTHING RETURNING role
+"""
 # What is over is removed here, so that nothing else has to.
 MAKE_LINK: Final = """
     WITH over AS (DELETE FROM login_link WHERE expires_at <= now())
@@ -28,8 +32,9 @@ USE_LINK: Final = "DELETE FROM login_link WHERE token_hash = $1 RETURNING expire
 
 async def make_local_user(db: Database) -> None:
     """Create the user `local` if there is none. Raises Refused if somebody else has the name."""
-    async with db.acquire() as conn:
-        await conn.execute(MAKE_LOCAL, LOCAL)
+    async with db.transaction() as conn:
+        if role := await conn.fetchval(MAKE_LOCAL, LOCAL):
+            await record(conn, AuditKind.USER_CREATED, LOCAL, role=role, account=LOCAL)
         kind = await conn.fetchval(KIND, LOCAL)
     if kind != LOCAL:
         raise Refused(
@@ -48,8 +53,9 @@ async def mark_of(db: Database) -> str:
 
 async def make_link(db: Database, token_hash: str) -> None:
     """Store the hash of a one-time token."""
-    async with db.acquire() as conn:
+    async with db.transaction() as conn:
         await conn.execute(MAKE_LINK, token_hash, LINK_SECONDS)
+        await record(conn, AuditKind.LINK_CREATED, LOCAL)
 
 
 async def use_link(db: Database, token_hash: str) -> bool:

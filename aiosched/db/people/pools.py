@@ -14,7 +14,7 @@ import msgspec
 
 from aiosched.core.audit.actor import actor
 from aiosched.core.graph.spec import DEFAULT_POOL
-from aiosched.db.people.owners import check_team
+from aiosched.db.access.owners import check_team
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import notify

@@ -25,10 +25,10 @@ from aiosched.core.audit.actor import actor
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.secret_names import EVERYTHING, Reader
+from aiosched.db.access.owners import check_team
 from aiosched.db.audit.entries import NewEntry, record_all
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import ANY_SECRET
-from aiosched.db.people.owners import check_team
 from aiosched.db.people.pools import AUDIT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database

@@ -12,8 +12,8 @@ from typing import Final
 
 from aiosched.core.audit.actor import Actor
 from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.access.grants import HELD_RIGHTS, HeldRights, held_rights
 from aiosched.db.audit.entries import record
-from aiosched.db.people.grants import HELD_RIGHTS, HeldRights, held_rights
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
 

@@ -1,4 +1,4 @@
-"""The tables of the web server: users, grants, sessions, failed logins, tokens, the key that signs."""
+"""The tables of the web server: users, grants, sessions, failed logins, tokens, the keys that sign."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ api_token = Table(
     Column("label", Text, nullable=False),
     Column("token_hash", Text, nullable=False, unique=True),
     Column("role", Text, nullable=False),  # at most its owner's role
-    Column("grants", ARRAY(Text)),  # of what its owner may do, only this; NULL: all of it
     Column("read_only", Boolean, nullable=False, server_default=text("false")),  # only requests that change nothing
+    Column("grants", ARRAY(Text)),  # of what its owner may do, only this; NULL: all of it
     instant("expires_at"),
     instant("last_used_at"),
     created_at(),

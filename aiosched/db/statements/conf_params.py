@@ -31,8 +31,10 @@ _decode: Final = msgspec.json.Decoder(dict[str, ParamSpec]).decode
 async def protected(
     conn: DatabaseConnection, dag_id: str, args: Mapping[str, Any], keyring: Keyring | None
 ) -> Mapping[str, Any]:
-    """The arguments of a request as they are stored: the secrets of their `conf` are marked, and encrypted if there is a
-    key. Values that the owner will find wrong are stored, too: it answers."""
+    """The arguments of a request as they are stored: the secrets of their `conf` are marked, and encrypted with a key.
+
+    Values that the owner will find wrong are stored, too: it answers.
+    """
     conf = args.get("conf")
     if not conf or not isinstance(conf, Mapping):
         return args

@@ -1,8 +1,8 @@
 """The inboxes: how other processes send requests to the owner of a partition.
 
-A request is a row in `command` (its answer is in the audit log), a report of a remote worker a row in `task_report`; a
-coalesced NOTIFY wakes the owner. The NOTIFY is sent outside the hot transaction and may get lost: owners also poll their inbox
-every `safety_poll` seconds.
+A request is a row in `command` (its answer is in the audit log, too), a report of a remote worker a row in
+`task_report`; a coalesced NOTIFY wakes the owner. The NOTIFY is sent outside the hot transaction and may get lost:
+owners also poll their inbox every `safety_poll` seconds.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ def _name(error: BaseException) -> str:
 def storable_report(report: Report) -> Report:
     """The report in storable form: executors of other packages can report anything.
 
-    Text that PostgreSQL cannot store is removed; a value that is not JSON fails the attempt.
+    Text that PostgreSQL cannot store is removed, and so are template fields that are not JSON; a value that is not JSON
+    fails the attempt.
     """
     texts = (report.reason, report.details, report.hostname, report.map_label)
     xcoms = report.xcoms
@@ -77,6 +78,8 @@ def storable_report(report: Report) -> Report:
     if xcoms and not all(map(_is_storable, itertools.chain.from_iterable(xcoms))):
         xcoms = tuple(XComValue(storable(key), storable(value.replace("\0", "\\u0000"))) for key, value in xcoms)
         report = msgspec.structs.replace(report, xcoms=xcoms)
+    if report.rendered is not None and _json_error(report.rendered) is not None:
+        report = msgspec.structs.replace(report, rendered=None)
     for key, value in xcoms:
         if (error := _json_error(value)) is not None:
             reason = f"its executor reported a value for {key!r} that is not JSON: {error}"

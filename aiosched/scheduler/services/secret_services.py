@@ -18,9 +18,9 @@ from typing import Any, Final
 from aiosched.backends.asking import NO_BACKENDS, Backends
 from aiosched.backends.backend import Kind
 from aiosched.backends.values import SecretValues
+from aiosched.db.access.owners import reader_of_run
 from aiosched.db.audit.secret_reads import Read, SecretReads
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.people.owners import reader_of_run
 from aiosched.db.people.secrets import SecretStore, VariableValue, Withheld
 from aiosched.db.queries import task_services
 from aiosched.db.server.engine import Database

@@ -65,6 +65,8 @@ async def create_token(request: Request, request_client: TheRequestClient, body:
     token = new_token()
     if isinstance(accounts, Accounts):
         login = await accounts.check(request, body.username, body.password)
-        expires, role = datetime.now(UTC) + TOKEN_LIFE, max(rights_of(login.held).possible, Role.VIEWER).word
+        most = request_client.settings.web.max_token_days
+        life = min(TOKEN_LIFE, timedelta(days=most)) if most else TOKEN_LIFE
+        expires, role = datetime.now(UTC) + life, max(rights_of(login.held).possible, Role.VIEWER).word
         await people.create_token(request_client.db, login.name, "airflow api", hash_token(token), role, expires)
     return {"access_token": token}

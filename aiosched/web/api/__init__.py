@@ -27,7 +27,7 @@ from aiosched.web.api import (
     why,
 )
 from aiosched.web.api.operation import metrics, pools, stream, system
-from aiosched.web.api.people import audit, login, secrets, sessions, teams, users
+from aiosched.web.api.people import audit, login, secret_sources, secrets, sessions, teams, users
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     actions.router,
@@ -48,6 +48,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     pools.router,
     rendered.router,
     runs.router,
+    secret_sources.router,
     secrets.router,
     sessions.router,
     statistics.router,

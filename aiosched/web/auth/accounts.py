@@ -24,10 +24,10 @@ from aiosched.core.access.rights import PersonRights
 from aiosched.core.access.roles import Role
 from aiosched.core.audit.actor import act_for, actor
 from aiosched.core.audit.kinds import AuditKind, Result
+from aiosched.db.access.grants import HeldRights
 from aiosched.db.audit.entries import NewEntry
 from aiosched.db.audit.repeated import record_repeated
 from aiosched.db.people import accounts, identities, local_logins, login_failures, web_sessions
-from aiosched.db.people.grants import HeldRights
 from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
@@ -65,7 +65,7 @@ class Accounts:
             self._seconds = self.idle_seconds = local_logins.SESSION_SECONDS
         self._signer: Signer | None = None
         self._mark: str | None = None
-        self._keys = PresentKeys(db, accepted_for=settings.session_hours * 3600)
+        self._keys = PresentKeys(db, accepted_for=self._seconds)
         self._known: OrderedDict[str, tuple[float, web_sessions.SessionOwner | None]] = OrderedDict()
         self._addresses: set[str] = set()  # of the first logins, two at most
         self._has_warned = False
@@ -120,6 +120,7 @@ class Accounts:
     async def log_in_by_link(self, request: Request, token: str) -> tuple[Principal, WebSession]:
         """Start a session of the user `local` with a one-time token. Raises Problem 401 for a used or old one."""
         if not await local_logins.use_link(self._db, hash_token(token)):
+            await self.note_refusal(local_logins.LOCAL, "wrong-login")
             raise Problem(
                 401,
                 "wrong-login",
@@ -180,8 +181,8 @@ class Accounts:
         """Start a session for a user whom the identity provider has authenticated. Raises Refused; Problem 403 for a
         disabled user."""
         who = identities.ProvidedIdentity(identity.issuer, identity.subject)
-        rights = identities.ProvidedRights(identity.role, identity.grants, identity.groups)
-        return await self._begin(request, await identities.admit(self._db, who, identity.name, rights))
+        held = identities.ProvidedRights(identity.role, identity.grants, identity.groups)
+        return await self._begin(request, await identities.admit(self._db, who, identity.name, held))
 
     async def _begin(self, request: Request, login: accounts.Login) -> WebSession:
         token = secrets.token_urlsafe(32)
@@ -226,12 +227,13 @@ class Accounts:
         response.delete_cookie(FLOW_COOKIE, path=_path(request), httponly=True, samesite="lax")
 
     async def give_cookie(self, request: Request, response: Response, session: WebSession) -> None:
-        """Set the session cookie, and the one by which this browser is known again."""
-        device = (await self._sign()).seal_device(session.name)
-        for name, value, seconds in (
-            (await self._cookie(), session.token, self._seconds),
-            (DEVICE_COOKIE, device, _DEVICE_SECONDS),
-        ):
+        """Set the session cookie, and the one by which this browser is known again if somebody guesses passwords."""
+        cookies = [(await self._cookie(), session.token, self._seconds)]
+        if not self.is_local:
+            cookies.append((DEVICE_COOKIE, (await self._sign()).seal_device(session.name), _DEVICE_SECONDS))
+        if ID_COOKIE in request.cookies:  # of a login before
+            response.delete_cookie(ID_COOKIE, path=_path(request), httponly=True, samesite="lax")
+        for name, value, seconds in cookies:
             response.set_cookie(
                 name,
                 value,

@@ -13,7 +13,7 @@ from typing import Final
 from aiosched.core.access.grants import GuardedDag
 from aiosched.core.access.rights import PersonRights
 from aiosched.core.access.roles import Role
-from aiosched.db.people import guarded_dags
+from aiosched.db.access import guarded_dags
 from aiosched.db.server.engine import Database
 
 KEPT_SECONDS: Final = 2.0

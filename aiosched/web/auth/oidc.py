@@ -72,7 +72,7 @@ class Flow(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who logged in, the role everywhere (`none`: none), the grants of the groups, and the groups themselves.
+    """Who logged in: the role everywhere (`none`: none), the grants of the groups, and the groups themselves.
 
     `subject` is what the provider never gives to anybody else; `name` is a label.
     """
@@ -152,7 +152,8 @@ class Provider:
         if not isinstance(token, str):
             raise _unbelieved("it sent no ID token")
         claims = await self._claims(token, flow.nonce)
-        return self._identity(claims, token)
+        role, grants, groups = self._rights(claims)
+        return Identity(self._issuer, _subject(claims), self._name(claims), role, token, grants, groups)
 
     async def logout_address(self, id_token: str, back: str) -> str | None:
         """Where a browser logs out at the provider, which sends it `back`; None without such an address."""
@@ -179,15 +180,17 @@ class Provider:
             )
         return name
 
-    def _identity(self, claims: Mapping[str, Any], id_token: str) -> Identity:
-        subject, name = _subject(claims), self._name(claims)
+    def _rights(self, claims: Mapping[str, Any]) -> tuple[str, tuple[RoleGrant, ...], frozenset[str]]:
+        """The role everywhere, the grants and the groups. Raises Problem for somebody who has none."""
         values = _texts(claims, self._settings.oidc_role_claim)
         grants = {grant: None for group in sorted(values) for grant in self._grants.get(group, ())}
         best = (role for role in ROLES if values & self._roles.get(role, frozenset()))
         role = next(best, self._settings.oidc_default_role or ("none" if grants else None))
         if role is None:
-            raise Problem(403, "not-invited", f"{name} has no role here (web.oidc_roles, web.oidc_grants).")
-        return Identity(self._issuer, subject, name, role, id_token, _highest(grants), values)
+            raise Problem(
+                403, "not-invited", f"{self._name(claims)} has no role here (web.oidc_roles, web.oidc_grants)."
+            )
+        return role, _highest(grants), values
 
     async def _claims(self, token: str, nonce: str) -> Mapping[str, Any]:
         from joserfc import jwt
@@ -255,27 +258,6 @@ class Provider:
         return found
 
 
-def grants_by_group(text: str) -> Mapping[str, tuple[RoleGrant, ...]]:
-    """`sales=viewer@team:sales|operator@tag:etl, ops=operator@dags:*` as grants by group. Raises ConfigError."""
-    found: dict[str, tuple[RoleGrant, ...]] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        group, _, grants = part.partition("=")
-        if not group.strip() or not grants.strip():
-            raise ConfigError(f"web.oidc_grants has {part!r}; write GROUP=viewer@team:NAME|operator@tag:NAME.")
-        found[group.strip()] = tuple(map(RoleGrant.parse, grants.split("|")))
-    return found
-
-
-def _highest(grants: Iterable[RoleGrant]) -> tuple[RoleGrant, ...]:
-    """The grants with the highest role for each place."""
-    best: dict[tuple[GrantKind, str], RoleGrant] = {}
-    for grant in grants:
-        known = best.setdefault((grant.kind, grant.name), grant)
-        if known.role < grant.role:
-            best[grant.kind, grant.name] = grant
-    return tuple(best.values())
-
-
 def _is_protected(address: str) -> bool:
     """Whether nobody on the way can read or change what is sent there."""
     parts = urlsplit(address)
@@ -309,6 +291,27 @@ def _texts(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
             "or a list of texts.",
         )
     return frozenset(values)
+
+
+def grants_by_group(text: str) -> Mapping[str, tuple[RoleGrant, ...]]:
+    """`sales=viewer@team:sales|operator@tag:etl, ops=operator@dags:*` as grants by group. Raises ConfigError."""
+    found: dict[str, tuple[RoleGrant, ...]] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        group, _, grants = part.partition("=")
+        if not group.strip() or not grants.strip():
+            raise ConfigError(f"web.oidc_grants has {part!r}; write GROUP=viewer@team:NAME|operator@tag:NAME.")
+        found[group.strip()] = tuple(map(RoleGrant.parse, grants.split("|")))
+    return found
+
+
+def _highest(grants: Iterable[RoleGrant]) -> tuple[RoleGrant, ...]:
+    """The grants with the highest role for each place."""
+    best: dict[tuple[GrantKind, str], RoleGrant] = {}
+    for grant in grants:
+        known = best.setdefault((grant.kind, grant.name), grant)
+        if known.role < grant.role:
+            best[grant.kind, grant.name] = grant
+    return tuple(best.values())
 
 
 def _mapping(text: str) -> Iterator[tuple[str, frozenset[str]]]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from aiosched.core.access.roles import Role
-from aiosched.db.people.owned import OwnedKind, read_owners
+from aiosched.db.access.owners import OwnedKind, read_owners
 from aiosched.db.server.engine import Database
 from aiosched.web.auth.sight import Sight
 from aiosched.web.server.problems import Problem
@@ -70,18 +70,18 @@ async def check_editable(
 ) -> None:
     """Raise Problem 404 for what cannot be seen, and 403 for what belongs to a team without the role editor for it.
 
-    `is_new`: it may be missing. `team`: it is to belong to that one (empty, and None for what is new: to nobody, which
-    needs the role everywhere).
+    `is_new`: it may be missing; what is created belongs to `team`, or to nobody, which needs the role everywhere. What
+    gets to belong to another `team` (empty: to nobody; None: it keeps its own) needs the role for both.
     """
     if sight.person.role >= Role.EDITOR:
         return
-    if team is not None:
-        sight.check_team(team or None, Role.EDITOR)
     owners = await read_owners(db, kind, [name])
     if name in owners:
         if not sight.sees_team(owners[name]):
             raise _unseen(kind)
         sight.check_team(owners[name], Role.EDITOR)
+        if team is not None:
+            sight.check_team(team or None, Role.EDITOR)
     elif is_new:
         sight.check_team(team or None, Role.EDITOR)
     else:

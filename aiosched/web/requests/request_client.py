@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends, Request
 
+from aiosched.backends.asking import Backends
+from aiosched.backends.kinds import backends_of
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
 from aiosched.core.requests import requests
@@ -43,6 +45,11 @@ class RequestClient:
         """The folder of large XComs. Raises ConfigError."""
         xcom = self.settings.xcom
         return open_folder(xcom.remote, xcom.remote_options, setting="xcom.remote", limit=_STORE_SECONDS)
+
+    @cached_property
+    def backends(self) -> Backends:
+        """The backends of secrets."""
+        return backends_of(self.settings)
 
     async def ask(
         self, request: requests.Request, dag_id: str | None, *, by: Principal, reason: str | None = None

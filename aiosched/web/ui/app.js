@@ -9,6 +9,7 @@ import { switchZone, zone, zoneName } from "./lib/time.js";
 import { Assets } from "./pages/assets.js";
 import { AssetPage } from "./pages/assets/asset.js";
 import { Audit } from "./pages/audit.js";
+import { Requests } from "./pages/requests.js";
 import { Backfills } from "./pages/backfills.js";
 import { DagPage } from "./pages/dag.js";
 import { Dags } from "./pages/dags.js";
@@ -42,6 +43,7 @@ const ROUTES = [
   ["/pools", Pools],
   ["/schedulers", Schedulers],
   ["/import-errors", ImportErrors],
+  ["/requests", Requests],
   ["/audit", Audit],
   ["/secrets", Secrets],
   ["/settings", Settings],
@@ -67,7 +69,7 @@ const SECTIONS = [
       ["/pools", "Pools", "g p"],
       ["/schedulers", "Schedulers", "g s"],
       ["/import-errors", "Import errors", "g e"],
-      ["/audit", "Audit", "g l"],
+      ["/requests", "Requests", "g l"],
     ],
   ],
   [
@@ -76,6 +78,7 @@ const SECTIONS = [
       ["/secrets", "Secrets"],
       ["/settings", "Settings"],
       ["/users", "Users and tokens"],
+      ["/audit", "Audit"],
     ],
   ],
 ];

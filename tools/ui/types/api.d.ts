@@ -192,7 +192,7 @@ export interface components {
       state: ("waiting" | "applied" | "refused") | string;
       verb: string;
     };
-    /** @description A connection without its secrets. `team`: whose DAGs may read it; null: all. */
+    /** @description A connection without its secrets. */
     ConnectionResource: {
       conn_id: string;
       conn_type: string;
@@ -624,7 +624,7 @@ export interface components {
       /** Format: date-time */
       to_date: string;
     };
-    /** @description A connection to store; it replaces the whole connection. */
+    /** @description A connection to store; replaces the whole connection. A null team keeps the present one, an empty one is none. */
     NewConnection: {
       conn_type: string;
       description?: string | null;
@@ -637,7 +637,6 @@ export interface components {
       password?: string | null;
       port?: number | null;
       schema?: string | null;
-      /** @description whose it is; empty: nobody's; null: as it was */
       team?: string | null;
     };
     /** @description An event to emit, as a task would; with a `partition_key` about that partition of the asset. */
@@ -836,7 +835,7 @@ export interface components {
       fate: string;
       logical_date: string;
     };
-    /** @description A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run. `team`: whose; null: nobody's. */
+    /** @description A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run. */
     PoolResource: {
       description: string | null;
       include_deferred: boolean;
@@ -846,13 +845,12 @@ export interface components {
       team: string | null;
       used: number;
     };
-    /** @description The values to set; null leaves a value unchanged. */
+    /** @description The values to set; null leaves a value unchanged, and an empty team is none. */
     PoolUpdate: {
       description?: string | null;
       include_deferred?: boolean | null;
       reason?: string | null;
       slots: number;
-      /** @description empty: nobody's */
       team?: string | null;
     };
     /** @description The body of every error. `code` is stable; `fields` says what is wrong with which field of an invalid request. */
@@ -1064,6 +1062,19 @@ export interface components {
     /** @description All schedulers that are known. */
     Schedulers: {
       items: components["schemas"]["SchedulerResource"][];
+    };
+    /** @description A name in one place: a backend, `environment` or `database`. `hidden_by` is the place that counts instead. */
+    SecretSource: {
+      hidden_by: string | null;
+      /** @enum {string} */
+      kind: "variable" | "connection";
+      name: string;
+      source: string;
+    };
+    /** @description All names by kind and name. `problems`: which backends could not be asked. */
+    SecretSources: {
+      items: components["schemas"]["SecretSource"][];
+      problems: string[];
     };
     /** @description The period of one try; `deferred` are the periods within it, in order. */
     Segment: {
@@ -1334,8 +1345,8 @@ export interface components {
     /**
      * @description A user. A person logs in, a service account only has tokens, `local` uses a server at a loopback address.
      *
-     *     `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`. `issuer`: the identity provider that
-     *     a person logs in with, and `groups` those there, as of the last login.
+     *     `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`. `issuer` is the identity provider
+     *     that a person logs in with, `groups` are those there, as of the last login.
      */
     User: {
       created_at: string;
@@ -1356,17 +1367,16 @@ export interface components {
       password?: string | null;
       role?: ("none" | "viewer" | "operator" | "editor" | "admin") | null;
     };
-    /** @description A variable without its value. `team`: whose DAGs may read it; null: all. */
+    /** @description A variable without its value. */
     VariableResource: {
       created_at: string;
       description: string | null;
       key: string;
       team: string | null;
     };
-    /** @description A value to store; a null description keeps the existing one. */
+    /** @description A value to store; a null description or team keeps the existing one, an empty team is none. */
     VariableUpdate: {
       description?: string | null;
-      /** @description whose it is; empty: nobody's; null: as it was */
       team?: string | null;
       value: string;
     };

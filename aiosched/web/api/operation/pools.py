@@ -27,7 +27,7 @@ PoolName = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00]+
 
 
 class PoolResource(Resource):
-    """A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run. `team`: whose; null: nobody's."""
+    """A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run."""
 
     name: str
     slots: int
@@ -39,12 +39,12 @@ class PoolResource(Resource):
 
 
 class PoolUpdate(BaseModel):
-    """The values to set; null leaves a value unchanged."""
+    """The values to set; null leaves a value unchanged, and an empty team is none."""
 
     slots: Annotated[int, Field(ge=-1, lt=2**31)]
     include_deferred: bool | None = None
     description: Annotated[str | None, Field(max_length=1000, pattern=r"^[^\x00]*$")] = None
-    team: Annotated[str | None, Field(max_length=250, pattern=r"^[^\x00]*$", description="empty: nobody's")] = None
+    team: Annotated[str | None, Field(max_length=250, pattern=r"^[^\x00]*$")] = None
     reason: Annotated[str | None, Field(max_length=500, pattern=r"^[^\x00]*$")] = None
 
 

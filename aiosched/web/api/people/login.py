@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 router = APIRouter(tags=["Login"])
 
 
-RoleName = Literal["viewer", "operator", "editor", "admin"]
 Method = Literal["none", "token", "password", "oidc"]
+RoleName = Literal["viewer", "operator", "editor", "admin"]
 
 
 class Me(BaseModel):
@@ -131,6 +131,7 @@ async def end_oidc(
         identity = await provider.identify(flow, state, code, _callback(request))
         session = await accounts.admit(request, identity)
     except Refused as refused:
+        await accounts.note_refusal(None, "refused")
         return _refused(request, Problem(409, "refused", str(refused)))
     except Problem as problem:
         await accounts.note_refusal(None, problem.code)
@@ -200,7 +201,8 @@ async def log_in_by_link(request: Request, link: Link) -> Response:
 
 async def _begun(request: Request, accounts: Accounts, login: tuple[Principal, WebSession]) -> Response:
     person, session = login
-    response = JSONResponse(_me(request, person, await accounts.csrf(session)).model_dump(mode="json"))
+    csrf = await accounts.csrf(session)
+    response = JSONResponse(_me(request, person, csrf).model_dump(mode="json"))
     await accounts.give_cookie(request, response, session)
     return response
 

@@ -24,14 +24,12 @@ router = APIRouter(tags=["Secrets"])
 
 _PRINTABLE = r"^[^\x00-\x1f]*$"
 Key = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00-\x1f]+$")]
+TeamName = Annotated[str | None, Field(max_length=250, pattern=_PRINTABLE)]
 Line = Annotated[str | None, Field(max_length=1000, pattern=_PRINTABLE)]
-TeamWord = Annotated[
-    str | None, Field(max_length=250, pattern=_PRINTABLE, description="whose it is; empty: nobody's; null: as it was")
-]
 
 
 class VariableResource(Resource):
-    """A variable without its value. `team`: whose DAGs may read it; null: all."""
+    """A variable without its value."""
 
     key: str
     description: str | None
@@ -40,15 +38,15 @@ class VariableResource(Resource):
 
 
 class VariableUpdate(BaseModel):
-    """A value to store; a null description keeps the existing one."""
+    """A value to store; a null description or team keeps the existing one, an empty team is none."""
 
     value: Annotated[str, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")]
     description: Line = None
-    team: TeamWord = None
+    team: TeamName = None
 
 
 class ConnectionResource(Resource):
-    """A connection without its secrets. `team`: whose DAGs may read it; null: all."""
+    """A connection without its secrets."""
 
     conn_id: str
     conn_type: str
@@ -74,7 +72,7 @@ class ConnectionTypeResource(Resource):
 
 
 class NewConnection(BaseModel):
-    """A connection to store; it replaces the whole connection."""
+    """A connection to store; replaces the whole connection. A null team keeps the present one, an empty one is none."""
 
     conn_type: Annotated[str, Field(min_length=1, max_length=250, pattern=_PRINTABLE)]
     host: Line = None
@@ -84,7 +82,7 @@ class NewConnection(BaseModel):
     schema_: Annotated[Line, Field(alias="schema")] = None
     extra: JsonObject = {}
     description: Line = None
-    team: TeamWord = None
+    team: TeamName = None
 
 
 class Stored(BaseModel):
@@ -119,7 +117,7 @@ async def set_variable(request_client: TheRequestClient, sight: TheSight, key: K
     """Store a variable."""
     await check_editable(request_client.db, sight, "variable", key, is_new=True, team=body.team)
     values = {key: VariableValue(body.value, body.description)}
-    changes = await _store(request_client).set_variables(values, team=body.team, requested_by=sight.person.requested_by)
+    changes = await _store(request_client).set_variables(values, requested_by=sight.person.requested_by, team=body.team)
     return Stored.model_validate({"name": key, "change": changes[key].value})
 
 
@@ -166,7 +164,7 @@ async def set_connection(
     given["extra"] = given["extra"] or None
     value = ConnectionValue.from_fields(conn_id, given)
     changes = await _store(request_client).set_connections(
-        [value], team=body.team, requested_by=sight.person.requested_by
+        [value], requested_by=sight.person.requested_by, team=body.team
     )
     return Stored.model_validate({"name": conn_id, "change": changes[conn_id].value})
 

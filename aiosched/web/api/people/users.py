@@ -10,8 +10,9 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from aiosched.core.access.grants import GrantKind, RoleGrant
-from aiosched.db.people import accounts, grants
-from aiosched.db.people.grants import HeldRights
+from aiosched.db.access import grants
+from aiosched.db.access.grants import HeldRights
+from aiosched.db.people import accounts
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
 from aiosched.web.api.base.models import Instant, Resource, Stored
@@ -24,9 +25,9 @@ from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Users"])
 
+KindName = Literal["person", "service", "local"]
 RoleName = Literal["viewer", "operator", "editor", "admin"]
 UserRole = Literal["none", "viewer", "operator", "editor", "admin"]
-KindName = Literal["person", "service", "local"]
 GrantText = Annotated[str, Field(max_length=600, pattern=r"^[^\x00-\x1f]*$")]
 Name = Annotated[str, Path(pattern=accounts.NAME_PATTERN)]
 
@@ -34,8 +35,8 @@ Name = Annotated[str, Path(pattern=accounts.NAME_PATTERN)]
 class User(Resource):
     """A user. A person logs in, a service account only has tokens, `local` uses a server at a loopback address.
 
-    `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`. `issuer`: the identity provider that
-    a person logs in with, and `groups` those there, as of the last login.
+    `role` holds everywhere; `grants` hold for some DAGs, as `operator@team:sales`. `issuer` is the identity provider
+    that a person logs in with, `groups` are those there, as of the last login.
     """
 
     name: str
@@ -74,8 +75,8 @@ class Token(Resource):
     owner: str
     label: str
     role: Stored[RoleName]
-    grants: list[str] | None
     read_only: bool
+    grants: list[str] | None
     created_at: Instant
     expires_at: Instant | None
     last_used_at: Instant | None
@@ -211,7 +212,7 @@ async def create_token(request_client: TheRequestClient, person: Person, body: N
     check_lifetime(body.days, request_client.settings.web.max_token_days)
     expires_at = None if body.days is None else datetime.now(UTC) + timedelta(days=body.days)
     token = new_token()
-    limits = None if body.grants is None else list(map(RoleGrant.parse, body.grants))
+    grants = None if body.grants is None else list(map(RoleGrant.parse, body.grants))
     made = await accounts.create_token(
         request_client.db,
         owner.name,
@@ -219,8 +220,8 @@ async def create_token(request_client: TheRequestClient, person: Person, body: N
         hash_token(token),
         body.role,
         expires_at,
+        grants,
         read_only=body.read_only,
-        grants=limits,
     )
     return MadeToken(token=token, facts=Token.model_validate(made))
 
@@ -234,8 +235,7 @@ async def _owner(db: Database, person: Principal, name: str | None) -> Principal
     owner = await accounts.read_user(db, name)
     if owner.kind != "service":
         raise Refused(f"{name!r} is no service account, and creates tokens alone, after a login.")
-    held = HeldRights(owner.role, owner.grants, owner.groups)
-    return Principal.with_rights(owner.name, rights_of(held))
+    return Principal.with_rights(owner.name, rights_of(HeldRights(owner.role, owner.grants)))
 
 
 @router.delete("/tokens/{token}", status_code=204)

@@ -32,8 +32,8 @@
 const typesOf = (schema) => [schema.type ?? []].flat();
 
 /**
- * The kind of field for a param: "enum", "boolean", "number", "lines", "json", "date", "date-time", "time", "multiline"
- * or "text".
+ * The kind of field for a param: "enum", "boolean", "number", "lines", "json", "date", "date-time", "time",
+ * "multiline", "password" or "text".
  * @param {Schema} schema
  * @param {unknown} value
  */
@@ -45,7 +45,8 @@ export function kindOf(schema, value) {
   if (type === "integer" || type === "number") return "number";
   if (type === "array") return isTextual(schema.items, value) ? "lines" : "json";
   const { format = "" } = schema;
-  if (type === "string") return ["date", "date-time", "time", "multiline"].includes(format) ? format : "text";
+  if (type === "string")
+    return ["date", "date-time", "time", "multiline", "password"].includes(format) ? format : "text";
   return "json";
 }
 
@@ -73,7 +74,7 @@ const isTextual = (items, value) =>
 export const mayBeNull = (schema) => typesOf(schema).includes("null") || schema.enum?.includes(null) || false;
 
 /**
- * The text a field shows for a value; booleans stay booleans.
+ * The text a field shows for a value: none for a password; booleans stay booleans.
  * @param {string} kind
  * @param {unknown} value
  * @returns {FieldText}
@@ -81,7 +82,7 @@ export const mayBeNull = (schema) => typesOf(schema).includes("null") || schema.
 export function toText(kind, value) {
   if (kind === "boolean") return value === true;
   if (kind === "enum") return value === undefined ? "" : JSON.stringify(value);
-  if (value === null || value === undefined) return "";
+  if (value === null || value === undefined || kind === "password") return "";
   if (kind === "json") return JSON.stringify(value, null, 2);
   if (kind === "lines") return /** @type {string[]} */ (value).join("\n");
   if (kind === "date-time") {

@@ -1,106 +1,86 @@
-// Audit log: every request by a user or a program, and its outcome.
-import { html, useState } from "../lib/html.js";
-import { post } from "../lib/api.js";
+// The audit log: who did what, from where. For administrators.
+import { html } from "../lib/html.js";
+import { may } from "../lib/api.js";
 import { useList } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
-import { Card, Empty, Link, Page, Tag, When } from "../parts/basics.js";
-import { Confirm, commandLine } from "../parts/dialog.js";
-import { Allowed, Choices, FilterField, Text, pretty } from "../parts/facts.js";
+import { Card, Empty, Link, Notice, Page, Tag, When } from "../parts/basics.js";
+import { Choices, FilterField, Text, pretty } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
 
 /** @type {Record<string, string>} */
-const KINDS = { waiting: "warn", applied: "good", refused: "danger" };
+const RESULTS = { done: "good", refused: "danger", failed: "danger" };
 
 export function Audit() {
-  const { dag_id, verb, state } = query.value;
-  /** @type {List<Api["CommandResource"]>} */
-  const list = useList(
-    "commands",
-    { dag_id, verb, state: KINDS[state] ? state : null },
-    { kinds: ["command"] },
-  );
-  const [withdrawn, setWithdrawn] = useState(/** @type {Api["CommandResource"] | null} */ (null));
-  const none = dag_id || verb || state ? "No matching requests" : "No requests yet";
-  const empty = html`<${Empty} title=${none} />`;
+  if (!may("admin"))
+    return html`
+      <${Page} title="Audit">
+        <${Notice}>The audit log is for administrators.<//>
+      <//>
+    `;
   return html`
     <${Page}
       title="Audit"
-      lead="Requests by users and programs, newest first."
+      lead="Who did what, from where; newest first."
       actions=${
         html`
+          <${FilterField} name="kind" words="Kind, such as login." />
+          <${FilterField} name="who" words="Who, such as api:ada" />
           <${FilterField} name="dag_id" words="DAG id" />
-          <${FilterField} name="verb" words="Verb, such as trigger" />
         `
       }
     >
-      <${Choices} name="state" label="Outcome" options=${Object.keys(KINDS).map((one) => [one, one])} />
-      <${Card} plain>
-        <${Table}
-          columns=${columnsOf(setWithdrawn)}
-          list=${list}
-          keyOf=${(c) => c.id}
-          empty=${empty}
-          caption="Requests"
-        />
-      <//>
-      ${withdrawn && html`
-        <${Withdraw} request=${withdrawn} onClose=${() => setWithdrawn(null)} onDone=${list.reload} />
-      `}
+      <${Choices} name="result" label="Result" options=${Object.keys(RESULTS).map((one) => [one, one])} />
+      <${Entries} />
     <//>
   `;
 }
 
-/**
- * @param {(request: Api["CommandResource"]) => void} withdraw
- * @returns {Column<Api["CommandResource"]>[]}
- */
-const columnsOf = (withdraw) => [
-  { head: "", cell: (c) => html`<span class="faint tabular">${c.id}</span>` },
-  { head: "Time", cell: (c) => html`<${When} at=${c.created_at} />` },
-  { head: "Requested by", cell: (c) => c.requested_by },
-  { head: "Request", cell: (c) => html`<code>${c.verb}</code>` },
-  { head: "DAG", cell: (c) => c.dag_id && html`<${Link} to=${path("dags", c.dag_id)}>${c.dag_id}<//>` },
-  { head: "Outcome", cell: (c) => html`<${Tag} kind=${KINDS[c.state]}>${c.state}<//>` },
-  { head: "Reason", cell: (c) => c.reason || html`<span class="faint">–</span>` },
+function Entries() {
+  const { kind, who, dag_id, result } = query.value;
+  /** @type {List<Api["AuditEntryResource"]>} */
+  const list = useList("audit", { kind, who, dag_id, result: RESULTS[result] ? result : null });
+  const empty = html`
+    <${Empty} title=${kind || who || dag_id || result ? "No matching entries" : "No entries yet"} />
+  `;
+  return html`
+    <${Card} plain>
+      <${Table}
+        columns=${COLUMNS}
+        list=${list}
+        keyOf=${(entry) => entry.id}
+        empty=${empty}
+        caption="Audit log"
+      />
+    <//>
+  `;
+}
+
+/** @type {Column<Api["AuditEntryResource"]>[]} */
+const COLUMNS = [
+  { head: "", cell: (entry) => html`<span class="faint tabular">${entry.id}</span>` },
+  { head: "Time", cell: (entry) => html`<${When} at=${entry.at} />` },
+  { head: "Who", cell: (entry) => entry.who },
+  { head: "From", cell: (entry) => entry.address || html`<span class="faint">–</span>` },
+  {
+    head: "What",
+    cell: (entry) => html`
+      <code>${entry.kind}</code>
+      ${entry.times > 1 ? ` × ${entry.times}` : ""}
+    `,
+  },
+  { head: "About", cell: (entry) => entry.object },
+  {
+    head: "DAG",
+    cell: (entry) => entry.dag_id && html`<${Link} to=${path("dags", entry.dag_id)}>${entry.dag_id}<//>`,
+  },
+  { head: "Result", cell: (entry) => html`<${Tag} kind=${RESULTS[entry.result]}>${entry.result}<//>` },
   {
     head: "",
-    cell: (c) => html`
+    cell: ({ detail, session_id, token_id, command_id }) => html`
       <details class="folded inline">
         <summary>Details</summary>
-        <${Text} text=${pretty({ args: c.args, result: c.result })} />
+        <${Text} text=${pretty({ ...detail, session_id, token_id, command_id })} />
       </details>
     `,
   },
-  {
-    head: "",
-    cell: (c) =>
-      c.state === "waiting" && html`
-        <${Allowed}>
-          <button class="button small" onClick=${() => withdraw(c)}>
-            Withdraw …
-          </button>
-        <//>
-      `,
-  },
 ];
-
-/** @param {DialogProps & { request: Api["CommandResource"] }} props */
-function Withdraw({ request, onClose, onDone }) {
-  return html`
-    <${Confirm}
-      title=${`Withdraw request ${request.id}`}
-      submitLabel="Withdraw"
-      danger
-      act=${() => post(`commands/${request.id}/withdraw`)}
-      done="Request withdrawn."
-      cli=${commandLine("requests", "withdraw", request.id)}
-      onClose=${onClose}
-      onDone=${onDone}
-    >
-      <p>
-        No scheduler has applied <code>${request.verb}</code> ${request.dag_id ? html`to ${request.dag_id}` : ""}${" "}
-        yet. It is then refused in your name.
-      </p>
-    <//>
-  `;
-}

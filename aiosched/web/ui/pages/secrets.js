@@ -1,8 +1,10 @@
 // Variables and connections. Their values are write-only: they are never shown.
 import { html } from "../lib/html.js";
+import { may } from "../lib/api.js";
 import { query } from "../lib/router.js";
 import { Page, Tabs } from "../parts/basics.js";
 import { Connections } from "./secrets/connections.js";
+import { Sources } from "./secrets/sources.js";
 import { Variables } from "./secrets/variables.js";
 
 export function Secrets() {
@@ -16,9 +18,12 @@ export function Secrets() {
         tabs=${[
           ["variables", "Variables"],
           ["connections", "Connections"],
+          ...(may("admin") ? [["sources", "Sources"]] : []),
         ]}
       />
-      ${tab === "variables" ? html`<${Variables} key="v" />` : html`<${Connections} key="c" />`}
+      ${tab === "variables" && html`<${Variables} key="v" />`}
+      ${tab === "connections" && html`<${Connections} key="c" />`}
+      ${tab === "sources" && html`<${Sources} key="s" />`}
     <//>
   `;
 }

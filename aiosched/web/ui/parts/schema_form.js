@@ -5,12 +5,13 @@ import { kindOf, limitsOf, mayBeNull } from "../lib/schema.js";
 /** @typedef {import("../lib/schema.js").FieldText} FieldText */
 /** @typedef {import("../lib/schema.js").Param} Param */
 
-/** @type {Record<string, { type: string, step?: number, inputMode?: string }>} */
+/** @type {Record<string, { type: string, step?: number, inputMode?: string, autocomplete?: string }>} */
 const INPUT = {
   date: { type: "date" },
   "date-time": { type: "datetime-local", step: 1 },
   time: { type: "time", step: 1 },
   number: { type: "text", inputMode: "decimal" },
+  password: { type: "password", autocomplete: "new-password" },
 };
 
 /**
@@ -87,6 +88,7 @@ export function Field({ name, param, text, onText, wrong }) {
     param.description ?? schema.description,
     kind === "json" && "JSON",
     kind === "lines" && "one per line",
+    kind === "password" && "secret; empty: the default",
     limits,
   ]
     .filter(Boolean)

@@ -19,6 +19,7 @@ export function Connections() {
     { head: "Id", cell: (c) => html`<code>${c.conn_id}</code>` },
     { head: "Type", cell: (c) => html`<${Tag}>${c.conn_type}<//>` },
     { head: "Description", cell: (c) => c.description || html`<span class="faint">–</span>` },
+    { head: "Team", cell: (c) => c.team ?? html`<span class="faint">–</span>` },
     { head: "Created", cell: (c) => html`<${When} at=${c.created_at} />` },
     { head: "", cell: (c) => itemActions(c, c.conn_id, setOpen) },
   ];

@@ -25,6 +25,7 @@ export function Variables() {
     { head: "Key", cell: (v) => html`<code>${v.key}</code>` },
     { head: "Value", cell: hidden },
     { head: "Description", cell: (v) => v.description || html`<span class="faint">–</span>` },
+    { head: "Team", cell: (v) => v.team ?? html`<span class="faint">–</span>` },
     { head: "Created", cell: (v) => html`<${When} at=${v.created_at} />` },
     { head: "", cell: (v) => itemActions(v, v.key, setOpen) },
   ];

@@ -3,7 +3,7 @@ import { html, useState } from "../../lib/html.js";
 import { may, post } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
 import { query } from "../../lib/router.js";
-import { Card, Empty, Shown } from "../../parts/basics.js";
+import { Card, Empty, Notice, Shown } from "../../parts/basics.js";
 import { Text, pretty } from "../../parts/facts.js";
 
 /** @param {{ base: string, params: InstanceParams, run: number }} props */
@@ -26,7 +26,7 @@ export function Rendered({ base, params, run }) {
         `
       }
     >
-      ${error && html`<p class="error">${error}</p>`}
+      ${error && html`<${Notice} kind="danger">${error}<//>`}
       ${now ? html`
         <${Fields} fields=${now} />
       ` : html`

@@ -30,7 +30,7 @@ export function confOf(params, texts, more) {
   for (const [name, param] of Object.entries(params)) {
     const schema = param.json_schema ?? {};
     const kind = kindOf(schema, param.value);
-    if (!param.required && texts[name] === toText(kind, param.value)) continue;
+    if ((!param.required || kind === "password") && texts[name] === toText(kind, param.value)) continue;
     try {
       conf[name] = toValue(kind, texts[name], schema);
     } catch (error) {
@@ -39,6 +39,19 @@ export function confOf(params, texts, more) {
   }
   return { conf, wrong };
 }
+
+/**
+ * The conf as it may be on the screen: `***` for passwords.
+ * @param {Record<string, Param>} params
+ * @param {Record<string, unknown>} conf
+ */
+export const shownConf = (params, conf) =>
+  Object.fromEntries(
+    Object.entries(conf).map(([name, value]) => [
+      name,
+      kindOf(params[name]?.json_schema ?? {}, value) === "password" ? "***" : value,
+    ]),
+  );
 
 /**
  * The initial texts of the param fields: the defaults.

@@ -6,7 +6,7 @@ import { Loading, Notice } from "../basics.js";
 import { Confirm, Dialog, commandLine } from "../dialog.js";
 import { InputField } from "../form.js";
 import { Field } from "../schema_form.js";
-import { confOf, looksLikeJson, textsOf } from "./conf.js";
+import { confOf, looksLikeJson, shownConf, textsOf } from "./conf.js";
 
 /** @typedef {import("../../lib/schema.js").FieldText} FieldText */
 /** @typedef {import("../../lib/schema.js").Param} Param */
@@ -91,7 +91,7 @@ function TriggerForm({ dag, params, onClose, onDone }) {
       submitLabel="Trigger"
       act=${act}
       done="Run created."
-      cli=${triggerLine(dag, run, conf)}
+      cli=${triggerLine(dag, run, shownConf(params, conf))}
       disabled=${invalid}
       onClose=${onClose}
       onDone=${onDone}

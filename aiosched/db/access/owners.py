@@ -1,12 +1,24 @@
-"""Teams that own variables, connections and pools: which there are, that of a run's DAG, and that of a DAG file."""
+"""Teams that own variables, connections and pools: whose they are, the team of a run's DAG and that of a DAG file.
+
+Makes no decisions.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection
+from typing import Final, Literal
 
 from aiosched.core.values.secret_names import Reader
 from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
+
+OwnedKind = Literal["variable", "connection", "pool"]
+_KEYS: Final[dict[OwnedKind, str]] = {"variable": "key", "connection": "conn_id", "pool": "name"}
+# Index: primary key.
+OWNERS: Final = {
+    kind: f"SELECT {key} AS name, team FROM {kind} WHERE {key} = ANY ($1::text[])" for kind, key in _KEYS.items()
+}
 
 # Index: primary keys.
 TEAM_OF_RUN: Final = "SELECT d.team FROM dag_run AS r JOIN dag AS d ON d.dag_id = r.dag_id WHERE r.id = $1"
@@ -19,6 +31,12 @@ TEAM_OF_FILE: Final = """
 """
 
 KNOWN_TEAMS: Final = "SELECT name FROM team"
+
+
+async def read_owners(db: Database, kind: OwnedKind, names: Collection[str]) -> dict[str, str | None]:
+    """The team of each of `names` that exists; None: it belongs to nobody."""
+    async with db.acquire() as conn:
+        return {row["name"]: row["team"] for row in await conn.fetch(OWNERS[kind], list(names))}
 
 
 async def check_team(conn: DatabaseConnection, team: str | None) -> None:
