@@ -85,6 +85,7 @@ async def staged(folders: Folders, dsn: str) -> AsyncIterator[Stage]:
 def temporary_folders() -> Iterator[Folders]:
     """Empty folders, removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="aiosched-benchmark-") as root:
+        Path(root).chmod(0o711)  # for the user that runs the embedded server when we are root
         folders = Folders(Path(root))
         folders.create()
         yield folders
