@@ -10,9 +10,10 @@ import pytest
 
 from aiosched.config import SecretsSettings, Settings, WebSettings
 from aiosched.core.access.grants import RoleGrant
-from aiosched.db.access import grants, team_folders
+from aiosched.db.access import grants
 from aiosched.db.crypto.keyring import new_key
 from aiosched.db.people import accounts
+from aiosched.db.people import teams as stored_teams
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.auth.passwords import hash_token, new_token
@@ -29,7 +30,7 @@ THINGS = {
 async def members(db: Database) -> AsyncIterator[dict[str, httpx2.AsyncClient]]:
     """Two teams, an editor of one of them, an editor everywhere; they send tokens."""
     for team in ("ours", "theirs"):
-        await team_folders.create_team(db, team)
+        await stored_teams.create_team(db, team)
     settings = Settings(web=WebSettings(auth="password"), secrets=SecretsSettings(fernet_keys=new_key()))
     transport, clients = httpx2.ASGITransport(app=make_app(RequestClient(db, settings))), {}
     for name, grant in (("ours", "editor@team:ours"), ("everywhere", "editor")):

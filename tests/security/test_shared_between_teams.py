@@ -17,8 +17,9 @@ from aiosched.core.access.roles import Role
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.why.explanation import Explanation, Gate, Holder, Verdict
 from aiosched.db.access import grants as stored_grants
-from aiosched.db.access import guarded_dags, team_folders
+from aiosched.db.access import guarded_dags
 from aiosched.db.people import accounts
+from aiosched.db.people import teams as stored_teams
 from aiosched.db.server.engine import Database
 from aiosched.parsing.store import register_specs, store_results
 from aiosched.web.api import why
@@ -39,8 +40,8 @@ THEIRS: Final = "zeppelin"
 async def member(db: Database) -> AsyncIterator[httpx2.AsyncClient]:
     """An operator of the team `ours`, by a token; the folders `ours` and `theirs` are those of two teams."""
     for team, folder in (("ours", "ours"), ("theirs", THEIRS)):
-        await team_folders.create_team(db, team)
-        await team_folders.add_folder(db, team, folder)
+        await stored_teams.create_team(db, team)
+        await stored_teams.add_folder(db, team, folder)
     await accounts.create_user(db, "ann", "none", "hash")
     await stored_grants.add_grant(db, "ann", RoleGrant.parse("operator@team:ours"))
     token = new_token()
@@ -176,8 +177,8 @@ async def test_the_team_of_a_dag_is_that_of_the_folder_in_which_parsing_found_it
     db: Database, clock: FakeClock
 ) -> None:
     for team, folder in (("sales", "sales"), ("ml", "sales/ml"), ("git", "repo:sales")):
-        await team_folders.create_team(db, team)
-        await team_folders.add_folder(db, team, folder)
+        await stored_teams.create_team(db, team)
+        await stored_teams.add_folder(db, team, folder)
     files = {"a": "sales/a.py", "b": "sales/ml/b.py", "c": "repo:sales/c.py", "d": "other/d.py", "e": "salesx/e.py"}
     results = [
         msgspec.structs.replace(
@@ -191,8 +192,8 @@ async def test_the_team_of_a_dag_is_that_of_the_folder_in_which_parsing_found_it
         await store_results(conn, results, now=clock.now(), paused_at_creation=False)
         await register_specs(conn, [a_dag("registered").spec], now=clock.now())
     stored = {dag.dag_id: dag.place and dag.place.team for dag in await guarded_dags.read_guarded_dags(db)}
-    await team_folders.add_folder(db, "git", "")
-    await team_folders.remove_folder(db, "ml", "sales/ml")
+    await stored_teams.add_folder(db, "git", "")
+    await stored_teams.remove_folder(db, "ml", "sales/ml")
     moved = {dag.dag_id: dag.place and dag.place.team for dag in await guarded_dags.read_guarded_dags(db)}
 
     controlled = await guarded_dags.read_guarded_dag(db, "a")

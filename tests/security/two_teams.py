@@ -16,8 +16,9 @@ from aiosched.core.access.grants import RoleGrant
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.ids import partition_of
-from aiosched.db.access import grants, team_folders
+from aiosched.db.access import grants
 from aiosched.db.people import accounts
+from aiosched.db.people import teams as stored_teams
 from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.server.engine import Database
 from aiosched.web.auth.passwords import hash_password
@@ -100,7 +101,7 @@ async def seed_team(db: Database, store: SecretStore, marker: str) -> SeededTeam
     """A team with a row in every table that people read."""
     team = SeededTeam(marker)
     of, dag_id, task_id = team.of, team.of("etl"), team.of("task")
-    await team_folders.create_team(db, of("team"))
+    await stored_teams.create_team(db, of("team"))
     tasks = (TaskSpec(task_id=task_id, operator=of("Operator"), pool=of("pool"), retries=1),)
     facts: dict[str, Any] = {"tags": [of("tag")], "owner": of("owner"), "description": of("description"),
                              "schedule": "@daily", "next_dagrun": NOON, "next_dagrun_create_after": LATER}  # fmt: skip
@@ -148,7 +149,7 @@ async def seed_team(db: Database, store: SecretStore, marker: str) -> SeededTeam
         for table, key, name in (("pool", "name", "pool"), ("variable", "key", "variable"),
                                  ("connection", "conn_id", "connection")):  # fmt: skip
             await conn.execute(f"UPDATE {table} SET team = $1 WHERE {key} = $2", of("team"), of(name))
-    await team_folders.add_folder(db, of("team"), marker)
+    await stored_teams.add_folder(db, of("team"), marker)
     await accounts.create_user(db, of("person"), "viewer", None)
     return team
 

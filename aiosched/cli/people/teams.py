@@ -12,7 +12,7 @@ from aiosched.cli.base.output import Columns, report, show_list, talk
 from aiosched.cli.base.session import with_database
 
 if TYPE_CHECKING:
-    from aiosched.db.access.team_folders import StoredTeam
+    from aiosched.db.people.teams import StoredTeam
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Teams, and where their DAG files lie."
@@ -39,7 +39,7 @@ _COLUMNS: Final[Columns[StoredTeam]] = {
 @app.command("list")
 def list_(dsn: Dsn = None, output: Output = None) -> None:
     """List teams with their folders and the number of their DAGs."""
-    from aiosched.db.access.team_folders import list_teams
+    from aiosched.db.people.teams import list_teams
 
     rows = with_database(dsn, list_teams)
     show_list(rows, _COLUMNS, output, empty="no teams; create one with: aiosched teams create TEAM --folder FOLDER")
@@ -56,14 +56,14 @@ def create(
     output: Output = None,
 ) -> None:
     """Create a team, and give it folders."""
-    from aiosched.db.access import team_folders
+    from aiosched.db.people import teams as stored_teams
     from aiosched.db.server.engine import Database
 
     async def make(db: Database) -> StoredTeam:
-        await team_folders.create_team(db, team, description)
+        await stored_teams.create_team(db, team, description)
         for each in folder or ():
-            await team_folders.add_folder(db, team, each)
-        return await team_folders.get_team(db, team)
+            await stored_teams.add_folder(db, team, each)
+        return await stored_teams.get_team(db, team)
 
     _tell(with_database(dsn, make), output)
 
@@ -71,7 +71,7 @@ def create(
 @app.command()
 def delete(team: Team, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
     """Delete a team: its DAGs stay and belong to nobody; grants for it give nothing."""
-    from aiosched.db.access.team_folders import delete_team
+    from aiosched.db.people.teams import delete_team
 
     confirm(f"Delete the team {team}? Its DAGs will belong to nobody.", yes=yes)
     with_database(dsn, lambda db: delete_team(db, team))
@@ -82,12 +82,12 @@ def delete(team: Team, yes: Yes = False, dsn: Dsn = None, output: Output = None)
 @app.command("add-folder")
 def add_folder(team: Team, folder: Folder, dsn: Dsn = None, output: Output = None) -> None:
     """Give a team the DAG files of a folder. Of two folders that hold a file, the longer one decides."""
-    from aiosched.db.access import team_folders
+    from aiosched.db.people import teams as stored_teams
     from aiosched.db.server.engine import Database
 
     async def change(db: Database) -> StoredTeam:
-        await team_folders.add_folder(db, team, folder)
-        return await team_folders.get_team(db, team)
+        await stored_teams.add_folder(db, team, folder)
+        return await stored_teams.get_team(db, team)
 
     _tell(with_database(dsn, change), output)
 
@@ -95,12 +95,12 @@ def add_folder(team: Team, folder: Folder, dsn: Dsn = None, output: Output = Non
 @app.command("remove-folder")
 def remove_folder(team: Team, folder: Folder, dsn: Dsn = None, output: Output = None) -> None:
     """Take a folder from a team."""
-    from aiosched.db.access import team_folders
+    from aiosched.db.people import teams as stored_teams
     from aiosched.db.server.engine import Database
 
     async def change(db: Database) -> StoredTeam:
-        await team_folders.remove_folder(db, team, folder)
-        return await team_folders.get_team(db, team)
+        await stored_teams.remove_folder(db, team, folder)
+        return await stored_teams.get_team(db, team)
 
     _tell(with_database(dsn, change), output)
 

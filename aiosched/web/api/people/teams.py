@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from aiosched.db.access import team_folders
+from aiosched.db.people import teams as stored_teams
 from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
@@ -55,7 +55,7 @@ async def list_teams(
     request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[TeamResource]:
     """Teams by name: those of which one may see something."""
-    rows = await team_folders.list_teams(request_client.db, after=decode_cursor(cursor, str) or "", limit=limit + 1)
+    rows = await stored_teams.list_teams(request_client.db, after=decode_cursor(cursor, str) or "", limit=limit + 1)
     page = page_of(TeamResource, rows, limit, lambda row: row.name)
     page.items = [team for team in page.items if sight.sees_team(team.name)]
     return page
@@ -65,17 +65,17 @@ async def list_teams(
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def create_team(request_client: TheRequestClient, body: NewTeam) -> TeamResource:
     """Create a team. The DAGs of its folders become its own at once."""
-    await team_folders.create_team(request_client.db, body.name, body.description)
+    await stored_teams.create_team(request_client.db, body.name, body.description)
     for folder in body.folders:
-        await team_folders.add_folder(request_client.db, body.name, folder)
-    return TeamResource.model_validate(await team_folders.get_team(request_client.db, body.name))
+        await stored_teams.add_folder(request_client.db, body.name, folder)
+    return TeamResource.model_validate(await stored_teams.get_team(request_client.db, body.name))
 
 
 @router.delete("/teams/{team}", status_code=204)
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def delete_team(request_client: TheRequestClient, team: TeamName) -> Response:
     """Delete a team. Its DAGs stay and belong to nobody; refused while it has pools, variables or connections."""
-    await team_folders.delete_team(request_client.db, team)
+    await stored_teams.delete_team(request_client.db, team)
     return Response(status_code=204)
 
 
@@ -83,8 +83,8 @@ async def delete_team(request_client: TheRequestClient, team: TeamName) -> Respo
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def add_team_folder(request_client: TheRequestClient, team: TeamName, body: NewFolder) -> TeamResource:
     """Give a team the DAG files of a folder. Of two folders that hold a file, the longer one decides."""
-    await team_folders.add_folder(request_client.db, team, body.folder)
-    return TeamResource.model_validate(await team_folders.get_team(request_client.db, team))
+    await stored_teams.add_folder(request_client.db, team, body.folder)
+    return TeamResource.model_validate(await stored_teams.get_team(request_client.db, team))
 
 
 @router.delete("/teams/{team}/folders")
@@ -93,5 +93,5 @@ async def remove_team_folder(
     request_client: TheRequestClient, team: TeamName, folder: Annotated[str, Query(max_length=500, pattern=_PRINTABLE)]
 ) -> TeamResource:
     """Take a folder from a team."""
-    await team_folders.remove_folder(request_client.db, team, folder)
-    return TeamResource.model_validate(await team_folders.get_team(request_client.db, team))
+    await stored_teams.remove_folder(request_client.db, team, folder)
+    return TeamResource.model_validate(await stored_teams.get_team(request_client.db, team))
