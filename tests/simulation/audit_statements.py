@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from aiosched.db.audit import entries, repeated, unsent
-from aiosched.db.statements import conf_params
-from tests.simulation.answers import Answer, answer, changed, handles
+from aiosched.db.audit import repeated, unsent
+from tests.simulation.answers import Answer, changed, handles
 from tests.simulation.store import Transaction
-
-
-@handles(entries.ADD)
-async def _add(t: Transaction, *columns: Any) -> Answer:
-    return changed("INSERT 0", len(columns[0]))
 
 
 @handles(repeated.WRITE_DOWN)
@@ -23,8 +15,3 @@ async def _write_down(t: Transaction) -> Answer:
 @handles(unsent.STOP)
 async def _stop(t: Transaction) -> Answer:
     return changed("DELETE", 0)
-
-
-@handles(conf_params.PARAMS)
-async def _params(t: Transaction, dag_id: str) -> Answer:
-    return answer("params", [])
