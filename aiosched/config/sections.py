@@ -50,6 +50,13 @@ def _joined(value: Any) -> Any:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
+def _names(value: Any) -> Any:
+    """Names as a list; as text, a JSON list or names between commas."""
+    if not isinstance(value, str):
+        return value
+    return json.loads(value) if value.startswith("[") else [name for part in value.split(",") if (name := part.strip())]
+
+
 def _executors(kinds: str) -> str:
     names = [kind.strip() for kind in kinds.split(",")]
     if not all(names) or len(set(names)) < len(names):
@@ -232,7 +239,7 @@ class ExecutorSettings(_Section):
         min_length=1,
         description="user of this machine as whom tasks run and DAG files are imported; unset: the scheduler's own",
     )
-    run_as_users: list[str] = Field(
+    run_as_users: Annotated[list[str], BeforeValidator(_names)] = Field(
         default=[], description="other users of this machine that tasks may name in run_as_user; empty: none"
     )
     missing_dag_retries: int = Field(

@@ -67,7 +67,7 @@ async def test_a_check_for_lost_notifications_costs_the_same_few_statements_howe
 
     few, many = await cost(2), await cost(100)
 
-    assert few / 5 <= 12
+    assert few / 5 <= 14  # two of them are about repeated entries of the audit log, which are looked at once a minute
     assert many <= few + 10  # the lease's thread looks once a second of real time
 
 

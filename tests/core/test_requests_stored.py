@@ -133,7 +133,7 @@ def test_an_unknown_verb_is_refused_and_the_known_ones_are_named() -> None:
         decode("explode", {})
 
     assert refused.value.exit_code == 4
-    assert len(REQUESTS) == 17
+    assert len(REQUESTS) == 18
 
 
 @pytest.mark.parametrize("args", [None, [], "", "run_id", 3, True])

@@ -29,9 +29,11 @@ DAG = "from aiosched import DAG, EmptyOperator\n{imports}\nwith DAG({name!r}) as
 
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
-    """Undo what importing adds to this process."""
+    """Undo what importing adds to this process, also what other tests have left of modules of these names."""
     path = list(sys.path)
     finder.forget()
+    for name in ("words", "late", "later"):
+        sys.modules.pop(name, None)
     yield
     finder.forget()
     sys.path[:] = path

@@ -185,7 +185,7 @@ async def test_a_lost_lease_ends_the_attempt_that_asks(db: Database) -> None:
             with pytest.raises(AttemptStopped, match="lease"):
                 await call(services_of(other, Held(times=2)), "variable", get="kept")
 
-            asked = [statement for statement in injected.fired if "FROM variable" in statement]
+            asked = [statement for statement in injected.fired if "SELECT d.team" in statement]
             assert len(asked) == 3  # at first, and twice again while the lease held
 
 

@@ -21,7 +21,7 @@ from tests.faults.injection import When, faults, nth
 from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running
 
 _START, _PAUSED = NEW_YEAR - timedelta(days=9), {"is_paused_upon_creation": True}
-_MOST = 40  # statements until a request is answered
+_MOST = 60  # statements until a request is answered
 Arguments = dict[str, Any]
 
 

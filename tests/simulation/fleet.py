@@ -283,6 +283,7 @@ def make_scheduler(
     settings.core.killed_task_cleanup_time = 0.0
     settings.logs.retention_days = 0.0
     settings.audit.retention_days = 0.0
+    settings.core.num_dag_runs_to_retain_rendered_fields = 0
     for name, value in {"name": f"n{node}", **values}.items():
         section = settings.core if name in type(settings.core).model_fields else settings.scheduler
         setattr(section, name, value)

@@ -10,8 +10,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ARRAY, ColumnElement, Select, Text, any_, bindparam, cast
-
 from aiosched.db.server.connection import DatabaseConnection
 
 Seen = Collection[str] | None  # ids of DAGs; None: all
@@ -37,10 +35,3 @@ class SightedStatement:
         if seen is None:
             return list(await conn.fetch(self.whole, *values))
         return list(await conn.fetch(self.partial, *values, list(seen)))
-
-
-def only_seen(query: Select[Any], dag_id: ColumnElement[Any], seen: Seen) -> Select[Any]:
-    """The query for these DAGs only."""
-    if seen is None:
-        return query
-    return query.where(dag_id == any_(cast(bindparam(None, sorted(seen), ARRAY(Text)), ARRAY(Text))))

@@ -16,7 +16,8 @@ from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true,
 from aiosched.core.graph.documents import read_document
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.values.states import RunState, TaskState
-from aiosched.db.access.sight import Seen, only_seen
+from aiosched.db.access.only_seen import only_seen
+from aiosched.db.access.sight import Seen
 from aiosched.db.queries.quarantine_queries import QuarantineRow
 from aiosched.db.schema.quarantine_schema import dag_quarantine
 from aiosched.db.schema.schema import dag, dag_run, dag_version, task_instance, task_note

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final
 
-from aiosched.db.access.sight import Seen, only_seen
+from aiosched.db.access.only_seen import only_seen
+from aiosched.db.access.sight import Seen
 from aiosched.db.queries.queries import RUN_COLUMNS, RunRow, fetch, like
 from aiosched.db.schema.schema import dag_run
 from aiosched.db.server.engine import Database

@@ -35,7 +35,7 @@ async def protected(
 
     Values that the owner will find wrong are stored, too: it answers.
     """
-    conf = args.get("conf")
+    conf = args.get("conf") if isinstance(args, Mapping) else None  # any other program may write rows
     if not conf or not isinstance(conf, Mapping):
         return args
     text = await conn.fetchval(PARAMS, dag_id)
