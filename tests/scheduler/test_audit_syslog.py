@@ -166,6 +166,7 @@ async def test_old_entries_are_removed_apart_from_history(it: Running, monkeypat
         )
         await record(conn, AuditKind.LOGIN, "ada")
     it.session.env.settings.scheduler.retention_days = 0.0
+    it.session.env.settings.audit.retention_days = 400.0
 
     rests = [await retention.retain(it.session) for _ in range(2)]
 
