@@ -35,11 +35,11 @@ from tests.cli.serving import serve, wait_for
 from tests.conftest import short_folder
 from tests.security.hostile import Hostile, HostileRequests, operations_of
 
-ROLES: Final = ("viewer", "operator", "admin")
+ROLES: Final = ("viewer", "operator", "editor", "admin")
 MOST_BYTES: Final = 600 * 2**20  # of memory, for each process
 MOST_LAG: Final = 0.1  # seconds; p99 of the scheduler's event loop
 HUGE: Final = 60_000  # bytes of a body
-SENDERS: Final = 6
+SENDERS: Final = 8
 ENDLESS: Final = frozenset({"stream"})
 SHARE_OF_SCHEMATHESIS: Final = 0.1
 KNOWN: Final = {
@@ -197,7 +197,7 @@ def _cases(operation: Any, mode: GenerationMode, number: int) -> list[schemathes
 
     @settings(
         max_examples=number, database=None, deadline=None, phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=list(HealthCheck), print_blob=False,
     )  # fmt: skip
     @given(case=operation.as_strategy(generation_mode=mode))
     def keep(case: schemathesis.Case) -> None:
