@@ -11,6 +11,7 @@ from aiosched.web.api.operation import probes
 from aiosched.web.app import API
 from aiosched.web.auth.access import authorise, rule_of
 from aiosched.web.views import ui_files
+from tests.web.logins import log_in
 
 
 def routes(app: FastAPI) -> list[APIRoute]:
@@ -51,3 +52,15 @@ async def test_what_does_not_exist_is_told_with_near_names(api: httpx2.AsyncClie
 
     assert answer.status_code == 404
     assert answer.json()["detail"] == "There is no DAG 'sales'. The database holds no DAG yet."
+
+
+async def test_a_name_that_no_dag_can_have_is_refused_like_any_other(browser: httpx2.AsyncClient) -> None:
+    """Fuzzing has found it: who is looked up before the name is checked."""
+    await log_in(browser, "viewer")
+    answers = [
+        await browser.delete("dags/a%00b"),
+        await browser.put("dags/%00/runs/latest/note", json={"note": "x"}),
+        await browser.post("dags/a%00b/runs/1/mark", content=b"false"),
+    ]
+
+    assert [answer.status_code for answer in answers] == [403, 403, 403]
