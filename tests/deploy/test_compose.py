@@ -135,6 +135,10 @@ def test_whatever_watches_the_fleet_is_reachable_from_this_machine_only() -> Non
     assert all(port.startswith("127.0.0.1:") for name in ("prometheus", "grafana") for port in services[name].ports)
 
 
+def test_the_web_server_has_no_dag_files() -> None:
+    assert "/dags" not in {mount.target for mount in read_compose(VARIABLES).services["web"].mounts}
+
+
 def test_the_scheduler_can_be_scaled() -> None:
     service = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]["aiosched"]
 
