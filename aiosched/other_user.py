@@ -29,7 +29,7 @@ _SECONDS: Final = 60.0
 # Run as the other user: which of the paths it cannot read or enter.
 _CHECK: Final = """
 import json, os, sys
-import aiosched.executors.attempt
+import aiosched.executors.worker.forkserver
 print(json.dumps([path for path in sys.argv[1:] if not os.access(path, os.R_OK | os.X_OK)]))
 """
 

@@ -164,10 +164,10 @@ async def usages(conn: asyncpg.Connection) -> Usages:
     this = psutil.Process()
     known = {process.pid for process in servers}
     workers = [process for process in this.children(recursive=True) if process.pid not in known]
-    return Usages(_usage([this], reaped=False), _usage(workers), _usage(servers))
+    return Usages(usage_of([this], reaped=False), usage_of(workers), usage_of(servers))
 
 
-def _usage(processes: list[psutil.Process], *, reaped: bool = True) -> Usage:
+def usage_of(processes: list[psutil.Process], *, reaped: bool = True) -> Usage:
     """The sum over `processes`; with `reaped` also what children that have ended had used."""
     seconds, peak = 0.0, 0
     for process in processes:

@@ -224,6 +224,14 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture(autouse=True)
+def import_path_as_it_was() -> Iterator[None]:
+    """DAGs folders that a test imports from in this process are not on the path of the next one."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+
+
+@pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
     """What a test sets up for our loggers, such as a handler on a stream that is closed then, ends with it."""
     logger = logging.getLogger("aiosched")

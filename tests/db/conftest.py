@@ -13,7 +13,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from aiosched.db.server.embedded_host import Account, binaries, claim_folder, run_as
+from aiosched.db.server.embedded_host import Account, binaries, claim_folder, programs, run_as
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
 from tests.conftest import OLDER_SERVERS, short_folder
@@ -33,20 +33,21 @@ class ExternalServer:
         return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
 
 
-def start_external(programs: Path, *options: str) -> tuple[ExternalServer, Callable[[], None]]:
-    """Make and start a server from `programs`; it and the function that removes it."""
+def start_external(installed: Path, *options: str) -> tuple[ExternalServer, Callable[[], None]]:
+    """Make and start a server from the programs in `installed`; it and the function that removes it."""
     folder = short_folder()
     account = Account.for_data(folder / "pg")
     claim_folder(folder, account)
+    runnable = programs(account, installed)
     server = ExternalServer(folder, _free_port())
     data, secret = folder / "pg", folder / "secret"
     secret.write_text(server.password)
     secret.chmod(0o644)
     login = ["--username=postgres", "--auth-host=scram-sha-256", "--auth-local=trust", f"--pwfile={secret}"]
-    run_as(account, [str(programs / "initdb"), "-D", str(data), *login, "--no-sync", "--encoding=UTF8", "--locale=C"])
+    run_as(account, [str(runnable / "initdb"), "-D", str(data), *login, "--no-sync", "--encoding=UTF8", "--locale=C"])
     # the answer of pg_ctl must not wait for the server's output, so that goes to a file
     listening = ["-h", "127.0.0.1", "-p", str(server.port), "-k", str(folder), "-F", *options]
-    command = [str(programs / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "log")]
+    command = [str(runnable / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "log")]
     run_as(account, [*command, "-o", " ".join(listening), "start"], new_session=True)
 
     def remove() -> None:

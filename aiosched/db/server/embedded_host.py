@@ -213,19 +213,20 @@ def _make_private(folder: Path, account: Account) -> bool:
 
 
 @cache
-def programs(account: Account) -> Path:
-    """The folder with the server's programs, as the account can run them.
+def programs(account: Account, folder: Path | None = None) -> Path:
+    """The `folder` with a server's programs, by default that of `binaries`, as the account can run them.
 
     An installation that it cannot get to, as in root's home, is copied to SYSTEM_FOLDER once. Raises DatabaseError.
     """
-    installation = binaries().parent
+    folder = folder or binaries()
+    installation = folder.parent
     if not account.switch:
-        return binaries()
+        return folder
     closed = first_closed(installation, account)
     if closed is None:
         _make_readable(installation)
-        return binaries()
-    server = (binaries() / "postgres").stat()
+        return folder
+    server = (folder / "postgres").stat()
     name = f"programs-{VERSION_NAME}-{server.st_size:x}-{server.st_mtime_ns:x}"
     try:
         copy = _system_folder(account) / name
