@@ -38,4 +38,4 @@ def shared_python() -> str:
         if Path(python).exists() and subprocess.run(words, env=environment(), capture_output=True).returncode == 0:
             return python
     packages = ", ".join(entry for entry in sys.path if "site-packages" in entry)
-    pytest.skip(f"{NOBODY} can run none of {', '.join(tried)} with the packages in {packages}: a folder there is closed")
+    pytest.skip(f"{NOBODY} can run none of {', '.join(tried)} with the packages in {packages}: a folder is closed")
