@@ -100,6 +100,20 @@ async def test_executors_are_told_how_long_their_processes_may_live(db: Database
     window.close()
 
 
+async def test_a_database_that_does_not_answer_is_named_as_the_reason(
+    db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with lease(db) as (kept, views):
+        await views.get()
+        monkeypatch.setattr(kept, "_poll", asyncio.Event().wait)
+        monkeypatch.setattr(kept, "_seconds", 0.03)
+        kept.poll_now()
+        async with asyncio.timeout(20):
+            while "lease: no answer from the database" not in caplog.messages:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        monkeypatch.undo()
+
+
 async def test_a_start_that_is_cancelled_leaves_no_lease_behind(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     registering, may_register = asyncio.Event(), threading.Event()
     loop, register = asyncio.get_running_loop(), Lease._register

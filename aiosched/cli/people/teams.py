@@ -56,16 +56,9 @@ def create(
     output: Output = None,
 ) -> None:
     """Create a team, and give it folders."""
-    from aiosched.db.people import teams as stored_teams
-    from aiosched.db.server.engine import Database
+    from aiosched.db.people.teams import create_team
 
-    async def make(db: Database) -> StoredTeam:
-        await stored_teams.create_team(db, team, description)
-        for each in folder or ():
-            await stored_teams.add_folder(db, team, each)
-        return await stored_teams.get_team(db, team)
-
-    _tell(with_database(dsn, make), output)
+    _tell(with_database(dsn, lambda db: create_team(db, team, description, folder or ())), output)
 
 
 @app.command()

@@ -31,6 +31,7 @@ TEAM_OF_FILE: Final = """
 """
 
 KNOWN_TEAMS: Final = "SELECT name FROM team"
+LOCK_TEAM: Final = "SELECT 1 FROM team WHERE name = $1 FOR KEY SHARE"
 
 
 async def read_owners(db: Database, kind: OwnedKind, names: Collection[str]) -> dict[str, str | None]:
@@ -40,11 +41,10 @@ async def read_owners(db: Database, kind: OwnedKind, names: Collection[str]) -> 
 
 
 async def check_team(conn: DatabaseConnection, team: str | None) -> None:
-    """Raises NotFound with similar names for a team (not None, not empty) that does not exist."""
-    if team:
+    """Keep a team (not None, not empty) from being deleted in this transaction. Raises NotFound with similar names."""
+    if team and await conn.fetchval(LOCK_TEAM, team) is None:
         known = [row["name"] for row in await conn.fetch(KNOWN_TEAMS)]
-        if team not in known:
-            raise NotFound(f"There is no team {team!r}.{did_you_mean(team, known)}")
+        raise NotFound(f"There is no team {team!r}.{did_you_mean(team, known)}")
 
 
 async def reader_of_run(conn: DatabaseConnection, run: int) -> Reader:

@@ -6,14 +6,16 @@ Source: docs/access.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 
 from aiosched.core.access.grants import GrantKind, checked_name, split_folder
 from aiosched.core.audit.kinds import AuditKind
+from aiosched.db.access.owners import check_team
 from aiosched.db.access.team_folders import team_of
 from aiosched.db.audit.entries import record
 from aiosched.db.server.connection import DatabaseConnection
@@ -62,7 +64,7 @@ async def list_teams(db: Database, *, after: str = "", limit: int = 1000) -> lis
     """Teams by name, after `after`."""
     async with db.acquire() as conn:
         rows = await conn.fetch(LIST, after, None, limit)
-    return [StoredTeam(**dict(row) | {"folders": tuple(row["folders"])}) for row in rows]
+    return [_stored(row) for row in rows]
 
 
 async def get_team(db: Database, name: str) -> StoredTeam:
@@ -71,16 +73,30 @@ async def get_team(db: Database, name: str) -> StoredTeam:
         row = await conn.fetchrow(LIST, "", name, 1)
     if row is None:
         raise await _unknown(db, name)
+    return _stored(row)
+
+
+def _stored(row: Mapping[str, Any]) -> StoredTeam:
     return StoredTeam(**dict(row) | {"folders": tuple(row["folders"])})
 
 
-async def create_team(db: Database, name: str, description: str | None = None) -> None:
-    """Add a team. Raises Refused if there is one of that name, ConfigError for an unusable name."""
+async def create_team(
+    db: Database, name: str, description: str | None = None, folders: Sequence[str] = ()
+) -> StoredTeam:
+    """Add a team with its folders, or nothing. Returns it.
+
+    Raises Refused if there is one of that name, or a folder belongs to another one; ConfigError for an unusable name.
+    """
     checked = checked_name(GrantKind.TEAM, name)
     async with db.transaction() as conn:
         if await conn.fetchval(CREATE, checked, description) is None:
             raise Refused(f"There is a team {name!r} already.")
         await record(conn, AuditKind.TEAM_CREATED, checked)
+        for folder in folders:
+            await _give_folder(conn, checked, folder)
+        if folders:
+            await _assign(conn)
+        return _stored(await conn.fetchrow(LIST, "", checked, 1))
 
 
 async def delete_team(db: Database, name: str) -> None:
@@ -99,14 +115,20 @@ async def delete_team(db: Database, name: str) -> None:
 
 async def add_folder(db: Database, team: str, folder: str) -> None:
     """Give a team a folder: `sales`, `bundle:sales`, empty for the DAGs folder. Raises NotFound, Refused."""
-    bundle, path = split_folder(checked_name(GrantKind.FOLDER, folder))
-    await get_team(db, team)
     async with db.transaction() as conn:
-        if await conn.fetchval(ADD_FOLDER, bundle, path, team) is None:
-            owner = await conn.fetchval(OWNER_OF_FOLDER, bundle, path)
-            raise Refused(f"The folder {folder!r} belongs to the team {owner!r} already: remove it there first.")
+        await check_team(conn, team)
+        await _give_folder(conn, team, folder)
         await _assign(conn)
-        await record(conn, AuditKind.FOLDER_ADDED, team, folder=folder)
+
+
+async def _give_folder(conn: DatabaseConnection, team: str, folder: str) -> None:
+    bundle, path = split_folder(checked_name(GrantKind.FOLDER, folder))
+    if await conn.fetchval(ADD_FOLDER, bundle, path, team) is None:
+        owner = await conn.fetchval(OWNER_OF_FOLDER, bundle, path)
+        if owner is None:
+            raise Refused(f"The folder {folder!r} was just taken from another team: try again.")
+        raise Refused(f"The folder {folder!r} belongs to the team {owner!r} already: remove it there first.")
+    await record(conn, AuditKind.FOLDER_ADDED, team, folder=folder)
 
 
 async def remove_folder(db: Database, team: str, folder: str) -> None:

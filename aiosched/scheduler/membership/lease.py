@@ -160,7 +160,7 @@ class Lease:
                         self._call_main_loop(self._set_failed, error)
                         return
                     if is_retryable(error) or isinstance(error, TimeoutError):
-                        logger.warning("lease: %s", error or "no answer from the database")
+                        logger.warning("lease: %s", str(error) or "no answer from the database")
                     else:
                         logger.exception("lease: unexpected error")
                     self._drop_connection()

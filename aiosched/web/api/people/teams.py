@@ -65,10 +65,8 @@ async def list_teams(
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def create_team(request_client: TheRequestClient, body: NewTeam) -> TeamResource:
     """Create a team. The DAGs of its folders become its own at once."""
-    await stored_teams.create_team(request_client.db, body.name, body.description)
-    for folder in body.folders:
-        await stored_teams.add_folder(request_client.db, body.name, folder)
-    return TeamResource.model_validate(await stored_teams.get_team(request_client.db, body.name))
+    made = await stored_teams.create_team(request_client.db, body.name, body.description, body.folders)
+    return TeamResource.model_validate(made)
 
 
 @router.delete("/teams/{team}", status_code=204)
