@@ -34,7 +34,7 @@ LISTS: Final = (
     "pools",
     "pools/etl/queue",
     "runs",
-    "runs?order=end_date",
+    "runs?order=run_after",
     "tags",
     "task-instances",
     "sessions?user=u0",

@@ -135,22 +135,29 @@ async def page_of_instances(
 
 def _looked_at(wanted: WantedInstances, after: InstanceKey | None, most: int, seen: Seen) -> Subquery:
     """The first instances of the wanted runs, after the one with the key `after`, in order."""
-    query = select(
+    key, place = (dag_run.c.run_after, dag_run.c.id), (task_instance.c.task_index, task_instance.c.map_index)
+    query: Select[Any] = select(
         dag_run.c.dag_id,
         dag_run.c.run_id.label("run_name"),
         dag_run.c.run_type,
         dag_run.c.run_after,
         dag_run.c.version_id,
         dag_run.c.id.label("run_key"),
-        *(task_instance.c[name] for name in _COLUMNS),
-    ).join(task_instance, task_instance.c.run_id == dag_run.c.id)
+    ).order_by(*(column.desc() for column in key))
     query = in_state(chosen_runs(query, wanted.runs, seen), wanted.runs.states or _states_of_runs(wanted))
-    run, place = (dag_run.c.run_after, dag_run.c.id), (task_instance.c.task_index, task_instance.c.map_index)
     if after is not None:
-        this, last = tuple_(*after[:2]), tuple_(*after[2:])
-        query = query.where(tuple_(*run) <= this, or_(tuple_(*run) < this, tuple_(*place) > last))
-    query = query.order_by(*(column.desc() for column in run), *place)
-    return query.limit(most).subquery("looked_at")
+        query = query.where(tuple_(*key) <= tuple_(*after[:2]))
+    runs = query.limit(most).subquery("runs")  # each has a row below, also without an instance
+    of_run = select(*(task_instance.c[name] for name in _COLUMNS)).where(task_instance.c.run_id == runs.c.run_key)
+    if after is not None:
+        is_later_run = tuple_(runs.c.run_after, runs.c.run_key) < tuple_(*after[:2])
+        of_run = of_run.where(or_(is_later_run, tuple_(*place) > tuple_(*after[2:])))
+    instances = of_run.order_by(*place).lateral("instances")
+    columns = [column for column in instances.c if column.name not in ("task_index", "map_index")]
+    index, map_index = (func.coalesce(instances.c[column.name], -1).label(column.name) for column in place)
+    found = select(runs, *columns, index, map_index).select_from(runs.outerjoin(instances, true()))
+    found = found.order_by(runs.c.run_after.desc(), runs.c.run_key.desc(), index, map_index)
+    return found.limit(most).subquery("looked_at")
 
 
 def _states_of_runs(wanted: WantedInstances) -> tuple[str, ...]:
@@ -165,6 +172,7 @@ def _page(looked_at: Subquery, wanted: WantedInstances) -> Select[Any]:
         task_note.c.task_index == looked_at.c.task_index,
         task_note.c.map_index == looked_at.c.map_index,
     )
+    is_instance = looked_at.c.try_number.is_not(None)
     query = (
         select(looked_at, version_task.c.task_id, version_task.c.operator, version_task.c.pool, task_note.c.note)
         .outerjoin(version_task, _is_task_of(looked_at))
@@ -172,7 +180,7 @@ def _page(looked_at: Subquery, wanted: WantedInstances) -> Select[Any]:
         .order_by(looked_at.c.run_after.desc(), looked_at.c.run_key.desc(), looked_at.c.task_index,
                   looked_at.c.map_index)
     )  # fmt: skip
-    return _of_tasks(query, looked_at, wanted).where(_in_states(looked_at, wanted))
+    return _of_tasks(query, looked_at, wanted).where(is_instance, _in_states(looked_at, wanted))
 
 
 def _is_task_of(instances: Subquery) -> ColumnElement[bool]:
@@ -236,6 +244,7 @@ async def instance_facets(
         version_task.c.pool,
         _in_states(looked_at, wanted).label("is_wanted"),
     ).outerjoin(version_task, _is_task_of(looked_at))
+    columns = columns.where(looked_at.c.try_number.is_not(None))
     sample = _of_tasks(columns, looked_at, wanted).cte("sample")
     of_wanted = ("dag_id", "run_type", "reason", "operator", "pool")
     parts = [

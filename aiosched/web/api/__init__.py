@@ -26,7 +26,7 @@ from aiosched.web.api import (
     versions,
     why,
 )
-from aiosched.web.api.lists import instance_lists, run_lists
+from aiosched.web.api.lists import bulk, instance_lists, run_lists
 from aiosched.web.api.operation import metrics, pools, stream, system
 from aiosched.web.api.people import audit, login, secret_sources, secrets, sessions, teams, users
 
@@ -35,6 +35,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     assets.router,
     audit.router,
     backfills.router,
+    bulk.router,
     coming.router,
     dags.router,
     document.router,
