@@ -7,19 +7,22 @@ as it is now. Source: docs/decisions/0047-lists-search-a-bounded-part.md.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from sqlalchemy import ColumnElement, Select, func, select, tuple_
 
 from aiosched.db.access.only_seen import only_seen
 from aiosched.db.access.sight import Seen
-from aiosched.db.queries.queries import like
+from aiosched.db.queries.queries import fetch, like
 from aiosched.db.schema.schema import dag, dag_run
+from aiosched.db.server.engine import Database
 
 RunOrder = Literal["-run_after", "run_after", "-end_date", "end_date"]
 RunKey = tuple[datetime, int]  # the instant by which a list is ordered, and the run's key
+
+_FEW_DAGS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class WantedRuns:
     """
 
     dag_id: str | None = None
+    dag_ids: Collection[str] | None = None
     states: Collection[str] = ()
     run_types: Collection[str] = ()
     search: str | None = None  # part of the run id
@@ -50,9 +54,17 @@ def failed_since(since: datetime) -> WantedRuns:
     return WantedRuns(states=("failed",), ended_since=since)
 
 
+async def named_dags(db: Database, wanted: WantedRuns) -> WantedRuns:
+    """The same wish with the ids of the DAGs of its owner and tags, if these are few: no run needs a look-up then."""
+    if wanted.owner is None and not wanted.tags:
+        return wanted
+    found = [row.dag_id for row in await fetch(db, _dags(wanted).limit(_FEW_DAGS + 1))]
+    return wanted if len(found) > _FEW_DAGS else replace(wanted, owner=None, tags=(), dag_ids=tuple(found))
+
+
 def chosen_runs(query: Select[Any], wanted: WantedRuns, seen: Seen) -> Select[Any]:
     """The query for the runs that are wanted and `seen`, in any state."""
-    query = only_seen(query, dag_run.c.dag_id, seen)
+    query = only_seen(only_seen(query, dag_run.c.dag_id, seen), dag_run.c.dag_id, wanted.dag_ids)
     if wanted.dag_id is not None:
         query = query.where(dag_run.c.dag_id == wanted.dag_id)
     if wanted.owner is not None or wanted.tags:

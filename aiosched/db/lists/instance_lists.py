@@ -8,22 +8,22 @@ Source: docs/decisions/0047-lists-search-a-bounded-part.md.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, Subquery, and_, func, or_, select, true, tuple_
+from sqlalchemy import CTE, ColumnElement, FromClause, Select, and_, func, literal, or_, select, true, tuple_
 
 from aiosched.core.values.states import TaskState
 from aiosched.db.access.sight import Seen
-from aiosched.db.lists.chosen import WantedRuns, chosen_runs, in_state, lasting
+from aiosched.db.lists.chosen import WantedRuns, chosen_runs, in_state, lasting, named_dags
 from aiosched.db.lists.facets import Facets, counted, read_facets, size_of
 from aiosched.db.queries.queries import fetch, like, shown_state, unknown_task
 from aiosched.db.schema.schema import dag_run, task_instance, task_note, version_task
 from aiosched.db.server.engine import Database
 
-MOST_SEARCHED: Final = 10_000  # instances that one page looks at
-MOST_SAMPLED: Final = 5_000  # instances of which the values are counted, the newest
+MOST_SEARCHED: Final = 5_000  # instances that one page looks at
+MOST_SAMPLED: Final = 3_000  # instances of which the values are counted, the newest
 
 # Only runs that have not ended have instances in these states.
 _UNDER_WAY: Final = frozenset(
@@ -62,6 +62,11 @@ class WantedInstances:
     min_seconds: float | None = None
     max_seconds: float | None = None
     reason: str | None = None  # part of why it waits, failed or was skipped
+
+    @property
+    def narrows(self) -> bool:
+        """Whether not all instances of the runs are wanted."""
+        return replace(self, runs=_ALL_RUNS) != WantedInstances()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +126,46 @@ async def page_of_instances(
 ) -> InstancePage:
     """Task instances by their run's `run_after`, newest first, then in the order of the DAG, after the one with that
     key; looks at no more than `most`."""
+    wanted = replace(wanted, runs=await named_dags(db, wanted.runs))
     looked_at = _looked_at(wanted, after, most, seen)
-    rows = [_row(row) for row in await fetch(db, _page(looked_at, wanted).limit(limit + 1))]
+    if not wanted.narrows:
+        rows = [_row(row) for row in await fetch(db, _page(looked_at.subquery(), wanted).limit(limit + 1))]
+        if len(rows) > limit:
+            return InstancePage(rows[:limit], rows[limit - 1].key, None)
+    found = await fetch(db, _page_and_end(looked_at.cte("looked_at"), wanted, limit + 1, most))
+    rows = [_row(row) for row in found if row.run_key is not None]
     if len(rows) > limit:
         return InstancePage(rows[:limit], rows[limit - 1].key, None)
-    place = select(looked_at.c.run_after, looked_at.c.run_key, looked_at.c.task_index, looked_at.c.map_index)
-    last = await fetch(db, place.offset(most - 1).limit(1))
-    if not last:
+    end = found[0]
+    if end.last_run_after is None:
         return InstancePage(rows, None, None)
-    instant, run, task_index, map_index = last[0]
-    return InstancePage(rows, (instant, run, task_index, map_index), instant)
+    key = (end.last_run_after, end.last_run_key, end.last_task_index, end.last_map_index)
+    return InstancePage(rows, key, end.last_run_after)
 
 
-def _looked_at(wanted: WantedInstances, after: InstanceKey | None, most: int, seen: Seen) -> Subquery:
+def _page_and_end(looked_at: CTE, wanted: WantedInstances, limit: int, most: int) -> Select[Any]:
+    """The page, each row with the place of the last instance that was looked at if these were `most`; at least a row.
+
+    The instances are looked at once for both.
+    """
+    page = _page(looked_at, wanted).limit(limit).subquery("page")
+    places = (looked_at.c[name].label(f"last_{name}") for name in ("run_after", "run_key", "task_index", "map_index"))
+    last = select(*places).offset(most - 1).limit(1).subquery("last")
+    always = select(literal(1).label("one")).subquery("always")
+    query: Select[Any] = select(page, last).select_from(always.outerjoin(last, true()).outerjoin(page, true()))
+    return query.order_by(*_in_order(page))
+
+
+def _in_order(instances: FromClause) -> tuple[ColumnElement[Any], ...]:
+    return (
+        instances.c.run_after.desc(),
+        instances.c.run_key.desc(),
+        instances.c.task_index,
+        instances.c.map_index,
+    )
+
+
+def _looked_at(wanted: WantedInstances, after: InstanceKey | None, most: int, seen: Seen) -> Select[Any]:
     """The first instances of the wanted runs, after the one with the key `after`, in order."""
     key, place = (dag_run.c.run_after, dag_run.c.id), (task_instance.c.task_index, task_instance.c.map_index)
     query: Select[Any] = select(
@@ -157,7 +189,7 @@ def _looked_at(wanted: WantedInstances, after: InstanceKey | None, most: int, se
     index, map_index = (func.coalesce(instances.c[column.name], -1).label(column.name) for column in place)
     found = select(runs, *columns, index, map_index).select_from(runs.outerjoin(instances, true()))
     found = found.order_by(runs.c.run_after.desc(), runs.c.run_key.desc(), index, map_index)
-    return found.limit(most).subquery("looked_at")
+    return found.limit(most)
 
 
 def _states_of_runs(wanted: WantedInstances) -> tuple[str, ...]:
@@ -165,7 +197,7 @@ def _states_of_runs(wanted: WantedInstances) -> tuple[str, ...]:
     return ("queued", "running") if wanted.states and _UNDER_WAY.issuperset(wanted.states) else ()
 
 
-def _page(looked_at: Subquery, wanted: WantedInstances) -> Select[Any]:
+def _page(looked_at: FromClause, wanted: WantedInstances) -> Select[Any]:
     """Those of the instances that are wanted, with the names of their tasks, in order."""
     note = and_(
         task_note.c.run_id == looked_at.c.run_key,
@@ -177,18 +209,17 @@ def _page(looked_at: Subquery, wanted: WantedInstances) -> Select[Any]:
         select(looked_at, version_task.c.task_id, version_task.c.operator, version_task.c.pool, task_note.c.note)
         .outerjoin(version_task, _is_task_of(looked_at))
         .outerjoin(task_note, note)
-        .order_by(looked_at.c.run_after.desc(), looked_at.c.run_key.desc(), looked_at.c.task_index,
-                  looked_at.c.map_index)
-    )  # fmt: skip
+        .order_by(*_in_order(looked_at))
+    )
     return _of_tasks(query, looked_at, wanted).where(is_instance, _in_states(looked_at, wanted))
 
 
-def _is_task_of(instances: Subquery) -> ColumnElement[bool]:
+def _is_task_of(instances: FromClause) -> ColumnElement[bool]:
     same_version = version_task.c.version_id == instances.c.version_id
     return and_(same_version, version_task.c.task_index == instances.c.task_index)
 
 
-def _of_tasks(query: Select[Any], instances: Subquery, wanted: WantedInstances) -> Select[Any]:
+def _of_tasks(query: Select[Any], instances: FromClause, wanted: WantedInstances) -> Select[Any]:
     """The query for the wanted instances, in any state; it joins `version_task`."""
     if wanted.task_id is not None:
         query = query.where(version_task.c.task_id.like(like(f"*{wanted.task_id}*"), escape="\\"))
@@ -201,7 +232,7 @@ def _of_tasks(query: Select[Any], instances: Subquery, wanted: WantedInstances) 
     return lasting(query, instances.c.start_date, instances.c.end_date, wanted.min_seconds, wanted.max_seconds)
 
 
-def _in_states(instances: Subquery, wanted: WantedInstances) -> ColumnElement[bool]:
+def _in_states(instances: FromClause, wanted: WantedInstances) -> ColumnElement[bool]:
     if not wanted.states:
         return true()
     named = [state.value for state in wanted.states if state is not TaskState.NONE]
@@ -234,7 +265,8 @@ async def instance_facets(
     db: Database, wanted: WantedInstances, *, most: int = MOST_SAMPLED, seen: Seen = None
 ) -> Facets:
     """The values of the filters among the newest `most` instances of the wanted runs, with their numbers."""
-    looked_at = _looked_at(wanted, None, most + 1, seen)
+    wanted = replace(wanted, runs=await named_dags(db, wanted.runs))
+    looked_at = _looked_at(wanted, None, most + 1, seen).cte("looked_at")
     columns = select(
         looked_at.c.dag_id,
         looked_at.c.run_type,

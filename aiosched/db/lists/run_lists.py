@@ -9,14 +9,14 @@ from typing import Final
 from sqlalchemy import func, select, true
 
 from aiosched.db.access.sight import Seen
-from aiosched.db.lists.chosen import RunKey, RunOrder, WantedRuns, chosen_runs, in_state, ordered
+from aiosched.db.lists.chosen import RunKey, RunOrder, WantedRuns, chosen_runs, in_state, named_dags, ordered
 from aiosched.db.lists.facets import Facets, counted, most_frequent, read_facets, size_of
 from aiosched.db.queries.queries import RUN_COLUMNS, RunRow, fetch
 from aiosched.db.schema.schema import dag, dag_run
 from aiosched.db.server.engine import Database
 
 MOST_COUNTED: Final = 25_000  # then it is "at least"
-MOST_SAMPLED: Final = 5_000  # runs of which the values are counted, the first of the list
+MOST_SAMPLED: Final = 3_000  # runs of which the values are counted, the first of the list
 
 
 # Indexes: ix_dag_run_run_after_id, with a DAG ix_dag_run_dag_id_run_after_id; by the end ix_dag_run_end_date_id; of the
@@ -31,6 +31,7 @@ async def page_of_runs(
     seen: Seen = None,
 ) -> list[RunRow]:
     """Runs in that order, after the one with the key `after`; only of DAGs that are `seen`."""
+    wanted = await named_dags(db, wanted)
     query = ordered(in_state(chosen_runs(RUN_COLUMNS, wanted, seen), wanted.states), order, after)
     return [RunRow(**row._mapping) for row in await fetch(db, query.limit(limit))]
 
@@ -50,6 +51,7 @@ class BoundedCount:
 
 async def count_runs(db: Database, wanted: WantedRuns, *, most: int = MOST_COUNTED, seen: Seen = None) -> BoundedCount:
     """How many runs are wanted, counted to `most`."""
+    wanted = await named_dags(db, wanted)
     found = in_state(chosen_runs(select(dag_run.c.id), wanted, seen), wanted.states).limit(most + 1).subquery()
     number = (await fetch(db, select(func.count().label("number")).select_from(found)))[0].number
     return BoundedCount(min(number, most), number > most)
@@ -64,6 +66,7 @@ async def run_facets(
     seen: Seen = None,
 ) -> Facets:
     """The values of the filters among the first `most` runs of a list, with their numbers."""
+    wanted = await named_dags(db, wanted)
     is_wanted = dag_run.c.state.in_(sorted(wanted.states)) if wanted.states else true()
     columns = select(
         dag_run.c.dag_id, dag_run.c.state, dag_run.c.run_type, dag_run.c.reason, is_wanted.label("is_wanted")

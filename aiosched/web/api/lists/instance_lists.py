@@ -40,7 +40,7 @@ class ListedInstance(Resource):
 
 
 class InstanceList(Page[ListedInstance]):
-    """A page of task instances. One request looks at 10,000 at most: with `searched_to` the page is not full (it can be
+    """A page of task instances. One request looks at 5,000 at most: with `searched_to` the page is not full (it can be
     empty), all runs after that instant were looked at, and the cursor goes on from there."""
 
     searched_to: Instant | None = None
