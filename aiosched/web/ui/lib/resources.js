@@ -124,6 +124,16 @@ async function readPages(path, params, pages, signal, patience) {
   return { items, cursor, read };
 }
 
+/** A list that is not loaded yet. */
+const emptyList = () => ({
+  items: signal([]),
+  error: signal(null),
+  loading: signal(true),
+  more: signal(null),
+  next: () => {},
+  reload: () => {},
+});
+
 /**
  * A paged list with `limit` items per page; patches of `kinds` reload it after `delay` ms.
  * @template T
@@ -138,18 +148,8 @@ export function useList(
   { kinds = [], concerns = () => true, limit = 100, delay = 300 } = {},
 ) {
   const key = path === null ? null : address(path, params).href;
-  const state = useMemo(
-    /** @returns {List<T>} */
-    () => ({
-      items: signal([]),
-      error: signal(null),
-      loading: signal(true),
-      more: signal(null),
-      next: () => {},
-      reload: () => {},
-    }),
-    [key],
-  );
+  /** @type {List<T>} */
+  const state = useMemo(emptyList, [key]);
   useEffect(() => {
     if (path === null) return undefined;
     const abort = new AbortController();

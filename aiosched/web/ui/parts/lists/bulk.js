@@ -36,8 +36,8 @@ function usePreview(body) {
   return seen.request === request ? seen : {};
 }
 
-/** @param {Seen} props */
-function Preview({ answer, error }) {
+/** @param {Seen & { ofNotes: boolean }} props */
+function Preview({ answer, error, ofNotes }) {
   if (error) return html`<${Notice} kind="danger">${error.message}<//>`;
   if (!answer) return html`<${Loading} lines=${3} />`;
   /** @type {Column<Api["BulkTouched"]>[]} */
@@ -47,13 +47,11 @@ function Preview({ answer, error }) {
     { head: "Task", cell: (one) => taskName(one) },
     { head: "State", cell: (one) => html`<${State} name=${one.state ?? "none"} />` },
   ];
+  const runs = `${many(answer.runs, "run")} of ${many(answer.dags, "DAG")}`;
   const shown = answer.instances.slice(0, 100);
   return html`
     <div class="stack tight" role="status">
-      <b>
-        Touches ${many(answer.count, "task instance")} in ${many(answer.runs, "run")} of${" "}
-        ${many(answer.dags, "DAG")}
-      </b>
+      <b>${ofNotes ? `Notes in ${runs}` : `Touches ${many(answer.count, "task instance")} in ${runs}`}</b>
       <${Counts} states=${answer.states} />
       <div class="scroll preview" tabindex="0" role="group" aria-label="Touched task instances">
         <${Table}
@@ -99,7 +97,7 @@ function Choice({ action, ofRuns, choice, setChoice }) {
           id="bulk-note"
           rows="3"
           maxlength="1000"
-          onChange=${(/** @type {FieldEvent} */ e) => setChoice({ note: e.target.value })}
+          onInput=${(/** @type {FieldEvent} */ e) => setChoice({ note: e.target.value })}
         />
         <span class="help">Replaces the notes of the selected rows; leave it empty to remove them.</span>
       </div>
@@ -126,7 +124,7 @@ export function BulkDialog({ action, noun, count, places, onClose, onDone }) {
   const ofRuns = Boolean(places.runs);
   const [choice, setChoice] = useState(action === "clear" && !ofRuns ? {} : FIRST[action]);
   const body = { action, ...places, ...choice };
-  const seen = usePreview(body);
+  const seen = usePreview({ ...body, ...(action === "note" && { note: "" }) }); // the text touches nothing else
   const title = `${action[0].toUpperCase()}${action.slice(1)} ${many(count, noun)}`;
   const nothing = !seen.answer || (seen.answer.runs === 0 && action !== "note");
   const act = async () => {
@@ -147,7 +145,7 @@ export function BulkDialog({ action, noun, count, places, onClose, onDone }) {
       onDone=${onDone}
     >
       <${Choice} action=${action} ofRuns=${ofRuns} choice=${choice} setChoice=${setChoice} />
-      <${Preview} ...${seen} />
+      <${Preview} ...${seen} ofNotes=${action === "note"} />
     <//>
   `;
 }

@@ -61,7 +61,8 @@ export function selectionColumn(selection, items, nameOf) {
 
 /**
  * The bar with the actions on the selected rows; `body` names them for the API.
- * @param {{ count: number, noun: string, actions: string[], body: import("./bulk.js").Places, onDone: () => void }} props
+ * @param {{ count: number, noun: string, actions: string[], body: import("./bulk.js").Places,
+ *   onDone: () => void }} props
  */
 export function SelectionBar({ count, noun, actions, body, onDone }) {
   const [action, setAction] = useState(/** @type {string | null} */ (null));
