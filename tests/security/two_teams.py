@@ -29,6 +29,12 @@ OURS: Final = "pelican"
 THEIRS: Final = "zeppelin"
 ROLES: Final = ("viewer", "operator", "editor", "admin")
 LATER: Final = NOON + timedelta(minutes=1)
+OF_A_DAG: Final = frozenset(  # lists that are asked for those of one DAG
+    {
+        "/dag-statistics", "/runs", "/run-facets", "/task-instances", "/task-instance-facets", "/inputs", "/backfills",
+        "/commands",
+    }
+)  # fmt: skip
 
 
 @dataclass
