@@ -142,13 +142,13 @@ function Figures({ counts }) {
           : counts.queued_runs
             ? `${counts.queued_runs} ${counts.queued_runs === 1 ? "run" : "runs"} waiting`
             : "none waiting",
-        "/pools",
+        "/task-instances?state=queued",
       )}
       ${figure(
         counts.scheduled + counts.deferred,
         "scheduled or deferred",
         `${counts.scheduled} and ${counts.deferred}`,
-        "/runs?state=running",
+        "/task-instances?state=scheduled,deferred",
       )}
       ${figure(
         counts.failed_runs_24h,

@@ -33,7 +33,7 @@ function paramsOf() {
   const { state, run_type, dag_id, owner, tag, operator, pool, task_id, reason, longer, shorter } = query.value;
   const [since, until] = periodOf();
   const more = { since, until, min_seconds: longer, max_seconds: shorter };
-  return { state, run_type, dag_id, owner, tag, operator, pool, task_id, reason, ...more };
+  return { state: state?.split(","), run_type, dag_id, owner, tag, operator, pool, task_id, reason, ...more };
 }
 
 /** @param {Instance} one */
