@@ -7,7 +7,9 @@ from typing import Any
 
 import httpx2
 import pytest
+from fastapi import FastAPI
 
+from aiosched.client import Client
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.db.lists import instance_lists
 from aiosched.db.lists.instance_lists import WantedInstances, page_of_instances
@@ -148,6 +150,20 @@ async def test_a_page_that_looked_at_enough_says_up_to_where(db: Database) -> No
     assert searched == [NOON + 2 * MINUTE, NOON + MINUTE, None]
     facets = await instance_lists.instance_facets(db, WantedInstances(), most=3)
     assert not facets.complete
+
+
+@pytest.mark.usefixtures("runs")
+async def test_the_client_has_the_same_filters(app: FastAPI) -> None:
+    async with Client("http://localhost", transport=httpx2.ASGITransport(app=app)) as client:
+        runs = [run.run_id async for run in client.runs(owner="ada", tag=["etl"], run_type=["scheduled"])]
+        wanted = client.task_instances(state=["failed"], reason="valueerror", dag_id="sales", pool="etl")
+        instances = [(one.run_id, one.task_id) async for one in wanted]
+        places = [("sales", "r1", "load", -1), ("sales", "r2", "extract", -1)]
+        seen = await client.act_on_many("clear", tasks=places, dry_run=True)
+
+    assert runs == ["r2", "r1"]
+    assert instances == [("r1", "load")]
+    assert (seen.count, seen.runs, seen.states) == (2, 2, {"failed": 2})
 
 
 FAILED = """
