@@ -37,7 +37,7 @@ from benchmarks.run import postgres
 from benchmarks.stage import stage
 from benchmarks.sustained import at_rate
 
-_DAGS: Final = 100
+_DAGS: Final = 10_000
 _ROUNDS: Final = 60
 _RATE: Final = 200  # tasks a second, while browsers look
 _BETWEEN: Final = 2.0  # seconds between two lists of a browser
@@ -45,19 +45,31 @@ _START: Final = datetime(2020, 1, 1, tzinfo=UTC)
 
 LISTS: Final = (
     "dags",
-    "dags?search=dag.05",
-    "dag-statistics?" + "&".join(f"dag_id=dag.{number:03d}" for number in range(100)),
+    "dags?search=dag.0005",
+    "dag-statistics?" + "&".join(f"dag_id=dag.{number:05d}" for number in range(100)),
     "runs",
-    "runs?dag_id=dag.042",
-    "runs?dag_id=dag.042&state=success&search=old",
-    "dags/dag.042/grid",
-    "dags/dag.042/calendar?year=2020",
-    "dags/dag.042/runs/latest/tasks",
-    "dags/dag.042/runs/latest/gantt",
+    "runs?dag_id=dag.00042",
+    "runs?dag_id=dag.00042&state=success&search=old",
+    "runs?owner=team.3&tag=few&order=-end_date",
+    "runs?state=failed&ended_since=2020-01-01T00:00:00Z&order=-end_date",
+    "run-facets?state=failed",
+    "run-facets?tag=few",
+    "task-instances",
+    "task-instances?state=running",
+    "task-instances?state=failed",
+    "task-instances?state=skipped",
+    "task-instances?owner=team.3&state=failed",
+    "task-instances?operator=Old&pool=default_pool&reason=KeyError",
+    "task-instance-facets",
+    "task-instance-facets?owner=team.3&state=failed",
+    "dags/dag.00042/grid",
+    "dags/dag.00042/calendar?year=2020",
+    "dags/dag.00042/runs/latest/tasks",
+    "dags/dag.00042/runs/latest/gantt",
     "pools",
     "pools/default_pool/queue",
     "commands",
-    "commands?dag_id=dag.042",
+    "commands?dag_id=dag.00042",
     "assets",
     "backfills",
     "files",
@@ -66,9 +78,14 @@ LISTS: Final = (
     "timeline",
     "summary",
 )
+_FAILED: Final = (  # one run in fifty, by a task of it
+    "UPDATE dag_run SET state = 'failed' WHERE id % 50 = 0",
+    "UPDATE task_instance SET state = 'failed', reason = 'KeyError: 7' WHERE run_id % 50 = 0 AND task_index = 4",
+    "VACUUM (ANALYZE) dag_run, task_instance",
+)
 _COMMANDS: Final = """
     INSERT INTO command (dag_id, verb, requested_by, state, result)
-    SELECT format('dag.%s', lpad((n % 100)::text, 3, '0')), 'pause', 'api:ann', 'applied', '{}'
+    SELECT format('dag.%s', lpad((n % 10000)::text, 5, '0')), 'pause', 'api:ann', 'applied', '{}'
       FROM generate_series(1, 100000) AS n
 """
 
@@ -79,12 +96,20 @@ async def api_latencies(size: int, _: float) -> Finding:
     problems: list[str] = []
     async with stage() as at:
         tasks = tuple(TaskSpec(task_id=f"t{number}", operator="Old") for number in range(INSTANCES_OF_A_RUN))
-        dag_ids = [f"dag.{number:03d}" for number in range(_DAGS)]
+        dag_ids = [f"dag.{number:05d}" for number in range(_DAGS)]
         never = parse_schedule(None)
-        specs = [DagSpec(dag_id=dag_id, timetable=never, start_date=_START, tasks=tasks) for dag_id in dag_ids]
+        specs = [
+            DagSpec(
+                dag_id=dag_id, timetable=never, start_date=_START, tasks=tasks, owner=f"team.{place % 20}",
+                tags=("few",) if place % 1000 == 3 else (),
+            )
+            for place, dag_id in enumerate(dag_ids)
+        ]  # fmt: skip
         async with at.conn.transaction():
             await register_specs(at.conn, specs, now=SystemClock().now(), paused_at_creation=False)
         await fill(at.conn, dag_ids, size)
+        for statement in _FAILED:
+            await at.conn.execute(statement)
         await at.conn.execute(_COMMANDS)
         await at.conn.execute("ANALYZE")
         server = await postgres(at.conn)

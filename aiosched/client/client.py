@@ -11,8 +11,9 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from aiosched.client.lists import ListClient, instant_text
 from aiosched.core.creation.backfills import Rerun
-from aiosched.core.values.states import RUN_FINISHED, RunState, TaskState
+from aiosched.core.values.states import RUN_FINISHED, TaskState
 from aiosched.errors import AioschedError, NotFound, Refused
 from aiosched.web.api.actions import ClearAnswer, Noted
 from aiosched.web.api.assets import AssetEventResource, AssetResource, Emitted
@@ -47,7 +48,7 @@ class Waits(AioschedError):
         self.command = command
 
 
-class Client:
+class Client(ListClient):
     """The API of one server.
 
     url of the server, with the prefix under which it is mounted, if any token of `aiosched tokens create`; None if no
@@ -117,23 +118,6 @@ class Client:
 
     # -- runs -------------------------------------------------------------------------------
 
-    def runs(
-        self,
-        *,
-        dag_id: str | None = None,
-        state: Sequence[RunState | str] = (),
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> AsyncIterator[RunResource]:
-        """Runs, newest first; `since` and `until` filter by `run_after`."""
-        params = {
-            "dag_id": dag_id,
-            "state": [str(s) for s in state],
-            "since": _instant(since),
-            "until": _instant(until),
-        }
-        return self._pages(RunResource, "runs", params)
-
     async def run(self, dag_id: str, run: str = "latest") -> RunDetails:
         """One run, by its id, logical date, `latest` or `latest-failed`."""
         return await self._get(RunDetails, _path("dags", dag_id, "runs", run))
@@ -153,9 +137,9 @@ class Client:
         """Trigger a run; returns once it is stored. Instants are aware."""
         body = {
             "conf": dict(conf or {}),
-            "logical_date": _instant(logical_date),
+            "logical_date": instant_text(logical_date),
             "run_id": run_id,
-            "run_after": _instant(run_after),
+            "run_after": instant_text(run_after),
             "partition_key": partition_key,
             "unpause": unpause,
             "reason": reason,
@@ -250,8 +234,8 @@ class Client:
         """
         body = {
             "run_ids": None if run_ids is None else list(run_ids),
-            "from_date": _instant(first),
-            "to_date": _instant(final),
+            "from_date": instant_text(first),
+            "to_date": instant_text(final),
             "task_ids": None if task_ids is None else list(task_ids),
             "pattern": pattern,
             "map_index": map_index,
@@ -335,8 +319,8 @@ class Client:
         """Create runs for past dates, both inclusive; returns what happens to each date."""
         body = {
             "dag_id": dag_id,
-            "from_date": _instant(first),
-            "to_date": _instant(final),
+            "from_date": instant_text(first),
+            "to_date": instant_text(final),
             "rerun": str(rerun),
             "max_active_runs": max_active_runs,
             "backwards": backwards,
@@ -476,7 +460,3 @@ def _given(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _path(*parts: str) -> str:
     return "/".join(quote(part, safe="") for part in parts)
-
-
-def _instant(value: datetime | None) -> str | None:
-    return None if value is None else value.isoformat()

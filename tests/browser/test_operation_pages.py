@@ -16,17 +16,57 @@ from tests.browser.test_run_pages import SIDEWAYS
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_runs_are_filtered_by_the_address(service: Service, tab: Tab) -> None:
+async def test_runs_are_filtered_grouped_and_cleared_together(service: Service, tab: Tab) -> None:
     await service.run("troubled", "failed", "in-the-list")
     await service.run("making", "success", "in-the-list")
     page = await tab.open("/runs?search=in-the-list")
+    await page.set_viewport_size({"width": 1440, "height": 900})
 
     await expect(page.get_by_role("row")).to_have_count(3)
-    await page.get_by_role("button", name="failed").click()
+    await expect(page.get_by_text("2 runs. Sorted by run after, newest first.")).to_be_visible()
+    await page.get_by_role("combobox", name="State").select_option(label="failed (1)")
     await expect(page).to_have_url(re.compile("state=failed"))
     await expect(page.get_by_role("row")).to_have_count(2)
+    await page.get_by_label("Name of the view").fill("failed ones")
+    await page.get_by_role("button", name="Save view").click()
+    assert not await page.evaluate(SIDEWAYS), "the list is wider than a laptop"
+
+    await page.get_by_role("combobox", name="Group by").select_option("dag_id")
+    await page.get_by_role("button", name="troubled").click()
+    await expect(page).to_have_url(re.compile("dag_id=troubled"))
+    await page.get_by_role("combobox", name="View").select_option("failed ones")
+    await expect(page).not_to_have_url(re.compile("dag_id"))
+    await page.get_by_role("button", name="Ended").click()
+    await expect(page.get_by_text("Sorted by end, newest first")).to_be_visible()
+
+    await page.get_by_label("Select all rows").check()
+    await page.get_by_role("button", name="Note", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Note 1 run")
+    await dialog.get_by_label("Note").fill("looked at")
+    await dialog.get_by_role("button", name="Note 1 run").click()
+    await expect(page.get_by_text("looked at")).to_be_visible()
+    await page.get_by_label("Select troubled in-the-list").check()
+    await page.get_by_role("button", name="Clear", exact=True).click()
+    await expect(page.get_by_text(re.compile(r"Touches \d+ task instances? in 1 run of 1 DAG"))).to_be_visible()
+    await page.get_by_role("button", name="Cancel", exact=True).last.click()
     await page.get_by_role("link", name="in-the-list").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("in-the-list")
+
+
+async def test_task_instances_are_found_across_dags_also_on_a_phone(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "to-find")
+    page = await tab.open("/task-instances?state=failed&dag_id=troubled&time=24h")
+    await page.set_viewport_size({"width": 390, "height": 800})
+
+    first = page.get_by_role("row").filter(has_text="to-find").first
+    await expect(first).to_be_visible()
+    cell = first.locator("td").nth(1)
+    assert await cell.evaluate("(cell) => getComputedStyle(cell, '::before').content") == '"State"'
+    assert not await page.evaluate(SIDEWAYS), "the list is wider than a phone"
+    await page.get_by_label("Error", exact=True).fill("no such words")
+    await expect(page.get_by_text("No task instances match these filters")).to_be_visible()
+    await page.get_by_role("button", name="Clear filters").click()
+    await expect(page).not_to_have_url(re.compile("state="))
 
 
 async def test_a_pool_is_changed_in_place_after_a_look(service: Service, tab: Tab) -> None:
@@ -330,6 +370,7 @@ async def test_every_page_is_accessible_and_narrow_enough(service: Service, tab:
     await service.run("making", "success", f"to-check-{theme}")
     for address, shown in (
         ("/runs", f"to-check-{theme}"),
+        ("/task-instances", f"to-check-{theme}"),
         ("/pools?pool=default_pool", "No task is waiting."),
         ("/schedulers", "64 of 64 owned"),
         ("/backfills", "Backfills"),

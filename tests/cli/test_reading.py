@@ -72,7 +72,7 @@ def test_a_list_that_goes_on_says_so(seeded: Cli) -> None:
     result = seeded("runs", "list", "--limit", "1")
 
     assert len(result.stdout.splitlines()) == 1
-    assert result.stderr == "the newest 1; more with --limit\n"
+    assert result.stderr == "the newest 1 by RUN AFTER; more with --limit\n"
 
 
 @pytest.mark.parametrize("run", ["scheduled__1", "latest-failed", "2026-11-20T12:00"])

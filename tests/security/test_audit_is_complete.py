@@ -74,6 +74,7 @@ CALLS = [
     Call("POST", "/dags/{dag_id}/runs/{run}/mark", "request.mark_run", {"state": "success"}, RUN),
     Call("POST", "/dags/{dag_id}/runs/{run}/cancel", "request.cancel_run", {}, RUN),
     Call("POST", "/dags/{dag_id}/clear", "request.clear", {"run_ids": ["r"]}, DAG_ID),
+    Call("POST", "/bulk", "request.cancel_run", {"action": "cancel", "runs": [{"dag_id": "d", "run_id": "r"}]}),
     Call("POST", "/dags/{dag_id}/release", "request.release_dag", {}, DAG_ID),
     Call("POST", "/backfills", "request.backfill_create", BACKFILL),
     Call("POST", "/backfills/{number}/pause", "request.backfill_pause", {}, {"number": 1}),
@@ -202,7 +203,7 @@ OTHERWISE = {  # why there is no row above
 }
 READING = {
     "grants", "list", "show", "runs", "errors", "next", "check", "watch", "info", "get", "types", "events", "xcoms",
-    "logs",
+    "logs", "instances",
     "render", "test", "sessions", "doctor", "version", "why", "simulate",
 }  # fmt: skip
 

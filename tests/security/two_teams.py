@@ -29,6 +29,12 @@ OURS: Final = "pelican"
 THEIRS: Final = "zeppelin"
 ROLES: Final = ("viewer", "operator", "editor", "admin")
 LATER: Final = NOON + timedelta(minutes=1)
+OF_A_DAG: Final = frozenset(  # lists that are asked for those of one DAG
+    {
+        "/dag-statistics", "/runs", "/run-facets", "/task-instances", "/task-instance-facets", "/inputs", "/backfills",
+        "/commands",
+    }
+)  # fmt: skip
 
 
 @dataclass
@@ -61,7 +67,16 @@ class SeededTeam:
 
     def query(self, path: str) -> dict[str, Any]:
         """What lists are asked for besides."""
-        if path in ("/dag-statistics", "/runs", "/inputs", "/backfills", "/commands"):
+        if path in (
+            "/dag-statistics",
+            "/runs",
+            "/run-facets",
+            "/task-instances",
+            "/task-instance-facets",
+            "/inputs",
+            "/backfills",
+            "/commands",
+        ):
             return {"dag_id": self.of("etl")}
         if path == "/teams/{team}/folders":
             return {"folder": self.marker}
@@ -72,6 +87,7 @@ class SeededTeam:
         date = NOON.isoformat()
         bodies: dict[tuple[str, str], Any] = {
             ("POST", "/backfills"): {"dag_id": self.of("etl"), "from_date": date, "to_date": date},
+            ("POST", "/bulk"): {"action": "cancel", "runs": [{"dag_id": self.of("etl"), "run_id": self.of("run")}]},
             ("PATCH", "/dags/{dag_id}"): {"is_paused": True},
             ("PUT", "/variables/{key}"): {"value": "1"},
             ("POST", "/variables"): {"key": self.of("variable"), "value": "1"},

@@ -32,7 +32,9 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar=
 DagId = Annotated[str, typer.Argument(metavar="DAG", help="The DAG's id.", show_default=False)]
 RunRef = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run id, a logical date, latest or latest-failed.", show_default=False),
+    typer.Argument(
+        metavar="RUN", help="A run id, a logical date, latest, latest-failed or latest-backfill.", show_default=False
+    ),
 ]
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.", show_default=False)]
 Param = Annotated[

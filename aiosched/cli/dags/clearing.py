@@ -37,7 +37,12 @@ class MarkState(StrEnum):
 
 Run = Annotated[
     list[str] | None,
-    typer.Option("--run", "-r", metavar="RUN", help="Run id, logical date, latest or latest-failed; may be repeated."),
+    typer.Option(
+        "--run",
+        "-r",
+        metavar="RUN",
+        help="Run id, logical date, latest, latest-failed or latest-backfill; may be repeated.",
+    ),
 ]
 Upstream = Annotated[bool, typer.Option("--upstream", "-u", help="Also all tasks upstream of the chosen ones.")]
 Downstream = Annotated[bool, typer.Option("--downstream", "-d", help="Also all tasks downstream of the chosen ones.")]

@@ -38,7 +38,7 @@ from aiosched.cli.base.output import (
 )
 from aiosched.cli.base.session import ask, say_it_waits, with_database
 from aiosched.cli.base.watching import follow, run_fields
-from aiosched.cli.dags import backfill, dag_files, runs
+from aiosched.cli.dags import backfill, dag_files, lists
 from aiosched.core.requests.requests import DeleteDag, Pause, ReleaseDag, Trigger, Unpause
 from aiosched.core.requests.stored import verb_of
 from aiosched.errors import Refused, TimedOut
@@ -156,22 +156,24 @@ def _quarantine_fields(row: DagListRow) -> dict[str, Any]:
 
 
 @app.command("runs")
-def runs_(dag_id: DagId, state: runs.States = None, limit: Limit = 25, dsn: Dsn = None, output: Output = None) -> None:
+def runs_(
+    dag_id: DagId, state: lists.OfState = None, limit: Limit = 25, dsn: Dsn = None, output: Output = None
+) -> None:
     """List the newest runs of a DAG."""
-    runs.show_runs(dag_id, state, limit, dsn, output)
+    lists.show_runs(lists.wanted_runs(dag_id, state), limit, dsn, output)
 
 
 @app.command("list-runs", hidden=True)
 def list_runs(
     dag_id: Annotated[str | None, typer.Argument()] = None,
     option: Annotated[str | None, typer.Option("--dag-id", "-d")] = None,
-    state: runs.States = None,
+    state: lists.OfState = None,
     limit: Limit = 25,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Airflow's spelling of `runs`."""
-    runs.show_runs(dag_id or option, state, limit, dsn, output)
+    lists.show_runs(lists.wanted_runs(dag_id or option, state), limit, dsn, output)
 
 
 @app.command()

@@ -10,8 +10,8 @@ import typer
 from aiosched.cli.base.options import DagId, Dsn, Limit, Output, Reason, RunRef
 from aiosched.cli.base.output import Columns, Format, chosen, duration, show_list, show_one, talk
 from aiosched.cli.base.session import ask, say_it_waits, with_database
-from aiosched.cli.base.watching import RUN_COLUMNS, follow, run_fields
-from aiosched.cli.dags import clearing, notes
+from aiosched.cli.base.watching import follow, run_fields
+from aiosched.cli.dags import clearing, lists, notes
 from aiosched.core.requests.requests import CancelRun
 from aiosched.core.values.states import RunState
 from aiosched.errors import Refused
@@ -26,10 +26,6 @@ app.command("clear")(clearing.clear_runs)
 app.command("mark")(clearing.mark_run)
 app.command("note")(notes.note_run)
 
-States = Annotated[
-    list[RunState] | None, typer.Option("--state", "-s", help="Only runs in this state; may be repeated.")
-]
-
 TASK_COLUMNS: Final[Columns[TaskRow]] = {
     "TASK": lambda task: task.name,
     "STATE": lambda task: task.state,
@@ -42,31 +38,23 @@ TASK_COLUMNS: Final[Columns[TaskRow]] = {
 
 @app.command("list")
 def list_(
-    dag: Annotated[str | None, typer.Option("--dag", "-d", metavar="DAG", help="Only runs of this DAG.")] = None,
-    state: States = None,
+    dag: lists.OfDag = None,
+    state: lists.OfState = None,
+    type_: lists.OfType = None,
+    owner: lists.OfOwner = None,
+    tag: lists.OfTag = None,
+    since: lists.Since = None,
+    until: lists.Until = None,
+    ended_since: lists.EndedSince = None,
+    longer_than: lists.LongerThan = None,
+    shorter_than: lists.ShorterThan = None,
     limit: Limit = 25,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """List runs, newest first."""
-    show_runs(dag, state, limit, dsn, output)
-
-
-def show_runs(
-    dag_id: str | None, states: list[RunState] | None, limit: int, dsn: str | None, output: Format | None
-) -> None:
-    """The newest runs of one DAG or of all. Raises NotFound for a DAG that does not exist."""
-    from aiosched.db.queries.queries import get_dag, list_runs
-
-    async def read(db: Database) -> list[RunRow]:
-        if dag_id is not None:
-            await get_dag(db, dag_id)
-        return await list_runs(db, dag_id=dag_id, states=states or (), limit=limit + 1)
-
-    rows = with_database(dsn, read)
-    show_list(rows[:limit], RUN_COLUMNS, output, empty="no such runs" if states else "no runs yet")
-    if len(rows) > limit:
-        talk(f"the newest {limit}; more with --limit")
+    """List runs, those with the newest RUN AFTER first; with --ended-since those that ended last."""
+    wanted = lists.wanted_runs(dag, state, type_, owner, tag, since, until, ended_since, longer_than, shorter_than)
+    lists.show_runs(wanted, limit, dsn, output)
 
 
 @app.command()

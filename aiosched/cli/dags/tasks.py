@@ -16,7 +16,7 @@ from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId, UsageP
 from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, duration, report, show_list, show_one, talk
 from aiosched.cli.base.session import load, open_database, with_database
 from aiosched.cli.base.spellings import understanding
-from aiosched.cli.dags import clearing, notes, rendering, runs, trying, xcoms
+from aiosched.cli.dags import clearing, lists, notes, rendering, runs, trying, xcoms
 from aiosched.core.values.states import FINISHED
 from aiosched.errors import NotFound
 
@@ -41,6 +41,7 @@ _AIRFLOW_OPTIONS: Final = {
 }
 
 app.command("clear", cls=understanding(_AIRFLOW_OPTIONS))(clearing.clear_tasks)
+app.command("instances")(lists.list_instances)
 app.command("mark")(clearing.mark_task)
 app.command("note")(notes.note_task)
 app.command("xcoms")(xcoms.show_xcoms)

@@ -25,7 +25,11 @@ def why(
     dag_id: DagId,
     run: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="A run id, a logical date, latest or latest-failed.", show_default=False),
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run id, a logical date, latest, latest-failed or latest-backfill.",
+            show_default=False,
+        ),
     ] = None,
     task_id: Annotated[str | None, typer.Argument(metavar="[TASK]", help="The task's id.", show_default=False)] = None,
     map_index: Annotated[

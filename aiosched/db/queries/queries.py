@@ -15,7 +15,7 @@ from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true,
 
 from aiosched.core.graph.documents import read_document
 from aiosched.core.graph.spec import DagSpec, TaskSpec
-from aiosched.core.values.states import RunState, TaskState
+from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.access.only_seen import only_seen
 from aiosched.db.access.sight import Seen
 from aiosched.db.queries.quarantine_queries import QuarantineRow
@@ -291,6 +291,7 @@ async def list_runs(
     *,
     dag_id: str | None = None,
     states: Collection[str] = (),
+    run_types: Collection[str] = (),
     before: int | None = None,
     limit: int = 25,
 ) -> list[RunRow]:
@@ -300,22 +301,35 @@ async def list_runs(
         query = query.where(dag_run.c.dag_id == dag_id)
     if states:
         query = query.where(dag_run.c.state.in_(sorted(states)))
+    if run_types:
+        query = query.where(dag_run.c.run_type.in_(sorted(run_types)))
     if before is not None:
         query = query.where(dag_run.c.id < before)
     return [RunRow(**row._mapping) for row in await fetch(db, query)]
 
 
-async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
-    """The run named by `latest`, `latest-failed`, a run id or a logical date (UTC without a zone).
+_NOT_BACKFILLED: Final = frozenset(RunType) - {RunType.BACKFILL}
+# What is looked for, in turn: states and types of runs; none: any.
+_LATEST: Final[dict[str, tuple[tuple[Collection[str], Collection[str]], ...]]] = {
+    "latest": (((), _NOT_BACKFILLED), ((), ())),
+    "latest-failed": (((RunState.FAILED,), ()),),
+    "latest-backfill": (((), (RunType.BACKFILL,)),),
+}
+_NAMES: Final = {"latest": "run yet", "latest-failed": "failed run", "latest-backfill": "run of a backfill"}
 
-    The latest run is the one created last. Raises NotFound with the DAG or the newest run.
+
+async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
+    """The run named by `latest`, `latest-failed`, `latest-backfill`, a run id or a logical date (UTC without a zone).
+
+    The latest run is the one created last that is not of a backfill; of a DAG with runs of backfills only, the last of
+    these. A failed one can be of any type. Raises NotFound with the DAG or the newest run.
     """
-    if reference in ("latest", "latest-failed"):
-        states = ("failed",) if reference == "latest-failed" else ()
-        if found := await list_runs(db, dag_id=dag_id, states=states, limit=1):
-            return found[0]
+    if reference in _LATEST:
+        for states, types in _LATEST[reference]:
+            if found := await list_runs(db, dag_id=dag_id, states=states, run_types=types, limit=1):
+                return found[0]
         await get_dag(db, dag_id)
-        raise NotFound(f"DAG {dag_id!r} has no {'failed run' if states else 'run yet'}.")
+        raise NotFound(f"DAG {dag_id!r} has no {_NAMES[reference]}.")
     of_dag = RUN_COLUMNS.where(dag_run.c.dag_id == dag_id)
     rows = await fetch(db, of_dag.where(dag_run.c.run_id == reference))
     if not rows and (instant := _instant(reference)):

@@ -26,6 +26,7 @@ from aiosched.web.api import (
     versions,
     why,
 )
+from aiosched.web.api.lists import bulk, instance_lists, run_lists
 from aiosched.web.api.operation import metrics, pools, stream, system
 from aiosched.web.api.people import audit, login, secret_sources, secrets, sessions, teams, users
 
@@ -34,6 +35,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     assets.router,
     audit.router,
     backfills.router,
+    bulk.router,
     coming.router,
     dags.router,
     document.router,
@@ -42,11 +44,13 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     history.router,
     home.router,
     inputs.router,
+    instance_lists.router,
     login.router,
     logs.router,
     metrics.router,
     pools.router,
     rendered.router,
+    run_lists.router,
     runs.router,
     secret_sources.router,
     secrets.router,

@@ -16,6 +16,7 @@ import { Dags } from "./pages/dags.js";
 import { Home } from "./pages/home.js";
 import { ImportErrors } from "./pages/import_errors.js";
 import { Inputs } from "./pages/inputs.js";
+import { Instances } from "./pages/instances.js";
 import { Login } from "./pages/login.js";
 import { Pools } from "./pages/pools.js";
 import { RunPage } from "./pages/run.js";
@@ -36,6 +37,7 @@ const ROUTES = [
   ["/dags/:dag/runs/:run", RunPage],
   ["/dags/:dag/runs/:run/tasks/:task", TaskPage],
   ["/runs", Runs],
+  ["/task-instances", Instances],
   ["/backfills", Backfills],
   ["/inputs", Inputs],
   ["/assets", Assets],
@@ -58,6 +60,7 @@ const SECTIONS = [
       ["/", "Home", "g h"],
       ["/dags", "DAGs", "g d"],
       ["/runs", "Runs", "g r"],
+      ["/task-instances", "Task instances", "g t"],
       ["/backfills", "Backfills", "g b"],
       ["/assets", "Assets", "g a"],
       ["/inputs", "Input", "g i"],

@@ -105,6 +105,58 @@ export interface components {
       /** @description the reason, for the audit log */
       reason?: string | null;
     };
+    /**
+     * @description What to do to which runs or task instances, exactly to these.
+     *
+     *     `clear` and `mark` of a run concern its task instances, with `only_failed` the failed ones. `state` is for `mark`,
+     *     `note` for `note` (an empty one removes it); `cancel` is for runs. With `dry_run` nothing is changed.
+     */
+    BulkAction: {
+      /** @enum {string} */
+      action: "clear" | "mark" | "note" | "cancel";
+      /** @default false */
+      dry_run: boolean;
+      note?: string | null;
+      /** @default false */
+      only_failed: boolean;
+      /** @description the reason, for the audit log */
+      reason?: string | null;
+      /** @default [] */
+      runs: components["schemas"]["RunPlace"][];
+      state?: ("success" | "failed" | "skipped" | "queued") | null;
+      /** @default [] */
+      tasks: components["schemas"]["InstancePlace"][];
+    };
+    /**
+     * @description What is (or was) affected: the number of task instances, of runs and of DAGs, the number of instances in each
+     *     state, and the first 1,000; what was refused; and how many requests are stored and wait for a scheduler.
+     */
+    BulkAnswer: {
+      count: number;
+      dags: number;
+      instances: components["schemas"]["BulkTouched"][];
+      refused: components["schemas"]["BulkRefusal"][];
+      runs: number;
+      states: {
+        [key: string]: number;
+      };
+      waiting: number;
+    };
+    /** @description Why one of the requests was refused. */
+    BulkRefusal: {
+      about: string;
+      dag_id: string;
+      detail: string;
+    };
+    /** @description A task instance of a DAG and the state it had before. */
+    BulkTouched: {
+      dag_id: string;
+      map_index: number;
+      run_id: string;
+      state: string | null;
+      task_id: string;
+      try_number: number;
+    };
     /** @description The days of a year that have runs, in order. */
     Calendar: {
       days: components["schemas"]["Day"][];
@@ -221,10 +273,16 @@ export interface components {
       };
       title: string;
     };
-    /** @description Totals: task instances of all schedulers (as of their last heartbeats), runs, and what is late. */
+    /**
+     * @description Totals: task instances of all schedulers (as of their last heartbeats), runs, and what is late.
+     *
+     *     With `failed_runs_24h_more` at least so many runs failed.
+     */
     Counts: {
       deferred: number;
       failed_runs_24h: number;
+      /** @default false */
+      failed_runs_24h_more: boolean;
       late_dags: number;
       oldest_queued_at: string | null;
       queued: number;
@@ -354,6 +412,22 @@ export interface components {
     ErrorLines: {
       lines: number[];
       offsets: number[];
+    };
+    /**
+     * @description The values of each filter that occur in a list, the most frequent first, at most 50 for each.
+     *
+     *     Entries are counted that all filters let through; for `state` those in any state. `complete` is false if only the
+     *     first entries of the list were counted.
+     */
+    FacetList: {
+      complete: boolean;
+      counts: components["schemas"]["FacetValue"][];
+    };
+    /** @description How many entries of a list have a value of a filter; null: those without one. */
+    FacetValue: {
+      facet: string;
+      number: number;
+      value: string | null;
     };
     /** @description One field that is wrong in a request. */
     Field: {
@@ -496,6 +570,23 @@ export interface components {
       task_id: string;
     };
     /**
+     * @description A page of task instances. One request looks at 5,000 at most: with `searched_to` the page is not full (it can be
+     *     empty), all runs after that instant were looked at, and the cursor goes on from there.
+     */
+    InstanceList: {
+      items: components["schemas"]["ListedInstance"][];
+      next_cursor?: string | null;
+      searched_to?: string | null;
+    };
+    /** @description A task instance; `map_index` -1 for a task that is not mapped. */
+    InstancePlace: {
+      dag_id: string;
+      /** @default -1 */
+      map_index: number;
+      run_id: string;
+      task_id: string;
+    };
+    /**
      * @description Which DAGs feed which: edges go from a DAG to the assets it produces, and from an asset to the DAGs that wait for
      *     it.
      */
@@ -513,6 +604,27 @@ export interface components {
     /** @description The one-time token of an address that `aiosched serve` or `aiosched web address` has printed. */
     Link: {
       token: string;
+    };
+    /** @description A task instance in a list across DAGs; `map_index` -1 for a task that is not mapped. */
+    ListedInstance: {
+      dag_id: string;
+      end_date: string | null;
+      map_index: number;
+      note: string | null;
+      operator: string;
+      pool: string;
+      queued_at: string | null;
+      reason: string | null;
+      run_after: string;
+      run_id: string;
+      /** @description A newer aiosched may have stored another value. */
+      run_type: components["schemas"]["RunType"] | string;
+      seconds: number | null;
+      start_date: string | null;
+      /** @description A newer aiosched may have stored another value. */
+      state: components["schemas"]["TaskState"] | string;
+      task_id: string;
+      try_number: number;
     };
     /**
      * @description Where the lines of a log are: one `[offset, line, size, lines]` for each block of whole lines, counted from 0.
@@ -959,12 +1071,24 @@ export interface components {
       triggered_by: string;
       version: number;
     };
+    /** @description The values of the filters of runs. `number` runs match all of them; with `more` at least so many. */
+    RunFacetList: {
+      complete: boolean;
+      counts: components["schemas"]["FacetValue"][];
+      more: boolean;
+      number: number;
+    };
     /** @description A state that a person sets for a run and for everything unfinished in it; `queued` lets it run again. */
     RunMark: {
       /** @description the reason, for the audit log */
       reason?: string | null;
       /** @enum {string} */
       state: "success" | "failed" | "queued";
+    };
+    /** @description A run. */
+    RunPlace: {
+      dag_id: string;
+      run_id: string;
     };
     /**
      * @description A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration.

@@ -45,7 +45,12 @@ class PartStatus(Resource):
 _TEXT: Final = r"^[^\x00]+$"
 Name = Annotated[str, Path(max_length=250, pattern=_TEXT)]
 RunRef = Annotated[
-    str, Path(max_length=250, pattern=_TEXT, description="a run id, a logical date, `latest` or `latest-failed`")
+    str,
+    Path(
+        max_length=250,
+        pattern=_TEXT,
+        description="a run id, a logical date, `latest`, `latest-failed` or `latest-backfill`",
+    ),
 ]
 MapIndex = Annotated[int, Query(ge=-1, lt=2**31, description="-1 for a task that is not mapped")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=250, pattern=_TEXT)]

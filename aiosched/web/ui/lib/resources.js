@@ -21,7 +21,7 @@ import { onPatch } from "./live.js";
  * @property {Signal<import("./api.js").Problem | null>} error
  * @property {Signal<boolean>} loading
  * @property {Signal<string | null>} more
- * @property {() => void} next loads the next page
+ * @property {(most?: number) => void} next loads the next page; with `most` so many, until one has items
  * @property {() => void} reload loads the list again
  */
 
@@ -106,20 +106,33 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
  * @param {object} params
  * @param {number} pages
  * @param {AbortSignal} signal
- * @returns {Promise<{ items: T[], cursor: string | null }>}
+ * @param {number} patience the number of pages that may be read until one has items
+ * @returns {Promise<{ items: T[], cursor: string | null, read: number }>}
  */
-async function readPages(path, params, pages, signal) {
+async function readPages(path, params, pages, signal, patience) {
   /** @type {T[]} */
   let items = [];
   let cursor = null;
-  for (let page = 0; page < pages; page++) {
+  let read = 0;
+  while (read < pages || (!items.length && read < patience)) {
+    read++;
     const response = await get(path, { ...params, cursor }, { signal });
     items = items.concat(response.items);
     cursor = response.next_cursor ?? null;
     if (!cursor) break;
   }
-  return { items, cursor };
+  return { items, cursor, read };
 }
+
+/** A list that is not loaded yet. */
+const emptyList = () => ({
+  items: signal([]),
+  error: signal(null),
+  loading: signal(true),
+  more: signal(null),
+  next: () => {},
+  reload: () => {},
+});
 
 /**
  * A paged list with `limit` items per page; patches of `kinds` reload it after `delay` ms.
@@ -135,27 +148,25 @@ export function useList(
   { kinds = [], concerns = () => true, limit = 100, delay = 300 } = {},
 ) {
   const key = path === null ? null : address(path, params).href;
-  const state = useMemo(
-    /** @returns {List<T>} */
-    () => ({
-      items: signal([]),
-      error: signal(null),
-      loading: signal(true),
-      more: signal(null),
-      next: () => {},
-      reload: () => {},
-    }),
-    [key],
-  );
+  /** @type {List<T>} */
+  const state = useMemo(emptyList, [key]);
   useEffect(() => {
     if (path === null) return undefined;
     const abort = new AbortController();
     let pages = 1;
+    let patience = 0; // pages that may be read while there are no items
     const read = oneAtATime(async () => {
       state.loading.value = true;
       try {
-        /** @type {{ items: T[], cursor: string | null }} */
-        const { items, cursor } = await readPages(path, { ...params, limit }, pages, abort.signal);
+        /** @type {{ items: T[], cursor: string | null, read: number }} */
+        const { items, cursor, read } = await readPages(
+          path,
+          { ...params, limit },
+          pages,
+          abort.signal,
+          patience,
+        );
+        pages = Math.max(pages, read);
         state.items.value = items;
         state.more.value = cursor;
         state.error.value = null;
@@ -166,8 +177,9 @@ export function useList(
       state.loading.value = false;
     });
     state.reload = read;
-    state.next = () => {
+    state.next = (most = 0) => {
       pages++;
+      patience = most;
       return read();
     };
     read();

@@ -132,7 +132,7 @@ function Figures({ counts }) {
         counts.running,
         "tasks running",
         `in ${counts.running_runs} ${counts.running_runs === 1 ? "run" : "runs"}`,
-        "/runs?state=running",
+        "/task-instances?state=running",
       )}
       ${figure(
         counts.queued,
@@ -142,15 +142,21 @@ function Figures({ counts }) {
           : counts.queued_runs
             ? `${counts.queued_runs} ${counts.queued_runs === 1 ? "run" : "runs"} waiting`
             : "none waiting",
-        "/pools",
+        "/task-instances?state=queued",
       )}
       ${figure(
         counts.scheduled + counts.deferred,
         "scheduled or deferred",
         `${counts.scheduled} and ${counts.deferred}`,
-        "/runs?state=running",
+        "/task-instances?state=scheduled,deferred",
       )}
-      ${figure(counts.failed_runs_24h, "runs failed", "in the last 24 hours", "/runs?state=failed", "danger")}
+      ${figure(
+        counts.failed_runs_24h,
+        "runs failed",
+        counts.failed_runs_24h_more ? "at least, in the last 24 hours" : "in the last 24 hours",
+        "/runs?state=failed&time=24h&order=-end_date",
+        "danger",
+      )}
       ${figure(
         counts.late_dags,
         "DAGs are late",

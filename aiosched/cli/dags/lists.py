@@ -1,0 +1,204 @@
+"""Lists across DAGs, of runs and of task instances: their options, and how they are shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from aiosched.cli.base.options import Dsn, Limit, Output, UsageProblem, parse_instant
+from aiosched.cli.base.output import Columns, Format, duration, show_list, talk
+from aiosched.cli.base.session import with_database
+from aiosched.core.values.states import RunState, RunType, TaskState
+
+if TYPE_CHECKING:
+    from aiosched.db.lists.chosen import RunOrder, WantedRuns
+    from aiosched.db.lists.instance_lists import InstanceKey, InstanceRow, WantedInstances
+    from aiosched.db.queries.queries import RunRow
+    from aiosched.db.server.engine import Database
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_WHEN: Final = "a time, or how long ago: 30m, 24h, 7d."
+
+OfDag = Annotated[str | None, typer.Option("--dag", "-d", metavar="DAG", help="Only of this DAG.", show_default=False)]
+OfState = Annotated[
+    list[RunState] | None, typer.Option("--state", "-s", help="Only runs in this state; may be repeated.")
+]
+OfType = Annotated[list[RunType] | None, typer.Option("--type", help="Only of this type of run; may be repeated.")]
+OfOwner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only of DAGs of this owner.")]
+OfTag = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="Only of DAGs with this tag; repeated: with all."),
+]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="T", help=f"Only of runs due (run after) since then: {_WHEN}")
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="T", help=f"Only of runs due before: {_WHEN}")]
+EndedSince = Annotated[str | None, typer.Option("--ended-since", metavar="T", help=f"Only runs ended since: {_WHEN}")]
+LongerThan = Annotated[
+    str | None,
+    typer.Option("--longer-than", metavar="LENGTH", help="Only what took at least so long: 90s, 5m."),
+]
+ShorterThan = Annotated[
+    str | None, typer.Option("--shorter-than", metavar="LENGTH", help="Only what took at most so long.")
+]
+
+RUN_COLUMNS: Final[Columns[RunRow]] = {
+    "DAG": lambda run: run.dag_id,
+    "RUN": lambda run: run.run_id,
+    "STATE": lambda run: run.state,
+    "TYPE": lambda run: run.run_type,
+    "RUN AFTER": lambda run: run.run_after,
+    "START": lambda run: run.start_date,
+    "DURATION": lambda run: duration(run.seconds),
+    "REASON": lambda run: run.reason,
+}
+INSTANCE_COLUMNS: Final[Columns[InstanceRow]] = {
+    "DAG": lambda task: task.dag_id,
+    "RUN": lambda task: task.run_id,
+    "TASK": lambda task: task.name,
+    "STATE": lambda task: task.state,
+    "TRY": lambda task: task.try_number,
+    "POOL": lambda task: task.pool,
+    "START": lambda task: task.start_date,
+    "DURATION": lambda task: duration(task.seconds),
+    "REASON": lambda task: task.reason,
+}
+
+
+def read_length(text: str, option: str) -> float:
+    """A duration such as `90s` or `5m` in seconds. Raises UsageProblem."""
+    found = _LENGTH.fullmatch(text.strip())
+    if found is None:
+        raise UsageProblem(f"{option} {text}: write a duration as 90s, 5m, 24h, 7d or 2w.")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def read_when(text: str | None, option: str, now: datetime) -> datetime | None:
+    """An instant, or how long before `now`. Raises UsageProblem."""
+    if text is None:
+        return None
+    if _LENGTH.fullmatch(text.strip()):
+        try:
+            return now - timedelta(seconds=read_length(text, option))
+        except OverflowError:
+            raise UsageProblem(f"{option} {text} is too long ago: choose a shorter time.") from None
+    found = parse_instant(text)
+    if found is None:
+        raise UsageProblem(f"{option} {text}: write a date as 2026-01-31, or how long ago: 24h, 7d.")
+    return found
+
+
+def wanted_runs(
+    dag_id: str | None,
+    states: Collection[RunState] | None,
+    types: Collection[RunType] | None = None,
+    owner: str | None = None,
+    tags: Collection[str] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    ended_since: str | None = None,
+    longer_than: str | None = None,
+    shorter_than: str | None = None,
+) -> WantedRuns:
+    """The runs that options name. Raises UsageProblem."""
+    from aiosched.db.lists.chosen import WantedRuns
+
+    now = datetime.now(UTC)
+    return WantedRuns(
+        dag_id=dag_id,
+        states=tuple(map(str, states or ())),
+        run_types=tuple(map(str, types or ())),
+        owner=owner,
+        tags=tuple(tags or ()),
+        since=read_when(since, "--since", now),
+        until=read_when(until, "--until", now),
+        ended_since=read_when(ended_since, "--ended-since", now),
+        min_seconds=None if longer_than is None else read_length(longer_than, "--longer-than"),
+        max_seconds=None if shorter_than is None else read_length(shorter_than, "--shorter-than"),
+    )
+
+
+def show_runs(wanted: WantedRuns, limit: int, dsn: str | None, output: Format | None) -> None:
+    """The newest of the wanted runs. Raises NotFound for a DAG that does not exist."""
+    from aiosched.db.lists.run_lists import page_of_runs
+    from aiosched.db.queries.queries import get_dag
+
+    order: RunOrder = "-end_date" if wanted.ended_since else "-run_after"
+
+    async def read(db: Database) -> list[RunRow]:
+        if wanted.dag_id is not None:
+            await get_dag(db, wanted.dag_id)
+        return await page_of_runs(db, wanted, order=order, limit=limit + 1)
+
+    rows = with_database(dsn, read)
+    is_filtered = wanted != type(wanted)(dag_id=wanted.dag_id)
+    show_list(rows[:limit], RUN_COLUMNS, output, empty="no such runs" if is_filtered else "no runs yet")
+    if len(rows) > limit:
+        talk(f"the newest {limit} by {'end' if wanted.ended_since else 'RUN AFTER'}; more with --limit")
+
+
+def list_instances(
+    dag: OfDag = None,
+    state: Annotated[
+        list[TaskState] | None, typer.Option("--state", "-s", help="Only in this state; may be repeated.")
+    ] = None,
+    type_: OfType = None,
+    owner: OfOwner = None,
+    tag: OfTag = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Part of the task's id.")] = None,
+    operator: Annotated[str | None, typer.Option("--operator", metavar="CLASS", help="Only of this operator.")] = None,
+    pool: Annotated[str | None, typer.Option("--pool", metavar="POOL", help="Only of this pool.")] = None,
+    error: Annotated[
+        str | None,
+        typer.Option("--error", metavar="TEXT", help="Part of the error, or why it waits."),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    longer_than: LongerThan = None,
+    shorter_than: ShorterThan = None,
+    limit: Limit = 25,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """List task instances of all DAGs, those of the newest runs (by run after) first."""
+    from aiosched.db.lists.instance_lists import WantedInstances
+
+    lengths = wanted_runs(None, None, longer_than=longer_than, shorter_than=shorter_than)
+    wanted = WantedInstances(
+        runs=wanted_runs(dag, None, type_, owner, tag, since, until),
+        states=tuple(state or ()),
+        task_id=task,
+        operator=operator,
+        pool=pool,
+        min_seconds=lengths.min_seconds,
+        max_seconds=lengths.max_seconds,
+        reason=error,
+    )
+    rows = with_database(dsn, lambda db: _read_instances(db, wanted, limit + 1))
+    show_list(rows[:limit], INSTANCE_COLUMNS, output, empty="no such task instances")
+    if len(rows) > limit:
+        talk(f"{limit} of the newest runs; more with --limit")
+
+
+async def _read_instances(db: Database, wanted: WantedInstances, limit: int) -> list[InstanceRow]:
+    """The first `limit` instances, in as many pages as they take. Raises NotFound for a DAG that does not exist."""
+    from aiosched.db.lists.instance_lists import page_of_instances
+    from aiosched.db.queries.queries import get_dag
+
+    if wanted.runs.dag_id is not None:
+        await get_dag(db, wanted.runs.dag_id)
+    rows: list[InstanceRow] = []
+    after: InstanceKey | None = None
+    while len(rows) < limit:
+        page = await page_of_instances(db, wanted, after=after, limit=limit - len(rows))
+        rows += page.rows
+        if page.searched_to is not None and not rows:
+            talk(f"nothing yet in the runs since {page.searched_to:%Y-%m-%d %H:%M} UTC, looking further …")
+        if (after := page.next) is None:
+            break
+    return rows

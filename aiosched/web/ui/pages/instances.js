@@ -1,0 +1,191 @@
+// Task instances of all DAGs: filtered or grouped, and actions on the selected ones.
+import { html, useEffect } from "../lib/html.js";
+import { taskName } from "../lib/names.js";
+import { useList, useResource } from "../lib/resources.js";
+import { path, query, setQuery } from "../lib/router.js";
+import { RUN_TYPES, runTypeWords } from "../lib/states.js";
+import { duration, secondsBetween } from "../lib/time.js";
+import { Card, Empty, Link, Loading, Page, State, When } from "../parts/basics.js";
+import { FilterField } from "../parts/facts.js";
+import { DurationFilter, FacetFilters, TimeFilter, Views, periodOf } from "../parts/lists/filters.js";
+import { GroupBy, Groups } from "../parts/lists/groups.js";
+import { SelectionBar, selectionColumn, useSelection } from "../parts/lists/selection.js";
+import { Table } from "../parts/table.js";
+
+/** @typedef {Api["ListedInstance"]} Instance */
+
+const MOST_PAGES = 200; // read by themselves until something is found
+
+/** @type {[string, string, string][]} */
+const FACETS = [
+  ["state", "State", "any state"],
+  ["run_type", "Type", "any type"],
+  ["operator", "Operator", "any operator"],
+  ["pool", "Pool", "any pool"],
+];
+
+const NAMES =
+  "state run_type dag_id owner tag operator pool task_id reason time from to longer shorter group".split(" ");
+const NO_FILTERS = Object.fromEntries(NAMES.map((name) => [name, null]));
+
+/** What the filters in the address mean to the API. */
+function paramsOf() {
+  const { state, run_type, dag_id, owner, tag, operator, pool, task_id, reason, longer, shorter } = query.value;
+  const [since, until] = periodOf();
+  const more = { since, until, min_seconds: longer, max_seconds: shorter };
+  return { state: state?.split(","), run_type, dag_id, owner, tag, operator, pool, task_id, reason, ...more };
+}
+
+/** @param {Instance} one */
+const keyOf = (one) => `${one.dag_id} ${one.run_id} ${one.task_id} ${one.map_index}`;
+
+/** @param {Instance} one */
+const placeOf = (one) =>
+  path("dags", one.dag_id, "runs", one.run_id, "tasks", one.task_id) +
+  (one.map_index >= 0 ? `?map_index=${one.map_index}` : "");
+
+/** @type {Column<Instance>[]} */
+const COLUMNS = [
+  { head: "State", cell: (one) => html`<${State} name=${one.state} />` },
+  {
+    head: "DAG",
+    cell: (one) => html`
+      <${Link} to=${path("dags", one.dag_id)} class="cut">
+        ${one.dag_id}
+      <//>
+    `,
+  },
+  {
+    head: "Run",
+    cell: (one) => html`
+      <${Link} to=${path("dags", one.dag_id, "runs", one.run_id)} class="mono cut" title=${one.run_id}>
+        ${one.run_id}
+      <//>
+    `,
+  },
+  {
+    head: "Task",
+    cell: (one) => html`
+      <${Link} to=${placeOf(one)} class="cut" title=${`${one.operator} in pool ${one.pool}`}>
+        ${taskName(one)}
+      <//>
+    `,
+  },
+  { head: "Run after ▾", label: "Run after", cell: (one) => html`<${When} at=${one.run_after} />` },
+  {
+    head: "Duration",
+    right: true,
+    cell: (one) => html`
+      <span class="nowrap">
+        ${one.start_date ? duration(secondsBetween(one.start_date, one.end_date)) : "–"}
+      </span>
+    `,
+  },
+  {
+    head: "Error or reason",
+    cell: (one) => html`
+      <span class="cut" title=${one.reason}>
+        ${one.reason ?? ""}
+      </span>
+    `,
+  },
+];
+
+/** @param {{ facets: import("../parts/lists/filters.js").FacetData }} props */
+const Filters = ({ facets }) => html`
+  <div class="row filters">
+    <${FilterField} name="dag_id" words="DAG id" />
+    <${FilterField} name="task_id" words="Search by task id" />
+    <${FilterField} name="owner" words="Owner" />
+    <${FilterField} name="tag" words="Tag" />
+    <${FilterField} name="reason" words="Error" />
+    <${FacetFilters}
+      facets=${facets}
+      fields=${FACETS}
+      words=${(/** @type {string} */ value) => (RUN_TYPES.includes(value) ? runTypeWords(value) : value)}
+    />
+    <${TimeFilter} />
+    <${DurationFilter} />
+    <${GroupBy} />
+  </div>
+`;
+
+/** @param {{ list: List<Instance> }} props */
+function None({ list }) {
+  if (list.more.value)
+    return html`
+      <div class="pad">
+        <p class="soft">Nothing found yet, searching older runs …</p>
+        <${Loading} lines=${2} />
+      </div>
+    `;
+  return html`
+    <${Empty} title="No task instances match these filters">
+      <button class="button" onClick=${() => setQuery(NO_FILTERS)}>
+        Clear filters
+      </button>
+    <//>
+  `;
+}
+
+/**
+ * Goes on by itself while nothing is found: one request looks at a part of the history only.
+ * @param {List<Instance>} list
+ */
+function useFurther(list) {
+  const isEmpty = !list.items.value.length && Boolean(list.more.value);
+  useEffect(() => {
+    if (isEmpty) list.next(MOST_PAGES);
+  }, [isEmpty, list]);
+}
+
+export function Instances() {
+  const { group } = query.value;
+  const params = paramsOf();
+  /** @type {Resource<Api["FacetList"]>} */
+  const facets = useResource("task-instance-facets", params);
+  /** @type {List<Instance>} */
+  const list = useList("task-instances", params, { kinds: ["run", "task"], limit: 50, delay: 1500 });
+  useFurther(list);
+  const items = list.items.value;
+  const selection = useSelection(items, keyOf);
+  const columns = [...selectionColumn(selection, items, keyOf), ...COLUMNS];
+  const reload = () => {
+    selection.clear();
+    list.reload();
+    facets.reload();
+  };
+  return html`
+    <${Page} title="Task instances" actions=${html`<${Views} page="task-instances" />`}>
+      <${Filters} facets=${facets.data.value} />
+      <p class="soft">Sorted by run after, newest first; then in the order of the DAG.</p>
+      <${SelectionBar}
+        count=${selection.chosen.length}
+        noun="task instance"
+        actions=${["clear", "mark", "note"]}
+        body=${{
+          tasks: selection.chosen.map(({ dag_id, run_id, task_id, map_index }) => ({
+            dag_id,
+            run_id,
+            task_id,
+            map_index,
+          })),
+        }}
+        onDone=${reload}
+      />
+      ${group ? html`
+        <${Groups} facets=${facets.data.value} by=${group} noun="Task instances" />
+      ` : html`
+        <${Card} plain>
+          <${Table}
+            columns=${columns}
+            list=${list}
+            keyOf=${keyOf}
+            empty=${html`<${None} list=${list} />`}
+            caption="Task instances, newest run after first"
+          />
+        <//>
+      `}
+    <//>
+  `;
+}
