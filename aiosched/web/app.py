@@ -6,6 +6,7 @@ Elsewhere: what they do (api/, views/), who may use them (auth/), the server (se
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import logging
@@ -134,9 +135,10 @@ def _parent() -> APIRouter:
     )
 
 
-async def _record_settings(request_client: RequestClient) -> None:
+async def _record_settings(request_client: RequestClient, watch: DatabaseWatch) -> None:
+    recording = asyncio.create_task(record_settings(request_client.db, request_client.settings, "web"))
     try:
-        await record_settings(request_client.db, request_client.settings, "web")
+        await watch.unless_lost(recording)
     except Exception as error:
         if not is_retryable(error):  # else the server starts without its database
             raise
@@ -147,7 +149,7 @@ async def _record_settings(request_client: RequestClient) -> None:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if isinstance(accounts := app.state.authenticator, Accounts):
         await accounts.start()
-    await _record_settings(app.state.request_client)
+    await _record_settings(app.state.request_client, app.state.watch)
     try:
         yield
     finally:
