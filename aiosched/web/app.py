@@ -6,6 +6,7 @@ Elsewhere: what they do (api/, views/), who may use them (auth/), the server (se
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import logging
@@ -29,10 +30,12 @@ from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.auth.oidc import Provider
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import exposition, problems
+from aiosched.web.server.database_gate import DatabaseGate
 from aiosched.web.server.etags import Etags
 from aiosched.web.server.guard import Guard
 from aiosched.web.server.ports import asks_for_token, is_loopback
-from aiosched.web.views import health, ui_files
+from aiosched.web.views import ui_files
+from aiosched.web.views.database_watch import DatabaseWatch, examine
 from aiosched.web.views.live import Hub
 from aiosched.web.views.recent import Recent
 from aiosched.web.views.scheduler_rates import FleetRates
@@ -74,14 +77,16 @@ def make_app(
     )
     app.state.request_client = request_client
     app.state.known_dags = KnownDags(request_client.db)
-    app.state.hub = Hub(request_client.db, longest=longest_stream)
+    app.state.watch = watch = DatabaseWatch(request_client.db, request_client.clock)
+    app.state.hub = Hub(request_client.db, watch=watch, clock=request_client.clock, longest=longest_stream)
     app.state.rates = FleetRates()
-    app.state.health = Recent(functools.partial(health.examine, request_client.db))
+    app.state.health = Recent(functools.partial(examine, request_client.db, watch))
     app.state.exposition = Recent(functools.partial(exposition.exposition, request_client.db))
     app.state.authenticator = authenticator
     app.state.provider = Provider(web) if web.auth == "oidc" else None
     hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]
     app.add_middleware(Etags)
+    app.add_middleware(DatabaseGate, watch=watch)
     without_login = isinstance(authenticator, Loopback)
     if isinstance(authenticator, Accounts):
         without_login = authenticator.is_local
@@ -130,9 +135,10 @@ def _parent() -> APIRouter:
     )
 
 
-async def _record_settings(request_client: RequestClient) -> None:
+async def _record_settings(request_client: RequestClient, watch: DatabaseWatch) -> None:
+    recording = asyncio.create_task(record_settings(request_client.db, request_client.settings, "web"))
     try:
-        await record_settings(request_client.db, request_client.settings, "web")
+        await watch.unless_lost(recording)
     except Exception as error:
         if not is_retryable(error):  # else the server starts without its database
             raise
@@ -143,10 +149,11 @@ async def _record_settings(request_client: RequestClient) -> None:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if isinstance(accounts := app.state.authenticator, Accounts):
         await accounts.start()
-    await _record_settings(app.state.request_client)
+    await _record_settings(app.state.request_client, app.state.watch)
     try:
         yield
     finally:
         app.state.hub.close()
+        app.state.watch.close()
         if app.state.provider is not None:
             await app.state.provider.close()

@@ -65,5 +65,6 @@ class EmbeddedApp:
         app, self._app = self._app, None
         if app is not None:
             app.state.hub.close()
+            app.state.watch.close()
             if app.state.provider is not None:
                 await app.state.provider.close()

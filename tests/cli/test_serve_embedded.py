@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import Result
 
 from tests.cli.conftest import Cli
 from tests.cli.serving import stop, wait_for
@@ -73,6 +74,14 @@ def read_until(process: subprocess.Popen[str], text: str) -> list[str]:
     raise AssertionError(f"serve ended with {process.wait()} and never said {text!r}: {''.join(lines)}")
 
 
+def trigger(place: Path) -> Result:
+    """Run the DAG once it is there: on a busy machine that is after the banner."""
+    cli = Cli(home=place / "home")
+    while not cli.json("dags", "list"):
+        pass
+    return cli("dags", "trigger", "sales", "--wait")
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "stopped"])
 def test_a_server_that_ends_is_started_again_and_the_log_says_why(
     place: Path, process: subprocess.Popen[str], number: signal.Signals
@@ -81,7 +90,7 @@ def test_a_server_that_ends_is_started_again_and_the_log_says_why(
     server.send_signal(number)
 
     said = read_until(process, "is running again")
-    result = Cli(home=place / "home")("dags", "trigger", "sales", "--wait")
+    result = trigger(place)
 
     ended = next(json.loads(line)["event"] for line in said if "has ended" in line)
     assert "and is restarted now. Its log ends with: " in ended
@@ -93,6 +102,22 @@ def test_a_server_that_ends_is_started_again_and_the_log_says_why(
     stop(process)
     assert process.returncode == 0
     assert servers_in(place) == []
+
+
+def test_a_session_that_is_killed_makes_the_server_recover_and_serve_goes_on(
+    place: Path, process: subprocess.Popen[str]
+) -> None:
+    (server,) = servers_in(place)
+    session = next(each for each in server.children() if "[local]" in " ".join(each.cmdline()))
+
+    session.kill()
+    result = trigger(place)
+
+    assert "success" in result.stdout
+    (again,) = servers_in(place)
+    assert again.pid == server.pid
+    stop(process)
+    assert process.returncode == 0
 
 
 def renamed(home: Path) -> None:
@@ -120,7 +145,7 @@ def test_a_home_that_is_lost_is_said_at_once_and_no_server_stays(
 
 
 def test_a_renamed_home_can_be_used_in_its_new_place(place: Path, process: subprocess.Popen[str]) -> None:
-    Cli(home=place / "home")("dags", "trigger", "sales", "--wait")
+    trigger(place)
 
     renamed(place / "home")
     process.communicate(timeout=60)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from aiosched.db.server import embedded_watch
 from aiosched.db.server.embedded import EmbeddedPostgres, ServerStanding
 from aiosched.db.server.embedded_watch import kept_running, pause_before
+from aiosched.db.server.postmaster import read_postmaster
 from aiosched.errors import DatabaseError
 
 
@@ -126,6 +130,62 @@ async def test_without_an_embedded_server_there_is_nothing_to_look_after() -> No
 async def test_a_block_that_ends_by_itself_ends_the_watch() -> None:
     async with kept_running(FakeServer(*[ServerStanding.RUNS] * 10_000)):
         pass
+
+
+async def test_a_start_that_is_under_way_is_finished_before_the_block_ends() -> None:
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    class SlowServer(FakeServer):
+        is_up = False
+
+        async def start(self) -> str:
+            begun.set()
+            await may_go_on.wait()
+            self.is_up = True
+            return ""
+
+    server = SlowServer(*[ServerStanding.ENDED] * 10_000)
+
+    async def use() -> bool:
+        async with kept_running(server):
+            await begun.wait()
+        return server.is_up
+
+    using = asyncio.create_task(use())
+    await begun.wait()
+    await asyncio.wait({using}, timeout=0.01)
+    may_go_on.set()
+
+    assert await using
+
+
+async def test_two_that_use_a_server_start_it_once_and_the_last_one_stops_it(short_path: Path) -> None:
+    first, second = (EmbeddedPostgres(short_path / "pg", durable=False) for _ in range(2))
+    for each in (first, second):
+        await each.start()
+    killed = pid_of(first)
+
+    async with kept_running(first), kept_running(second):
+        os.kill(killed, signal.SIGKILL)
+        async with asyncio.timeout(60):
+            while pid_of(first) == killed or {first.check(), second.check()} != {ServerStanding.RUNS}:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        again = pid_of(first)
+    running = psutil.process_iter(["cmdline"])
+    servers = {each.pid for each in running if str(first.data_dir) in (each.info["cmdline"] or ())}
+    await first.stop()
+    stays = second.check()
+    await second.stop()
+
+    assert servers == {again}
+    assert stays is ServerStanding.RUNS
+    assert pid_of(second) == 0
+
+
+def pid_of(server: EmbeddedPostgres) -> int:
+    """The process of a server, as its folder has it; 0 while there is none."""
+    found = read_postmaster(server.data_dir)
+    return 0 if found is None else found.pid
 
 
 def test_pauses_grow_to_a_minute() -> None:

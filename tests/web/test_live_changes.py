@@ -36,11 +36,11 @@ class Page:
         self.last = last
 
     async def message(self) -> dict[str, Any]:
-        """The next patch, `{"event": "reset"}` for a reset; heartbeats are passed over."""
+        """The next patch, `{"event": "reset"}` for a reset; messages about the status are passed over."""
         while True:
             text = (await anext(self.stream)).decode()
             fields = dict(line.split(": ", 1) for line in text.strip().splitlines() if not line.startswith(":"))
-            if "data" in fields:
+            if "id" in fields:
                 self.last = fields["id"]
                 return {"event": fields["event"]} if "event" in fields else dict(json.loads(fields["data"]))
 

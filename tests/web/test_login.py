@@ -205,7 +205,7 @@ async def test_a_stream_ends_when_its_user_is_disabled(
     db: Database, guarded: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
-    monkeypatch.setattr("aiosched.web.views.live._HEARTBEAT", 0.02)
+    monkeypatch.setattr("aiosched.web.views.live._ASK_SECONDS", 0.02)
     async with client_of(guarded) as browser:
         await log_in(browser, "viewer")
         asking = asyncio.create_task(browser.get("stream"))  # ends with the stream

@@ -11,8 +11,9 @@ from sqlalchemy import func, select
 from aiosched.core.values.figures import read_figures
 from aiosched.db.queries.queries import fetch, shown_words
 from aiosched.db.schema.schema import dag, dag_file
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.ownership import read_fleet
+from aiosched.db.statements.ownership import FleetView, read_fleet
 
 # ---- parsing ----
 
@@ -168,13 +169,18 @@ SCHEDULERS: Final = """
 async def list_schedulers(db: Database) -> list[SchedulerRow]:
     """All known incarnations, oldest first; dead ones until they have been taken over."""
     async with db.acquire() as conn:
-        view = await read_fleet(conn)
-        rows = await conn.fetch(SCHEDULERS)
+        return (await read_schedulers(conn))[1]
+
+
+async def read_schedulers(conn: DatabaseConnection) -> tuple[FleetView, list[SchedulerRow]]:
+    """The fleet as its members see it, and all known incarnations."""
+    view = await read_fleet(conn)
+    rows = await conn.fetch(SCHEDULERS)
     dead = {peer.incarnation for peer in view.peers if peer.dead}
     held: dict[int | None, list[int]] = {}
     for partition, owner in sorted(view.leases.items()):
         held.setdefault(owner, []).append(partition)
-    return [
+    return view, [
         SchedulerRow(
             **{**dict(row), "figures": read_figures(row["figures"])},
             alive=row["incarnation"] not in dead,

@@ -87,8 +87,13 @@ async def _log_end(server: EmbeddedPostgres, pause: float) -> None:
 
 
 async def _start(server: EmbeddedPostgres) -> None:
+    """Start it. A cancelled start is finished first: a thread does it, and the stop must come after it."""
+    starting = asyncio.ensure_future(server.start())
     try:
-        await server.start()
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait({starting})
+        raise
     except DatabaseError as error:
         logger.error("%s", error)
     else:

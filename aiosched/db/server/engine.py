@@ -167,6 +167,13 @@ class Database:
         """
         return await self._connect(self.direct_dsn or self.dsn, application_name)
 
+    async def connect_as_pool(self, *, application_name: str) -> DatabaseConnection:
+        """A dedicated connection that takes the way of the pool's, through a pgbouncer if there is one.
+
+        The caller closes it.
+        """
+        return await self._connect(self.dsn, application_name)
+
     @property
     def keeps_sessions(self) -> bool:
         """Whether LISTEN, session locks and SET persist on a dedicated connection."""

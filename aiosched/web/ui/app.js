@@ -1,8 +1,9 @@
 // The app shell: navigation, routing, login, toasts, keyboard help.
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
 import { logInByLink, loginNeeded, me, meError, post, whoAmI } from "./lib/api.js";
+import { isStale, streamState } from "./lib/freshness.js";
 import { shortcuts, useKey } from "./lib/keys.js";
-import { connection, startLive } from "./lib/live.js";
+import { startLive } from "./lib/live.js";
 import { go, here, href, match, query, setQuery } from "./lib/router.js";
 import { setTheme, theme } from "./lib/theme.js";
 import { switchZone, zone, zoneName } from "./lib/time.js";
@@ -26,7 +27,8 @@ import { Secrets } from "./pages/secrets.js";
 import { Settings } from "./pages/settings.js";
 import { TaskPage } from "./pages/task.js";
 import { Users } from "./pages/users.js";
-import { Empty, Failure, Loading, Notice, Page } from "./parts/basics.js";
+import { Banner } from "./parts/banner.js";
+import { Empty, Failure, Loading, Page } from "./parts/basics.js";
 import { Dialog, Toasts } from "./parts/dialog.js";
 
 /** @type {[string, Function][]} */
@@ -86,6 +88,13 @@ const SECTIONS = [
   ],
 ];
 
+const STREAM = {
+  live: "Live",
+  connecting: "Connecting…",
+  disconnected: "Disconnected",
+  database: "Database unreachable",
+};
+
 const NotFound = () => html`
   <${Page} title="Page not found">
     <${Empty} title="There is no page at this address">
@@ -126,7 +135,6 @@ function Side() {
   useEffect(() => {
     setOpen(false);
   }, [path]);
-  const status = { live: "live", connecting: "connecting …", off: "disconnected" }[connection.value];
   return html`
     <nav class=${open ? "side open" : "side"} aria-label="Main">
       <a class="brand" href=${href("/")}>
@@ -145,7 +153,7 @@ function Side() {
         `)}
       `)}
       <div class="foot">
-        <span>${status}</span>
+        <span>${STREAM[streamState.value]}</span>
         ${me.value?.login !== "none" && html`
           <span class="row apart">
             <span>
@@ -215,14 +223,8 @@ function App() {
         Skip to main content
       </button>
       <${Side} />
-      <main class="main" id="main" tabindex="-1">
-        <div role="status">
-          ${connection.value === "off" && html`
-            <${Notice} kind="warn">
-              Live updates are interrupted, so this page may be out of date. Reconnecting …
-            <//>
-          `}
-        </div>
+      <main class=${isStale.value ? "main stale" : "main"} id="main" tabindex="-1">
+        <${Banner} />
         ${page}
       </main>
       <${Toasts} />

@@ -70,9 +70,7 @@ async def examine(db: Database) -> Health:
         schedulers = await list_schedulers(db)
         parsing = await parsing_summary(db)
     except DATABASE_FAILURES as error:
-        broken = HealthPart(Status.UNHEALTHY, str(error), "check that PostgreSQL runs, and run aiosched db check")
-        unknown = HealthPart(Status.UNKNOWN, "the database must answer first")
-        return Health({"database": broken, "schedulers": unknown, "executors": unknown, "parser": unknown})
+        return without_database(error)
     return Health(
         {
             "database": HealthPart(Status.HEALTHY, f"answers in {seconds * 1000:.1f} ms, its schema is current"),
@@ -82,6 +80,13 @@ async def examine(db: Database) -> Health:
         },
         schedulers,
     )
+
+
+def without_database(error: BaseException) -> Health:
+    """What can be said while the database does not answer."""
+    broken = HealthPart(Status.UNHEALTHY, str(error), "check that PostgreSQL runs, and run aiosched db check")
+    unknown = HealthPart(Status.UNKNOWN, "the database must answer first")
+    return Health({"database": broken, "schedulers": unknown, "executors": unknown, "parser": unknown})
 
 
 def _schedulers(rows: Sequence[SchedulerRow]) -> HealthPart:

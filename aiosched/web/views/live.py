@@ -26,15 +26,19 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from aiosched.clock import Clock, SystemClock
 from aiosched.core.values.states import TaskState
 from aiosched.db.access.sight import Seen
 from aiosched.db.queries import live_queries
 from aiosched.db.queries.quarantine_queries import QuarantineRow, quarantined
+from aiosched.db.queries.status import read_schedulers
 from aiosched.db.server import request_answers
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
-from aiosched.db.statements import inbox, ownership, run_changes
+from aiosched.db.statements import inbox, run_changes
+from aiosched.web.views.database_watch import DatabaseWatch
+from aiosched.web.views.live_status import STATUS_SECONDS, LiveStatus
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +47,7 @@ _QUEUED: Final = 500  # patches that may queue up for a slow browser
 _SPREAD_SECONDS: Final = 0.4
 _WATCH_AGAIN: Final = 20.0
 _POLL_INTERVAL: Final = 2.0  # seconds between polls of the fleet
-_HEARTBEAT: Final = 15.0
+_ASK_SECONDS: Final = 15.0  # between two questions about what a user may see
 _AGAIN_SECONDS: Final = 2.0
 _MOST_TASKS: Final = 20_000  # instances of a watched run that are compared
 _MOST_PATCHED: Final = 500  # changed instances in one patch; for more, the browser reads the run again
@@ -98,6 +102,10 @@ class Subscriber:
                 self.messages.get_nowait()
             self.messages.put_nowait(None)
 
+    def put_status(self, message: bytes) -> None:
+        with contextlib.suppress(asyncio.QueueFull):  # the next one follows soon
+            self.messages.put_nowait(message)
+
 
 async def see_all() -> Seen:
     """What a user who may see everything sees."""
@@ -107,8 +115,19 @@ async def see_all() -> Seen:
 class Hub:
     """See the module docstring. It listens from the first subscriber to the last."""
 
-    def __init__(self, db: Database, *, longest: float = math.inf) -> None:
+    def __init__(
+        self,
+        db: Database,
+        *,
+        watch: DatabaseWatch | None = None,
+        clock: Clock | None = None,
+        longest: float = math.inf,
+    ) -> None:
+        clock = clock or SystemClock()
         self._db = db
+        self._watch = watch or DatabaseWatch(db, clock)
+        self._watch.on_change.append(self._note_outage)
+        self._status = LiveStatus(self._watch, clock)
         self._longest = longest  # seconds that one stream may last; then the browser reconnects with its number
         self._epoch = secrets.token_hex(4)  # identifies the process, as numbers of another one mean nothing here
         self._number = 0
@@ -120,12 +139,15 @@ class Hub:
         self._states: dict[int, dict[tuple[int, int], live_queries.ChangedTask]] = {}
         self._fleet: tuple[object, ...] | None = None  # as last sent
         self._quarantine: list[QuarantineRow] = []  # as last sent
+        self._conn: DatabaseConnection | None = None  # that listens
+        self._has_missed = False  # changes, since it was lost
         self._closed = asyncio.Event()
         self.listening = asyncio.Event()  # while listening to the database
 
     def close(self) -> None:
         """End every stream, so that the server can stop."""
         self._closed.set()
+        self._watch.close()
         if self._work is not None:
             self._work.cancel()
 
@@ -135,40 +157,50 @@ class Hub:
         """The messages for one browser, as server-sent events, until it disconnects or the hub is closed.
 
         Which DAGs its user `sees` is asked every 15 seconds; of others nothing is sent, not even of watched runs. The
-        stream ends if that raises StreamOver.
+        stream ends if that raises StreamOver. Between the patches its page is told its status (live_status.py).
         """
         subscriber = Subscriber(runs, await sees())
         self._subscribers.add(subscriber)
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._listen(), name="live changes")
+        asking: asyncio.Future[Seen] | None = None
         try:
-            yield b"retry: 2000\n\n"
-            for message in self._missed(last, subscriber):
-                yield message
-            loop = asyncio.get_running_loop()
-            end, ask_at = loop.time() + self._longest, loop.time() + _HEARTBEAT
-            while not self._closed.is_set() and loop.time() < end:
-                if loop.time() >= ask_at:
-                    subscriber.seen = await sees()
-                    ask_at = loop.time() + _HEARTBEAT
-                if (found := await self._next(subscriber)) is not None:
-                    yield found
+            with self._watch.wanted():
+                yield b"retry: 2000\n\n"
+                for message in self._missed(last, subscriber):
+                    yield message
+                loop = asyncio.get_running_loop()
+                end, ask_at, tell_at = loop.time() + self._longest, loop.time() + _ASK_SECONDS, 0.0
+                while not self._closed.is_set() and loop.time() < end:
+                    if asking is None and loop.time() >= ask_at:
+                        asking = asyncio.ensure_future(sees())
+                        await asyncio.wait({asking}, timeout=STATUS_SECONDS)
+                    if asking is not None and asking.done():
+                        subscriber.seen, asking = asking.result(), None
+                        ask_at = loop.time() + _ASK_SECONDS
+                    if loop.time() >= tell_at:
+                        yield self._status.message()
+                        tell_at = loop.time() + STATUS_SECONDS
+                    if (found := await self._next(subscriber, tell_at - loop.time())) is not None:
+                        yield found
+                if not self._closed.is_set():  # the browser comes back: nothing is lost
+                    yield self._status.message()
         except StreamOver:
             return
         finally:
+            if asking is not None:
+                asking.cancel()
             self._subscribers.discard(subscriber)
 
-    async def _next(self, subscriber: Subscriber) -> bytes | None:
-        """The next message, a heartbeat after a long silence, or None at the end."""
+    async def _next(self, subscriber: Subscriber, seconds: float) -> bytes | None:
+        """The next message; None if there is none for that long, and at the end."""
         waiting = asyncio.ensure_future(subscriber.messages.get())
         closed = asyncio.ensure_future(self._closed.wait())
         try:
             await asyncio.wait(
-                (waiting, closed), timeout=min(_HEARTBEAT, self._longest), return_when=asyncio.FIRST_COMPLETED
+                (waiting, closed), timeout=min(seconds, self._longest), return_when=asyncio.FIRST_COMPLETED
             )
-            if waiting.done():
-                return waiting.result() or self._reset()
-            return None if closed.done() else b": still here\n\n"
+            return waiting.result() or self._reset() if waiting.done() else None
         finally:
             waiting.cancel()
             closed.cancel()
@@ -199,14 +231,16 @@ class Hub:
                 if not is_retryable(error):
                     raise
                 logger.warning("live changes: %s", error)
+                self._has_missed = True
                 await asyncio.sleep(_AGAIN_SECONDS)
-                self._send({"kind": "reset"})
+                await self._watch.until_it_answers()
         self._states.clear()
+        self._status.forget()
         self._fleet = None
         self._quarantine = []
 
     async def _listen_once(self) -> None:
-        conn = await self._db.connect(application_name="aiosched live changes")
+        conn = self._conn = await self._db.connect(application_name="aiosched live changes")
         try:
             await conn.add_listener(run_changes.RUNS_CHANNEL, self._receive_runs)
             await conn.add_listener(inbox.NOTIFY_CHANNEL, self._receive_changes)
@@ -221,6 +255,10 @@ class Hub:
                     await run_changes.watch(conn)
                     watch_at = loop.time() + _WATCH_AGAIN
                     self.listening.set()
+                    if self._has_missed:
+                        self._has_missed = False
+                        self._states.clear()
+                        self._send({"kind": "reset"})
                 if loop.time() >= poll_at:
                     await self._publish_fleet(conn)
                     await self._publish_quarantine(conn)
@@ -233,6 +271,7 @@ class Hub:
                 await asyncio.sleep(_SPREAD_SECONDS)
         finally:
             self.listening.clear()
+            self._conn = None
             with contextlib.suppress(OSError):
                 await conn.close(timeout=1.0)
 
@@ -276,10 +315,23 @@ class Hub:
 
     async def _publish_fleet(self, conn: DatabaseConnection) -> None:
         """Send a patch if the fleet has changed since the last poll."""
-        view = await ownership.read_fleet(conn)
+        view, rows = await read_schedulers(conn)
+        if self._status.see(rows):
+            self._tell_status()
         before, self._fleet = self._fleet, (view.peers, view.leases)
         if before is not None and before != self._fleet:
             self._send({"kind": "scheduler"})
+
+    def _note_outage(self) -> None:
+        """Tell every page at once; a connection that hangs is of no use any more."""
+        if self._watch.outage is not None and self._conn is not None:
+            self._conn.terminate()
+        self._tell_status()
+
+    def _tell_status(self) -> None:
+        message = self._status.message()
+        for subscriber in self._subscribers:
+            subscriber.put_status(message)
 
     async def _publish_quarantine(self, conn: DatabaseConnection) -> None:
         """Send a patch for each DAG whose quarantine has changed since the last poll.

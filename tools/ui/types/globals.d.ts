@@ -1,5 +1,6 @@
 // Types that comments of the UI's modules name without importing them; those of the API are in api.d.ts.
 type Signal<T> = import("@preact/signals").Signal<T>;
+type ReadonlySignal<T> = import("@preact/signals").ReadonlySignal<T>;
 type Ref<T> = { current: T };
 type Resource<T> = import("../../../aiosched/web/ui/lib/resources.js").Resource<T>;
 type List<T> = import("../../../aiosched/web/ui/lib/resources.js").List<T>;

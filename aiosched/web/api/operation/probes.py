@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from aiosched.web.api.base.models import Instant, PartStatus, Resource
 from aiosched.web.auth.access import Authenticator, Role, allow
+from aiosched.web.auth.accounts import Accounts
 from aiosched.web.server import exposition
 from aiosched.web.server.problems import Problem
 from aiosched.web.views import health
@@ -110,10 +111,14 @@ async def _is_user(request: Request) -> bool:
     return person is not None and person.role >= Role.VIEWER  # everywhere: details name what all teams have
 
 
-async def _sees_details(request: Request) -> bool:
+async def _sees_details(request: Request, found: health.Health) -> bool:
     """Whether the answer of a probe has details: it is no error if nobody can be looked up now."""
+    if _has_metrics_token(request):
+        return True
+    if isinstance(request.app.state.authenticator, Accounts) and found.parts["database"].status is Status.UNHEALTHY:
+        return False
     try:
-        return _has_metrics_token(request) or await _is_user(request)
+        return await _is_user(request)
     except (Problem, *health.DATABASE_FAILURES):
         return False
 
@@ -123,7 +128,7 @@ def _bytes(text: str) -> bytes:
 
 
 async def _answer(request: Request, found: health.Health, status: int) -> Response:
-    shown = await _sees_details(request)
+    shown = await _sees_details(request, found)
     report = HealthReport(
         status=found.status,
         components={name: PartStatus.model_validate(part) for name, part in found.parts.items()} if shown else None,

@@ -1,5 +1,9 @@
 // REST API client: JSON requests and responses, problems as errors with a code, and the current user.
+import { asking, knownOutage } from "./freshness.js";
 import { signal } from "./html.js";
+
+const LONGEST = 60_000; // milliseconds that an answer may take
+const RETRY = 3000; // milliseconds
 
 const root = new URL("api/v1/", document.baseURI);
 
@@ -49,14 +53,18 @@ export const mayEverywhere = (role) => RANK[me.value?.everywhere ?? ""] >= RANK[
 
 /** Load the current user; sets `me`, `loginNeeded` or `meError`. */
 export async function whoAmI() {
-  meError.value = null;
+  clearTimeout(retryTimer);
   try {
     me.value = await get("me");
     loginNeeded.value = false;
+    meError.value = null;
   } catch (problem) {
-    if (problem.status !== 401) meError.value = problem;
+    meError.value = problem.status === 401 ? null : problem;
+    if (problem.status === 0 || problem.status === 503) retryTimer = setTimeout(whoAmI, RETRY);
   }
 }
+/** @type {number | undefined} */
+let retryTimer;
 
 /**
  * Log in with the one-time token of an address; whether that succeeded.
@@ -99,12 +107,28 @@ export const apiUrl = (path, params) => address(path, params).href;
  * @param {Options} [options]
  * @returns {Promise<any>}
  */
-export async function call(method, path, { params, body, headers, raw = false, signal: abort } = {}) {
+export async function call(method, path, options = {}) {
+  const outage = method === "GET" ? knownOutage() : null;
+  if (outage) throw new Problem({ code: "database", detail: outage }, 503); // as the server would answer
+  const done = method === "GET" ? asking() : () => {};
+  try {
+    const found = await send(method, path, options);
+    done(null);
+    return found;
+  } catch (problem) {
+    done(problem);
+    throw problem;
+  }
+}
+
+/** @type {typeof call} */
+async function send(method, path, { params, body, headers, raw = false, signal: abort } = {}) {
+  const tooLong = AbortSignal.timeout(LONGEST);
   let response;
   try {
     response = await fetch(address(path, params), {
       method,
-      signal: abort,
+      signal: abort ? AbortSignal.any([abort, tooLong]) : tooLong,
       credentials: "same-origin",
       headers: {
         Accept: "application/json",
@@ -116,10 +140,11 @@ export async function call(method, path, { params, body, headers, raw = false, s
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(
-      { code: "unreachable", detail: "The server cannot be reached. Is `aiosched serve` still running?" },
-      0,
-    );
+    const detail =
+      error.name === "TimeoutError"
+        ? "The server does not answer. Its log, or a smaller question, may help."
+        : "The server cannot be reached. Is `aiosched serve` still running?";
+    throw new Problem({ code: "unreachable", detail }, 0);
   }
   if (!response.ok) {
     const problem = await response.json().catch(() => ({})); // a proxy in between may respond with HTML

@@ -1,10 +1,7 @@
 // One event stream for the whole page: numbered patches; the browser resumes after the last one it received.
-import { signal } from "./html.js";
-
-const GRACE = 6000; // milliseconds without a connection before it is reported
-
-/** "live", "connecting" or "off". */
-export const connection = signal("connecting");
+// It also brings the server's status (freshness.js); once the page is no longer cut off, everything is read again.
+import { hear, isCutOff } from "./freshness.js";
+import { effect } from "./html.js";
 
 /** @type {Set<(patch: Patch) => void>} */
 const listeners = new Set();
@@ -24,46 +21,31 @@ export function onPatch(listener) {
   return () => listeners.delete(listener);
 }
 
-/** @type {number | undefined} */
-let offTimer;
-/**
- * Record whether the stream is connected; a short interruption counts as "connecting".
- * @param {boolean} connected
- */
-function setConnected(connected) {
-  if (connected) {
-    clearTimeout(offTimer);
-    offTimer = undefined;
-    connection.value = "live";
-    return;
-  }
-  if (connection.value === "live") connection.value = "connecting";
-  offTimer ??= setTimeout(() => {
-    connection.value = "off";
-  }, GRACE);
-}
-
 /** @param {Patch} patch */
 const publish = (patch) => {
   for (const listener of [...listeners]) listener(patch);
 };
+
+let wasCutOff = false;
+effect(() => {
+  if (wasCutOff && !isCutOff.value) publish({ kind: "reset" });
+  wasCutOff = isCutOff.value;
+});
 
 function connect() {
   source?.close();
   const url = new URL("api/v1/stream", document.baseURI);
   for (const topic of [...topics.keys()].sort()) url.searchParams.append("topic", topic);
   if (last) url.searchParams.set("after", last);
-  setConnected(false);
   source = new EventSource(url);
-  source.onopen = () => setConnected(true);
   source.onerror = () => {
-    setConnected(false);
-    if (source?.readyState === EventSource.CLOSED) reconnectSoon(3000);
+    if (source?.readyState === EventSource.CLOSED) reconnectSoon(2000);
   }; // otherwise the browser reconnects by itself
   source.onmessage = (event) => {
     last = event.lastEventId;
     publish(JSON.parse(event.data));
   };
+  source.addEventListener("status", (event) => hear(JSON.parse(event.data)));
   source.addEventListener("reset", (event) => {
     last = event.lastEventId;
     publish({ kind: "reset" });

@@ -1,6 +1,7 @@
 // Hooks for API data: resources and paged lists, reloaded when they change.
 import { signal, useEffect, useMemo } from "./html.js";
 import { address, get } from "./api.js";
+import { reading } from "./freshness.js";
 import { onPatch } from "./live.js";
 
 /**
@@ -72,9 +73,11 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
   useEffect(() => {
     if (path === null) return undefined;
     const abort = new AbortController();
+    const shown = reading(kinds.length > 0);
     const read = oneAtATime(async () => {
       try {
         state.data.value = await get(path, params, { signal: abort.signal });
+        shown.done();
         state.error.value = null;
       } catch (error) {
         if (error.name === "AbortError") return;
@@ -93,6 +96,7 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
     });
     return () => {
       abort.abort();
+      shown.gone();
       off();
     };
   }, [key]);
@@ -153,6 +157,7 @@ export function useList(
   useEffect(() => {
     if (path === null) return undefined;
     const abort = new AbortController();
+    const shown = reading(kinds.length > 0);
     let pages = 1;
     let patience = 0; // pages that may be read while there are no items
     const read = oneAtATime(async () => {
@@ -168,6 +173,7 @@ export function useList(
         );
         pages = Math.max(pages, read);
         state.items.value = items;
+        shown.done();
         state.more.value = cursor;
         state.error.value = null;
       } catch (error) {
@@ -194,6 +200,7 @@ export function useList(
     });
     return () => {
       abort.abort();
+      shown.gone();
       off();
       clearTimeout(timer);
     };

@@ -1,4 +1,5 @@
 // Home: health, running and waiting tasks, what needs attention, recent and upcoming runs.
+import { isStale } from "../lib/freshness.js";
 import { html, useEffect, useRef } from "../lib/html.js";
 import { useResource } from "../lib/resources.js";
 import { href, path } from "../lib/router.js";
@@ -95,14 +96,14 @@ const PAGES = {
 const Health = ({ components }) => html`
   <section class="card health" aria-label="Health">
     ${Object.entries(components).map(([name, part]) => {
-      const [glyph, kind, words] = HEALTH[part.status] ?? ["?", "warn", part.status];
+      const [glyph, kind, words] = HEALTH[isStale.value ? "unknown" : part.status] ?? ["?", "warn", "unknown"];
       return html`
         <a key=${name} href=${href(PAGES[name] ?? "/schedulers")} class=${kind}>
           <i aria-hidden="true">${glyph}</i>
           <span>
             <b>${name}</b>
             <span class="hidden-text">${words}: </span>
-            <span class="faint">${part.detail || words}</span>
+            <span class="faint">${isStale.value ? words : part.detail || words}</span>
           </span>
         </a>
       `;

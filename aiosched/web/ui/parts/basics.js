@@ -1,4 +1,5 @@
 // Small components used by all pages: states, timestamps, facts, empty and error states, tabs, the page frame.
+import { isStale } from "../lib/freshness.js";
 import { html, useEffect, classes } from "../lib/html.js";
 import { here, href, query } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
@@ -115,11 +116,14 @@ export const Loading = ({ lines = 4 }) => html`
 `;
 
 /**
- * Warns that the content below could not be reloaded; nothing without an error.
+ * Warns that the content below could not be reloaded; nothing without an error, or while a banner says it of the page.
  * @param {{ error: Problem | null | undefined }} props
  */
 export const Stale = ({ error }) =>
-  error && html`<${Notice} kind="warn">This may be out of date, reloading failed: ${error.message}<//>`;
+  error &&
+  !isStale.value && html`
+    <${Notice} kind="warn">This may be out of date, reloading failed: ${error.message}<//>
+  `;
 
 /**
  * Hidden text that screen readers announce when it changes.

@@ -1,0 +1,55 @@
+"""What every open page is told about its own data, again and again: whether the database answers, and whether a
+scheduler runs. A page that is told nothing for some seconds knows that it has lost the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from aiosched.clock import Clock
+from aiosched.db.queries.status import SchedulerRow
+from aiosched.web.views.database_watch import DatabaseWatch
+
+STATUS_SECONDS: Final = 1.5  # between two messages; a page waits for three (web/ui/lib/freshness.js)
+
+FleetTrouble = Literal["none", "stalled"]
+
+
+def fleet_trouble(rows: Sequence[SchedulerRow]) -> FleetTrouble | None:
+    """Why no scheduler works: none is alive, or the event loops of all are blocked."""
+    alive = [row for row in rows if row.alive]
+    if not alive:
+        return "none"
+    return "stalled" if all(row.stalled for row in alive) else None
+
+
+class LiveStatus:
+    """The facts, and the message with them. It has no number: a page that reconnects does not miss it."""
+
+    def __init__(self, watch: DatabaseWatch, clock: Clock) -> None:
+        self._watch, self._clock = watch, clock
+        self._fleet: tuple[FleetTrouble, datetime] | None = None
+
+    def see(self, rows: Sequence[SchedulerRow]) -> bool:
+        """Take over what was read of the schedulers; whether that changes what pages are told."""
+        found, before = fleet_trouble(rows), self._fleet
+        if found == (before[0] if before is not None else None):
+            return False
+        self._fleet = None if found is None else (found, self._clock.now())
+        return True
+
+    def forget(self) -> None:
+        """The schedulers are not looked at any more."""
+        self._fleet = None
+
+    def message(self) -> bytes:
+        """A server-sent event."""
+        outage = self._watch.outage
+        facts: dict[str, Any] = {"kind": "status", "at": self._clock.now(), "database": outage, "schedulers": None}
+        if self._fleet is not None and outage is None:
+            facts["schedulers"] = {"trouble": self._fleet[0], "since": self._fleet[1]}
+        return b"event: status\ndata: " + msgspec.json.encode(facts) + b"\n\n"
