@@ -65,6 +65,7 @@ LISTS: Final = (
     "schedulers",
     "timeline",
     "summary",
+    "search?q=dag.07",
 )
 _COMMANDS: Final = """
     INSERT INTO command (dag_id, verb, requested_by, state, result)

@@ -75,6 +75,8 @@ PATHS: Final = (
     "dag-statistics?dag_id=sales&dag_id=other",
     "tags",
     "teams",
+    "search?q=load",
+    "search?q=sales%20r1",
     "dags/sales/next",
     "dags/sales/why",
     "dags/sales/runs/r77/why",

@@ -26,6 +26,7 @@ from aiosched.web.api import (
     versions,
     why,
 )
+from aiosched.web.api.finding import search
 from aiosched.web.api.operation import metrics, pools, stream, system
 from aiosched.web.api.people import audit, login, secret_sources, secrets, sessions, teams, users
 
@@ -48,6 +49,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     pools.router,
     rendered.router,
     runs.router,
+    search.router,
     secret_sources.router,
     secrets.router,
     sessions.router,

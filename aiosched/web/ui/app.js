@@ -1,7 +1,7 @@
 // The app shell: navigation, routing, login, toasts, keyboard help.
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
 import { logInByLink, loginNeeded, me, meError, post, whoAmI } from "./lib/api.js";
-import { shortcuts, useKey } from "./lib/keys.js";
+import { useKey } from "./lib/keys.js";
 import { connection, startLive } from "./lib/live.js";
 import { go, here, href, match, query, setQuery } from "./lib/router.js";
 import { setTheme, theme } from "./lib/theme.js";
@@ -26,7 +26,9 @@ import { Settings } from "./pages/settings.js";
 import { TaskPage } from "./pages/task.js";
 import { Users } from "./pages/users.js";
 import { Empty, Failure, Loading, Notice, Page } from "./parts/basics.js";
-import { Dialog, Toasts } from "./parts/dialog.js";
+import { Toasts } from "./parts/dialog.js";
+import { Help } from "./parts/help.js";
+import { Finder, openFinder } from "./parts/palette/palette.js";
 
 /** @type {[string, Function][]} */
 const ROUTES = [
@@ -83,6 +85,9 @@ const SECTIONS = [
   ],
 ];
 
+/** The pages, for the search. */
+const PAGES = SECTIONS.flatMap(([, items]) => items).map(([to, name]) => ({ kind: "page", name, to }));
+
 const NotFound = () => html`
   <${Page} title="Page not found">
     <${Empty} title="There is no page at this address">
@@ -132,6 +137,9 @@ function Side() {
       </a>
       <button class="button menu" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>
         Menu
+      </button>
+      <button class="button find" onClick=${openFinder} aria-keyshortcuts="Control+K">
+        Search <kbd>Ctrl K</kbd>
       </button>
       ${SECTIONS.map(([name, items]) => html`
         ${name && html`<div class="heading">${name}</div>`}
@@ -223,22 +231,8 @@ function App() {
         ${page}
       </main>
       <${Toasts} />
-      ${help && html`
-        <${Dialog} title="Keyboard shortcuts" onClose=${() => setHelp(false)}>
-          <table class="table">
-            <tbody>
-              ${shortcuts.value.map(([keys, label]) => html`
-                <tr>
-                  <td>
-                    <kbd>${keys}</kbd>
-                  </td>
-                  <td>${label}</td>
-                </tr>
-              `)}
-            </tbody>
-          </table>
-        <//>
-      `}
+      <${Finder} pages=${PAGES} />
+      ${help && html`<${Help} onClose=${() => setHelp(false)} />`}
     </div>
   `;
 }

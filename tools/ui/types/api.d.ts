@@ -316,7 +316,7 @@ export interface components {
       tags: string[];
       version: number | null;
     };
-    /** @description The runs of one day (UTC) by state, and the number still to come. */
+    /** @description The runs of one day (UTC) by state, and the number of upcoming ones. */
     Day: {
       /** @default 0 */
       coming: number;
@@ -1062,6 +1062,19 @@ export interface components {
     /** @description All schedulers that are known. */
     Schedulers: {
       items: components["schemas"]["SchedulerResource"][];
+    };
+    /** @description Something that was found. `name` matches what was typed; `match` is 0 for the whole name, 4 for its letters. */
+    SearchHit: {
+      dag_id?: string | null;
+      /** @enum {string} */
+      kind: "dag" | "task" | "run" | "asset" | "pool";
+      match: number;
+      name: string;
+      state?: string | null;
+    };
+    /** @description What was found, the best matches first. */
+    SearchResult: {
+      items: components["schemas"]["SearchHit"][];
     };
     /** @description A name in one place: a backend, `environment` or `database`. `hidden_by` is the place that counts instead. */
     SecretSource: {
