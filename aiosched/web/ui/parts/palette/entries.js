@@ -22,6 +22,7 @@ export function matchOf(typed, name) {
   const place = lowered.indexOf(words);
   if (place === 0) return words.length === lowered.length ? 0 : 1;
   if (place > 0) return /[\s_\-./:]/.test(lowered[place - 1]) ? 2 : 3;
+  if (/\s/.test(lowered)) return null; // of sentences, nearly everything would match
   let at = 0;
   for (const letter of lowered) if (letter === words[at]) at++;
   return at === words.length ? 4 : null;
