@@ -68,10 +68,6 @@ LATE: Final = SightedStatement.of("""
      WHERE NOT is_paused AND NOT is_stale AND NOT has_import_errors AND next_dagrun_create_after < $1 [seen]
      ORDER BY next_dagrun_create_after LIMIT $2
 """)
-FAILED_SINCE: Final = SightedStatement.of("""
-    SELECT count(*) FROM (SELECT state, end_date FROM dag_run WHERE true [seen] ORDER BY id DESC LIMIT $2) AS newest
-     WHERE state = 'failed' AND end_date >= $1
-""")
 # Index: ix_dag_run_dag_id_id, once for each DAG.
 LAST_FAILED: Final = SightedStatement.of(
     """
@@ -118,13 +114,6 @@ async def coming_runs(
     """The next runs of DAGs that are due in [since, until), in order."""
     async with db.acquire() as conn:
         return [ComingRun(**dict(row)) for row in await COMING.fetch(conn, since, until, limit, seen=seen)]
-
-
-async def failed_since(db: Database, since: datetime, *, seen: Seen = None) -> int:
-    """The number of failed runs since then, among the newest runs."""
-    async with db.acquire() as conn:
-        (row,) = await FAILED_SINCE.fetch(conn, since, NEWEST, seen=seen)
-    return int(row[0])
 
 
 async def active_runs(db: Database, *, seen: Seen = None) -> tuple[int, int]:

@@ -106,6 +106,17 @@ dag_version = Table(
     CheckConstraint("number >= 1", name="number"),
 )
 
+# The tasks of a version, for lists of task instances; a trigger adds them with the version, from its document.
+version_task = Table(
+    "version_task",
+    metadata,
+    Column("version_id", BigInteger, ForeignKey("dag_version.id", ondelete="CASCADE"), primary_key=True),
+    Column("task_index", Integer, primary_key=True),
+    Column("task_id", Text, nullable=False),
+    Column("operator", Text, nullable=False),
+    Column("pool", Text, nullable=False),
+)
+
 dag_file = Table(
     "dag_file",
     metadata,
@@ -161,6 +172,10 @@ dag_run = Table(
     CheckConstraint("logical_date IS NOT NULL OR data_interval_start IS NULL", name="logical_date"),
     Index("ix_dag_run_unfinished", "partition", postgresql_where=text("state IN ('queued', 'running')")),
     Index("ix_dag_run_dag_id_id", "dag_id", "id"),
+    Index("ix_dag_run_run_after_id", "run_after", "id"),
+    Index("ix_dag_run_dag_id_run_after_id", "dag_id", "run_after", "id"),
+    Index("ix_dag_run_end_date_id", "end_date", "id", postgresql_where=text("end_date IS NOT NULL")),
+    Index("ix_dag_run_failed", "end_date", "id", postgresql_where=text("state = 'failed'")),
     postgresql_with={"fillfactor": "80"},
 )
 

@@ -27,6 +27,7 @@ from aiosched.web.api import (
     why,
 )
 from aiosched.web.api.finding import search
+from aiosched.web.api.lists import instance_lists, run_lists
 from aiosched.web.api.operation import metrics, pools, stream, system
 from aiosched.web.api.people import audit, login, secret_sources, secrets, sessions, teams, users
 
@@ -43,11 +44,13 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     history.router,
     home.router,
     inputs.router,
+    instance_lists.router,
     login.router,
     logs.router,
     metrics.router,
     pools.router,
     rendered.router,
+    run_lists.router,
     runs.router,
     search.router,
     secret_sources.router,

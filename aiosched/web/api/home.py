@@ -11,6 +11,8 @@ from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel
 
 from aiosched.core.values.states import RunState, RunType
+from aiosched.db.lists.chosen import failed_since
+from aiosched.db.lists.run_lists import count_runs
 from aiosched.db.people.pools import list_pools
 from aiosched.db.queries import home_queries
 from aiosched.db.queries.home_queries import Concern
@@ -35,7 +37,10 @@ Kind = Literal["scheduler", "quarantine", "import_error", "failed", "paused", "l
 
 
 class Counts(BaseModel):
-    """Totals: task instances of all schedulers (as of their last heartbeats), runs, and what is late."""
+    """Totals: task instances of all schedulers (as of their last heartbeats), runs, and what is late.
+
+    With `failed_runs_24h_more` at least so many runs failed.
+    """
 
     running: int
     queued: int
@@ -45,6 +50,7 @@ class Counts(BaseModel):
     running_runs: int
     queued_runs: int
     failed_runs_24h: int
+    failed_runs_24h_more: bool = False
     late_dags: int
 
 
@@ -104,6 +110,7 @@ async def summary(request_client: TheRequestClient, sight: TheSight) -> Summary:
     late = await home_queries.late_dags(db, now - _LATE, limit=_MOST, seen=sight.dags)
     running, queued = await home_queries.active_runs(db, seen=sight.dags)
     tasks, oldest = await _tasks(request_client, sight, found.schedulers)
+    failed = await count_runs(db, failed_since(now - timedelta(days=1)), seen=sight.dags)
     counts = Counts(
         running=tasks["running"],
         queued=tasks["queued"],
@@ -112,7 +119,8 @@ async def summary(request_client: TheRequestClient, sight: TheSight) -> Summary:
         oldest_queued_at=oldest,
         running_runs=running,
         queued_runs=queued,
-        failed_runs_24h=await home_queries.failed_since(db, now - timedelta(days=1), seen=sight.dags),
+        failed_runs_24h=failed.number,
+        failed_runs_24h_more=failed.more,
         late_dags=len(late),
     )
     return Summary(

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.queries import queries, run_queries
@@ -14,7 +14,6 @@ from aiosched.db.queries.queries import RunRow, shown_task
 from aiosched.web.api.base.models import Instant, Name, Resource, RunRef, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Runs"])
@@ -109,31 +108,6 @@ class Gantt(BaseModel):
 
     items: list[Bar]
     complete: bool
-
-
-@router.get("/runs")
-@allow(Role.VIEWER, RoleScope.SEEN)
-async def list_runs(
-    request_client: TheRequestClient,
-    sight: TheSight,
-    dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
-    state: Annotated[list[RunState] | None, Query(max_length=10)] = None,
-    run_type: Annotated[list[RunType] | None, Query(max_length=10)] = None,
-    search: Annotated[
-        str | None, Query(max_length=250, pattern=r"^[^\x00]*$", description="part of the run id")
-    ] = None,
-    since: Annotated[AwareDatetime | None, Query(description="run_after not before")] = None,
-    until: Annotated[AwareDatetime | None, Query(description="run_after before")] = None,
-    limit: Limit = 25,
-    cursor: Cursor = None,
-) -> Page[RunResource]:
-    """Runs, newest first."""
-    wanted = run_queries.RunFilter(
-        dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())), search, since, until
-    )
-    before = decode_cursor(cursor, int)
-    rows = await run_queries.find_runs(request_client.db, wanted, before=before, limit=limit + 1, seen=sight.dags)
-    return page_of(RunResource, rows, limit, lambda row: row.key)
 
 
 @router.get("/dags/{dag_id}/runs/{run}")

@@ -9,8 +9,8 @@ type Problem = import("../../../aiosched/web/ui/lib/api.js").Problem;
 /** What a component shows: elements, text, or nothing. */
 type Content = import("preact").ComponentChildren;
 
-/** A column of a table of `T`. */
-type Column<T> = { head: Content; right?: boolean; cell: (item: T) => Content };
+/** A column of a table of `T`; `label` names it on a phone if `head` is not text. */
+type Column<T> = { head: Content; label?: string; right?: boolean; cell: (item: T) => Content };
 
 /** One of several values to choose from: the value and its label. */
 type Choice = [value: string, label: Content];

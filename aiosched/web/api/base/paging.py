@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -59,6 +60,8 @@ def _is_storable(value: object) -> bool:
     """Whether PostgreSQL can represent the values, as a list compares rows with them."""
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
+    if isinstance(value, datetime):
+        return value.tzinfo is not None
     return not isinstance(value, str) or "\0" not in value
 
 

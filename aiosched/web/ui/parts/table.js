@@ -1,9 +1,15 @@
-// Tables for paged lists, with a "Show more" button, empty and error states.
+// Tables for paged lists, with a "Show more" button, empty and error states; on a phone each row is a card.
 import { html } from "../lib/html.js";
 import { Failure, Loading, Stale } from "./basics.js";
 
 /**
- * `columns` are `{head, cell(item), right}`; the rows come from `list` (see `useList`) or `items`.
+ * The name of a column on a card; columns whose head is not text may have a `label`.
+ * @param {{ head: Content, label?: string }} column
+ */
+const nameOf = ({ head, label }) => label ?? (typeof head === "string" && head ? head : null);
+
+/**
+ * `columns` are `{head, cell(item), right, label}`; the rows come from `list` (see `useList`) or `items`.
  * `empty` is shown if there are no rows; `keyOf(item)` identifies a row.
  * @template T
  * @param {{ columns: Column<T>[], list?: List<T>, items?: T[], keyOf: (item: T) => string | number, empty?: Content,
@@ -22,7 +28,7 @@ export function Table({ columns, list, items, keyOf, empty, caption }) {
   return html`
     <${Stale} error=${list?.error.value} />
     <div class="scroll">
-      <table class="table">
+      <table class="table cards">
         ${caption && html`<caption class="hidden-text">${caption}</caption>`}
         <thead>
           <tr>
@@ -37,7 +43,9 @@ export function Table({ columns, list, items, keyOf, empty, caption }) {
           ${rows.map((item) => html`
             <tr key=${keyOf(item)}>
               ${columns.map((c) => html`
-                <td class=${c.right ? "right tabular" : ""}>${c.cell(item)}</td>
+                <td class=${c.right ? "right tabular" : ""} data-head=${nameOf(c)}>
+                  ${c.cell(item)}
+                </td>
               `)}
             </tr>
           `)}

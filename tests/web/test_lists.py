@@ -1,0 +1,173 @@
+"""Lists of runs and of task instances across DAGs: filters, order, counts, and what Home counts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+import pytest
+
+from aiosched.core.graph.spec import TaskSpec
+from aiosched.db.lists import instance_lists
+from aiosched.db.lists.instance_lists import WantedInstances, page_of_instances
+from aiosched.db.server.engine import Database
+from tests.cli.records import NOON, add_dag, add_run, add_task
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+async def runs(db: Database) -> None:
+    """Four runs of two DAGs with their task instances; the newest is a backfilled one of an old date."""
+    sales = await add_dag(db, "sales", tags=["etl", "daily"], owner="ada")
+    report = (TaskSpec(task_id="render", operator="BashOperator"),)
+    other = await add_dag(db, "report", tags=["daily"], owner="bob", tasks=report)
+
+    async def run(dag_id: str, version: int, run_id: str, minute: int, **columns: Any) -> int:
+        at = NOON + minute * MINUTE
+        columns = {"run_type": "scheduled", "start_date": at, "end_date": at + MINUTE, **columns}
+        return await add_run(db, dag_id, version, run_id, run_after=at, **columns)
+
+    first = await run("sales", sales, "r1", 1, state="success")
+    second = await run("sales", sales, "r2", 2, state="failed", reason="task_failure", end_date=NOON + 60 * MINUTE)
+    third = await run("report", other, "r3", 3, state="running", run_type="manual", end_date=None)
+    await run("sales", sales, "old", 0, state="failed", run_type="backfill")
+    times = {"start_date": NOON, "end_date": NOON + MINUTE}
+    await add_task(db, first, 0, "success", **times)
+    await add_task(db, first, 1, "failed", reason="ValueError: 7 rows", **times)
+    await add_task(db, second, 0, "failed", reason="KeyError: 'x'", start_date=NOON, end_date=NOON + 5 * MINUTE)
+    await add_task(db, second, 1, "upstream_failed")
+    await add_task(db, third, 0, "running", start_date=NOON)
+    await add_task(db, third, 7, None)  # of a task that the version does not have
+
+
+async def found(api: httpx2.AsyncClient, path: str, *names: str) -> list[str]:
+    answer = await api.get(path)
+    assert answer.status_code == 200, answer.text
+    return ["/".join(str(item[name]) for name in names) for item in answer.json()["items"]]
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["r3", "r2", "r1", "old"]),
+        ("order=run_after", ["old", "r1", "r2", "r3"]),
+        ("order=-end_date", ["r2", "r1", "old"]),
+        ("order=end_date&limit=2", ["old", "r1"]),
+        ("dag_id=sales&state=failed", ["r2", "old"]),
+        ("owner=ada", ["r2", "r1", "old"]),
+        ("tag=daily&run_type=manual", ["r3"]),
+        ("tag=daily&tag=etl&run_type=scheduled", ["r2", "r1"]),
+        ("tag=none", []),
+        ("since=2026-11-20T12:02:00Z&until=2026-11-20T12:03:00Z", ["r2"]),
+        ("ended_since=2026-11-20T12:02:00Z", ["r2", "r1"]),
+        ("min_seconds=61&state=failed", ["r2"]),
+        ("max_seconds=60", ["r1", "old"]),
+        ("reason=task_failure", ["r2"]),
+        ("search=r", ["r3", "r2", "r1"]),
+    ],
+)
+async def test_runs_by_every_filter_and_order(api: httpx2.AsyncClient, query: str, expected: list[str]) -> None:
+    assert await found(api, f"runs?{query}", "run_id") == expected
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["r3/extra", "r3/render", "r2/extract", "r2/load", "r1/extract", "r1/load"]),
+        ("state=failed", ["r2/extract", "r1/load"]),
+        ("state=running", ["r3/render"]),
+        ("state=none&state=running", ["r3/extra", "r3/render"]),
+        ("owner=ada&state=failed&tag=etl", ["r2/extract", "r1/load"]),
+        ("operator=BashOperator", ["r3/render"]),
+        ("pool=etl", ["r2/load", "r1/load"]),
+        ("task_id=xtr&run_type=scheduled", ["r2/extract", "r1/extract"]),
+        ("reason=keyerror", ["r2/extract"]),
+        ("min_seconds=100&state=failed", ["r2/extract"]),
+        ("max_seconds=100", ["r1/extract", "r1/load"]),
+        ("since=2026-11-20T12:02:00Z&dag_id=sales", ["r2/extract", "r2/load"]),
+    ],
+)
+async def test_task_instances_by_every_filter(api: httpx2.AsyncClient, query: str, expected: list[str]) -> None:
+    names = await found(api, f"task-instances?{query}", "run_id", "task_id")
+
+    shown = ["r3/extra" if "does not have" in name else name for name in names]
+    assert sorted(shown) == sorted(expected)
+    assert [name[:2] for name in shown] == [name[:2] for name in expected]
+
+
+@pytest.mark.usefixtures("runs")
+async def test_facets_count_the_values_of_each_filter(api: httpx2.AsyncClient) -> None:
+    async def facets(path: str) -> tuple[dict[str, dict[str | None, int]], Any]:
+        answer = (await api.get(path)).json()
+        counts: dict[str, dict[str | None, int]] = {}
+        for each in answer["counts"]:
+            counts.setdefault(each["facet"], {})[each["value"]] = each["number"]
+        return counts, answer
+
+    runs, answer = await facets("run-facets?state=failed")
+    assert runs == {
+        "state": {"failed": 2, "running": 1, "success": 1},
+        "run_type": {"backfill": 1, "scheduled": 1},
+        "reason": {"task_failure": 1, None: 1},
+        "dag_id": {"sales": 2},
+        "owner": {"ada": 2},
+        "tag": {"daily": 2, "etl": 2},
+    }
+    assert (answer["number"], answer["more"], answer["complete"]) == (2, False, True)
+
+    instances, answer = await facets("task-instance-facets?state=failed&dag_id=sales")
+    assert instances == {
+        "state": {"failed": 2, "success": 1, "upstream_failed": 1},
+        "run_type": {"scheduled": 2},
+        "reason": {"KeyError: 'x'": 1, "ValueError: 7 rows": 1},
+        "dag_id": {"sales": 2},
+        "operator": {"PythonOperator": 2},
+        "pool": {"default_pool": 1, "etl": 1},
+    }
+    assert answer["complete"]
+
+
+@pytest.mark.usefixtures("runs")
+async def test_a_page_that_looked_at_enough_says_up_to_where(db: Database) -> None:
+    wanted = WantedInstances(pool="etl", states=())
+    seen: list[str] = []
+    searched: list[datetime | None] = []
+    after = None
+    while True:
+        page = await page_of_instances(db, wanted, after=after, most=3, limit=10)
+        seen += [f"{row.run_id}/{row.task_id}" for row in page.rows]
+        searched.append(page.searched_to)
+        if (after := page.next) is None:
+            break
+
+    assert seen == ["r2/load", "r1/load"]
+    assert searched == [NOON + 2 * MINUTE, NOON + MINUTE, None]
+    facets = await instance_lists.instance_facets(db, WantedInstances(), most=3)
+    assert not facets.complete
+
+
+FAILED = """
+    INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after, end_date)
+    SELECT 'sales', 'f' || n, 1, $1, 'scheduled', 'test', CASE WHEN n % 4 = 0 THEN 'failed' ELSE 'success' END, at, at
+      FROM generate_series(1, 20000) AS n
+     CROSS JOIN LATERAL (SELECT now() - n * interval '4 seconds' AS at) AS t
+"""
+
+
+async def test_home_counts_every_run_that_failed_and_its_link_leads_to_as_many(
+    db: Database, api: httpx2.AsyncClient
+) -> None:
+    version = await add_dag(db, "sales")
+    async with db.acquire() as conn:
+        await conn.execute(FAILED, version)
+
+    counts = (await api.get("summary")).json()["counts"]
+    day = (datetime.now(UTC) - timedelta(days=1)).isoformat().replace("+00:00", "Z")
+    linked = (await api.get("run-facets", params={"state": "failed", "ended_since": day})).json()
+
+    assert (counts["failed_runs_24h"], counts["failed_runs_24h_more"]) == (5000, False)
+    assert (linked["number"], linked["more"]) == (5000, False)
