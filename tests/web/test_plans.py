@@ -71,6 +71,8 @@ PATHS: Final = (
     "summary",
     "timeline",
     "dags?search=sal&tag=x&order=next_run",
+    "dags?order=-last_run&last_state=running",
+    "dag-counts?last_state=running&owner=x",
     "dags/sales",
     "dag-statistics?dag_id=sales&dag_id=other",
     "tags",
