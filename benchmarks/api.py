@@ -66,6 +66,7 @@ LISTS: Final = (
     "timeline",
     "summary",
     "search?q=dag.07",
+    "activity",
 )
 _COMMANDS: Final = """
     INSERT INTO command (dag_id, verb, requested_by, state, result)

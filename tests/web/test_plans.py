@@ -70,6 +70,7 @@ _HISTORY: Final = (
 PATHS: Final = (
     "summary",
     "timeline",
+    "activity",
     "dags?search=sal&tag=x&order=next_run",
     "dags?order=-last_run&last_state=running",
     "dag-counts?last_state=running&owner=x",

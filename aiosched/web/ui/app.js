@@ -219,6 +219,7 @@ function App() {
       <button class="button skip" onClick=${toMain}>
         Skip to main content
       </button>
+      <${Finder} pages=${PAGES} />
       <${Side} />
       <main class="main" id="main" tabindex="-1">
         <div role="status">
@@ -231,7 +232,6 @@ function App() {
         ${page}
       </main>
       <${Toasts} />
-      <${Finder} pages=${PAGES} />
       ${help && html`<${Help} onClose=${() => setHelp(false)} />`}
     </div>
   `;

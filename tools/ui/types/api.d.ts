@@ -221,10 +221,16 @@ export interface components {
       };
       title: string;
     };
-    /** @description Totals: task instances of all schedulers (as of their last heartbeats), runs, and what is late. */
+    /**
+     * @description Totals: task instances of all schedulers (as of their last heartbeats), runs, and what is late.
+     *
+     *     With `failed_runs_24h_more` at least so many runs failed.
+     */
     Counts: {
       deferred: number;
       failed_runs_24h: number;
+      /** @default false */
+      failed_runs_24h_more: boolean;
       late_dags: number;
       oldest_queued_at: string | null;
       queued: number;
@@ -244,6 +250,11 @@ export interface components {
       /** @description the reason, for the audit log */
       reason?: string | null;
     };
+    /** @description How many DAGs a list has, and the owners of all DAGs. */
+    DagCounts: {
+      number: number;
+      owners: components["schemas"]["OwnerCount"][];
+    };
     /** @description The same with the traceback of the error because of which the DAG is in quarantine. */
     DagDetails: {
       active_runs: number;
@@ -256,6 +267,7 @@ export interface components {
       is_paused: boolean;
       is_stale: boolean;
       last_parsed_at: string | null;
+      last_run_after: string | null;
       last_run_id: string | null;
       last_run_state: string | null;
       max_active_runs: number;
@@ -303,6 +315,7 @@ export interface components {
       is_paused: boolean;
       is_stale: boolean;
       last_parsed_at: string | null;
+      last_run_after: string | null;
       last_run_id: string | null;
       last_run_state: string | null;
       max_active_runs: number;
@@ -354,6 +367,22 @@ export interface components {
     ErrorLines: {
       lines: number[];
       offsets: number[];
+    };
+    /**
+     * @description The values of each filter that occur in a list, the most frequent first, at most 50 for each.
+     *
+     *     Entries are counted that all filters let through; for `state` those in any state. `complete` is false if only the
+     *     first entries of the list were counted.
+     */
+    FacetList: {
+      complete: boolean;
+      counts: components["schemas"]["FacetValue"][];
+    };
+    /** @description How many entries of a list have a value of a filter; null: those without one. */
+    FacetValue: {
+      facet: string;
+      number: number;
+      value: string | null;
     };
     /** @description One field that is wrong in a request. */
     Field: {
@@ -496,6 +525,15 @@ export interface components {
       task_id: string;
     };
     /**
+     * @description A page of task instances. One request looks at 10,000 at most: with `searched_to` the page is not full (it can be
+     *     empty), all runs after that instant were looked at, and the cursor goes on from there.
+     */
+    InstanceList: {
+      items: components["schemas"]["ListedInstance"][];
+      next_cursor?: string | null;
+      searched_to?: string | null;
+    };
+    /**
      * @description Which DAGs feed which: edges go from a DAG to the assets it produces, and from an asset to the DAGs that wait for
      *     it.
      */
@@ -513,6 +551,27 @@ export interface components {
     /** @description The one-time token of an address that `aiosched serve` or `aiosched web address` has printed. */
     Link: {
       token: string;
+    };
+    /** @description A task instance in a list across DAGs; `map_index` -1 for a task that is not mapped. */
+    ListedInstance: {
+      dag_id: string;
+      end_date: string | null;
+      map_index: number;
+      note: string | null;
+      operator: string;
+      pool: string;
+      queued_at: string | null;
+      reason: string | null;
+      run_after: string;
+      run_id: string;
+      /** @description A newer aiosched may have stored another value. */
+      run_type: components["schemas"]["RunType"] | string;
+      seconds: number | null;
+      start_date: string | null;
+      /** @description A newer aiosched may have stored another value. */
+      state: components["schemas"]["TaskState"] | string;
+      task_id: string;
+      try_number: number;
     };
     /**
      * @description Where the lines of a log are: one `[offset, line, size, lines]` for each block of whole lines, counted from 0.
@@ -727,6 +786,11 @@ export interface components {
     OperatorLink: {
       name: string;
       url: string;
+    };
+    /** @description An owner and the number of DAGs, stale ones excluded. */
+    OwnerCount: {
+      dags: number;
+      owner: string;
     };
     Page_AssetEventResource_: {
       items: components["schemas"]["AssetEventResource"][];
@@ -958,6 +1022,13 @@ export interface components {
       };
       triggered_by: string;
       version: number;
+    };
+    /** @description The values of the filters of runs. `number` runs match all of them; with `more` at least so many. */
+    RunFacetList: {
+      complete: boolean;
+      counts: components["schemas"]["FacetValue"][];
+      more: boolean;
+      number: number;
     };
     /** @description A state that a person sets for a run and for everything unfinished in it; `queued` lets it run again. */
     RunMark: {
