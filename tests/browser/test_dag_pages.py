@@ -41,6 +41,8 @@ async def test_home_shows_health_figures_what_needs_attention_and_the_timeline(s
         for words in ("tasks running", "tasks queued", "scheduled or deferred", "DAGs are late"):
             await expect(page.get_by_label("Now").get_by_text(words, exact=True)).to_be_visible()
         await expect(page.locator(".timeline .run").first).to_be_visible()
+        await expect(page.get_by_role("img", name=re.compile(r"\d failed")).last).to_be_visible()
+        await expect(page.get_by_role("region", name="Failures by error").get_by_role("listitem")).not_to_have_count(0)
         upcoming = page.locator(".timeline .coming").first
         await expect(upcoming).to_have_attribute("title", re.compile("hourly: scheduled for"))
         await tab.check_access()

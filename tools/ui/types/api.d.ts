@@ -2,6 +2,16 @@
 
 export interface components {
   schemas: {
+    /**
+     * @description 24 hours, oldest first. `complete` is false if only the newest 50,000 runs were counted.
+     *
+     *     `errors` are of the newest 200 failed runs.
+     */
+    Activity: {
+      complete: boolean;
+      errors: components["schemas"]["GroupedError"][];
+      hours: components["schemas"]["HourActivity"][];
+    };
     /** @description The answer as the task gets it. */
     Answered: {
       map_index: number;
@@ -43,7 +53,7 @@ export interface components {
     Attention: {
       dag_id?: string | null;
       /** @enum {string} */
-      kind: "scheduler" | "quarantine" | "import_error" | "failed" | "paused" | "late" | "pool" | "callback";
+      kind: "scheduler" | "quarantine" | "import_error" | "failed" | "paused" | "late" | "slow" | "pool" | "callback";
       run_id?: string | null;
       since?: string | null;
       words: string;
@@ -457,6 +467,17 @@ export interface components {
       runs: components["schemas"]["RunResource"][];
       version: number;
     };
+    /** @description Failed task instances with the same error, apart from numbers: the newest one, and a text that all have. */
+    GroupedError: {
+      dag_id: string;
+      dags: string[];
+      map_index: number;
+      number: number;
+      run_id: string;
+      search: string;
+      task_id: string;
+      words: string | null;
+    };
     /** @description The status of the whole system; its parts only for those who are logged in or send `metrics.token`. */
     HealthReport: {
       components: {
@@ -476,6 +497,13 @@ export interface components {
       state?: string | null;
       try_number?: number | null;
       words: string;
+    };
+    /** @description The runs that ended in an hour, by state; the last hours also have those that run or wait. */
+    HourActivity: {
+      at: string;
+      states: {
+        [key: string]: number;
+      };
     };
     /** @description Why a DAG file cannot be imported: a summary, the code around the line, the traceback. */
     ImportProblem: {

@@ -3,6 +3,7 @@ import { html, useEffect, useRef } from "../lib/html.js";
 import { useResource } from "../lib/resources.js";
 import { href, path } from "../lib/router.js";
 import { relative } from "../lib/time.js";
+import { ActivityCards } from "../parts/activity.js";
 import { Card, Failure, Link, Loading, Page, When } from "../parts/basics.js";
 import { Timeline } from "../parts/timeline.js";
 
@@ -13,8 +14,9 @@ const WORST_FIRST = {
   failed: 3,
   paused: 4,
   late: 5,
-  pool: 6,
-  callback: 7,
+  slow: 6,
+  pool: 7,
+  callback: 8,
 };
 
 const KINDS = {
@@ -24,6 +26,7 @@ const KINDS = {
   failed: ["✕", "danger"],
   paused: ["‖", "warn"],
   late: ["◔", "warn"],
+  slow: ["◷", "warn"],
   pool: ["≡", "warn"],
   callback: ["!", "warn"],
 };
@@ -78,6 +81,7 @@ export function Home() {
         <${Figures} counts=${data.counts} />
         <${Attention} items=${data.attention} />
       `}
+      <${ActivityCards} />
       <${Timeline} />
     <//>
   `;
@@ -150,7 +154,13 @@ function Figures({ counts }) {
         `${counts.scheduled} and ${counts.deferred}`,
         "/runs?state=running",
       )}
-      ${figure(counts.failed_runs_24h, "runs failed", "in the last 24 hours", "/runs?state=failed", "danger")}
+      ${figure(
+        counts.failed_runs_24h,
+        "runs failed",
+        "in the last 24 hours",
+        "/runs?state=failed&time=24h&order=-end_date",
+        "danger",
+      )}
       ${figure(
         counts.late_dags,
         "DAGs are late",
@@ -172,7 +182,7 @@ function remedy({ kind, dag_id, run_id }) {
   if (kind === "scheduler") return ["/schedulers", "View schedulers"];
   if (kind === "import_error") return ["/import-errors", "View error"];
   if (kind === "pool") return ["/pools", "View pools"];
-  if (kind === "failed")
+  if (kind === "failed" || kind === "slow")
     return dag_id && run_id
       ? [path("dags", dag_id, "runs", run_id), "View run"]
       : [`${dag}?tab=runs&state=failed`, "View runs"];
