@@ -77,6 +77,8 @@ LISTS: Final = (
     "schedulers",
     "timeline",
     "summary",
+    "search?q=dag.07",
+    "activity",
 )
 _FAILED: Final = (  # one run in fifty, by a task of it
     "UPDATE dag_run SET state = 'failed' WHERE id % 50 = 0",

@@ -20,9 +20,9 @@ from aiosched.core.requests.requests import Request, Unpause
 from aiosched.core.requests.stored import encode
 from aiosched.core.values.ids import partition_of
 from aiosched.db.crypto.keyring import Keyring
+from aiosched.db.lists.dag_lists import list_dags
 from aiosched.db.people.pools import list_pools, set_pool
 from aiosched.db.people.secrets import SecretStore, VariableValue
-from aiosched.db.queries.queries import list_dags
 from aiosched.db.queries.status import list_schedulers
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import add_command, find_command, notify, read_answer, wait_applied

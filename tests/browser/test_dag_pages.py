@@ -41,6 +41,8 @@ async def test_home_shows_health_figures_what_needs_attention_and_the_timeline(s
         for words in ("tasks running", "tasks queued", "scheduled or deferred", "DAGs are late"):
             await expect(page.get_by_label("Now").get_by_text(words, exact=True)).to_be_visible()
         await expect(page.locator(".timeline .run").first).to_be_visible()
+        await expect(page.get_by_role("img", name=re.compile(r"\d failed")).last).to_be_visible()
+        await expect(page.get_by_role("region", name="Failures by error").get_by_role("listitem")).not_to_have_count(0)
         upcoming = page.locator(".timeline .coming").first
         await expect(upcoming).to_have_attribute("title", re.compile("hourly: scheduled for"))
         await tab.check_access()
@@ -72,12 +74,42 @@ async def test_the_list_of_dags_filters_by_the_address_and_switches_dags_on(serv
 async def test_the_list_of_dags_shows_the_last_runs_as_bars_that_lead_to_them(tab: Tab) -> None:
     page = await tab.open("/dags?tag=large", "dark")
     row = page.get_by_role("row").filter(has_text="wide")
-    await expect(row.locator(".bars a")).to_have_count(30)
+    await expect(row.locator(".bars a")).to_have_count(20)
     await expect(row).to_contain_text("87 %")
     await tab.check_access()
     await tab.picture("dags-dark")
     await row.locator(".bars a").last.click()
     await expect(page).to_have_url(re.compile("/dags/wide/runs/day-100$"))
+
+
+async def test_the_list_of_dags_is_sorted_and_acts_on_selected_ones(service: Service, tab: Tab) -> None:
+    for theme, width in (("light", 1440), ("dark", 390)):
+        page = await tab.open("/dags", theme, width)
+        await expect(page.get_by_role("row").filter(has_text="wide")).to_contain_text("87 %")
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await page.evaluate("[...document.querySelectorAll('.scroll')].every(e => e.scrollWidth <= e.clientWidth)")
+        await tab.check_access()
+        await tab.picture(f"dags-list-{width}")
+    page = await tab.open("/dags?tag=shapes")
+    await expect(page.get_by_role("status").filter(has_text="3 of 3")).to_be_visible()
+    assert "large" in await page.get_by_label("Tag").locator("option").all_inner_texts()
+    await page.get_by_role("button", name="DAG", exact=True).click()
+    await expect(page.get_by_role("columnheader", name="DAG ▼")).to_have_attribute("aria-sort", "descending")
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("yearly")
+
+    await page.get_by_role("checkbox", name="Select yearly").check()
+    await page.get_by_role("group", name="Actions on selected DAGs").get_by_role("button", name="Unpause").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_role("list", name="Preview")).to_contain_text("yearly runs are created and start")
+    await dialog.get_by_role("button", name="Unpause 1 DAG").click()
+    await expect(page.get_by_text("1 DAG unpaused.")).to_be_visible()
+    assert not (await service.api("GET", "dags/yearly"))["is_paused"]
+    await service.api("PATCH", "dags/yearly", json={"is_paused": True})
+
+    await page.get_by_role("button", name="Favourite yearly").click()
+    await page.goto(tab.url + "/dags")
+    await page.get_by_role("checkbox", name="Favourites").check()
+    await expect(page.get_by_role("row")).to_have_count(2)
 
 
 async def test_the_list_of_dags_counts_down_to_the_next_run_and_triggers(service: Service, tab: Tab) -> None:

@@ -178,7 +178,7 @@ def test_a_deleted_dag_is_gone_with_its_runs(live: Cli) -> None:
 
 
 def test_next_knows_that_an_unscheduled_dag_has_none(live: Cli) -> None:
-    assert live("dags", "next", "quick").stderr == "DAG 'quick' has no scheduled run to come\n"
+    assert live("dags", "next", "quick").stderr == "DAG 'quick' has no upcoming scheduled run\n"
 
 
 def test_ctrl_c_while_waiting_is_exit_code_130_and_leaves_the_run_alone(live: Cli) -> None:

@@ -300,7 +300,7 @@ def test_values_are_listed_and_written_in_full_wherever_they_are(
     assert on_db(*words, "--key", "big").stdout == '[1,"é"]\n'
     assert on_db.json(*words, "--key", "small")["value"] == "7"
     assert "xcom.remote is not set here" in unset.stderr
-    assert "pushed nothing under 'other'" in on_db(*words, "--key", "other", code=3).stderr
+    assert "has no XCom 'other'" in on_db(*words, "--key", "other", code=3).stderr
     assert "has no instance extract[3]" in on_db(*words, "--map-index", "3", code=3).stderr
 
 

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
+from aiosched.db.lists.dag_lists import list_dags
 from aiosched.db.queries.queries import (
     count_tasks,
     find_run,
     get_dag,
     get_spec,
-    list_dags,
     list_run_tasks,
     list_runs,
     matching_dags,

@@ -80,6 +80,8 @@ class SeededTeam:
             return {"dag_id": self.of("etl")}
         if path == "/teams/{team}/folders":
             return {"folder": self.marker}
+        if path == "/search":
+            return {"q": self.marker}
         return {"words": "x"} if path.endswith("/search") else {}
 
     def body(self, method: str, path: str) -> Any:

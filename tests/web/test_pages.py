@@ -23,6 +23,9 @@ LISTS: Final = (
     "connections",
     "dags",
     "dags?order=next_run",
+    "dags?order=-last_run",
+    "dags?order=last_state",
+    "dags?order=-owner",
     "dags/sales/runs/r1/tasks",
     "dags/sales/runs/r1/tasks/load/events",
     "dags/sales/runs/r1/tasks/load/tries",
@@ -50,6 +53,7 @@ WHOLE: Final = {  # what has `items` and no cursor, and what bounds it
     "/api/v1/dags/{dag_id}/runs/{run}/gantt": "a picture; says whether it is complete",
     "/api/v1/dags/{dag_id}/tasks": "the file's author",
     "/api/v1/schedulers": "the fleet",
+    "/api/v1/search": "at most 12 of each kind",
     "/api/v1/secret-sources": "what is in backends, and at most 10,000 names of each kind here",
     "/api/v1/settings": "aiosched itself",
 }

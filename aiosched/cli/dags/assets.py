@@ -25,8 +25,8 @@ _COLUMNS: Final[Columns[AssetRow]] = {
     "ASSET": lambda asset: asset.name,
     "URI": lambda asset: asset.uri,
     "ACTIVE": lambda asset: asset.is_active,
-    "MADE BY": lambda asset: ", ".join(asset.producers),
-    "WAITED FOR BY": lambda asset: ", ".join(asset.consumers),
+    "PRODUCED BY": lambda asset: ", ".join(asset.producers),
+    "CONSUMED BY": lambda asset: ", ".join(asset.consumers),
     "LAST EVENT": lambda asset: asset.last_event_at,
 }
 

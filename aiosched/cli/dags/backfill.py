@@ -208,7 +208,7 @@ def _fields(row: BackfillRow) -> dict[str, Any]:
         "state": row.state,
         "dates": f"{row.from_date.isoformat()} to {row.to_date.isoformat()}" + (", backwards" if row.backwards else ""),
         "runs": f"{row.finished} of {row.total} finished, {row.running} running, {row.failed} failed",
-        "at a time": row.max_active_runs,
+        "max active runs": row.max_active_runs,
     }
 
 

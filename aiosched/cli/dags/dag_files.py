@@ -237,7 +237,7 @@ def next_(
         talk(f"{dag_id} has the defaults of {spec.defaults_of}: see core.airflow_defaults if that is wrong")
     if condition is not None:
         talk(f"{dag_id} {'also ' if coming else ''}runs after new events of {condition}")
-    show_list(coming, columns, output, empty=f"DAG {dag_id!r} has no scheduled run to come")
+    show_list(coming, columns, output, empty=f"DAG {dag_id!r} has no upcoming scheduled run")
 
 
 def _from_files(dag_id: str, dags: Path) -> tuple[DagSpec, SchedulePosition]:

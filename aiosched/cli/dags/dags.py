@@ -74,7 +74,7 @@ def list_(
     output: Output = None,
 ) -> None:
     """List DAGs with their state, schedule and next run."""
-    from aiosched.db.queries.queries import list_dags
+    from aiosched.db.lists.dag_lists import list_dags
 
     async def every_page(db: Database) -> list[DagListRow]:
         found: list[DagListRow] = []

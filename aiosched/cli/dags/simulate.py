@@ -193,9 +193,10 @@ def _from_files(wanted: list[str], settings: Settings) -> Given:
 
 
 async def _from_database(wanted: list[str], settings: Settings, durations: DurationOption) -> Given:
+    from aiosched.db.lists.dag_lists import list_dags
     from aiosched.db.people.pools import list_pools
     from aiosched.db.queries.durations import average_durations
-    from aiosched.db.queries.queries import get_spec, list_dags
+    from aiosched.db.queries.queries import get_spec
 
     async with open_database(settings) as db:
         ids = list(wanted)

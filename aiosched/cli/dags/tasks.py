@@ -113,7 +113,7 @@ def show(
     }
     show_one(fields, output, data=asdict(task) | {"tries": tries})
     if chosen(output) in (Format.TABLE, Format.PLAIN):
-        show_list(tries, _TRY_COLUMNS, output, empty="it has not been tried yet")
+        show_list(tries, _TRY_COLUMNS, output, empty="not started")
 
 
 @app.command()

@@ -82,7 +82,7 @@ def _print(explanation: Explanation) -> None:
         for holder in gate.holders:
             line(f"          {holder.label:<{beside + 2}}{_holding(holder)}")
     if explanation.rank is not None and explanation.rank > 1:
-        line(f"number {explanation.rank} in the queue of its pool")
+        line(f"queue position {explanation.rank} in its pool")
     if explanation.likely_free_at is not None:
         line(f"likely free in about {duration(explanation.likely_free_in)}")
     if explanation.earliest_start is not None:

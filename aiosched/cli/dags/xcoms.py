@@ -60,10 +60,10 @@ def show_xcoms(
     base = hide_password((settings.xcom.remote or "").rstrip("/"))
     rows = [row if row.path is None else replace(row, url=f"{base}/{row.path}") for row in rows]
     if key is None:
-        show_list(rows, _COLUMNS, output, empty="it pushed nothing")
+        show_list(rows, _COLUMNS, output, empty="no XComs")
         return
     if not rows:
-        raise NotFound(f"{task_id} pushed nothing under {key!r}.")
+        raise NotFound(f"{task_id} has no XCom {key!r}.")
     text = _content(rows[0], settings)
     if output in STRUCTURED:
         report({"key": key, "size": rows[0].size, "value": text, "url": rows[0].url}, output)

@@ -37,7 +37,7 @@ def address(
 
     page = asyncio.run(find())
     if open_browser and not page.open():
-        talk("there is no browser on this machine: open the address by hand")
+        talk("there is no browser on this machine: open the address yourself")
     if output is not None:
         report({"url": page.url, "login": page.login}, output)
     else:

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true, tuple_
 
 from aiosched.core.graph.documents import read_document
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.values.states import RunState, RunType, TaskState
-from aiosched.db.access.only_seen import only_seen
-from aiosched.db.access.sight import Seen
 from aiosched.db.queries.quarantine_queries import QuarantineRow
 from aiosched.db.schema.quarantine_schema import dag_quarantine
 from aiosched.db.schema.schema import dag, dag_run, dag_version, task_instance, task_note
@@ -52,6 +50,7 @@ class DagListRow:
     quarantine: QuarantineRow | None
     bundle: str | None = None
     bundle_version: str | None = None
+    last_run_after: datetime | None = None
 
     @property
     def status(self) -> str:
@@ -70,14 +69,18 @@ _QUARANTINE: Final = tuple(
 )
 
 
-def _select_dags() -> Select[Any]:
-    newest = (
-        select(dag_run.c.run_id, dag_run.c.state)
-        .where(dag_run.c.dag_id == dag.c.dag_id)
-        .order_by(dag_run.c.id.desc())
-        .limit(1)
-        .lateral("newest")
-    )
+# A DAG's newest run. Index: ix_dag_run_dag_id_id.
+NEWEST_RUN: Final = (
+    select(dag_run.c.run_id, dag_run.c.state, dag_run.c.run_after)
+    .where(dag_run.c.dag_id == dag.c.dag_id)
+    .order_by(dag_run.c.id.desc())
+    .limit(1)
+    .lateral("newest")
+)
+
+
+def select_dags() -> Select[Any]:
+    """All DAGs, as `dag_row` reads them."""
     active = (
         select(func.count())
         .where(
@@ -106,82 +109,24 @@ def _select_dags() -> Select[Any]:
         dag_version.c.number.label("version"),
         dag_version.c.bundle,
         dag_version.c.bundle_version,
-        newest.c.run_id.label("last_run_id"),
-        newest.c.state.label("last_run_state"),
+        NEWEST_RUN.c.run_id.label("last_run_id"),
+        NEWEST_RUN.c.state.label("last_run_state"),
+        NEWEST_RUN.c.run_after.label("last_run_after"),
         active.label("active_runs"),
         *_QUARANTINE,
     ).select_from(
         dag.outerjoin(dag_version, dag_version.c.id == dag.c.version_id)
-        .outerjoin(newest, true())
+        .outerjoin(NEWEST_RUN, true())
         .outerjoin(dag_quarantine, and_(dag_quarantine.c.dag_id == dag.c.dag_id, dag_quarantine.c.tried_at.is_(None))),
     )
 
 
-DagOrder = Literal["dag_id", "-dag_id", "next_run"]
-_NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
-
-
-async def list_dags(
-    db: Database,
-    *,
-    pattern: str | None = None,
-    stale: bool = False,
-    tags: Collection[str] = (),
-    status: str | None = None,
-    owner: str | None = None,
-    search: str | None = None,
-    order: DagOrder = "dag_id",
-    after: tuple[str, datetime | None] | None = None,
-    limit: int = 100,
-    seen: Seen = None,
-) -> list[DagListRow]:
-    """DAGs by id or in another `order`, after the one with the id and next run `after`.
-
-    `pattern` is a glob, `search` a part of id or description; stale DAGs only with `stale` or as `status`; `tags` must
-    all match. Only those that are `seen`.
-    """
-    query = only_seen(_select_dags().limit(limit), dag.c.dag_id, seen)
-    due = func.coalesce(dag.c.next_dagrun_create_after, _NEVER)
-    if order == "next_run":
-        query = query.order_by(due, dag.c.dag_id)
-    else:
-        query = query.order_by(dag.c.dag_id.desc() if order == "-dag_id" else dag.c.dag_id)
-    if after is not None and order == "next_run":
-        query = query.where(tuple_(due, dag.c.dag_id) > tuple_(after[1] or _NEVER, after[0]))
-    elif after is not None:
-        query = query.where(dag.c.dag_id < after[0] if order == "-dag_id" else dag.c.dag_id > after[0])
-    if search:
-        words = like(f"*{search}*")
-        query = query.where(or_(dag.c.dag_id.ilike(words, escape="\\"), dag.c.description.ilike(words, escape="\\")))
-    if pattern is not None:
-        query = query.where(dag.c.dag_id.like(like(pattern), escape="\\"))
-    if not stale and status not in ("stale", "quarantine"):
-        query = query.where(~dag.c.is_stale)
-    if tags:
-        query = query.where(dag.c.tags.contains(sorted(tags)))
-    if status is not None:
-        query = query.where(_STATUS_FILTERS[status])
-    if owner is not None:
-        query = query.where(dag.c.owner == owner)
-    return [_dag_row(row) for row in await fetch(db, query)]
-
-
-_IS_DECIDED: Final = dag_quarantine.c.dag_id.is_(None)
-_STATUS_FILTERS: Final = {
-    "quarantine": ~_IS_DECIDED,
-    "error": and_(_IS_DECIDED, dag.c.has_import_errors),
-    "stale": and_(_IS_DECIDED, ~dag.c.has_import_errors, dag.c.is_stale),
-    "paused": and_(_IS_DECIDED, ~dag.c.has_import_errors, ~dag.c.is_stale, dag.c.is_paused),
-    "active": and_(_IS_DECIDED, ~dag.c.has_import_errors, ~dag.c.is_stale, ~dag.c.is_paused),
-}  # as DagRow.status
-
-
 async def get_dag(db: Database, dag_id: str) -> DagListRow:
     """One DAG; raises NotFound with suggestions."""
-    rows = await fetch(db, _select_dags().where(dag.c.dag_id == dag_id))
+    rows = await fetch(db, select_dags().where(dag.c.dag_id == dag_id))
     if not rows:
         raise NotFound(f"There is no DAG {dag_id!r}.{await _near_dag(db, dag_id)}")
-    return _dag_row(rows[0])
+    return dag_row(rows[0])
 
 
 async def matching_dags(db: Database, pattern: str) -> list[str]:
@@ -211,7 +156,8 @@ async def _near_dag(db: Database, dag_id: str) -> str:
     return did_you_mean(dag_id, ids) or ("" if ids else " The database holds no DAG yet.")
 
 
-def _dag_row(row: Any) -> DagListRow:
+def dag_row(row: Any) -> DagListRow:
+    """The DAG of a row of `select_dags`."""
     columns = dict(row._mapping)
     held = QuarantineRow(*(columns.pop(each.name) for each in _QUARANTINE))
     quarantine = None if row.quarantine_dag_id is None else held

@@ -81,6 +81,7 @@ dag = Table(
     Column("team", Text),  # whose folder holds its file; NULL: nobody's
     Column("access_control", JSON),  # a role for each group or team to which its author gives one; NULL: to none
     created_at(),
+    Column("task_ids", Text),  # of the newest version, one a line, for the search; NULL: not parsed since 0024
     CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
     Index(None, "partition"),
 )

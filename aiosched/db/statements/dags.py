@@ -317,14 +317,21 @@ async def write_versions(
     return {row["dag_id"]: row["id"] for row in rows}
 
 
+_TASK_IDS: Final = """
+    SELECT coalesce(string_agg(task ->> 'task_id', chr(10) ORDER BY place), '')
+      FROM json_array_elements(CASE json_typeof(v.spec -> 'tasks') WHEN 'array' THEN v.spec -> 'tasks' ELSE '[]' END)
+           WITH ORDINALITY AS each (task, place)
+"""
 # Definition columns only; the rows are locked already. Tags are passed as JSON, because arrays of arrays must be
-# rectangular. The team follows from where the file lies, and never from what it says.
+# rectangular. The team follows from where the file lies, and never from what it says. Task ids are only read from a
+# version that is new.
 DEFINE_DAGS: Final = f"""
     UPDATE dag AS d
        SET file = n.file, version_id = n.version_id, max_active_runs = n.max_active_runs,
            max_active_tasks = n.max_active_tasks, schedule = n.schedule, description = n.description,
            owner = n.owner, tags = ARRAY(SELECT json_array_elements_text(n.tags::json)),
-           access_control = v.spec -> 'access_control', team = {team_of("n.file", "v.bundle")},
+           access_control = v.spec -> 'access_control', task_ids = CASE WHEN d.version_id = n.version_id AND
+               d.task_ids IS NOT NULL THEN d.task_ids ELSE ({_TASK_IDS}) END, team = {team_of("n.file", "v.bundle")},
            has_import_errors = false, is_stale = false, last_parsed_at = $10
       FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[],
                   $9::text[])

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from aiosched.core.requests.requests import Pause, Unpause
+from aiosched.db.lists.dag_lists import list_dags as list_dag_rows
 from aiosched.db.queries import queries
 from aiosched.db.queries.queries import DagListRow
 from aiosched.web.airflow_api.answering import done
@@ -51,7 +52,7 @@ async def list_dags(
 ) -> dict[str, Any]:
     """DAGs. `dag_id_pattern` is a part of the id; of several tags or owners one is enough."""
     pattern = None if dag_id_pattern is None else f"*{dag_id_pattern.strip('%')}*"
-    rows = await queries.list_dags(
+    rows = await list_dag_rows(
         request_client.db, pattern=pattern, stale=not exclude_stale, limit=MOST + 1, seen=sight.dags
     )
     check_size(rows)

@@ -26,12 +26,14 @@ from aiosched.web.api import (
     versions,
     why,
 )
+from aiosched.web.api.finding import activity, search
 from aiosched.web.api.lists import bulk, instance_lists, run_lists
 from aiosched.web.api.operation import metrics, pools, stream, system
 from aiosched.web.api.people import audit, login, secret_sources, secrets, sessions, teams, users
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     actions.router,
+    activity.router,
     assets.router,
     audit.router,
     backfills.router,
@@ -52,6 +54,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     rendered.router,
     run_lists.router,
     runs.router,
+    search.router,
     secret_sources.router,
     secrets.router,
     sessions.router,

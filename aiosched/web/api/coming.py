@@ -68,7 +68,7 @@ async def _coming(db: Database, spec: DagSpec, now: datetime, n: int) -> list[Co
 
 
 class Day(BaseModel):
-    """The runs of one day (UTC) by state, and the number still to come."""
+    """The runs of one day (UTC) by state, and the number of upcoming ones."""
 
     date: date
     counts: dict[Stored[RunState], int]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
-from pydantic import StringConstraints
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, StringConstraints
 
+from aiosched.core.values.states import RunState
+from aiosched.db.lists import dag_lists
+from aiosched.db.lists.dag_lists import DagFilters, DagOrder
 from aiosched.db.queries import queries, tag_queries
 from aiosched.db.queries.quarantine_queries import quarantine_traceback
-from aiosched.db.queries.queries import DagOrder
 from aiosched.web.api.base.models import Instant, Name, Resource
-from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.api.base.paging import Cursor, Limit, Page, bad_cursor, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
@@ -67,6 +68,7 @@ class DagResource(Resource):
     bundle_version: str | None
     last_run_id: str | None
     last_run_state: str | None
+    last_run_after: Instant | None
     active_runs: int
     quarantine: QuarantineResource | None
 
@@ -77,40 +79,78 @@ class DagDetails(DagResource):
     quarantine: QuarantineDetails | None
 
 
-@router.get("/dags")
-@allow(Role.VIEWER, RoleScope.SEEN)
-async def list_dags(
-    request_client: TheRequestClient,
-    sight: TheSight,
+def _filters(
     pattern: Annotated[_Word | None, Query(description="a glob over DAG ids")] = None,
     search: Annotated[_Word | None, Query(description="part of the id or description, ignoring case")] = None,
     stale: Annotated[bool, Query(description="include DAGs whose file is gone")] = False,
     tag: Annotated[list[_Word] | None, Query(max_length=20, description="has all of these tags")] = None,
     status: Literal["active", "paused", "stale", "error", "quarantine"] | None = None,
     owner: Annotated[_Word | None, Query()] = None,
+    last_state: Annotated[
+        RunState | Literal["none"] | None, Query(description="state of the newest run; none: it has no run")
+    ] = None,
+    dag_id: Annotated[list[_Word] | None, Query(max_length=1000, description="one of these DAGs")] = None,
+) -> DagFilters:
+    return {
+        "pattern": pattern,
+        "search": search,
+        "stale": stale,
+        "tags": tag or (),
+        "status": status,
+        "owner": owner,
+        "last_state": last_state,
+        "dag_ids": dag_id or (),
+    }
+
+
+TheFilters = Annotated[DagFilters, Depends(_filters)]
+
+
+@router.get("/dags")
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def list_dags(
+    request_client: TheRequestClient,
+    sight: TheSight,
+    filters: TheFilters,
     order: Annotated[
         DagOrder,
-        Query(description="by id, ascending or descending, or by the next scheduled run, DAGs without one last"),
+        Query(description="`-` is descending; without a next run a DAG is last, without a last run first"),
     ] = "dag_id",
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[DagResource]:
-    """DAGs by id, or in the order of their next runs."""
-    after = decode_cursor(cursor, tuple[str, datetime | None])
-    rows = await queries.list_dags(
-        request_client.db,
-        pattern=pattern,
-        search=search,
-        stale=stale,
-        tags=tag or (),
-        status=status,
-        owner=owner,
-        order=order,
-        after=after,
-        limit=limit + 1,
-        seen=sight.dags,
+    """DAGs by id, or in the order of owners, or of their next or last runs or the states of these."""
+    try:
+        after = dag_lists.read_key(decode_cursor(cursor, tuple[str, str | None]), order)
+    except (ValueError, OverflowError):
+        raise bad_cursor() from None
+    rows = await dag_lists.list_dags(
+        request_client.db, order=order, after=after, limit=limit + 1, seen=sight.dags, **filters
     )
-    return page_of(DagResource, rows, limit, lambda row: (row.dag_id, row.next_run_after))
+    return page_of(DagResource, rows, limit, lambda row: dag_lists.key_of(row, order))
+
+
+class OwnerCount(BaseModel):
+    """An owner and the number of DAGs, stale ones excluded."""
+
+    owner: str
+    dags: int
+
+
+class DagCounts(BaseModel):
+    """How many DAGs a list has, and the owners of all DAGs."""
+
+    number: int
+    owners: list[OwnerCount]
+
+
+@router.get("/dag-counts")
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def count_dags(request_client: TheRequestClient, sight: TheSight, filters: TheFilters) -> DagCounts:
+    """The number of DAGs that match the filters of the list, and the owners of all."""
+    number = await dag_lists.count_dags(request_client.db, seen=sight.dags, **filters)
+    owners = await dag_lists.count_owners(request_client.db, seen=sight.dags)
+    return DagCounts(number=number, owners=[OwnerCount(owner=owner, dags=dags) for owner, dags in owners.items()])
 
 
 @router.get("/dags/{dag_id}", dependencies=[RARELY])

@@ -10,7 +10,9 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel
 
+from aiosched.core.values.durations import duration
 from aiosched.core.values.states import RunState, RunType
+from aiosched.db.finding.activity import LongRun, running_long
 from aiosched.db.lists.chosen import failed_since
 from aiosched.db.lists.run_lists import count_runs
 from aiosched.db.people.pools import list_pools
@@ -31,9 +33,11 @@ router = APIRouter(tags=["Home"])
 
 _MOST: Final = 20  # entries of one kind
 _LATE: Final = timedelta(seconds=60)
+_SLOW: Final = 1.25  # times the usual duration
+_NOTICED: Final = 30  # seconds beyond it
 _COUNTED: Final = ("running", "queued", "scheduled", "deferred")
 
-Kind = Literal["scheduler", "quarantine", "import_error", "failed", "paused", "late", "pool", "callback"]
+Kind = Literal["scheduler", "quarantine", "import_error", "failed", "paused", "late", "slow", "pool", "callback"]
 
 
 class Counts(BaseModel):
@@ -176,6 +180,7 @@ async def _attention(
         runs = "a run waits" if one.number == 1 else f"{one.number} runs wait"
         found.append(_about(one, "paused", f"{one.dag_id} is paused while {runs}"))
     found += [_about(one, "late", f"the next run of {one.dag_id} is late") for one in late]
+    found += list(_slow(await running_long(db, seen=seen), request_client.clock.now()))
     for pool in await seen_things(db, sight, "pool", await list_pools(db), lambda pool: pool.name):
         waiting = sum((row.figures or {}).get("waiting", {}).get(pool.name, 0) for row in schedulers if row.alive)
         if waiting and pool.slots >= 0 and pool.used >= pool.slots:
@@ -188,6 +193,20 @@ async def _attention(
         for one in await home_queries.last_failed(db, limit=_MOST, seen=seen)
     ]
     return found
+
+
+def _slow(runs: Sequence[LongRun], now: datetime) -> Iterator[Attention]:
+    """Those that run for much longer than usual, at most 20."""
+    for run in [run for run in runs if _is_slow(run, now)][:_MOST]:
+        seconds = (now - run.start_date).total_seconds()
+        more = f", {seconds / run.usual_seconds - 1:.0%} longer than usual" if run.usual_seconds else ""
+        words = f"{run.dag_id} has been running for {duration(seconds)}{more}"
+        yield Attention(kind="slow", words=words, dag_id=run.dag_id, run_id=run.run_id, since=run.start_date)
+
+
+def _is_slow(run: LongRun, now: datetime) -> bool:
+    seconds = (now - run.start_date).total_seconds()
+    return seconds > _SLOW * run.usual_seconds and seconds - run.usual_seconds > _NOTICED
 
 
 def _about(one: Concern, kind: Kind, words: str) -> Attention:

@@ -218,7 +218,7 @@ async def _after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byte
 async def _one_xcom(request_client: RequestClient, place: Place, key: str) -> XComListRow:
     rows = await xcom_queries.list_xcoms(request_client.db, _instance(place), longest=2**30, key=key, limit=1)
     if not rows:
-        raise NotFound(f"{place.task.name} pushed nothing under {key!r}.")
+        raise NotFound(f"{place.task.name} has no XCom {key!r}.")
     return rows[0]
 
 

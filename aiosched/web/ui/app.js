@@ -2,7 +2,7 @@
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
 import { logInByLink, loginNeeded, me, meError, post, whoAmI } from "./lib/api.js";
 import { isStale, streamState } from "./lib/freshness.js";
-import { shortcuts, useKey } from "./lib/keys.js";
+import { useKey } from "./lib/keys.js";
 import { startLive } from "./lib/live.js";
 import { go, here, href, match, query, setQuery } from "./lib/router.js";
 import { setTheme, theme } from "./lib/theme.js";
@@ -29,7 +29,9 @@ import { TaskPage } from "./pages/task.js";
 import { Users } from "./pages/users.js";
 import { Banner } from "./parts/banner.js";
 import { Empty, Failure, Loading, Page } from "./parts/basics.js";
-import { Dialog, Toasts } from "./parts/dialog.js";
+import { Toasts } from "./parts/dialog.js";
+import { Help } from "./parts/help.js";
+import { Finder, openFinder } from "./parts/palette/palette.js";
 
 /** @type {[string, Function][]} */
 const ROUTES = [
@@ -95,6 +97,9 @@ const STREAM = {
   database: "Database unreachable",
 };
 
+/** The pages, for the search. */
+const PAGES = SECTIONS.flatMap(([, items]) => items).map(([to, name]) => ({ kind: "page", name, to }));
+
 const NotFound = () => html`
   <${Page} title="Page not found">
     <${Empty} title="There is no page at this address">
@@ -143,6 +148,9 @@ function Side() {
       </a>
       <button class="button menu" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>
         Menu
+      </button>
+      <button class="button find" onClick=${openFinder} aria-keyshortcuts="Control+K">
+        Search <kbd>Ctrl K</kbd>
       </button>
       ${SECTIONS.map(([name, items]) => html`
         ${name && html`<div class="heading">${name}</div>`}
@@ -222,28 +230,14 @@ function App() {
       <button class="button skip" onClick=${toMain}>
         Skip to main content
       </button>
+      <${Finder} pages=${PAGES} />
       <${Side} />
       <main class=${isStale.value ? "main stale" : "main"} id="main" tabindex="-1">
         <${Banner} />
         ${page}
       </main>
       <${Toasts} />
-      ${help && html`
-        <${Dialog} title="Keyboard shortcuts" onClose=${() => setHelp(false)}>
-          <table class="table">
-            <tbody>
-              ${shortcuts.value.map(([keys, label]) => html`
-                <tr>
-                  <td>
-                    <kbd>${keys}</kbd>
-                  </td>
-                  <td>${label}</td>
-                </tr>
-              `)}
-            </tbody>
-          </table>
-        <//>
-      `}
+      ${help && html`<${Help} onClose=${() => setHelp(false)} />`}
     </div>
   `;
 }

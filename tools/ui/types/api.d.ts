@@ -2,6 +2,16 @@
 
 export interface components {
   schemas: {
+    /**
+     * @description 24 hours, oldest first. `complete` is false if only the newest 50,000 runs were counted.
+     *
+     *     `errors` are of the newest 200 failed runs.
+     */
+    Activity: {
+      complete: boolean;
+      errors: components["schemas"]["GroupedError"][];
+      hours: components["schemas"]["HourActivity"][];
+    };
     /** @description The answer as the task gets it. */
     Answered: {
       map_index: number;
@@ -43,7 +53,7 @@ export interface components {
     Attention: {
       dag_id?: string | null;
       /** @enum {string} */
-      kind: "scheduler" | "quarantine" | "import_error" | "failed" | "paused" | "late" | "pool" | "callback";
+      kind: "scheduler" | "quarantine" | "import_error" | "failed" | "paused" | "late" | "slow" | "pool" | "callback";
       run_id?: string | null;
       since?: string | null;
       words: string;
@@ -302,6 +312,11 @@ export interface components {
       /** @description the reason, for the audit log */
       reason?: string | null;
     };
+    /** @description How many DAGs a list has, and the owners of all DAGs. */
+    DagCounts: {
+      number: number;
+      owners: components["schemas"]["OwnerCount"][];
+    };
     /** @description The same with the traceback of the error because of which the DAG is in quarantine. */
     DagDetails: {
       active_runs: number;
@@ -314,6 +329,7 @@ export interface components {
       is_paused: boolean;
       is_stale: boolean;
       last_parsed_at: string | null;
+      last_run_after: string | null;
       last_run_id: string | null;
       last_run_state: string | null;
       max_active_runs: number;
@@ -361,6 +377,7 @@ export interface components {
       is_paused: boolean;
       is_stale: boolean;
       last_parsed_at: string | null;
+      last_run_after: string | null;
       last_run_id: string | null;
       last_run_state: string | null;
       max_active_runs: number;
@@ -374,7 +391,7 @@ export interface components {
       tags: string[];
       version: number | null;
     };
-    /** @description The runs of one day (UTC) by state, and the number still to come. */
+    /** @description The runs of one day (UTC) by state, and the number of upcoming ones. */
     Day: {
       /** @default 0 */
       coming: number;
@@ -502,6 +519,17 @@ export interface components {
       runs: components["schemas"]["RunResource"][];
       version: number;
     };
+    /** @description Failed task instances with the same error, apart from numbers: the newest one, and a text that all have. */
+    GroupedError: {
+      dag_id: string;
+      dags: string[];
+      map_index: number;
+      number: number;
+      run_id: string;
+      search: string;
+      task_id: string;
+      words: string | null;
+    };
     /** @description The status of the whole system; its parts only for those who are logged in or send `metrics.token`. */
     HealthReport: {
       components: {
@@ -521,6 +549,13 @@ export interface components {
       state?: string | null;
       try_number?: number | null;
       words: string;
+    };
+    /** @description The runs that ended in an hour, by state; the last hours also have those that run or wait. */
+    HourActivity: {
+      at: string;
+      states: {
+        [key: string]: number;
+      };
     };
     /** @description Why a DAG file cannot be imported: a summary, the code around the line, the traceback. */
     ImportProblem: {
@@ -839,6 +874,11 @@ export interface components {
     OperatorLink: {
       name: string;
       url: string;
+    };
+    /** @description An owner and the number of DAGs, stale ones excluded. */
+    OwnerCount: {
+      dags: number;
+      owner: string;
     };
     Page_AssetEventResource_: {
       items: components["schemas"]["AssetEventResource"][];
@@ -1186,6 +1226,19 @@ export interface components {
     /** @description All schedulers that are known. */
     Schedulers: {
       items: components["schemas"]["SchedulerResource"][];
+    };
+    /** @description Something that was found. `name` matches what was typed; `match` is 0 for the whole name, 4 for its letters. */
+    SearchHit: {
+      dag_id?: string | null;
+      /** @enum {string} */
+      kind: "dag" | "task" | "run" | "asset" | "pool";
+      match: number;
+      name: string;
+      state?: string | null;
+    };
+    /** @description What was found, the best matches first. */
+    SearchResult: {
+      items: components["schemas"]["SearchHit"][];
     };
     /** @description A name in one place: a backend, `environment` or `database`. `hidden_by` is the place that counts instead. */
     SecretSource: {

@@ -11,7 +11,13 @@ type Problem = import("../../../aiosched/web/ui/lib/api.js").Problem;
 type Content = import("preact").ComponentChildren;
 
 /** A column of a table of `T`; `label` names it on a phone if `head` is not text. */
-type Column<T> = { head: Content; label?: string; right?: boolean; cell: (item: T) => Content };
+type Column<T> = {
+  head: Content;
+  label?: string;
+  right?: boolean;
+  sorted?: "ascending" | "descending";
+  cell: (item: T) => Content;
+};
 
 /** One of several values to choose from: the value and its label. */
 type Choice = [value: string, label: Content];

@@ -52,8 +52,13 @@ def decode_cursor(cursor: str | None, shape: type[K]) -> K | None:
         if not all(map(_is_storable, key if isinstance(key, tuple) else (key,))):
             raise ValueError(key)
     except (binascii.Error, ValueError, msgspec.MsgspecError):
-        raise Problem(400, "bad-cursor", "This cursor is not valid: start again without one.") from None
+        raise bad_cursor() from None
     return key
+
+
+def bad_cursor() -> Problem:
+    """What a cursor is answered with that this API did not create."""
+    return Problem(400, "bad-cursor", "This cursor is not valid: start again without one.")
 
 
 def _is_storable(value: object) -> bool:

@@ -21,6 +21,19 @@ const typing = (target) =>
   /** @type {Partial<HTMLElement>} */ (target).closest?.("input, textarea, select, [contenteditable]");
 
 addEventListener("keydown", (event) => {
+  if (
+    (event.ctrlKey || event.metaKey) &&
+    !event.altKey &&
+    !event.shiftKey &&
+    !document.querySelector("dialog[open]")
+  ) {
+    const found = bound.findLast((entry) => entry.keys === `Ctrl ${event.key.toUpperCase()}`); // also in fields
+    if (found) {
+      event.preventDefault();
+      found.act(event);
+      return;
+    }
+  }
   if (event.metaKey || event.ctrlKey || event.altKey || document.querySelector("dialog[open]")) return;
   const field = typing(event.target);
   if (field) {

@@ -1,41 +1,63 @@
-// All DAGs: pause switch, schedule, the last runs as bars, statistics, the next run.
-import { html, useEffect, useMemo, useRef, useSignal, useState } from "../lib/html.js";
-import { Problem, get } from "../lib/api.js";
-import { useKey } from "../lib/keys.js";
-import { onPatch } from "../lib/live.js";
-import { useList } from "../lib/resources.js";
+// All DAGs: pause switch, owner, schedule, the last runs as bars, statistics, the next run; actions on selected ones.
+import { html, useState } from "../lib/html.js";
+import { may } from "../lib/api.js";
+import { useList, useResource } from "../lib/resources.js";
 import { query, setQuery } from "../lib/router.js";
 import { TriggerDialog } from "../parts/actions/trigger.js";
 import { Card, Empty, Page } from "../parts/basics.js";
-import { Filter, SearchField } from "../parts/form.js";
 import { Table } from "../parts/table.js";
+import { BulkBar } from "./dags/bulk.js";
 import { columnsOf } from "./dags/columns.js";
-
-const BATCH = 50; // DAGs per statistics request
-
-/** @type {Choice[]} */
-const STATUSES = [
-  ["active", "active"],
-  ["paused", "paused"],
-  ["quarantine", "in quarantine"],
-  ["error", "with import errors"],
-  ["stale", "with missing file"],
-];
+import { favourites } from "./dags/favourites.js";
+import { Filters, filtersOf, isFiltered, noFilters } from "./dags/filters.js";
+import { useStatistics } from "./dags/statistics.js";
 
 export function Dags() {
-  const { q, tag, status } = query.value;
-  const filters = { pattern: q ? `*${q}*` : null, tag, status };
+  const filters = filtersOf(query.value);
+  const none = query.value.favourites && !favourites.value.length; // no ids would mean all DAGs
+  const { order } = query.value;
   /** @type {List<Api["DagResource"]>} */
-  const list = useList("dags", filters, { kinds: ["dag", "run"], limit: 50, delay: 1500 });
+  const list = useList(
+    none ? null : "dags",
+    { ...filters, order },
+    { kinds: ["dag", "run"], limit: 50, delay: 1500 },
+  );
+  /** @type {Resource<Api["DagCounts"]>} */
+  const counts = useResource(none ? null : "dag-counts", filters, { kinds: ["dag"] });
   const statistics = useStatistics(list.items.value.map((dag) => dag.dag_id));
   const [triggering, setTriggering] = useState(/** @type {string | null} */ (null));
-  const columns = columnsOf(statistics, { reload: list.reload, trigger: setTriggering });
-  const empty = html`<${NoDag} filtered=${Boolean(q || tag || status)} />`;
+  const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
+  const dags = list.items.value;
+  const chosen = dags.filter((dag) => selected.has(dag.dag_id));
+  const selection = may("operator") ? { dags, selected, setSelected } : null;
+  const columns = columnsOf(statistics, selection, { reload: list.reload, trigger: setTriggering });
+  const shown = counts.data.value && `${dags.length} of ${counts.data.value.number}`;
   return html`
-    <${Page} title="DAGs">
-      <${Filters} dags=${list.items.value} />
+    <${Page}
+      title="DAGs"
+      actions=${
+        html`<span class="soft tabular" role="status">
+          ${shown}
+        </span>`
+      }
+    >
+      <${Filters} owners=${counts.data.value?.owners ?? []} />
+      <${BulkBar}
+        dags=${chosen}
+        onDone=${() => {
+          setSelected(new Set());
+          list.reload();
+        }}
+      />
       <${Card} plain class="card dags">
-        <${Table} columns=${columns} list=${list} keyOf=${(d) => d.dag_id} empty=${empty} caption="DAGs" />
+        <${Table}
+          columns=${columns}
+          list=${none ? undefined : list}
+          items=${none ? [] : undefined}
+          keyOf=${(d) => d.dag_id}
+          empty=${html`<${NoDag} />`}
+          caption="DAGs"
+        />
       <//>
       ${triggering && html`
         <${TriggerDialog}
@@ -48,46 +70,11 @@ export function Dags() {
   `;
 }
 
-/** @param {{ dags: Api["DagResource"][] }} props */
-function Filters({ dags }) {
-  const { q, tag, status } = query.value;
-  /** @type {Ref<HTMLInputElement | null>} */
-  const search = useRef(null);
-  useKey("/", "search DAGs", () => search.current?.focus());
-  const tags = [...new Set([...dags.flatMap((dag) => dag.tags), ...(tag ? [tag] : [])])].sort();
-  return html`
-    <div class="row">
-      <${SearchField}
-        field=${search}
-        label="Search DAGs"
-        words="Search ( / )"
-        value=${q}
-        onText=${(text) => setQuery({ q: text })}
-      />
-      <${Filter}
-        label="Status"
-        value=${status}
-        any="any status"
-        options=${STATUSES}
-        onText=${(text) => setQuery({ status: text })}
-      />
-      <${Filter}
-        label="Tag"
-        value=${tag}
-        any="any tag"
-        options=${tags.map((one) => [one, one])}
-        onText=${(text) => setQuery({ tag: text })}
-      />
-    </div>
-  `;
-}
-
-/** @param {{ filtered: boolean }} props */
-function NoDag({ filtered }) {
-  if (filtered)
+function NoDag() {
+  if (isFiltered(query.value))
     return html`
       <${Empty} title="No matching DAGs">
-        <button class="button" onClick=${() => setQuery({ q: null, tag: null, status: null })}>
+        <button class="button" onClick=${() => setQuery(noFilters)}>
           Clear filters
         </button>
       <//>
@@ -97,65 +84,4 @@ function NoDag({ filtered }) {
       Put a DAG file into the DAGs folder: it appears here once parsed.
     <//>
   `;
-}
-
-/**
- * The statistics of many DAGs as a Map by id, loaded in batches; DAGs whose runs change are reloaded.
- * @param {string[]} ids
- */
-function useStatistics(ids) {
-  /** @type {Signal<Map<string, Api["Statistics"]>>} */
-  const known = useSignal(new Map());
-  const loader = useMemo(() => {
-    /** @type {Set<string>} */
-    const wanted = new Set();
-    /** @type {number | undefined} */
-    let timer;
-    const read = async () => {
-      const some = [...wanted].slice(0, BATCH);
-      some.forEach((id) => wanted.delete(id));
-      try {
-        /** @type {Api["StatisticsList"]} */
-        const { items } = await get("dag-statistics", { dag_id: some });
-        const next = new Map(known.value);
-        for (const one of items) next.set(one.dag_id, one);
-        known.value = next;
-      } catch (error) {
-        if (!(error instanceof Problem)) throw error;
-      } // the list itself shows the error
-      timer = wanted.size ? setTimeout(read, 0) : undefined;
-    };
-    return {
-      /**
-       * @param {string[]} some
-       * @param {number} delay in ms
-       */
-      load: (some, delay) => {
-        some.forEach((id) => wanted.add(id));
-        if (wanted.size) timer ??= setTimeout(read, delay);
-      },
-      end: () => clearTimeout(timer),
-    };
-  }, []);
-  const shown = useRef(ids);
-  shown.current = ids;
-  useEffect(
-    () =>
-      loader.load(
-        ids.filter((id) => !known.value.has(id)),
-        0,
-      ),
-    [ids.join(" ")],
-  );
-  useEffect(() => {
-    const off = onPatch((patch) => {
-      if (patch.kind === "reset") loader.load(shown.current, 500);
-      else if (patch.kind === "run" && shown.current.includes(patch.dag_id)) loader.load([patch.dag_id], 500);
-    });
-    return () => {
-      off();
-      loader.end();
-    };
-  }, []);
-  return known.value;
 }

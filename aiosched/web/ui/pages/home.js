@@ -4,6 +4,7 @@ import { html, useEffect, useRef } from "../lib/html.js";
 import { useResource } from "../lib/resources.js";
 import { href, path } from "../lib/router.js";
 import { relative } from "../lib/time.js";
+import { ActivityCards } from "../parts/activity.js";
 import { Card, Failure, Link, Loading, Page, When } from "../parts/basics.js";
 import { Timeline } from "../parts/timeline.js";
 
@@ -14,8 +15,9 @@ const WORST_FIRST = {
   failed: 3,
   paused: 4,
   late: 5,
-  pool: 6,
-  callback: 7,
+  slow: 6,
+  pool: 7,
+  callback: 8,
 };
 
 const KINDS = {
@@ -25,6 +27,7 @@ const KINDS = {
   failed: ["✕", "danger"],
   paused: ["‖", "warn"],
   late: ["◔", "warn"],
+  slow: ["◷", "warn"],
   pool: ["≡", "warn"],
   callback: ["!", "warn"],
 };
@@ -79,6 +82,7 @@ export function Home() {
         <${Figures} counts=${data.counts} />
         <${Attention} items=${data.attention} />
       `}
+      <${ActivityCards} />
       <${Timeline} />
     <//>
   `;
@@ -179,7 +183,7 @@ function remedy({ kind, dag_id, run_id }) {
   if (kind === "scheduler") return ["/schedulers", "View schedulers"];
   if (kind === "import_error") return ["/import-errors", "View error"];
   if (kind === "pool") return ["/pools", "View pools"];
-  if (kind === "failed")
+  if (kind === "failed" || kind === "slow")
     return dag_id && run_id
       ? [path("dags", dag_id, "runs", run_id), "View run"]
       : [`${dag}?tab=runs&state=failed`, "View runs"];

@@ -9,7 +9,7 @@ import { Failure, Loading, Stale } from "./basics.js";
 const nameOf = ({ head, label }) => label ?? (typeof head === "string" && head ? head : null);
 
 /**
- * `columns` are `{head, cell(item), right, label}`; the rows come from `list` (see `useList`) or `items`.
+ * `columns` are `{head, cell(item), right, label, sorted}`; the rows come from `list` (see `useList`) or `items`.
  * `empty` is shown if there are no rows; `keyOf(item)` identifies a row.
  * @template T
  * @param {{ columns: Column<T>[], list?: List<T>, items?: T[], keyOf: (item: T) => string | number, empty?: Content,
@@ -33,7 +33,7 @@ export function Table({ columns, list, items, keyOf, empty, caption }) {
         <thead>
           <tr>
             ${columns.map((c) => html`
-              <th scope="col" class=${c.right ? "right" : ""}>
+              <th scope="col" class=${c.right ? "right" : ""} aria-sort=${c.sorted}>
                 ${c.head}
               </th>
             `)}

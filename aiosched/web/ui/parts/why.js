@@ -11,7 +11,7 @@ import { Cli } from "./dialog.js";
 const VERDICTS = {
   ok: ["✓", "open"],
   wait: ["!", "closed"],
-  never: ["✕", "never opens"],
+  never: ["✕", "blocked permanently"],
   unknown: ["?", "unknown"],
   "not-reached": ["–", "not reached"],
 };
@@ -99,7 +99,7 @@ function Answer({ why }) {
         <${Prospect} why=${why} />
         ${commands?.length > 0 && html`
           <div class="stack tight">
-            <span class="faint">Suggested commands</span>
+            <span class="faint">Suggested fix</span>
             ${commands.map((line) => html`
               <${Cli} line=${line} />
             `)}
@@ -144,7 +144,7 @@ function Prospect({ why: { rank, likely_free_at, earliest_start } }) {
   if (!rank && !likely_free_at && !earliest_start) return null;
   return html`
     <div class="row wide soft">
-      ${rank && html`<span>position ${rank} in the queue</span>`}
+      ${rank && html`<span>queue position ${rank}</span>`}
       ${likely_free_at && html`
         <span>
           likely free <${When} at=${likely_free_at} ago />

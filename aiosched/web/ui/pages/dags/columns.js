@@ -1,33 +1,54 @@
-// The columns of the DAG list: pause switch, schedule, last runs, statistics, next run.
+// The columns of the DAG list: selection, pause switch, owner, schedule, last runs, statistics, next run.
 import { html } from "../../lib/html.js";
 import { may } from "../../lib/api.js";
-import { href, path, setQuery } from "../../lib/router.js";
+import { href, path, query, setQuery } from "../../lib/router.js";
 import { stateOf } from "../../lib/states.js";
 import { duration, instant, now, relative } from "../../lib/time.js";
 import { PauseSwitch } from "../../parts/actions/pause.js";
 import { Link, State, Tag } from "../../parts/basics.js";
 import { Schedule } from "../../parts/schedule.js";
+import { Favourite } from "./favourites.js";
 
 /**
- * `statistics` by DAG id; `trigger(dagId)` opens the trigger dialog.
+ * The DAGs that are shown, and the ids of the selected ones.
+ * @typedef {{ dags: Api["DagResource"][], selected: Set<string>, setSelected: (ids: Set<string>) => void }} Selected
+ */
+
+/**
+ * `statistics` by DAG id; `trigger(dagId)` opens the trigger dialog; `selection` is null for who may not act.
  * @param {Map<string, Api["Statistics"]>} statistics
+ * @param {Selected | null} selection
  * @param {{ reload: () => void, trigger: (dagId: string) => void }} actions
  * @returns {Column<Api["DagResource"]>[]}
  */
-export function columnsOf(statistics, { reload, trigger }) {
+export function columnsOf(statistics, selection, { reload, trigger }) {
   /** @param {Api["DagResource"]} dag */
   const of = (dag) => statistics.get(dag.dag_id);
   /** @param {string} words */
   const hidden = (words) => html`<span class="hidden-text">${words}</span>`;
   const percentiles = html`<span title="median and 95th percentile of the run duration">p50 / p95</span>`;
   return [
-    { head: hidden("Active"), cell: (d) => html`<${PauseSwitch} dag=${d} onDone=${() => reload()} />` },
-    { head: "DAG", cell: (d) => html`<${Name} dag=${d} />` },
+    ...(selection ? [selectColumn(selection)] : []),
+    {
+      head: hidden("Active"),
+      cell: (d) => html`
+        <span class="row switches">
+          <${Favourite} dagId=${d.dag_id} />
+          <${PauseSwitch} dag=${d} onDone=${() => reload()} />
+        </span>
+      `,
+    },
+    { ...sortable("DAG", "dag_id", "dag_id"), cell: (d) => html`<${Name} dag=${d} />` },
+    { ...sortable("Owner", "owner"), cell: (d) => d.owner ?? "" },
     { head: "Schedule", cell: (d) => html`<${Schedule} of=${d.schedule} />` },
-    { head: "Last runs", cell: (d) => html`<${Bars} dagId=${d.dag_id} runs=${of(d)?.last_runs} />` },
+    { ...sortable("Last state", "last_state"), cell: (d) => html`<${LastState} dag=${d} />` },
+    {
+      ...sortable("Last runs", "-last_run"),
+      cell: (d) => html`<${Bars} dagId=${d.dag_id} runs=${of(d)?.last_runs} />`,
+    },
     { head: "Success", right: true, cell: (d) => successOf(of(d)) },
-    { head: percentiles, right: true, cell: (d) => durationsOf(of(d)) },
-    { head: "Next run", cell: (d) => html`<${Next} dag=${d} />` },
+    { head: percentiles, label: "p50 / p95", right: true, cell: (d) => durationsOf(of(d)) },
+    { ...sortable("Next run", "next_run"), cell: (d) => html`<${Next} dag=${d} />` },
     {
       head: hidden("Actions"),
       right: true,
@@ -35,6 +56,71 @@ export function columnsOf(statistics, { reload, trigger }) {
     },
   ];
 }
+
+/**
+ * The head of a column by which the list can be sorted; `first` is the order of the first click.
+ * @param {string} words
+ * @param {string} first
+ * @param {string} [initial]  the order of the list before any click
+ * @returns {Pick<Column<unknown>, "head" | "label" | "sorted">}
+ */
+function sortable(words, first, initial) {
+  const order = query.value.order ?? initial;
+  const other = first.startsWith("-") ? first.slice(1) : `-${first}`;
+  const sorted =
+    order === first || order === other ? (order.startsWith("-") ? "descending" : "ascending") : undefined;
+  const head = html`
+    <button class="sort" onClick=${() => setQuery({ order: order === first ? other : first })}>
+      ${words}
+      <span aria-hidden="true">${sorted ? (sorted === "ascending" ? " ▲" : " ▼") : ""}</span>
+    </button>
+  `;
+  return { head, label: words, sorted };
+}
+
+/**
+ * @param {Selected} selection
+ * @returns {Column<Api["DagResource"]>}
+ */
+function selectColumn({ dags, selected, setSelected }) {
+  const all = dags.length > 0 && dags.every((dag) => selected.has(dag.dag_id));
+  /** @param {string} id */
+  const toggle = (id) => {
+    const next = new Set(selected);
+    if (!next.delete(id)) next.add(id);
+    setSelected(next);
+  };
+  return {
+    head: html`
+      <input
+        type="checkbox"
+        aria-label="Select all that are shown"
+        checked=${all}
+        onChange=${() => setSelected(new Set(all ? [] : dags.map((dag) => dag.dag_id)))}
+      />
+    `,
+    cell: (d) => html`
+      <input
+        type="checkbox"
+        aria-label=${`Select ${d.dag_id}`}
+        checked=${selected.has(d.dag_id)}
+        onChange=${() => toggle(d.dag_id)}
+      />
+    `,
+  };
+}
+
+/** @param {{ dag: Api["DagResource"] }} props */
+function LastState({ dag }) {
+  if (!dag.last_run_id) return nothing();
+  return html`
+    <${Link} class="quiet" to=${path("dags", dag.dag_id, "runs", dag.last_run_id)}>
+      <${State} name=${dag.last_run_state} />
+    <//>
+  `;
+}
+
+const BARS = 20;
 
 const nothing = () => html`<span class="faint">–</span>`;
 
@@ -101,10 +187,11 @@ const Name = ({ dag }) => html`
 function Bars({ dagId, runs }) {
   if (!runs) return html`<span class="bars" />`;
   if (!runs.length) return html`<span class="faint">no runs yet</span>`;
-  const longest = Math.max(...runs.map((run) => run.seconds ?? 0), 0.001);
+  const shown = runs.slice(-BARS);
+  const longest = Math.max(...shown.map((run) => run.seconds ?? 0), 0.001);
   return html`
     <span class="bars">
-      ${runs.map((run, i) => {
+      ${shown.map((run, i) => {
         const took = run.seconds === null ? "" : `, ${duration(run.seconds)}`;
         const words = `${stateOf(run.state).label}, ${instant(run.run_after)}${took}`;
         return html`
@@ -114,7 +201,7 @@ function Bars({ dagId, runs }) {
             href=${href(path("dags", dagId, "runs", run.run_id))}
             title=${words}
             aria-label=${words}
-            tabindex=${i === runs.length - 1 ? 0 : -1}
+            tabindex=${i === shown.length - 1 ? 0 : -1}
             style=${{
               "--c": `var(--state-${run.state})`,
               height: `${Math.round(5 + ((run.seconds ?? 0) / longest) * 21)}px`,

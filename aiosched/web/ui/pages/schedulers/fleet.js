@@ -95,7 +95,10 @@ function Partitions({ items, owner, orphans }) {
 function Performance({ history }) {
   const times = history.map((one) => one.at);
   return html`
-    <${Card} title="Since this page was opened" actions=${html`<span class="faint">every ${EVERY / 1000} s</span>`}>
+    <${Card}
+      title="Live (since you opened this page)"
+      actions=${html`<span class="faint">every ${EVERY / 1000} s</span>`}
+    >
       ${times.length > 1 ? html`
         <div class="stack">
           <${Chart}

@@ -16,7 +16,7 @@ const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, 
 
 /**
  * @param {string} dagId
- * @param {Selection} selection
+ * @param {Partial<Selection>} selection
  * @param {Flags} options
  */
 function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
@@ -35,7 +35,7 @@ function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
 
 /**
  * Clear task instances. A `selection` without tasks means whole runs; `options` are the initial options.
- * @param {DialogProps & { dagId: string, selection: Selection, options?: Flags }} props
+ * @param {DialogProps & { dagId: string, selection: Partial<Selection>, options?: Flags }} props
  */
 export function ClearDialog({ dagId, selection, options: initial = {}, onClose, onDone }) {
   const [options, setOptions] = useState(initial);

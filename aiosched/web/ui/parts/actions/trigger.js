@@ -170,7 +170,7 @@ function MoreConf({ words, text, onText, wrong }) {
         <textarea
           class="input"
           rows="3"
-          aria-label="Conf as a JSON object"
+          aria-label="Configuration (conf) as a JSON object"
           spellcheck=${false}
           placeholder="{}"
           value=${text}

@@ -137,6 +137,6 @@ const Legend = () => html`
       <span class="day coming" />
       upcoming
     </span>
-    <span class="faint">Days are in UTC. Stronger: more runs.</span>
+    <span class="faint">Days are in UTC. Darker = more runs.</span>
   </div>
 `;

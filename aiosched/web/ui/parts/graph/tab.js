@@ -27,7 +27,7 @@ export function GraphTab({ dagId }) {
   return html`
     <div class="stack">
       <div class="row">
-        <${RunPicker} dagId=${dagId} none="none: structure only" />
+        <${RunPicker} dagId=${dagId} none="No run (structure only)" />
         ${runId && html`<${CriticalPath} />`}
         ${run.data.value && html`<${State} name=${run.data.value.state} />`}
         ${data && html`<${Find} nodes=${data.nodes} />`}

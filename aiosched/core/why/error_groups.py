@@ -1,0 +1,49 @@
+"""Which failures have the same error: texts that differ only in numbers and ids are one group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+# Hexadecimal ids (with at least one digit) and numbers.
+_VARIABLE: Final = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f]{8}[0-9a-f-]*\b|\d+(?:\.\d+)*", re.IGNORECASE)
+_LONGEST: Final = 200
+_LEAST: Final = 6  # letters of a part that a list can be searched by
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed task instance; without a reason nobody knows why."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorGroup:
+    """Failures with the same error: `newest` is the first of them, `dags` are sorted."""
+
+    number: int
+    newest: Failure
+    dags: Sequence[str]
+
+    @property
+    def search(self) -> str:
+        """The longest part of the text that all of the group have."""
+        parts = _VARIABLE.split(self.newest.reason or "")
+        longest = max(parts, key=len).strip()
+        return longest if len(longest) >= _LEAST else (self.newest.reason or "")
+
+
+def group_errors(failures: Iterable[Failure], *, most: int) -> list[ErrorGroup]:
+    """The largest groups of `failures`, which come newest first; of equal ones the newer goes first."""
+    groups: dict[str, list[Failure]] = {}
+    for failure in failures:
+        groups.setdefault(_VARIABLE.sub("#", failure.reason or "")[:_LONGEST], []).append(failure)
+    ordered = sorted(groups.values(), key=len, reverse=True)[:most]
+    return [ErrorGroup(len(group), group[0], sorted({each.dag_id for each in group})) for group in ordered]

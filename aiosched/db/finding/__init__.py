@@ -1,0 +1,1 @@
+"""Finding things across DAGs: names for the search, figures for the first page."""
