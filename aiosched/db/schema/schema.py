@@ -160,6 +160,7 @@ dag_run = Table(
     CheckConstraint("logical_date IS NOT NULL OR data_interval_start IS NULL", name="logical_date"),
     Index("ix_dag_run_unfinished", "partition", postgresql_where=text("state IN ('queued', 'running')")),
     Index("ix_dag_run_dag_id_id", "dag_id", "id"),
+    Index("ix_dag_run_undated", "dag_id", "run_after", postgresql_where=text("logical_date IS NULL")),
     postgresql_with={"fillfactor": "80"},
 )
 
@@ -219,6 +220,14 @@ rendered_fields = Table(
     metadata,
     *task_key(try_number=True),
     Column("fields", JSON, nullable=False),  # masked, and cut to a length
+)
+
+# What is shown instead of the map index of an instance whose task has a `map_index_template`.
+map_label = Table(
+    "map_label",
+    metadata,
+    *task_key(try_number=False),
+    Column("label", Text, nullable=False),
 )
 
 xcom = Table(

@@ -26,6 +26,7 @@ from aiosched.web.api import (
     versions,
     why,
 )
+from aiosched.web.api.dag_pages import comparison, trends
 from aiosched.web.api.operation import metrics, pools, stream, system
 from aiosched.web.api.people import audit, login, secret_sources, secrets, sessions, teams, users
 
@@ -35,6 +36,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     audit.router,
     backfills.router,
     coming.router,
+    comparison.router,
     dags.router,
     document.router,
     graph.router,
@@ -56,6 +58,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     system.router,
     tasks.router,
     teams.router,
+    trends.router,
     users.router,
     versions.router,
     why.router,
