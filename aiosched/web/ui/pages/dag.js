@@ -13,6 +13,7 @@ import { CodeTab } from "../parts/dag/code.js";
 import { DetailsTab } from "../parts/dag/details.js";
 import { QuarantineBanner } from "../parts/dag/quarantine.js";
 import { RunsTab } from "../parts/dag/runs.js";
+import { TrendsTab } from "../parts/dag/trends.js";
 import { GanttTab } from "../parts/gantt/tab.js";
 import { GraphTab } from "../parts/graph/tab.js";
 import { GridTab } from "../parts/grid/tab.js";
@@ -25,6 +26,7 @@ const VIEWS = {
   gantt: GanttTab,
   calendar: CalendarTab,
   runs: RunsTab,
+  trends: TrendsTab,
   code: CodeTab,
   details: DetailsTab,
 };
@@ -36,6 +38,7 @@ const TABS = [
   ["gantt", "Gantt"],
   ["calendar", "Calendar"],
   ["runs", "Runs"],
+  ["trends", "Trends"],
   ["code", "Code"],
   ["details", "Details"],
 ];

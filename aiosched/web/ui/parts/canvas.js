@@ -79,7 +79,7 @@ export function sprite(colours, name, size, density, mark) {
     on.roundRect(0, 0, size, size, 3);
     on.fill();
     on.fillStyle = name === "none" || name === null ? colours.soft : colours.glyph;
-    on.font = `${glyph.length > 1 ? "600 9px" : `${Math.round(size * 0.62)}px`} ${colours.sans}`;
+    on.font = `${glyph.length > 2 ? "600 7px" : glyph.length > 1 ? "600 9px" : `${Math.round(size * 0.62)}px`} ${colours.sans}`;
     on.textAlign = "center";
     on.textBaseline = "middle";
     on.fillText(glyph, size / 2, size / 2 + 0.5);
