@@ -4,7 +4,7 @@ import { STATES, colour, stateOf } from "../lib/states.js";
 import { theme } from "../lib/theme.js";
 
 /** Incremented when the system theme changes. */
-const colours = signal(0);
+export const colours = signal(0);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   colours.value += 1;
 });

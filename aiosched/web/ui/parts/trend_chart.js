@@ -3,6 +3,7 @@ import { html, useEffect, useRef } from "../lib/html.js";
 import uPlot from "../vendor/uplot.js";
 import { theme } from "../lib/theme.js";
 import { duration, instant, zone } from "../lib/time.js";
+import { colours } from "./canvas.js";
 
 /** @param {string} name */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -35,7 +36,7 @@ export function TrendChart({ label, dates, series, count = false, onPick }) {
       observer.disconnect();
       chart.destroy();
     };
-  }, [theme.value, zone.value, dates.join(), JSON.stringify(series)]);
+  }, [theme.value, colours.value, zone.value, dates.join(), JSON.stringify(series)]);
   return html`
     <figure class="chart trend" aria-label=${label}>
       <figcaption class="faint">${label}</figcaption>

@@ -99,7 +99,7 @@ function Charts({ dagId, trends: { task_id: taskId, points, p50, p95 } }) {
   return html`
     <${Card} title=${taskId ? `Duration of ${taskId}` : "Duration of the run"}>
       <p class="soft">
-        Usually ${p50 === null ? "–" : duration(p50)} (p50), 95 % within ${p95 === null ? "–" : duration(p95)}
+        Usually ${p50 === null ? "–" : duration(p50)} (p50), 95 % within ${p95 === null ? "–" : duration(p95)}${" "}
         (p95). Click a run to open it.
       </p>
       <${TrendChart} label="Duration" dates=${dates} series=${durations} onPick=${onPick} />
