@@ -48,8 +48,8 @@ export function TaskPage({ dag, run, task }) {
   /** @type {List<Api["TaskInstanceResource"]>} */
   const found = useList(
     named ? null : at("dags", dag, "runs", run, "tasks"),
-    { task_id: task },
-    { kinds: ["task"], limit: 100 },
+    { task_id: task, state: query.value.state },
+    { kinds: ["task"], limit: 200 },
   );
   const wanted = { dag, run, task };
   if (named) return html`<${TaskLoader} ...${wanted} mapIndex=${Number(query.value.map_index)} />`;

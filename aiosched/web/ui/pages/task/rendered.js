@@ -31,7 +31,14 @@ export function Rendered({ task, base, params }) {
         <${Fields} fields=${now} />
       ` : html`
         <${Shown} of=${stored}>
-          ${({ fields }) => html`<${Fields} fields=${fields} templates=${task.template_fields} />`}
+          ${({ fields }) => html`
+            <${Fields} fields=${fields} templates=${task.template_fields} />
+            ${fields === null && task.map_index >= 0 && may("operator") && html`
+              <button class="button" onClick=${render}>
+                Show the arguments of this instance
+              </button>
+            `}
+          `}
         <//>
       `}
     <//>
