@@ -104,3 +104,68 @@ async def test_the_graph_opens_on_the_latest_run_folded_so_that_it_can_be_read(t
     await tab.picture("graph-minimap")
     await page.locator("select.picker").select_option("No run (structure only)")
     await expect(page).to_have_url(re.compile("run=-"))
+
+
+async def test_the_grid_tells_what_is_selected_at_its_side(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "for-panel")
+    page = await tab.open("/dags/troubled?run=for-panel&task=divide", width=1440)
+    side = page.get_by_label("Selected", exact=True)
+    await expect(side).to_contain_text("@task")
+    await expect(side.get_by_label("End of the log")).to_contain_text("ZeroDivisionError")
+    await expect(side.locator(".headline")).to_contain_text("ZeroDivisionError")
+    await looks_well(tab, page, "grid-panel")
+    await side.get_by_role("link", name="View the whole log").click()
+    await page.get_by_label("Level").select_option("error")
+    await expect(page.get_by_role("region", name="Log")).to_contain_text("ZeroDivisionError")
+    await expect(page.get_by_text("about to divide")).to_have_count(0)
+    await page.get_by_title("Show in the whole log").first.click()
+    await expect(page.get_by_text("about to divide")).to_be_visible()
+    await expect(page).to_have_url(re.compile(r"line=\d"))
+
+
+async def test_mapped_instances_are_found_by_label_state_and_duration(service: Service, tab: Tab) -> None:
+    await service.run("stages", "failed", "for-labels")
+    await service.execute("""
+        INSERT INTO map_label SELECT run_id, task_index, map_index, 'person ' || (2 - map_index)
+          FROM task_instance JOIN dag_run ON dag_run.id = run_id
+         WHERE dag_run.run_id = 'for-labels' AND map_index >= 0
+    """)
+    page = await tab.open("/dags/stages/runs/for-labels/tasks/people.greet", width=1440)
+    rows = page.get_by_role("row")
+    await expect(rows).to_have_count(4)
+    await expect(rows.nth(1)).to_contain_text("person 2")
+    await page.get_by_label("Order").select_option("label")
+    await expect(rows.nth(1)).to_contain_text("person 0")
+    await looks_well(tab, page, "mapped")
+    await page.get_by_label("State", exact=True).select_option("failed")
+    await expect(page.get_by_text("No instances in this state")).to_be_visible()
+    await page.get_by_label("State", exact=True).select_option("success")
+    await page.get_by_role("link", name="people.greet[2]").click()
+    await expect(page.locator("header").get_by_text("person 0")).to_be_visible()
+    await page.get_by_role("link", name="Rendered").click()
+    await page.get_by_role("button", name="Show the arguments of this instance").click()
+    await expect(page.get_by_text("edsger")).to_be_visible()
+
+
+async def test_a_backfill_begins_on_the_page_of_its_dag_and_runs_again_what_failed(service: Service, tab: Tab) -> None:
+    await service.execute("""
+        WITH made AS (
+            INSERT INTO backfill (dag_id, partition, from_date, to_date, completed_at)
+            SELECT 'daily', partition, '2026-01-01Z', '2026-01-02Z', now() FROM dag WHERE dag_id = 'daily'
+            RETURNING id
+        )
+        INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date,
+                             run_after, backfill_id)
+        SELECT dag_id, 'back-' || n, partition, version_id, 'backfill', 'test',
+               CASE WHEN n = 1 THEN 'failed' ELSE 'success' END, at, at, made.id
+          FROM made, dag, generate_series(1, 2) AS n,
+               LATERAL (SELECT '2025-12-31Z'::timestamptz + n * interval '1 day' AS at) AS t
+         WHERE dag_id = 'daily'
+    """)
+    page = await tab.open("/dags/daily", width=1440)
+    await page.get_by_role("button", name="Backfill …").click()
+    await expect(page.get_by_role("dialog").get_by_label("DAG", exact=True)).to_have_value("daily")
+    page = await tab.open("/backfills?dag_id=daily", width=1440)
+    await expect(page.get_by_role("link", name="1 failed")).to_be_visible()
+    await page.get_by_role("button", name="Rerun failed (1)").click()
+    await expect(page.get_by_role("dialog").get_by_label("Which dates")).to_have_value("failed")

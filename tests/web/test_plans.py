@@ -108,6 +108,7 @@ PATHS: Final = (
     "dags/sales/runs/r77/tasks/load/logs/1",
     "dags/sales/runs/r77/tasks/load/logs/1/blocks",
     "dags/sales/runs/r77/tasks/load/logs/1/errors",
+    "dags/sales/runs/r77/tasks/load/logs/1/lines?level=error",
     "dags/sales/runs/r77/tasks/load/logs/1/search?words=x",
     "pools",
     "pools/etl",

@@ -520,6 +520,16 @@ export interface components {
       subject: string;
       task_id: string;
     };
+    /** @description A line of a log: its number, from 0 as in `LogBlocks`, and its text without colours. */
+    LevelLine: {
+      line: number;
+      text: string;
+    };
+    /** @description Lines of a level and above; `next` is where to go on (`after`), or null if these are all. */
+    LevelLines: {
+      items: components["schemas"]["LevelLine"][];
+      next: number | null;
+    };
     /**
      * @description Which DAGs feed which: edges go from a DAG to the assets it produces, and from an asset to the DAGs that wait for
      *     it.

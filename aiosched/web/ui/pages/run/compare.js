@@ -95,8 +95,10 @@ function Both({ before, both: { after, conf, tasks } }) {
 const RunLink = ({ run }) => html`<${Link} to=${path("dags", run.dag_id, "runs", run.run_id)}>${run.run_id}<//>`;
 
 /** @param {unknown} value */
-const shown = (value) =>
-  value === null || value === undefined ? html`<span class="faint">–</span>` : html`<code>${JSON.stringify(value)}</code>`;
+function shown(value) {
+  if (value === null || value === undefined) return html`<span class="faint">–</span>`;
+  return html`<code>${JSON.stringify(value)}</code>`;
+}
 
 /** @type {Column<Api["ChangedValue"]>[]} */
 const CONF = [

@@ -1,4 +1,4 @@
-// Trends of a DAG: duration, lateness and retries of its last runs, or of one task in them, and the usual times of tasks.
+// Trends of a DAG: duration, lateness and retries of its last runs or of one task, and the usual times of tasks.
 import { html } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";

@@ -12,8 +12,8 @@ import { boundsOf, fitted, initialPosition, showing, zoomed } from "./scene.js";
 
 /**
  * `startedAt` is the start time for the first-paint measure, from `performance.now()`.
- * @param {{ dagId: string, graph: Api["DagGraph"], startedAt: number, runId: string | undefined }} props  `runId` is that
- *   of the run whose states are shown
+ * @param {{ dagId: string, graph: Api["DagGraph"], startedAt: number, runId: string | undefined }} props
+ *   `runId` is that of the run whose states are shown
  */
 export function Graph({ dagId, graph, startedAt, runId }) {
   const { critical } = query.value;
