@@ -54,6 +54,7 @@ async def seed(db: Database) -> None:
         ("xcom", key | {"key": "k", "value": {"a": 1}}),
         ("task_note", key | {"note": "n"}),
         ("rendered_fields", key | {"try_number": 2, "fields": {"sql": "select 1"}}),
+        ("map_label", key | {"label": "north"}),
         ("task_state", {"run_id": run, "task_id": TASK, "map_index": -1, "key": "k", "value": {"a": 1},
                         "expires_at": later}),
         ("asset_state", {"name": ASSET, "key": "k", "value": {"a": 1}, "expires_at": later}),

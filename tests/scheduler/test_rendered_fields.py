@@ -14,6 +14,7 @@ from aiosched.core.requests.requests import Render
 from aiosched.core.values.messages import AttemptKey
 from aiosched.db.crypto.keyring import Keyring, new_key
 from aiosched.db.people.secrets import SecretStore, VariableValue
+from aiosched.db.queries.queries import find_run, list_run_tasks
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import ask_owner
 from aiosched.db.statements.rendered_fields import find_rendered, forget_rendered
@@ -41,6 +42,12 @@ with DAG("says", params={"n": 1}):
         return templates_dict["day"]
 
     say >> hello("plain") >> later()
+
+    @task(map_index_template="{{ 'region ' ~ task.op_kwargs['region'] }}")
+    def load(region):
+        return region
+
+    load.expand(region=["north", "south"])
 
 with DAG("waits"):
     BashOperator(task_id="gate", bash_command="until test -e {{ dag_run.conf.gate }}; do sleep 0.05; done")
@@ -91,7 +98,10 @@ async def test_the_fields_of_a_try_are_stored_with_it_masked_and_cut(
         assert await run.wait(GUARD) == "success"
 
         said, plain, later = [await stored(scheduler.db, run.key, index) for index in (0, 1, 2)]
+        shown = await find_run(scheduler.db, "says", run.run_id)
+        mapped = await list_run_tasks(scheduler.db, shown, task_id="load")
 
+    assert [one.map_label for one in mapped] == ["region north", "region south"]
     assert said is not None
     assert said["env"] == {"ANSWER": "42", "PASSWORD": "***"}
     assert said["bash_command"].startswith("echo 7 *** xxx")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.web.views import log_index
-from aiosched.web.views.log_index import Block, find_errors, find_text, index_log
+from aiosched.web.views.log_index import Block, find_errors, find_level, find_text, index_log
 
 LINES = st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=40)
 
@@ -126,3 +126,18 @@ def test_errors_are_found_across_blocks_with_their_lines(path: Path) -> None:
 def test_a_log_that_does_not_exist_has_no_errors_and_no_words(tmp_path: Path) -> None:
     assert find_errors(tmp_path / "none.log", limit=10) == []
     assert find_text(tmp_path / "none.log", "x") is None
+
+
+def test_lines_of_a_level_come_with_their_tracebacks_and_without_colours(path: Path) -> None:
+    path.write_text(
+        "[INFO] a\n[\x1b[33mWARNING\x1b[0m] b\nprinted\n[ERROR] c\nTraceback (most recent call last):\n"
+        '  File "x.py", line 1\nKeyError: 1\nprinted\n[WARN] d\n'
+    )
+
+    warnings = find_level(path, "warning", limit=100)
+    errors = find_level(path, "error", limit=100)
+
+    assert [number for number, _ in warnings] == [1, 3, 4, 5, 6, 8]
+    assert warnings[0] == (1, "[WARNING] b")
+    assert [number for number, _ in errors] == [3, 4, 5, 6]
+    assert find_level(path, "warning", after=4, limit=1) == [(5, '  File "x.py", line 1')]

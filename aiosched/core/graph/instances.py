@@ -109,6 +109,15 @@ class RenderedFields(NamedTuple):
     fields: str
 
 
+class MapLabel(NamedTuple):
+    """What is shown instead of the map index of an instance: its rendered `map_index_template`."""
+
+    run_id: int
+    task_index: int
+    map_index: int
+    label: str
+
+
 class CallbackRequest(NamedTuple):
     """A callback to run in a worker. `task` is the index of the task that it concerns or shows, or None."""
 
@@ -130,6 +139,7 @@ class RowEffects(msgspec.Struct, eq=False):
     tries: list[FinishedTry] = []
     sources: list[TrySource] = []
     rendered: list[RenderedFields] = []  # stored with the next change: they need no commit of their own
+    labels: list[MapLabel] = []  # the same
     xcoms: list[tuple[Instance, XComValue | StoredXCom]] = []
     forget_xcoms: list[Instance] = []  # a new try starts without the old values
     deferrals: dict[Instance, None] = {}  # whose deferral is to be stored or deleted

@@ -116,6 +116,24 @@ WAITING: Final = SightedStatement.of(
 )
 
 
+# No further than `limit`: in a pool with a million waiting instances the number itself helps nobody.
+NUMBER_WAITING: Final = SightedStatement.of(
+    f"""
+    SELECT count(*)::int FROM (
+        SELECT FROM ({USERS}) AS u
+         WHERE NOT EXISTS (SELECT FROM dag WHERE dag.dag_id = u.dag_id AND dag.is_paused) LIMIT $7) AS w
+""",
+    _OF_RUN,
+)
+
+
+async def number_waiting(db: Database, members: Collection[PoolMember], *, most: int, seen: Seen = None) -> int:
+    """How many instances wait; `most` for that many or more."""
+    async with db.acquire() as conn:
+        rows = await NUMBER_WAITING.fetch(conn, *_columns(members), [TaskState.SCHEDULED], most, seen=seen)
+    return int(rows[0][0])
+
+
 async def pool_holders(
     db: Database, members: Collection[PoolMember], *, include_deferred: bool, limit: int, seen: Seen = None
 ) -> list[PoolUser]:

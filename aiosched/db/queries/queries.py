@@ -18,7 +18,7 @@ from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.queries.quarantine_queries import QuarantineRow
 from aiosched.db.schema.quarantine_schema import dag_quarantine
-from aiosched.db.schema.schema import dag, dag_run, dag_version, task_instance, task_note
+from aiosched.db.schema.schema import dag, dag_run, dag_version, map_label, task_instance, task_note
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
 
@@ -318,6 +318,7 @@ class TaskRow:
     reason: str | None
     task_index: int
     note: str | None = None
+    map_label: str | None = None  # shown instead of the map index
 
     @property
     def name(self) -> str:
@@ -368,8 +369,9 @@ async def list_run_tasks(
     """
     spec = await get_version_spec(db, run.version_key)
     query = (
-        select(task_instance, task_note.c.note)
+        select(task_instance, task_note.c.note, map_label.c.label)
         .outerjoin(task_note, and_(*(task_note.c[key.name] == key for key in task_instance.primary_key)))
+        .outerjoin(map_label, and_(*(map_label.c[key.name] == key for key in task_instance.primary_key)))
         .where(task_instance.c.run_id == run.key)
         .order_by(task_instance.c.task_index, task_instance.c.map_index)
         .limit(limit)
@@ -411,6 +413,7 @@ def _task_row(row: Any, spec: DagSpec) -> TaskRow:
         reason=row.reason,
         task_index=row.task_index,
         note=row.note,
+        map_label=row.label,
     )
 
 

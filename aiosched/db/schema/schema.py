@@ -176,6 +176,7 @@ dag_run = Table(
     Index("ix_dag_run_dag_id_run_after_id", "dag_id", "run_after", "id"),
     Index("ix_dag_run_end_date_id", "end_date", "id", postgresql_where=text("end_date IS NOT NULL")),
     Index("ix_dag_run_failed", "end_date", "id", postgresql_where=text("state = 'failed'")),
+    Index("ix_dag_run_undated", "dag_id", "run_after", postgresql_where=text("logical_date IS NULL")),
     postgresql_with={"fillfactor": "80"},
 )
 
@@ -235,6 +236,14 @@ rendered_fields = Table(
     metadata,
     *task_key(try_number=True),
     Column("fields", JSON, nullable=False),  # masked, and cut to a length
+)
+
+# What is shown instead of the map index of an instance whose task has a `map_index_template`.
+map_label = Table(
+    "map_label",
+    metadata,
+    *task_key(try_number=False),
+    Column("label", Text, nullable=False),
 )
 
 xcom = Table(

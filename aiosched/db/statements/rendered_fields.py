@@ -1,4 +1,4 @@
-"""Statements on `rendered_fields`: the template fields of tries as they were rendered. No decisions live here."""
+"""Statements on what was rendered: the template fields of tries, and labels of mapped instances. No decisions here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from aiosched.core.graph.instances import RenderedFields
+from aiosched.core.graph.instances import MapLabel, RenderedFields
 from aiosched.core.values.messages import AttemptKey
 from aiosched.db.server.connection import Connections, DatabaseConnection
 
@@ -26,6 +26,20 @@ async def store_rendered(conn: DatabaseConnection, rendered: Sequence[RenderedFi
     """Store the fields of tries, in the transaction that stores their start or their end."""
     last = {row[:4]: row for row in rendered}
     await conn.execute(STORE_RENDERED, *map(list, zip(*last.values(), strict=True)))
+
+
+# Each call of a try renders its label again: the last one counts. Index: primary key.
+STORE_LABELS: Final = """
+    INSERT INTO map_label (run_id, task_index, map_index, label)
+    SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[])
+    ON CONFLICT (run_id, task_index, map_index) DO UPDATE SET label = excluded.label
+"""
+
+
+async def store_labels(conn: DatabaseConnection, labels: Sequence[MapLabel]) -> None:
+    """Store the labels of mapped instances, in the transaction that stores their end."""
+    last = {row[:3]: row for row in labels}
+    await conn.execute(STORE_LABELS, *map(list, zip(*last.values(), strict=True)))
 
 
 # Index: primary key.

@@ -13,6 +13,7 @@ DELETE_DAG: Final = (
     """DELETE FROM deferral WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM xcom WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM rendered_fields WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM map_label WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM try_source WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_try WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_note WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",

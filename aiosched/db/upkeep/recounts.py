@@ -120,7 +120,7 @@ async def add_leases(conn: DatabaseConnection, partitions: Sequence[int]) -> Non
 # here: their rows are deleted when they are read.
 OF_RUNS: Final = (
     "xcom", "callback_outbox", "deadline", "deferral", "try_source", "task_try", "task_note", "task_state",
-    "human_input", "rendered_fields",
+    "human_input", "rendered_fields", "map_label",
     "task_instance",
 )  # fmt: skip
 MOST_RUNS: Final = 500  # looked at in one step

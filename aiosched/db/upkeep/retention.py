@@ -113,7 +113,7 @@ TAKE_RUN: Final = f"""
 """
 _OF_RUNS: Final = (
     "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "rendered_fields", "task_try",
-    "task_note", "task_state", "human_input", "task_instance",
+    "task_note", "task_state", "human_input", "map_label", "task_instance",
 )  # fmt: skip
 
 # What has expired, whatever $1 is. Indexes: ix_task_state_expires_at, ix_asset_state_expires_at.

@@ -25,7 +25,7 @@ from aiosched.db.statements.inbox import CommandResult, NewRequest, add_requests
 from aiosched.db.statements.journal import Backend, PoolRow
 from aiosched.db.statements.outbox import WaitingCallback, insert_callbacks
 from aiosched.db.statements.pool_demands import store_demands
-from aiosched.db.statements.rendered_fields import store_rendered
+from aiosched.db.statements.rendered_fields import store_labels, store_rendered
 from aiosched.db.statements.reports import delete_reports
 from aiosched.db.statements.runs import copy_instances
 from aiosched.db.statements.triggers import delete_deferrals, store_deferrals
@@ -120,6 +120,8 @@ class Transaction:
             await journal.store_sources(self.conn, tasks.sources)
         if tasks.rendered:
             await store_rendered(self.conn, tasks.rendered)
+        if tasks.labels:
+            await store_labels(self.conn, tasks.labels)
         if batch.pools.demands:
             await store_demands(self.conn, self._incarnation, batch.pools.demands)
         if messages.read_reports and not messages.attempts:  # else it is done

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.graph.instances import RenderedFields
+from aiosched.core.graph.instances import MapLabel, RenderedFields
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.deferral import is_trigger
 from aiosched.core.slots.fair_shares import fair_shares
@@ -129,6 +129,8 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
         return
     if report.rendered is not None:
         _keep_rendered(board, report, report.rendered)
+    if report.map_label is not None:
+        board.effects.rows.labels.append(MapLabel(*report.key[:3], report.map_label))
     if report.outcome is Outcome.STARTED:
         context.apply_effects(board)  # nothing to decide; the row may wait for the next commit
         return

@@ -278,6 +278,9 @@ class StateCache:
         if rows.rendered:
             stored.rendered.extend(rows.rendered)
             rows.rendered = []
+        if rows.labels:
+            stored.labels.extend(rows.labels)
+            rows.labels = []
         if rows.xcoms:
             stored.xcoms.extend(xcom_row(key, i.task, i.map_index, v) for i, v in rows.xcoms)
             rows.xcoms.clear()

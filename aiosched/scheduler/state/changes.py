@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from aiosched.core.graph.instances import RenderedFields, TrySource
+from aiosched.core.graph.instances import MapLabel, RenderedFields, TrySource
 from aiosched.core.run.board import Board, FinishedTry, Instance
 from aiosched.core.values.messages import AttemptKey, Report
 from aiosched.db.assets.assets import NewAssetEvent
@@ -33,6 +33,7 @@ class TaskChanges(msgspec.Struct, eq=False):
     tries: list[FinishedTry] = []
     sources: list[TrySource] = []
     rendered: list[RenderedFields] = []
+    labels: list[MapLabel] = []
     xcoms: list[XComRow] = []
     forget_xcoms: list[tuple[int, int, int]] = []
     deferrals: list[DeferralRow] = []
@@ -42,7 +43,7 @@ class TaskChanges(msgspec.Struct, eq=False):
     def needs_transaction(self) -> bool:
         """Whether there is more to store than changed instances."""
         more = self.expanded or self.created or self.tries or self.sources or self.xcoms or self.forget_xcoms
-        return bool(more or self.deferrals or self.undeferred or self.rendered)
+        return bool(more or self.deferrals or self.undeferred or self.rendered or self.labels)
 
 
 class RunChanges(msgspec.Struct, eq=False):

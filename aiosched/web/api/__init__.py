@@ -26,6 +26,7 @@ from aiosched.web.api import (
     versions,
     why,
 )
+from aiosched.web.api.dag_pages import comparison, trends
 from aiosched.web.api.finding import activity, search
 from aiosched.web.api.lists import bulk, instance_lists, run_lists
 from aiosched.web.api.operation import metrics, pools, stream, system
@@ -39,6 +40,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     backfills.router,
     bulk.router,
     coming.router,
+    comparison.router,
     dags.router,
     document.router,
     graph.router,
@@ -63,6 +65,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     system.router,
     tasks.router,
     teams.router,
+    trends.router,
     users.router,
     versions.router,
     why.router,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.states import RunState, RunType
-from aiosched.db.queries import run_queries
+from aiosched.db.queries.dag_pages.dated_runs import DatedRuns, date_of, runs_by_date
 from aiosched.db.queries.queries import RunRow
 from aiosched.db.queries.version_queries import get_version
 from aiosched.web.api.base.models import Name
@@ -19,6 +20,7 @@ from aiosched.web.api.base.paging import Cursor, decode_cursor, encode_cursor
 from aiosched.web.api.runs import RunResource
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.views.row_order import lifted, topological
 from aiosched.web.views.state_counts import Counts, groups_around, read_counts, with_groups
 
 router = APIRouter(tags=["DAGs"])
@@ -36,7 +38,7 @@ class Row(BaseModel):
 
 
 class Grid(BaseModel):
-    """Columns are runs (oldest first), rows are tasks.
+    """Columns are runs (in the order of their dates), rows are tasks (in the order of their dependencies).
 
     `cells` has the value of each row for each run: a state, an object of counts by state for several instances, or null
     if the run does not have the task. `rows` are those of the newest version.
@@ -59,13 +61,16 @@ async def grid(
     limit: Annotated[int, Query(ge=1, le=365, description="runs")] = 30,
     cursor: Cursor = None,
 ) -> Grid:
-    """The last runs with the states of all their tasks. The cursor continues with older runs."""
+    """The last runs by logical date (`run_after` without one) with the states of all their tasks.
+
+    The cursor continues with older dates.
+    """
     newest = await get_version(request_client.db, dag_id)
     spec = newest.spec
-    before = decode_cursor(cursor, int)
-    wanted = run_queries.RunFilter(dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())))
-    runs = await run_queries.find_runs(request_client.db, wanted, before=before, limit=limit + 1)
-    more = encode_cursor(runs[limit - 1].key) if len(runs) > limit else None
+    before = decode_cursor(cursor, tuple[datetime, int])
+    wanted = DatedRuns(dag_id, tuple(map(str, state or ())), tuple(map(str, run_type or ())))
+    runs = await runs_by_date(request_client.db, wanted, before=before, limit=limit + 1)
+    more = encode_cursor((date_of(runs[limit - 1]), runs[limit - 1].key)) if len(runs) > limit else None
     runs = runs[:limit][::-1]
     rows = grid_rows(spec)
     return Grid(
@@ -78,7 +83,7 @@ async def grid(
 
 
 def grid_rows(spec: DagSpec) -> list[Row]:
-    """Tasks in the order of the DAG, each group before its members."""
+    """Tasks after those that they depend on, each group before its members."""
     parents = {group.group_id: group.parent_id for group in spec.groups}
     around = groups_around(spec)
     members: dict[str | None, list[tuple[str, bool]]] = defaultdict(list)
@@ -97,11 +102,14 @@ def grid_rows(spec: DagSpec) -> list[Row]:
         members[task.group_id].append((task.task_id, False))
         if any(group in mapped_groups for group in around[task.task_id]):
             mapped.add(task.task_id)
+    edges = lifted(((up, task.task_id) for task in spec.tasks for up in task.upstream), around)
     rows: list[Row] = []
     index = {task.task_id: position for position, task in enumerate(spec.tasks)}
 
     def walk(container: str | None, depth: int) -> None:
-        for each, is_group in members[container]:
+        kinds = dict(members[container])
+        for each in topological(list(kinds), edges.get(container, ())):
+            is_group = kinds[each]
             label = each.removeprefix(f"{container}.") if container else each
             is_mapped = each in (mapped_groups if is_group else mapped)
             kind: Literal["task", "group"] = "group" if is_group else "task"

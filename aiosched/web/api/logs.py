@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Header, Query
 from fastapi import Path as InPath
@@ -20,7 +20,7 @@ from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
 from aiosched.web.views.log_index import find_errors as find_errors_in
-from aiosched.web.views.log_index import find_text, index_log
+from aiosched.web.views.log_index import find_level, find_text, index_log
 
 router = APIRouter(tags=["Task instances"])
 
@@ -42,6 +42,20 @@ class FoundLine(BaseModel):
     """The number of a line, from 0 as in `LogBlocks`; null if no line matches."""
 
     line: int | None
+
+
+class LevelLine(BaseModel):
+    """A line of a log: its number, from 0 as in `LogBlocks`, and its text without colours."""
+
+    line: int
+    text: str
+
+
+class LevelLines(BaseModel):
+    """Lines of a level and above; `next` is where to go on (`after`), or null if these are all."""
+
+    items: list[LevelLine]
+    next: int | None
 
 
 class LogBlocks(BaseModel):
@@ -124,6 +138,23 @@ async def search_log(
     """The next line of a log that contains these words, so that a long log can be searched without being sent."""
     log = await _log_of(request_client, place, try_number)
     return FoundLine(line=await in_log_thread(lambda: find_text(log, words, after=after, before=before)))
+
+
+@router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/lines")
+@allow(Role.VIEWER, RoleScope.DAG)
+async def find_lines(
+    request_client: TheRequestClient,
+    place: ThePlace,
+    try_number: TryNumber,
+    level: Annotated[Literal["warning", "error"], Query(description="this level and above")] = "warning",
+    after: Annotated[int, Query(ge=-1, lt=2**50, description="after this line; -1: from the first")] = -1,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> LevelLines:
+    """The lines of a log that name a level, with their tracebacks."""
+    log = await _log_of(request_client, place, try_number)
+    found = await in_log_thread(lambda: find_level(log, level, after=after, limit=limit + 1))
+    items = [LevelLine(line=number, text=text) for number, text in found[:limit]]
+    return LevelLines(items=items, next=items[-1].line if len(found) > limit else None)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/blocks")

@@ -56,10 +56,14 @@ class RunDetails(RunResource):
 
 
 class TaskInstanceResource(Resource):
-    """A task instance; `map_index` -1 for a task that is not mapped."""
+    """A task instance; `map_index` -1 for a task that is not mapped.
+
+    `map_label` is its rendered `map_index_template`, stored when it ends.
+    """
 
     task_id: str
     map_index: int
+    map_label: str | None
     state: Stored[TaskState]
     try_number: int
     max_tries: int

@@ -24,6 +24,14 @@ _ERROR: Final = re.compile(
     rb"|(?P<raised>\w*(Error|Exception): ))"
 )
 _ERROR_WORDS: Final = (b"Traceback", b"ERROR", b"CRITICAL", b"FATAL", b"Error: ", b"Exception: ")
+_LEVELS: Final = {
+    "warning": re.compile(r".{0,60}\b(WARN|WARNING|ERROR|CRITICAL|FATAL)\b"),
+    "error": re.compile(r".{0,60}\b(ERROR|CRITICAL|FATAL)\b"),
+}
+_LEVEL_WORDS: Final = (b"WARN", b"ERROR", b"CRITICAL", b"FATAL", b"Traceback")
+_TRACEBACK: Final = "Traceback (most recent call last)"
+_CONTINUED: Final = re.compile(r"[ \t]+\S|[\w.]*(Error|Exception|Interrupt|Exit)\b|During handling|The above exception")
+_LONGEST_LINE: Final = 2_000  # bytes of a line that are shown
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[\d;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 
 
@@ -89,6 +97,29 @@ def find_text(log: Log, words: str, *, after: int = -1, before: int | None = Non
             if before is not None and number < before:
                 last = number
     return last
+
+
+def find_level(log: Log, level: str, *, after: int = -1, limit: int) -> list[tuple[int, str]]:
+    """The lines after line `after` of this level ("warning", "error") or above, with their numbers; at most `limit`.
+
+    A traceback belongs to them, and so do indented lines below one.
+    """
+    wanted, found = _LEVELS[level], []
+    belongs = False
+    for block, text in _blocks(log):
+        if not belongs and not any(word in text for word in _LEVEL_WORDS):
+            continue
+        for number, line in enumerate(_lines(text), block.line):
+            shown = _ESCAPE.sub("", line[:_LONGEST_LINE].decode("utf-8", "replace")).rstrip()
+            if wanted.match(shown) or shown.startswith(_TRACEBACK):
+                belongs = True
+            else:
+                belongs = belongs and _CONTINUED.match(shown) is not None
+            if belongs and number > after:
+                found.append((number, shown))
+                if len(found) == limit:
+                    return found
+    return found
 
 
 def _lines(text: bytes) -> Iterator[bytes]:

@@ -172,6 +172,12 @@ export interface components {
       days: components["schemas"]["Day"][];
       year: number;
     };
+    /** @description A value of the conf that differs; null where the run does not have it. */
+    ChangedValue: {
+      after: unknown;
+      before: unknown;
+      name: string;
+    };
     /**
      * @description What is (or was) affected: the number of instances, their runs, the number in each state, and the first 1,000
      *     instances; `dependents` are the first 1,000 that markers led to, and not counted.
@@ -253,6 +259,25 @@ export interface components {
       /** @description A newer aiosched may have stored another value. */
       state: ("waiting" | "applied" | "refused") | string;
       verb: string;
+    };
+    /** @description A task in both runs: its instances by state (empty: not in that run), and its seconds from start to end. */
+    ComparedTask: {
+      after: {
+        [key: string]: number;
+      };
+      before: {
+        [key: string]: number;
+      };
+      seconds_after: number | null;
+      seconds_before: number | null;
+      task_id: string;
+    };
+    /** @description A run (`after`) and the one that it is compared with (`before`; null if it is the first one). */
+    Comparison: {
+      after: components["schemas"]["RunResource"];
+      before: components["schemas"]["RunResource"] | null;
+      conf: components["schemas"]["ChangedValue"][];
+      tasks: components["schemas"]["ComparedTask"][];
     };
     /** @description A connection without its secrets. */
     ConnectionResource: {
@@ -501,7 +526,7 @@ export interface components {
       y: number;
     };
     /**
-     * @description Columns are runs (oldest first), rows are tasks.
+     * @description Columns are runs (in the order of their dates), rows are tasks (in the order of their dependencies).
      *
      *     `cells` has the value of each row for each run: a state, an object of counts by state for several instances, or null
      *     if the run does not have the task. `rows` are those of the newest version.
@@ -620,6 +645,16 @@ export interface components {
       map_index: number;
       run_id: string;
       task_id: string;
+    };
+    /** @description A line of a log: its number, from 0 as in `LogBlocks`, and its text without colours. */
+    LevelLine: {
+      line: number;
+      text: string;
+    };
+    /** @description Lines of a level and above; `next` is where to go on (`after`), or null if these are all. */
+    LevelLines: {
+      items: components["schemas"]["LevelLine"][];
+      next: number | null;
     };
     /**
      * @description Which DAGs feed which: edges go from a DAG to the assets it produces, and from an asset to the DAGs that wait for
@@ -1040,11 +1075,13 @@ export interface components {
      * @description The tasks that hold slots (longest first, at most 200), and those that wait (in the order of service).
      *
      *     The order is that of each scheduler; limits of a DAG can let a task overtake. Only the first page has the holders.
+     *     `waiting` is how many wait in all; 10,000 means at least that many.
      */
     Queue: {
       holders: components["schemas"]["SlotUser"][];
       items: components["schemas"]["SlotUser"][];
       next_cursor: string | null;
+      waiting: number;
     };
     /**
      * @description The template fields by name, as a try had them; secrets are masked, and long values cut.
@@ -1375,6 +1412,7 @@ export interface components {
       links: components["schemas"]["OperatorLink"][];
       logs: number[];
       map_index: number;
+      map_label: string | null;
       max_tries: number;
       next_at: string | null;
       note: string | null;
@@ -1396,10 +1434,15 @@ export interface components {
       };
       try_number: number;
     };
-    /** @description A task instance; `map_index` -1 for a task that is not mapped. */
+    /**
+     * @description A task instance; `map_index` -1 for a task that is not mapped.
+     *
+     *     `map_label` is its rendered `map_index_template`, stored when it ends.
+     */
     TaskInstanceResource: {
       end_date: string | null;
       map_index: number;
+      map_label: string | null;
       max_tries: number;
       next_at: string | null;
       note: string | null;
@@ -1435,6 +1478,15 @@ export interface components {
       | "failed"
       | "upstream_failed"
       | "removed";
+    /** @description A task over these runs: in how many it was, failed and was tried again, and what its successes took. */
+    TaskTrend: {
+      failed: number;
+      p50: number | null;
+      p95: number | null;
+      retries: number;
+      runs: number;
+      task_id: string;
+    };
     /** @description All tasks of a DAG, in the DAG's order. */
     Tasks: {
       items: components["schemas"]["TaskDefinition"][];
@@ -1498,6 +1550,35 @@ export interface components {
       state: string | null;
       task_id: string;
       try_number: number;
+    };
+    /**
+     * @description A run, or a task in it. `at` is the run's date; times are in seconds.
+     *
+     *     `late` is how long after `run_after` the run began, `landed` how long after it the run ended. `is_outlier`: it took
+     *     much longer than the others.
+     */
+    TrendPoint: {
+      at: string;
+      is_outlier: boolean;
+      landed: number | null;
+      late: number | null;
+      retries: number;
+      run_id: string;
+      seconds: number | null;
+      /** @description A newer aiosched may have stored another value. */
+      state: components["schemas"]["RunState"] | string;
+    };
+    /**
+     * @description The last runs in the order of their dates, with the usual durations of successful ones in seconds.
+     *
+     *     With `task_id`, `points` are about this task. `tasks` are those of the newest version, the slowest first.
+     */
+    Trends: {
+      p50: number | null;
+      p95: number | null;
+      points: components["schemas"]["TrendPoint"][];
+      task_id: string | null;
+      tasks: components["schemas"]["TaskTrend"][];
     };
     /**
      * @description One try. `details` is the traceback.

@@ -22,6 +22,7 @@ from aiosched.web.requests.request_client import TheRequestClient
 router = APIRouter(tags=["Pools"])
 
 _MOST_HOLDERS: Final = 200
+_MOST_COUNTED: Final = 10_000
 
 PoolName = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00]+$")]
 
@@ -89,9 +90,11 @@ class Queue(BaseModel):
     """The tasks that hold slots (longest first, at most 200), and those that wait (in the order of service).
 
     The order is that of each scheduler; limits of a DAG can let a task overtake. Only the first page has the holders.
+    `waiting` is how many wait in all; 10,000 means at least that many.
     """
 
     holders: list[SlotUser]
+    waiting: int
     items: list[SlotUser]
     next_cursor: str | None
 
@@ -112,9 +115,13 @@ async def pool_queue(
             request_client.db, members, include_deferred=pool.include_deferred, limit=_MOST_HOLDERS, seen=sight.dags
         )
     waiting = await pool_queries.pool_waiting(request_client.db, members, after=after, limit=limit + 1, seen=sight.dags)
+    number = len(waiting)
+    if number > limit or after is not None:
+        number = await pool_queries.number_waiting(request_client.db, members, most=_MOST_COUNTED, seen=sight.dags)
     now = request_client.clock.now()
     return Queue(
         holders=[_shown(user, now) for user in holders],
+        waiting=number,
         items=[_shown(user, now) for user in waiting[:limit]],
         next_cursor=encode_cursor(waiting[limit - 1].place) if len(waiting) > limit else None,
     )

@@ -10,6 +10,21 @@ import { path } from "./router.js";
 export const taskName = ({ task_id, map_index }) =>
   (map_index ?? -1) >= 0 ? `${task_id}[${map_index}]` : task_id;
 
+/** @type {Record<string, string>} */
+const DECORATORS = {
+  DecoratedOperator: "@task",
+  DecoratedBashOperator: "@task.bash",
+  DecoratedBranchOperator: "@task.branch",
+  DecoratedSensorOperator: "@task.sensor",
+  DecoratedShortCircuitOperator: "@task.short_circuit",
+};
+
+/**
+ * An operator as its author wrote it: the decorator, or the class.
+ * @param {string} operator
+ */
+export const operatorWords = (operator) => DECORATORS[operator] ?? operator;
+
 /**
  * The path of the page of a task instance.
  * @param {TaskPlace} place

@@ -3,6 +3,7 @@ import { html, useState } from "../lib/html.js";
 import { at, post } from "../lib/api.js";
 import { useList, useResource } from "../lib/resources.js";
 import { path, query, setQuery } from "../lib/router.js";
+import { duration, secondsBetween } from "../lib/time.js";
 import { Card, Empty, Link, Page, Tag, When } from "../parts/basics.js";
 import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed, FilterField, Parts } from "../parts/facts.js";
@@ -10,6 +11,7 @@ import { Table } from "../parts/table.js";
 import { BackfillDialog } from "./backfills/create.js";
 
 /** @typedef {"pause" | "resume" | "cancel"} Verb */
+/** @typedef {Api["BackfillResource"]} Backfill */
 
 /** @type {Record<string, string>} */
 const KINDS = { running: "good", paused: "warn", cancelled: "danger" };
@@ -25,6 +27,7 @@ export function Backfills() {
   const { dag_id, make } = query.value;
   /** @type {List<Api["BackfillResource"]>} */
   const list = useList("backfills", { dag_id }, { kinds: ["run", "command", "dag"], limit: 50 });
+  const [failed, setFailed] = useState(/** @type {Backfill | null} */ (null)); // whose failed dates run again
   const [action, setAction] = useState(/** @type {[Api["BackfillResource"], Verb] | null} */ (null));
   const actions = html`
     <${FilterField} name="dag_id" words="DAG id" />
@@ -43,7 +46,7 @@ export function Backfills() {
     <${Page} title="Backfills" actions=${actions}>
       <${Card} plain>
         <${Table}
-          columns=${columnsOf(setAction)}
+          columns=${columnsOf(setAction, setFailed)}
           list=${list}
           keyOf=${(b) => b.id}
           empty=${empty}
@@ -52,6 +55,14 @@ export function Backfills() {
       <//>
       ${make && html`
         <${BackfillDialog} dagId=${dag_id} onClose=${() => setQuery({ make: null })} onDone=${list.reload} />
+      `}
+      ${failed && html`
+        <${BackfillDialog}
+          dagId=${failed.dag_id}
+          initial=${{ rerun: "failed", from_date: failed.from_date, to_date: failed.to_date }}
+          onClose=${() => setFailed(null)}
+          onDone=${list.reload}
+        />
       `}
       ${action && html`
         <${Change}
@@ -66,10 +77,11 @@ export function Backfills() {
 }
 
 /**
- * @param {(action: [Api["BackfillResource"], Verb]) => void} setAction
+ * @param {(action: [Backfill, Verb]) => void} setAction
+ * @param {(failed: Backfill) => void} setFailed
  * @returns {Column<Api["BackfillResource"]>[]}
  */
-const columnsOf = (setAction) => [
+const columnsOf = (setAction, setFailed) => [
   { head: "", cell: (b) => html`<span class="faint tabular">${b.id}</span>` },
   { head: "DAG", cell: (b) => html`<${Link} to=${path("dags", b.dag_id)}>${b.dag_id}<//>` },
   {
@@ -96,7 +108,7 @@ const columnsOf = (setAction) => [
     `,
   },
   { head: "Created", cell: (b) => html`<${When} at=${b.created_at} ago />` },
-  { head: "", cell: (b) => html`<${Actions} of=${b} setAction=${setAction} />` },
+  { head: "", cell: (b) => html`<${Actions} of=${b} setAction=${setAction} setFailed=${setFailed} />` },
 ];
 
 /** @param {{ of: Api["BackfillResource"] }} props */
@@ -110,12 +122,19 @@ function BackfillState({ of: b }) {
   `;
 }
 
-/** @param {{ of: Api["BackfillResource"], setAction: (action: [Api["BackfillResource"], Verb]) => void }} props */
-function Actions({ of: b, setAction }) {
+/**
+ * @param {{ of: Backfill, setAction: (action: [Backfill, Verb]) => void, setFailed: (failed: Backfill) => void }} props
+ */
+function Actions({ of: b, setAction, setFailed }) {
   const { state } = b;
   return html`
     <${Allowed} quiet>
       <span class="row near">
+        ${b.completed_at && b.failed > 0 && html`
+          <button class="button small" onClick=${() => setFailed(b)}>
+            Rerun failed (${b.failed})
+          </button>
+        `}
         ${state === "running" && html`
           <button class="button small" onClick=${() => setAction([b, "pause"])}>
             Pause
@@ -150,9 +169,19 @@ function Held({ dagId }) {
   ` : null;
 }
 
+/**
+ * How long a running backfill still takes at the pace so far; null if that is not known.
+ * @param {Backfill} b
+ */
+function secondsLeft(b) {
+  if (b.state !== "running" || !b.finished || b.finished >= b.total) return null;
+  return ((secondsBetween(b.created_at) ?? 0) / b.finished) * (b.total - b.finished);
+}
+
 /** @param {{ of: Api["BackfillResource"] }} props */
 function Progress({ of: b }) {
   const all = Math.max(b.total, 1);
+  const left = secondsLeft(b);
   const good = b.finished - b.failed;
   const parts = [
     { share: good / all, name: "state-success", words: `${good} succeeded` },
@@ -164,7 +193,18 @@ function Progress({ of: b }) {
       <${Parts} label=${parts.map((p) => p.words).join(", ")} parts=${parts} />
       <span class="tabular nowrap">
         ${b.finished} of ${b.total}
-        ${b.failed ? html`<span class="late">, ${b.failed} failed</span>` : ""}
+        ${b.failed > 0 && html`
+          ,${" "}
+          <${Link} class="late" to=${`${path("dags", b.dag_id)}?tab=runs&state=failed&type=backfill`}>
+            ${b.failed} failed
+          <//>
+        `}
+        ${left !== null && html`
+          <span class="faint" title="at the pace so far">
+            ${" "}
+            about ${duration(left)} left
+          </span>
+        `}
       </span>
     </span>
   `;

@@ -13,10 +13,12 @@ import { CodeTab } from "../parts/dag/code.js";
 import { DetailsTab } from "../parts/dag/details.js";
 import { QuarantineBanner } from "../parts/dag/quarantine.js";
 import { RunsTab } from "../parts/dag/runs.js";
+import { TrendsTab } from "../parts/dag/trends.js";
 import { GanttTab } from "../parts/gantt/tab.js";
 import { GraphTab } from "../parts/graph/tab.js";
 import { GridTab } from "../parts/grid/tab.js";
 import { Schedule } from "../parts/schedule.js";
+import { BackfillDialog } from "./backfills/create.js";
 
 /** @type {Record<string, Function>} */
 const VIEWS = {
@@ -25,6 +27,7 @@ const VIEWS = {
   gantt: GanttTab,
   calendar: CalendarTab,
   runs: RunsTab,
+  trends: TrendsTab,
   code: CodeTab,
   details: DetailsTab,
 };
@@ -36,6 +39,7 @@ const TABS = [
   ["gantt", "Gantt"],
   ["calendar", "Calendar"],
   ["runs", "Runs"],
+  ["trends", "Trends"],
   ["code", "Code"],
   ["details", "Details"],
 ];
@@ -87,6 +91,11 @@ function Dag({ dag, reload }) {
     <label class="row soft">
       <${PauseSwitch} dag=${dag} onDone=${reload} /> ${dag.is_paused ? "paused" : "active"}
     </label>
+    ${may("operator") && dag.schedule && html`
+      <button class="button" onClick=${() => setQuery({ backfill: "1" })}>
+        Backfill …
+      </button>
+    `}
     ${may("operator") && html`
       <button class="button primary" onClick=${() => setQuery({ trigger: "1" })}>
         Trigger …
@@ -99,6 +108,13 @@ function Dag({ dag, reload }) {
       <${Warnings} dag=${dag} />
       <${Tabs} tabs=${TABS} keep=${["run", "fold"]} />
       <${View} key=${query.value.tab ?? "grid"} dagId=${dagId} dag=${dag} />
+      ${query.value.backfill === "1" && may("operator") && html`
+        <${BackfillDialog}
+          dagId=${dagId}
+          onClose=${() => setQuery({ backfill: null })}
+          onDone=${() => go(`/backfills?dag_id=${encodeURIComponent(dagId)}`)}
+        />
+      `}
       ${triggering && html`
         <${TriggerDialog}
           dagId=${dagId}

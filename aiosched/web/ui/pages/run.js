@@ -12,8 +12,10 @@ import { Announce, Card, Empty, Notice, Page, Shown, State, Tabs, When } from ".
 import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed } from "../parts/facts.js";
 import { Chart } from "../parts/gantt/chart.js";
+import { RunGraph } from "../parts/graph/tab.js";
 import { useRunResource } from "../parts/run_resource.js";
 import { WhyCard } from "../parts/why.js";
+import { Compare } from "./run/compare.js";
 import { Details, RunFacts, StateBar } from "./run/facts.js";
 import { Tasks } from "./run/tasks.js";
 
@@ -32,6 +34,8 @@ const ENDS = {
 const TABS = [
   ["tasks", "Tasks"],
   ["time", "Timeline"],
+  ["graph", "Graph"],
+  ["compare", "Compare"],
   ["details", "Details"],
 ];
 
@@ -88,6 +92,8 @@ function Run({ run, reload }) {
       <${Tabs} tabs=${TABS} />
       ${tab === "tasks" && html`<${Tasks} run=${run} base=${base} />`}
       ${tab === "time" && html`<${Time} run=${run} base=${base} />`}
+      ${tab === "graph" && html`<${RunGraph} dagId=${run.dag_id} run=${run} />`}
+      ${tab === "compare" && html`<${Compare} run=${run} base=${base} />`}
       ${tab === "details" && html`<${Details} run=${run} />`}
       ${open && html`
         <${ActionDialog} of=${open} run=${run} base=${base} onClose=${() => setOpen(null)} onDone=${reload} />
@@ -123,9 +129,15 @@ function Lead({ run }) {
 
 /** @param {{ run: Api["RunDetails"], setOpen: (action: string) => void }} props */
 function Actions({ run, setOpen }) {
+  const failed = run.tasks.failed ?? 0;
   const ended = run.state === "success" || run.state === "failed";
   return html`
     <${Allowed}>
+      ${failed > 0 && html`
+        <button class="button primary" onClick=${() => setOpen("rerun")}>
+          Rerun failed (${failed})
+        </button>
+      `}
       <button class="button" onClick=${() => setOpen("clear")}>
         Clear …
       </button>
@@ -142,17 +154,17 @@ function Actions({ run, setOpen }) {
 }
 
 /**
- * The dialog of an action: "clear", "mark" or "cancel".
+ * The dialog of an action: "rerun" (what failed), "clear", "mark" or "cancel".
  * @param {DialogProps & { of: string, run: Api["RunDetails"], base: string }} props
  */
 function ActionDialog({ of, run, base, onClose, onDone }) {
   const handlers = { onClose, onDone };
-  if (of === "clear")
+  if (of === "clear" || of === "rerun")
     return html`
       <${ClearDialog}
         dagId=${run.dag_id}
         selection=${{ run_ids: [run.run_id] }}
-        options=${{ only_failed: run.state === "failed" }}
+        options=${{ only_failed: of === "rerun" || run.state === "failed" }}
         ...${handlers}
       />
     `;

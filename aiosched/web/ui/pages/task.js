@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "../lib/html.js";
 import { at } from "../lib/api.js";
 import { watchTopic } from "../lib/live.js";
-import { taskName } from "../lib/names.js";
+import { operatorWords, taskName } from "../lib/names.js";
 import { useList, useResource } from "../lib/resources.js";
 import { query } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
@@ -48,8 +48,8 @@ export function TaskPage({ dag, run, task }) {
   /** @type {List<Api["TaskInstanceResource"]>} */
   const found = useList(
     named ? null : at("dags", dag, "runs", run, "tasks"),
-    { task_id: task },
-    { kinds: ["task"], limit: 100 },
+    { task_id: task, state: query.value.state },
+    { kinds: ["task"], limit: 200 },
   );
   const wanted = { dag, run, task };
   if (named) return html`<${TaskLoader} ...${wanted} mapIndex=${Number(query.value.map_index)} />`;
@@ -133,7 +133,7 @@ function Tab({ task, base, params, name }) {
       <//>
     `;
   if (tab === "xcom") return html`<${XComs} base=${base} params=${params} />`;
-  if (tab === "rendered") return html`<${Rendered} base=${base} params=${params} run=${task.run_key} />`;
+  if (tab === "rendered") return html`<${Rendered} task=${task} base=${base} params=${params} />`;
   if (tab === "events") return html`<${Events} base=${base} params=${params} />`;
   return tab === "details" ? html`<${Definition} task=${task} />` : null;
 }
@@ -157,6 +157,7 @@ function Actions({ task, setOpen, reload }) {
 function Lead({ task }) {
   return html`
     <${State} name=${task.state} />
+    ${task.map_label && html`<${Tag}>${task.map_label}<//>`}
     <span class="soft">${task.start_date && duration(secondsBetween(task.start_date, task.end_date))}</span>
     ${task.try_number > 0 && html`
       <span class="soft">
@@ -185,7 +186,7 @@ function TaskFacts({ task, base, params, reload }) {
           [
             "Operator",
             html`
-              ${task.operator}
+              ${operatorWords(task.operator)}
               ${task.definition.is_mapped ? html`
                 ${" "}
                 <${Tag}>mapped<//>

@@ -1,6 +1,6 @@
 // Small components used by all pages: states, timestamps, facts, empty and error states, tabs, the page frame.
 import { isStale } from "../lib/freshness.js";
-import { html, useEffect, classes } from "../lib/html.js";
+import { html, useEffect, useRef, classes } from "../lib/html.js";
 import { here, href, query } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { instant, relative, zoneName, duration } from "../lib/time.js";
@@ -202,9 +202,15 @@ export function Page({ title, crumbs = [], actions, lead, children }) {
  */
 export function Tabs({ tabs, name = "tab", keep = [] }) {
   const current = query.value[name] || tabs[0][0];
+  /** @type {Ref<HTMLElement>} */
+  const box = useRef(null);
+  useEffect(() => {
+    const chosen = /** @type {HTMLElement | null} */ (box.current.querySelector("[aria-current]"));
+    if (chosen) box.current.scrollLeft = chosen.offsetLeft - (box.current.clientWidth - chosen.clientWidth) / 2;
+  }, [current]); // on a narrow screen the tabs scroll
   const kept = keep.filter((key) => query.value[key]).map((key) => [key, query.value[key]]);
   return html`
-    <nav class="tabs" aria-label="Views">
+    <nav class="tabs" aria-label="Views" ref=${box}>
       ${tabs.map(([key, label]) => html`
         <a
           href=${href(here.value.path + "?" + new URLSearchParams([[name, key], ...kept]))}

@@ -4,7 +4,7 @@ import { STATES, colour, stateOf } from "../lib/states.js";
 import { theme } from "../lib/theme.js";
 
 /** Incremented when the system theme changes. */
-const colours = signal(0);
+export const colours = signal(0);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   colours.value += 1;
 });
@@ -79,13 +79,23 @@ export function sprite(colours, name, size, density, mark) {
     on.roundRect(0, 0, size, size, 3);
     on.fill();
     on.fillStyle = name === "none" || name === null ? colours.soft : colours.glyph;
-    on.font = `${glyph.length > 1 ? "600 9px" : `${Math.round(size * 0.62)}px`} ${colours.sans}`;
+    on.font = `${fontOf(glyph, size)} ${colours.sans}`;
     on.textAlign = "center";
     on.textBaseline = "middle";
     on.fillText(glyph, size / 2, size / 2 + 0.5);
     colours.sprites.set(key, found);
   }
   return found;
+}
+
+/**
+ * The font in which a glyph or a number fits into its icon.
+ * @param {string} glyph
+ * @param {number} size of the icon
+ */
+function fontOf(glyph, size) {
+  if (glyph.length === 1) return `${Math.round(size * 0.62)}px`;
+  return glyph.length === 2 ? "600 9px" : "600 7px";
 }
 
 /**

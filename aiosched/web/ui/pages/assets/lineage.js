@@ -1,5 +1,5 @@
 // The lineage graph: which DAGs produce and consume which assets.
-import { html } from "../../lib/html.js";
+import { html, useState } from "../../lib/html.js";
 import { layered } from "../../lib/layered.js";
 import { useResource } from "../../lib/resources.js";
 import { href, path } from "../../lib/router.js";
@@ -73,6 +73,32 @@ function lineOf(from, to) {
   return `M${x1},${y1} C${x1 + middle},${y1} ${x2 - middle},${y2} ${x2},${y2}`;
 }
 
+/** @param {{ scale: number | null, setScale: (scale: number | null) => void }} props */
+const Zoom = ({ scale, setScale }) => html`
+  <div class="row">
+    <button
+      class="button small"
+      aria-label="Zoom in"
+      onClick=${() => setScale(Math.min((scale ?? 1) * 1.25, 3))}
+    >
+      +
+    </button>
+    <button
+      class="button small"
+      aria-label="Zoom out"
+      onClick=${() => setScale(Math.max((scale ?? 1) * 0.8, 0.2))}
+    >
+      −
+    </button>
+    <button class="button small" aria-pressed=${scale === null} onClick=${() => setScale(null)}>
+      Fit
+    </button>
+    <button class="button small" onClick=${() => setScale(1)}>
+      100 %
+    </button>
+  </div>
+`;
+
 /** @param {{ graph: Api["Lineage"], marked: string | undefined }} props */
 function Lineage({ graph, marked }) {
   const { places, width, height } = layered(
@@ -80,13 +106,16 @@ function Lineage({ graph, marked }) {
     graph.edges,
     { wide: WIDE, high: HIGH, across: 70, down: 14 },
   );
+  const [scale, setScale] = useState(/** @type {number | null} */ (null)); // null: as large as fits
+  const natural = width + 4;
+  const size = scale === null ? { maxWidth: `${natural}px`, width: "100%" } : { width: `${natural * scale}px` };
   /** @param {[string, string]} edge */
   const line = ([a, b]) => lineOf(places.get(a), places.get(b));
   return html`
+    <${Zoom} scale=${scale} setScale=${setScale} />
     <div class="scroll lineage" tabindex="0" role="region" aria-label="Asset lineage">
       <svg
-        width=${width + 4}
-        height=${height + 4}
+        style=${{ ...size, height: "auto" }}
         viewBox=${`-2 -2 ${width + 4} ${height + 4}`}
         role="group"
         aria-label=${`${graph.nodes.length} DAGs and assets`}

@@ -48,10 +48,13 @@ const DEFAULTS = {
 
 /** @typedef {Omit<typeof DEFAULTS, "max_active_runs"> & { max_active_runs: number | string }} Draft */
 
-/** @param {DialogProps & { dagId: string | undefined }} props */
-export function BackfillDialog({ dagId, onClose, onDone }) {
+/**
+ * `initial` is what is filled in.
+ * @param {DialogProps & { dagId: string | undefined, initial?: Partial<Draft> }} props
+ */
+export function BackfillDialog({ dagId, initial = {}, onClose, onDone }) {
   const [draft, setDraft] = useState(
-    /** @type {Draft} */ ({ ...DEFAULTS, dag_id: dagId ?? "", from_date: day(7), to_date: day(1) }),
+    /** @type {Draft} */ ({ ...DEFAULTS, dag_id: dagId ?? "", from_date: day(7), to_date: day(1), ...initial }),
   );
   const [plan, setPlan] = useState(/** @type {Planned | null} */ (null));
   const [error, setError] = useState(/** @type {Problem | null} */ (null));

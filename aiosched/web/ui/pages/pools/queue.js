@@ -1,5 +1,5 @@
 // The task instances that hold slots of a pool, and those waiting for them.
-import { html } from "../../lib/html.js";
+import { html, useState } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { taskName, taskPath } from "../../lib/names.js";
 import { useResource } from "../../lib/resources.js";
@@ -7,19 +7,48 @@ import { duration } from "../../lib/time.js";
 import { Failure, Link, Loading } from "../../parts/basics.js";
 import { LIVE } from "./words.js";
 
+const STEP = 100; // more that are shown by a click
+const MOST = 1000; // in one answer of the API
+const COUNTED = 10_000; // the API counts no further
+
 /** @param {{ name: string }} props */
 export function Queue({ name }) {
+  const [limit, setLimit] = useState(STEP);
   /** @type {Resource<Api["Queue"]>} */
-  const found = useResource(`${at("pools", name)}/queue`, {}, LIVE);
+  const found = useResource(`${at("pools", name)}/queue`, { limit }, LIVE);
   if (found.error.value) return html`<${Failure} error=${found.error.value} retry=${found.reload} />`;
   if (!found.data.value) return html`<${Loading} lines=${2} />`;
-  const { holders, items, next_cursor } = found.data.value;
-  /**
-   * @param {string} title
-   * @param {Api["SlotUser"][]} list
-   * @param {string} none
-   */
-  const List = (title, list, none) => html`
+  const { holders, items, waiting } = found.data.value;
+  const more = Math.min(limit + STEP, MOST);
+  return html`
+    <div class="columns">
+      <${Users} title="Holding slots" list=${holders} none="No task holds a slot." />
+      <div>
+        <${Users} title="Waiting, in order" list=${items} none="No task is waiting." />
+        ${waiting > items.length && html`
+          <p class="row">
+            <span class="soft">
+              and ${waiting >= COUNTED ? "at least " : ""}
+              ${number(waiting - items.length)} more
+            </span>
+            ${more > limit && html`
+              <button class="button small" onClick=${() => setLimit(more)}>
+                Show more
+              </button>
+            `}
+          </p>
+        `}
+      </div>
+    </div>
+  `;
+}
+
+/** @param {number} n */
+const number = (n) => n.toLocaleString("en");
+
+/** @param {{ title: string, list: Api["SlotUser"][], none: string }} props */
+function Users({ title, list, none }) {
+  return html`
     <div>
       <h3>${title}</h3>
       ${list.length ? html`
@@ -42,12 +71,6 @@ export function Queue({ name }) {
       ` : html`
         <p class="faint">${none}</p>
       `}
-    </div>
-  `;
-  return html`
-    <div class="columns">
-      ${List("Holding slots", holders, "No task holds a slot.")}
-      ${List(`Waiting, in order${next_cursor ? ` (first ${items.length})` : ""}`, items, "No task is waiting.")}
     </div>
   `;
 }

@@ -1,11 +1,11 @@
 // The task instances of a run; instances of a mapped task are folded.
 import { html } from "../../lib/html.js";
-import { taskName, taskPath } from "../../lib/names.js";
+import { operatorWords, taskName, taskPath } from "../../lib/names.js";
 import { useList } from "../../lib/resources.js";
 import { query, setQuery } from "../../lib/router.js";
 import { byState } from "../../lib/states.js";
 import { duration, secondsBetween } from "../../lib/time.js";
-import { Card, Empty, Link, State, When } from "../../parts/basics.js";
+import { Card, Empty, Link, State, Tag, When } from "../../parts/basics.js";
 import { Choices } from "../../parts/facts.js";
 import { Table } from "../../parts/table.js";
 
@@ -98,7 +98,7 @@ const columnsOf = (run, list, open) => [
         <span class="nowrap">${duration(secondsBetween(t.start_date, t.end_date))}</span>
       `,
   },
-  { head: "Operator", cell: (t) => (t.group ? "" : html`<span class="soft">${t.operator}</span>`) },
+  { head: "Operator", cell: (t) => (t.group ? "" : html`<span class="soft">${operatorWords(t.operator)}</span>`) },
   {
     head: "Pool",
     cell: (t) => (t.group ? "" : html`<${Link} to=${`/pools?pool=${encodeURIComponent(t.pool)}`}>${t.pool}<//>`),
@@ -143,6 +143,10 @@ function Name({ task, run, open }) {
     <${Link} to=${to} class=${open === task.task_id ? "inner" : ""}>
       ${taskName(task)}
     <//>
+    ${task.map_label && html`
+      ${" "}
+      <${Tag}>${task.map_label}<//>
+    `}
     ${task.note && html`
       ${" "}
       <span class="note">${task.note}</span>

@@ -1,5 +1,6 @@
 // The definition of a task, and its templates.
 import { html } from "../../lib/html.js";
+import { operatorWords } from "../../lib/names.js";
 import { path } from "../../lib/router.js";
 import { Card, Facts, Link } from "../../parts/basics.js";
 import { Text, pretty } from "../../parts/facts.js";
@@ -23,7 +24,7 @@ export function Definition({ task }) {
       <${Card} title="Definition">
         <${Facts}
           rows=${[
-            ["Operator", d.operator],
+            ["Operator", operatorWords(d.operator)],
             ["Owner", d.owner],
             ["Group", d.group_id],
             ["Upstream", links(d.upstream)],

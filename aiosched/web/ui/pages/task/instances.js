@@ -1,10 +1,14 @@
-// The instances of a mapped task, shown when the URL has no map index.
+// The instances of a mapped task, shown when the URL has no map index: filtered by state, in a chosen order.
 import { html } from "../../lib/html.js";
 import { taskName, taskPath } from "../../lib/names.js";
-import { path } from "../../lib/router.js";
+import { path, query, setQuery } from "../../lib/router.js";
+import { STATES, stateOf } from "../../lib/states.js";
 import { duration, secondsBetween } from "../../lib/time.js";
 import { Card, Empty, Link, Page, State, When } from "../../parts/basics.js";
+import { Filter } from "../../parts/form.js";
 import { Table } from "../../parts/table.js";
+
+/** @typedef {Api["TaskInstanceResource"]} Instance */
 
 /**
  * @param {string} dag
@@ -17,27 +21,44 @@ export const crumbsOf = (dag, run) => [
   [run, path("dags", dag, "runs", run)],
 ];
 
+/** @param {Instance} one */
+const secondsOf = (one) => secondsBetween(one.start_date, one.end_date) ?? -1;
+
+/** @type {Record<string, (one: Instance, other: Instance) => number>} */
+const ORDERS = {
+  index: (one, other) => one.map_index - other.map_index,
+  duration: (one, other) => secondsOf(other) - secondsOf(one),
+  state: (one, other) => place(one) - place(other) || one.map_index - other.map_index,
+  label: (one, other) => (one.map_label ?? "").localeCompare(other.map_label ?? ""),
+};
+
+const BY_URGENCY = ["failed", "up_for_retry", "running", "queued", "scheduled", "deferred", "none", "success"];
+
+/** @param {Instance} one */
+const place = ({ state }) => (BY_URGENCY.includes(state) ? BY_URGENCY.indexOf(state) : BY_URGENCY.length);
+
+/** @type {Choice[]} */
+const ORDER_WORDS = [
+  ["state", "by state"],
+  ["duration", "longest first"],
+  ["label", "by label"],
+];
+
+/** @type {Choice[]} */
+const STATE_WORDS = Object.keys(STATES)
+  .filter((name) => !["paused", "mixed"].includes(name))
+  .map((name) => [name, stateOf(name).label]);
+
 /**
- * The instances of a mapped task, shown when the URL has no map index.
- * @param {{ dag: string, run: string, task: string, list: List<Api["TaskInstanceResource"]> }} props
+ * @param {{ dag: string, run: string, task: string, list: List<Instance> }} props
  */
 export function Instances({ dag, run, task, list }) {
-  /** @type {Column<Api["TaskInstanceResource"]>[]} */
-  const columns = [
-    {
-      head: "Instance",
-      cell: (t) => html`<${Link} to=${taskPath({ ...t, dag_id: dag, run_id: run })}>${taskName(t)}<//>`,
-    },
-    { head: "State", cell: (t) => html`<${State} name=${t.state} />` },
-    { head: "Try", right: true, cell: (t) => t.try_number || "–" },
-    { head: "Started", cell: (t) => html`<${When} at=${t.start_date} />` },
-    {
-      head: "Duration",
-      right: true,
-      cell: (t) => (t.start_date ? duration(secondsBetween(t.start_date, t.end_date)) : "–"),
-    },
-  ];
-  const empty = html`
+  const { state, sort = "index" } = query.value;
+  const items = list.items.value.toSorted(ORDERS[sort] ?? ORDERS.index);
+  const loading = list.loading.value && !items.length;
+  const empty = state ? html`
+    <${Empty} title="No instances in this state">Clear the filter to see all.<//>
+  ` : html`
     <${Empty} title=${`The run has no instances of ${task}`}>
       The task may have a different name, or what it maps over is not known yet.
     <//>
@@ -46,13 +67,19 @@ export function Instances({ dag, run, task, list }) {
     <${Page}
       title=${task}
       crumbs=${crumbsOf(dag, run)}
-      lead=${list.items.value.length > 0 && "a mapped task with these instances in this run"}
+      lead=${(items.length > 0 || state) && "a mapped task with these instances in this run"}
     >
+      <${Filters} state=${state} sort=${sort} partial=${Boolean(list.more.value)} count=${items.length} />
       <${Card} plain>
         <${Table}
-          columns=${columns}
+          columns=${columnsOf(
+            dag,
+            run,
+            items.some((one) => one.map_label),
+          )}
           list=${list}
-          keyOf=${(t) => t.map_index}
+          items=${loading || list.error.value ? undefined : items}
+          keyOf=${(/** @type {Instance} */ t) => t.map_index}
           empty=${empty}
           caption="Instances"
         />
@@ -60,3 +87,54 @@ export function Instances({ dag, run, task, list }) {
     <//>
   `;
 }
+
+/** @param {{ state: string | undefined, sort: string, partial: boolean, count: number }} props */
+const Filters = ({ state, sort, partial, count }) => html`
+  <div class="row">
+    <${Filter}
+      label="State"
+      value=${state}
+      any="any state"
+      options=${STATE_WORDS}
+      onText=${(/** @type {string} */ text) => setQuery({ state: text })}
+    />
+    <${Filter}
+      label="Order"
+      value=${sort === "index" ? "" : sort}
+      any="by index"
+      options=${ORDER_WORDS}
+      onText=${(/** @type {string} */ text) => setQuery({ sort: text })}
+    />
+    ${partial && sort !== "index" && html`<span class="faint">in order among the first ${count}</span>`}
+  </div>
+`;
+
+/**
+ * @param {string} dag
+ * @param {string} run
+ * @param {boolean} labelled whether an instance has a label
+ * @returns {Column<Instance>[]}
+ */
+const columnsOf = (dag, run, labelled) => [
+  {
+    head: "Instance",
+    cell: (t) => html`<${Link} to=${taskPath({ ...t, dag_id: dag, run_id: run })}>${taskName(t)}<//>`,
+  },
+  .../** @type {Column<Instance>[]} */ (labelled ? [{ head: "Label", cell: (t) => t.map_label ?? "" }] : []),
+  { head: "State", cell: (t) => html`<${State} name=${t.state} />` },
+  { head: "Try", right: true, cell: (t) => t.try_number || "–" },
+  { head: "Started", cell: (t) => html`<${When} at=${t.start_date} />` },
+  {
+    head: "Duration",
+    right: true,
+    cell: (t) => (t.start_date ? duration(secondsBetween(t.start_date, t.end_date)) : "–"),
+  },
+  {
+    head: "Reason",
+    cell: (t) => html`
+      <span class="faint clip reason" title=${t.reason ?? ""}>
+        ${t.reason}
+      </span>
+    `,
+  },
+];

@@ -6,14 +6,14 @@ import { query } from "../../lib/router.js";
 import { Card, Empty, Notice, Shown } from "../../parts/basics.js";
 import { Text, pretty } from "../../parts/facts.js";
 
-/** @param {{ base: string, params: InstanceParams, run: number }} props */
-export function Rendered({ base, params, run }) {
+/** @param {{ task: Api["TaskDetails"], base: string, params: InstanceParams }} props */
+export function Rendered({ task, base, params }) {
   const { now, error, render } = useRendering(base, params);
   /** @type {Resource<Api["Rendered"]>} */
   const stored = useResource(
     `${base}/rendered`,
     { ...params, try_number: query.value.try },
-    { kinds: ["task"], concerns: (p) => p.run === run },
+    { kinds: ["task"], concerns: (p) => p.run === task.run_key },
   );
   return html`
     <${Card}
@@ -30,7 +30,16 @@ export function Rendered({ base, params, run }) {
       ${now ? html`
         <${Fields} fields=${now} />
       ` : html`
-        <${Shown} of=${stored}>${({ fields }) => html`<${Fields} fields=${fields} />`}<//>
+        <${Shown} of=${stored}>
+          ${({ fields }) => html`
+            <${Fields} fields=${fields} templates=${task.template_fields} />
+            ${fields === null && task.map_index >= 0 && may("operator") && html`
+              <button class="button" onClick=${render}>
+                Show the arguments of this instance
+              </button>
+            `}
+          `}
+        <//>
       `}
     <//>
   `;
@@ -58,15 +67,28 @@ function useRendering(base, params) {
   return { now, error, render };
 }
 
-/** @param {{ fields: Record<string, any> | null }} props */
-function Fields({ fields }) {
+/**
+ * Rendered fields; the templates themselves if nothing is stored.
+ * @param {{ fields: Record<string, any> | null, templates?: Record<string, any> }} props
+ */
+function Fields({ fields, templates = {} }) {
+  if (fields === null && !Object.keys(templates).length)
+    return html`<${Empty} title="This task has no template fields" />`;
   if (fields === null)
     return html`
-      <${Empty} title="Nothing is stored">
-        The fields of tasks with templates are stored when a try begins, and kept for the newest runs. The
-        templates themselves are shown under Details.
-      <//>
+      <div class="stack">
+        <${Notice}>
+          No rendered values are stored for this try. They are stored when a try begins, and kept for the newest
+          runs. These are the templates:
+        <//>
+        <${Values} fields=${templates} />
+      </div>
     `;
+  return html`<${Values} fields=${fields} />`;
+}
+
+/** @param {{ fields: Record<string, any> }} props */
+function Values({ fields }) {
   return html`
     <div class="stack">
       ${Object.entries(fields).map(([name, value]) => html`

@@ -3,7 +3,7 @@ import { html } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
 import { here, href, query, setQuery } from "../../lib/router.js";
-import { stateOf, worst } from "../../lib/states.js";
+import { byState, stateOf } from "../../lib/states.js";
 import { Card, Shown, State } from "../basics.js";
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -50,7 +50,10 @@ export function CalendarTab({ dagId }) {
  */
 const words = (day, known) => {
   if (!known) return `${day}: no runs`;
-  const counts = Object.entries(known.counts).map(([state, n]) => `${n} ${stateOf(state).label}`);
+  const total = totalOf(known);
+  const counts = byState(known.counts).map(
+    ([state, n]) => `${n} ${stateOf(state).label}${n < total ? ` (${Math.round((n / total) * 100)} %)` : ""}`,
+  );
   return `${day}: ${[...counts, known.coming && `${known.coming} upcoming`].filter(Boolean).join(", ")}`;
 };
 
@@ -103,6 +106,33 @@ function Year({ year, days }) {
 }
 
 /**
+ * The states of a day, each as high as its share of the runs: the most urgent one at the bottom.
+ * @param {Record<string, number>} counts
+ * @param {number} total
+ * @param {number} strength in percent
+ */
+function shares(counts, total, strength) {
+  let from = 0;
+  const stops = byState(counts).map(([state, n]) => {
+    const colour = `color-mix(in srgb, var(--state-${state}) ${strength}%, var(--surface))`;
+    const start = from;
+    from += (n / total) * 100;
+    return `${colour} ${start}% ${from}%`;
+  });
+  return `linear-gradient(to top, ${stops.join(", ")})`;
+}
+
+/**
+ * The glyph of the state of most of the runs; none if they succeeded.
+ * @param {Record<string, number>} counts
+ * @param {number} total
+ */
+function glyphOf(counts, total) {
+  const most = byState(counts).find(([, n]) => n * 2 > total)?.[0];
+  return !most || most === "success" ? "" : stateOf(most).glyph;
+}
+
+/**
  * A day; `most` is the largest number of runs of a day, which has the strongest colour; `to` is where its runs are.
  * @param {{ day: string, known: Api["Day"] | undefined, most: number, place: object, to: string,
  *   isToday: boolean }} props
@@ -113,17 +143,16 @@ function Day({ day, known, most, place, to, isToday }) {
   const now = isToday ? "today" : "";
   if (!known || !total)
     return html`<span class=${`day ${known?.coming ? "coming" : ""} ${now}`} style=${place} title=${label} />`;
-  const state = worst(known.counts);
   const strength = 45 + Math.round((total / most) * 55);
   return html`
     <a
       class=${`day has ${now}`}
-      style=${{ ...place, "--c": `color-mix(in srgb, var(--state-${state}) ${strength}%, var(--surface))` }}
+      style=${{ ...place, "--c": shares(known.counts, total, strength) }}
       title=${label}
       aria-label=${label}
       href=${href(to)}
     >
-      ${state === "success" ? "" : stateOf(state).glyph}
+      ${glyphOf(known.counts, total)}
     </a>
   `;
 }
@@ -137,6 +166,6 @@ const Legend = () => html`
       <span class="day coming" />
       upcoming
     </span>
-    <span class="faint">Days are in UTC. Darker = more runs.</span>
+    <span class="faint">Days are in UTC. Height: the share of a state. Darker: more runs.</span>
   </div>
 `;

@@ -2,6 +2,7 @@
 import { html, useState } from "../../lib/html.js";
 import { at, may, remove } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
+import { operatorWords } from "../../lib/names.js";
 import { go } from "../../lib/router.js";
 import { duration } from "../../lib/time.js";
 import { Card, Empty, Facts, Link, Shown, Tag, When } from "../basics.js";
@@ -189,7 +190,7 @@ const TASKS = [
       ${task.is_setup && html`<${Tag}>setup<//>`} ${task.is_teardown && html`<${Tag}>teardown<//>`}
     `,
   },
-  { head: "Operator", cell: (task) => task.operator },
+  { head: "Operator", cell: (task) => operatorWords(task.operator) },
   { head: "Upstream", cell: (task) => task.upstream.join(", ") },
   { head: "Trigger rule", cell: (task) => (task.trigger_rule === "all_success" ? "" : task.trigger_rule) },
   { head: "Retries", right: true, cell: (task) => task.retries },

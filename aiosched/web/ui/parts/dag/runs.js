@@ -13,19 +13,41 @@ import { Table } from "../table.js";
  * @param {{ dagId: string, none: string }} props
  */
 export function RunPicker({ dagId, none }) {
+  const runs = useLatestRuns(dagId) ?? [];
+  return html`
+    <${RunSelect} runs=${runs} none=${none} chosen=${query.value.run} onChoose=${(run) => setQuery({ run })} />
+  `;
+}
+
+/** @param {Api["RunResource"]} run */
+const dateOf = (run) => Date.parse(run.logical_date ?? run.run_after);
+
+/**
+ * The latest runs of a DAG by date, the latest first; null until they are loaded.
+ * @param {string} dagId
+ */
+export function useLatestRuns(dagId) {
   /** @type {Resource<Api["Page_RunResource_"]>} */
   const list = useResource(
     "runs",
     { dag_id: dagId, limit: 50 },
     { kinds: ["run"], concerns: (patch) => patch.dag_id === dagId },
   );
-  const runs = list.data.value?.items ?? [];
-  const chosen = query.value.run ?? "";
+  if (list.error.value) return [];
+  return list.data.value?.items.toSorted((a, b) => dateOf(b) - dateOf(a)) ?? null;
+}
+
+/**
+ * A select for one of `runs`; `none` is the label of the empty option, `words` that of the select.
+ * @param {{ runs: Api["RunResource"][], none: string, chosen: string | undefined, words?: string,
+ *   onChoose: (run: string) => void }} props
+ */
+export function RunSelect({ runs, none, chosen = "", words = "Run", onChoose }) {
   const known = !chosen || runs.some((run) => run.run_id === chosen);
   return html`
     <label class="row soft">
-      Run${" "}
-      <select class="input picker" value=${chosen} onChange=${(e) => setQuery({ run: e.target.value })}>
+      ${words}${" "}
+      <select class="input picker" value=${chosen} onChange=${(e) => onChoose(e.target.value)}>
         <option value="">${none}</option>
         ${!known && html`<option value=${chosen}>${chosen}</option>`}
         ${runs.map((run) => html`

@@ -1,9 +1,9 @@
 // Details of the selected node, shown below the graph.
 import { html } from "../../lib/html.js";
+import { operatorWords } from "../../lib/names.js";
 import { path } from "../../lib/router.js";
 import { byState, stateOf } from "../../lib/states.js";
 import { Link, State } from "../basics.js";
-import { toggleFold } from "../grid/folding.js";
 
 /** @param {Api["GraphNode"]} node */
 const isMany = (node) => node.kind === "group" || node.is_mapped;
@@ -18,7 +18,7 @@ export const nodeWords = (node) => [...shapeWords(node), node.counts && countWor
 const shapeWords = (node) =>
   [
     node.id,
-    node.kind === "group" ? "group" : node.operator,
+    node.kind === "group" ? "group" : node.operator && operatorWords(node.operator),
     node.is_mapped && "mapped",
     node.trigger_rule && node.trigger_rule !== "all_success" && `trigger rule ${node.trigger_rule}`,
   ].filter(Boolean);
@@ -29,8 +29,11 @@ const countWords = (node) =>
     .map(([name, n]) => (isMany(node) ? `${n} ` : "") + stateOf(name).label)
     .join(", ");
 
-/** @param {{ node: Api["GraphNode"] | undefined, dagId: string, runId: string | undefined }} props */
-export function Chosen({ node, dagId, runId }) {
+/**
+ * @typedef {(node: Api["GraphNode"]) => void} Fold
+ * @param {{ node: Api["GraphNode"] | undefined, fold: Fold, dagId: string, runId: string | undefined }} props
+ */
+export function Chosen({ node, fold, dagId, runId }) {
   return html`
     <section class="selected card" aria-label="Selected" aria-live="polite" id="graph-chosen">
       ${node ? html`
@@ -47,7 +50,7 @@ export function Chosen({ node, dagId, runId }) {
                 <${State} name=${name} count=${isMany(node) ? n : undefined} />
               `)}
           </div>
-          <${Action} node=${node} dagId=${dagId} runId=${runId} />
+          <${Action} node=${node} fold=${fold} dagId=${dagId} runId=${runId} />
         </div>
       ` : html`
         <span class="faint">
@@ -58,11 +61,11 @@ export function Chosen({ node, dagId, runId }) {
   `;
 }
 
-/** @param {{ node: Api["GraphNode"], dagId: string, runId: string | undefined }} props */
-function Action({ node, dagId, runId }) {
+/** @param {{ node: Api["GraphNode"], fold: Fold, dagId: string, runId: string | undefined }} props */
+function Action({ node, fold, dagId, runId }) {
   if (node.kind === "group")
     return html`
-      <button class="button small" onClick=${() => toggleFold(node.id)}>
+      <button class="button small" onClick=${() => fold(node)}>
         ${node.is_folded ? "Unfold" : "Fold"}
       </button>
     `;

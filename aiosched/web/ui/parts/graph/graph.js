@@ -6,15 +6,17 @@ import { useCanvas, useFirstPaint, useTooltip } from "../canvas.js";
 import { toggleFold } from "../grid/folding.js";
 import { Chosen } from "./chosen.js";
 import { keyListener, usePointer, useWheel } from "./moving.js";
+import { paintMap, shownByMap } from "./minimap.js";
 import { paintGraph } from "./painting.js";
 import { boundsOf, fitted, initialPosition, showing, zoomed } from "./scene.js";
 
 /**
  * `startedAt` is the start time for the first-paint measure, from `performance.now()`.
- * @param {{ dagId: string, graph: Api["DagGraph"], startedAt: number }} props
+ * @param {{ dagId: string, graph: Api["DagGraph"], startedAt: number, runId: string | undefined }} props
+ *   `runId` is that of the run whose states are shown
  */
-export function Graph({ dagId, graph, startedAt }) {
-  const { critical, run: runId } = query.value;
+export function Graph({ dagId, graph, startedAt, runId }) {
+  const { critical } = query.value;
   const bounds = useMemo(() => boundsOf(graph), [graph]);
   const onPath = useMemo(() => new Set(graph.critical_path), [graph]);
   const [chosen, setChosen] = useState(/** @type {string | null} */ (query.value.task ?? null));
@@ -32,6 +34,7 @@ export function Graph({ dagId, graph, startedAt }) {
     size.current = view;
     position.current ??= initialPosition(graph, view);
     paintGraph(on, { ...scene, ...view, ...position.current, hover: hover.current });
+    paintMap(on, view, graph, position.current);
     painted({ nodes: graph.nodes.length });
   };
   const { canvas, redraw } = useCanvas(draw, [graph, chosen, critical]);
@@ -63,7 +66,7 @@ export function Graph({ dagId, graph, startedAt }) {
         <${Zoom} actions=${actions} />
       </div>
       <div class="tip" ref=${tipBox} hidden aria-hidden="true" />
-      <${Chosen} node=${selected} dagId=${dagId} runId=${runId} />
+      <${Chosen} node=${selected} fold=${actions.fold} dagId=${dagId} runId=${runId} />
     </div>
   `;
 }
@@ -86,8 +89,16 @@ function actionsOf(graph, { position, size, redraw, setChosen, dagId, runId }) {
     redraw();
   };
   const middle = () => [size.current.width / 2, size.current.height / 2];
-  return {
+  /** @type {Actions} */
+  const actions = {
     move,
+    fold: (node) =>
+      toggleFold(node.id, new Set(graph.nodes.filter((one) => one.is_folded).map((one) => one.id))),
+    map(point) {
+      const next = shownByMap(graph, size.current, position.current, point);
+      if (next) move(next);
+      return next !== null;
+    },
     zoom: (factor, point = middle()) => move(zoomed(position.current, factor, point)),
     fit: () => move(fitted(graph, size.current)),
     show: (node) => move(showing(position.current, size.current, node)),
@@ -96,10 +107,11 @@ function actionsOf(graph, { position, size, redraw, setChosen, dagId, runId }) {
       setQuery({ task: id });
     },
     open(node) {
-      if (node.kind === "group") toggleFold(node.id);
+      if (node.kind === "group") actions.fold(node);
       else if (runId) go(path("dags", dagId, "runs", runId, "tasks", node.id));
     },
   };
+  return actions;
 }
 
 /** @param {{ actions: Actions }} props */

@@ -1,6 +1,5 @@
 // Keyboard, pointer and wheel input in the graph: select, open, fold, pan and zoom.
 import { useEffect, useRef } from "../../lib/html.js";
-import { toggleFold } from "../grid/folding.js";
 import { nodeWords } from "./chosen.js";
 import { neighbour, nodeAt } from "./scene.js";
 
@@ -12,9 +11,11 @@ import { neighbour, nodeAt } from "./scene.js";
  * @typedef {object} Actions
  * @property {(position: Position) => void} move
  * @property {(factor: number, point?: number[]) => void} zoom around a point, or the middle
+ * @property {(point: number[]) => boolean} map moves to a point of the small map; false if it is not there
  * @property {() => void} fit shows the whole graph
  * @property {(node: Api["GraphNode"]) => void} show moves so that a node is in view
  * @property {(id: string | null) => void} choose
+ * @property {(node: Api["GraphNode"]) => void} fold folds or unfolds a group
  * @property {(node: Api["GraphNode"]) => void} open opens a task, folds a group
  *
  * What the pointer listeners need: `chosen` is the id of a node, `hover` that of the node under the pointer.
@@ -105,9 +106,9 @@ export function usePointer(graph, { chosen, position, hover, canvas, tip, redraw
     onPointerUp(event) {
       const was = drag.current;
       drag.current = null;
-      if (!was || was.moved) return;
+      if (!was || was.moved || actions.map(pointIn(canvas, event))) return;
       const node = under(event);
-      if (node?.kind === "group" && node.id === chosen) toggleFold(node.id);
+      if (node?.kind === "group" && node.id === chosen) actions.fold(node);
       else actions.choose(node?.id ?? null);
     },
     onPointerLeave() {

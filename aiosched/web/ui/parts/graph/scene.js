@@ -1,6 +1,7 @@
 // The scene of the graph: its content, the position of the view, and hit testing.
 
 const MARGIN = 24;
+export const READABLE = 0.75; // below this scale, text has less than 9 pixels
 const SMALLEST = 0.04;
 const LARGEST = 2.5;
 
@@ -61,8 +62,9 @@ export function fitted(graph, { width, height }) {
  */
 export function initialPosition(graph, size) {
   const all = fitted(graph, size);
-  if (all.scale >= 0.35 || graph.nodes.length <= 60) return all;
-  return { scale: 0.5, x: MARGIN, y: (size.height - graph.height * 0.5) / 2 };
+  if (all.scale >= READABLE) return all;
+  const top = (size.height - graph.height * READABLE) / 2;
+  return { scale: READABLE, x: MARGIN, y: Math.max(top, MARGIN) };
 }
 
 /**

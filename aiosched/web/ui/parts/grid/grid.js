@@ -45,7 +45,7 @@ export function Grid({ dagId, grid, startedAt }) {
   );
   const total = { width: left + grid.runs.length * COLUMN + 8, height: HEAD + rows.length * ROW + 4 };
   return html`
-    <div class="stack">
+    <div class=${place ? "gridview beside" : "gridview"}>
       <div
         class="gridbox"
         ref=${box}

@@ -209,7 +209,7 @@ function paintNames(on, view) {
   on.fillStyle = colours.faint;
   on.textBaseline = "alphabetic";
   on.textAlign = "right";
-  on.fillText(`longest ${duration(view.longest)}`, left - 8, 26);
+  if (view.grid.runs.some((run) => run.seconds)) on.fillText(`longest ${duration(view.longest)}`, left - 8, 26);
   on.beginPath();
   on.rect(0, HEAD, left - 1, height - HEAD);
   on.clip();

@@ -6,6 +6,7 @@ import { byState } from "../../lib/states.js";
 import { ClearDialog } from "../actions/clear.js";
 import { MarkDialog } from "../actions/mark.js";
 import { Link, State } from "../basics.js";
+import { Panel } from "./panel.js";
 
 /** @typedef {import("../actions/clear.js").Selection} Selection */
 /** @typedef {import("../../lib/gridmodel.js").Cell} Cell */
@@ -54,6 +55,7 @@ export function Selected({ dagId, run, row, cell, selection, many, open, dialog,
           `}
         </div>
       </div>
+      ${!many && row?.kind !== "group" && html`<${Inside} dagId=${dagId} run=${run} row=${row} />`}
       ${dialog === "clear" && html`<${ClearDialog} dagId=${dagId} selection=${selection} onClose=${close} />`}
       ${dialog === "mark" && html`
         <${MarkDialog}
@@ -65,6 +67,16 @@ export function Selected({ dagId, run, row, cell, selection, many, open, dialog,
       `}
     </section>
   `;
+}
+
+/**
+ * The panel of a run or a task; of a mapped task, the way to its instances.
+ * @param {{ dagId: string, run: Api["RunResource"], row: Api["Row"] | undefined }} props
+ */
+function Inside({ dagId, run, row }) {
+  if (row?.is_mapped)
+    return html`<${Link} to=${path("dags", dagId, "runs", run.run_id, "tasks", row.id)}>View its instances<//>`;
+  return html`<${Panel} key=${`${run.key} ${row?.id ?? ""}`} dagId=${dagId} run=${run} task=${row?.id} />`;
 }
 
 /** @param {{ selection: Selection }} props */

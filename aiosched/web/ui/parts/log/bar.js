@@ -3,6 +3,8 @@
 import { html } from "../../lib/html.js";
 import { bytes } from "../../lib/figures.js";
 import { query, setQuery } from "../../lib/router.js";
+import { Filter } from "../form.js";
+import { LEVELS } from "./levels.js";
 
 /** @typedef {import("./viewer.js").Viewer} Viewer */
 /** @typedef {Ref<HTMLInputElement | null>} Field */
@@ -20,6 +22,13 @@ export function bar({ viewer, address, name, words, setWords, field }) {
     <div class="bar row">
       ${search({ viewer, words, setWords, field })}
       ${viewer.errors.length > 0 && errors(viewer)}
+      <${Filter}
+        label="Level"
+        value=${query.value.level}
+        any="All levels"
+        options=${LEVELS}
+        onText=${(/** @type {string} */ level) => setQuery({ level })}
+      />
       <span class="push faint tabular">
         ${file.lines.toLocaleString("en")} ${file.lines === 1 ? "line" : "lines"} · ${bytes(file.size)}
       </span>

@@ -41,7 +41,7 @@ export function usePane(viewer, box) {
       removeEventListener("resize", fit);
       pane.removeEventListener("wheel", wheel);
     };
-  }, [viewer, viewer.ready && viewer.file.lines > 0]);
+  }, [viewer, viewer.ready && viewer.file.lines > 0 && !query.value.level]);
   useLayoutEffect(() => viewer.drawn());
   useEffect(() => {
     const due = setTimeout(() => viewer.fill().catch((error) => viewer.fail(error)), 30);

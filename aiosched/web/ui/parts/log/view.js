@@ -2,7 +2,9 @@
 import { html, useEffect, useMemo, useRef, useState } from "../../lib/html.js";
 import { apiUrl } from "../../lib/api.js";
 import { useKey } from "../../lib/keys.js";
+import { query } from "../../lib/router.js";
 import { Empty, Failure, Loading } from "../basics.js";
+import { LevelLines } from "./levels.js";
 import { bar, toggleWrap } from "./bar.js";
 import { pane, usePane } from "./pane.js";
 import { Viewer } from "./viewer.js";
@@ -19,6 +21,7 @@ export function LogView({ path, params, name, running = false, failed = false })
   const box = useRef(null);
   /** @type {Ref<HTMLInputElement | null>} */
   const field = useRef(null);
+  const { level } = query.value;
   const address = apiUrl(path, params);
   const viewer = useMemo(() => new Viewer(path, params, () => redraw((n) => n + 1)), [address]);
   /** @type {Ref<Viewer>} */
@@ -47,7 +50,11 @@ export function LogView({ path, params, name, running = false, failed = false })
   return html`
     <div class="log">
       ${bar({ viewer, address, name, words, setWords, field })}
-      ${pane(viewer, box, words.trim())}
+      ${level ? html`
+        <${LevelLines} key=${level} path=${path} params=${params} level=${level} size=${viewer.file.size} />
+      ` : (
+        pane(viewer, box, words.trim())
+      )}
     </div>
   `;
 }

@@ -1,6 +1,6 @@
 """Lists of runs and of task instances: indexes of runs in order, and the tasks of each version as rows.
 
-Only an addition: an older version stores versions, whose tasks a trigger adds. Revision 0022.
+Only an addition: an older version stores versions, whose tasks a trigger adds. Revision 0021.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0022"
+revision = "0021"
 down_revision = "0020"
 branch_labels = None
 depends_on = None

@@ -1,6 +1,6 @@
 """The ids of a DAG's tasks, for the search.
 
-Only an addition: a scheduler fills the column when it parses a DAG next, and an older one leaves it. Revision 0024.
+Only an addition: a scheduler fills the column when it parses a DAG next, and an older one leaves it. Revision 0022.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0024"
-down_revision = "0022"
+revision = "0022"
+down_revision = "0021"
 branch_labels = None
 depends_on = None
 
