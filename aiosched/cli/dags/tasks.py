@@ -17,6 +17,7 @@ from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, durati
 from aiosched.cli.base.session import load, open_database, with_database
 from aiosched.cli.base.spellings import understanding
 from aiosched.cli.dags import clearing, notes, rendering, runs, trying, xcoms
+from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.states import FINISHED
 from aiosched.errors import NotFound
 
@@ -197,12 +198,13 @@ async def _instances(
     """The instances of a task in a run, at least one. Raises NotFound."""
     from aiosched.db.queries.queries import find_run, list_run_tasks
 
+    task_id, map_index = read_instance_name(task_id, map_index)
     found = await find_run(db, dag_id, run)
     instances = await list_run_tasks(db, found, task_id=task_id, limit=10_000)
     if map_index is not None:
         instances = [task for task in instances if task.map_index == map_index]
     if not instances:
-        which = task_id if map_index is None else f"{task_id}[{map_index}]"
+        which = task_id if map_index is None else instance_name(task_id, map_index)
         raise NotFound(f"Run {found.run_id} of {dag_id} has no instance of {which}.")
     return found, instances
 

@@ -15,6 +15,7 @@ from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true,
 
 from aiosched.core.graph.documents import read_document
 from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.access.only_seen import only_seen
 from aiosched.db.access.sight import Seen
@@ -361,7 +362,7 @@ class TaskRow:
 
     @property
     def name(self) -> str:
-        return self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]"
+        return instance_name(self.task_id, self.map_index)
 
     @property
     def seconds(self) -> float | None:
@@ -404,7 +405,7 @@ async def list_run_tasks(
 ) -> list[TaskRow]:
     """Task instances of a run in the order of the DAG, after (task index, map index) `after`.
 
-    Raises NotFound for a `task_id` that the run's DAG version does not have.
+    `task_id` can be `load[3]`, too. Raises NotFound for one that the run's DAG version does not have.
     """
     spec = await get_version_spec(db, run.version_key)
     query = (
@@ -415,7 +416,10 @@ async def list_run_tasks(
         .limit(limit)
     )
     if task_id is not None:
+        task_id, map_index = read_instance_name(task_id)
         query = query.where(task_instance.c.task_index == _index_of(spec, task_id))
+        if map_index is not None:
+            query = query.where(task_instance.c.map_index == map_index)
     if states:
         named = [state.value for state in states if state is not TaskState.NONE]
         stateless = task_instance.c.state.is_(None) if TaskState.NONE in states else false()
