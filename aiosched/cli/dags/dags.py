@@ -191,7 +191,7 @@ def errors(dsn: Dsn = None, output: Output = None) -> None:
         talk("no import errors")
 
 
-@app.command()
+@app.command(no_args_is_help=True)
 def trigger(
     dag_id: DagId,
     logical_date: Annotated[

@@ -44,8 +44,14 @@ def list_(
 ) -> None:
     """List what tasks ask, newest first."""
     from aiosched.db.people.human_inputs import list_inputs
+    from aiosched.db.queries.queries import get_dag
 
-    rows = with_database(dsn, lambda db: list_inputs(db, dag_id=dag, only_waiting=not all_, limit=limit))
+    async def read(db: Database) -> list[InputRow]:
+        if dag is not None:
+            await get_dag(db, dag)
+        return await list_inputs(db, dag_id=dag, only_waiting=not all_, limit=limit)
+
+    rows = with_database(dsn, read)
     show_list(rows, _COLUMNS, output, empty="nothing waits for an answer")
 
 

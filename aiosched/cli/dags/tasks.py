@@ -38,7 +38,7 @@ _AIRFLOW_OPTIONS: Final = {
     "-s": "--from",
     "--end-date": "--to",
     "-e": "--to",
-    "--task-regex": "--task",
+    "--task-regex": "--pattern",
 }
 
 app.command("clear", cls=understanding(_AIRFLOW_OPTIONS))(clearing.clear_tasks)
