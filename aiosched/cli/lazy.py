@@ -45,6 +45,7 @@ class LazyGroup(TyperGroup):
         """Load the real command in place of its placeholder."""
         if args and (entry := self.entry(args)):
             command = typer.main.get_command(import_module(entry.module).app)
+            add_wide(command)
             return args[0], command, [*entry.arguments, *args[1:]]
         if args and not ctx.resilient_parsing:
             from aiosched.cli.suggestions import near_commands
@@ -93,6 +94,16 @@ class LazyGroup(TyperGroup):
             else:
                 sys.stderr.write(f"error: {ours}\n")
             sys.exit(ours.exit_code)
+
+
+def add_wide(command: Any) -> None:
+    """Give each command that has `--output` the option `--wide`, too."""
+    for each in getattr(command, "commands", {}).values():
+        add_wide(each)
+    if any(param.name == "output" for param in command.params):
+        from aiosched.cli.base.wide import wide_option
+
+        command.params.append(wide_option())
 
 
 def _ours(error: BaseException) -> AioschedError | None:

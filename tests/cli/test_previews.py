@@ -83,12 +83,12 @@ def test_many_dates_of_a_backfill_are_shortened_unless_asked_for(on_db: Cli) -> 
     on_db.work(add_daily)
     year = ("backfill", "create", "daily", "--from", "2025-01-01", "--to", "2025-08-31", "--dry-run")
 
-    short, every = on_db(*year), on_db(*year, "--dates")
+    short, every = on_db(*year), on_db(*year, "--wide")
 
     assert [line[:10] for line in short.stdout.splitlines()] == [
         *(f"2025-01-0{day}" for day in range(1, 6)), *(f"2025-08-{day}" for day in range(27, 32))
     ]  # fmt: skip
-    assert "the first and last of 243 dates; all with --dates" in short.stderr
+    assert "the first and last of 243 dates; all with --wide" in short.stderr
     assert "would be: 243 create" in short.stderr
     assert len(every.stdout.splitlines()) == len(on_db.json(*year)["dates"]) == 243
 
@@ -104,9 +104,7 @@ def test_many_dates_of_a_backfill_are_shortened_unless_asked_for(on_db: Cli) -> 
         (("--task-id", "load"), 1),
     ],
 )
-def test_a_task_is_matched_as_a_whole_unless_a_part_is_asked(
-    on_db: Cli, words: tuple[str, str], number: int
-) -> None:
+def test_a_task_is_matched_as_a_whole_unless_a_part_is_asked(on_db: Cli, words: tuple[str, str], number: int) -> None:
     async def both(db: Database) -> None:
         run = await add_run(db, "sales", await add_dag(db, "sales"), "r1", state="failed")
         await add_task(db, run, 0, "success")

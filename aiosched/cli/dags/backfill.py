@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aiosched.cli.base.options import Conf, DagId, Dsn, Limit, Output, Param, Reason, read_conf, read_instant
-from aiosched.cli.base.output import Columns, Format, chosen, counted, report, show_list, show_one, talk
+from aiosched.cli.base.output import Columns, Exact, Format, chosen, counted, is_wide, report, show_list, show_one, talk
 from aiosched.cli.base.session import ask, preview, say_it_waits, with_database
 from aiosched.cli.base.spellings import understanding
 from aiosched.core.creation.backfills import Rerun
@@ -26,7 +26,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=Fa
 Number = Annotated[int, typer.Argument(metavar="ID", help="The backfill's number.", show_default=False)]
 
 _LOOK_SECONDS: Final = 0.5
-_MOST_DATES: Final = 10  # that are shown without --dates
+_MOST_DATES: Final = 10  # that are shown without --wide
 _AIRFLOW_OPTIONS: Final = {
     "--from-date": "--from",
     "--to-date": "--to",
@@ -41,8 +41,8 @@ COLUMNS: Final[Columns[BackfillRow]] = {
     "ID": lambda row: row.id,
     "DAG": lambda row: row.dag_id,
     "STATE": lambda row: row.state,
-    "FROM": lambda row: row.from_date,
-    "TO": lambda row: row.to_date,
+    "FROM": lambda row: Exact(row.from_date),
+    "TO": lambda row: Exact(row.to_date),
     "RUNS": lambda row: f"{row.finished} of {row.total}",
     "FAILED": lambda row: row.failed,
     "CREATED": lambda row: row.created_at,
@@ -62,7 +62,6 @@ def create(
     conf: Conf = None,
     param: Param = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would happen at each date.")] = False,
-    every_date: Annotated[bool, typer.Option("--dates", help="Show every date, however many there are.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Follow it until it ends; exit 1 if a run fails.")] = False,
     timeout: Annotated[
         float | None,
@@ -109,10 +108,10 @@ def create(
     if chosen(output) in (Format.TABLE, Format.PLAIN):
         rows: list[Mapping[str, Any]] = answer["dates"]
         columns: Columns[Mapping[str, Any]] = {"LOGICAL DATE": lambda d: d["logical_date"], "": lambda d: d["fate"]}
-        is_long = len(rows) > _MOST_DATES and not every_date
+        is_long = len(rows) > _MOST_DATES and not is_wide()
         show_list(_ends(rows) if is_long else rows, columns, output, empty="no dates")
         if is_long:
-            talk(f"the first and last of {len(rows)} dates; all with --dates")
+            talk(f"the first and last of {len(rows)} dates; all with --wide")
         talk(("would be: " if dry_run else f"backfill {answer['id']} of {dag_id}: ") + _fates(answer))
     else:
         show_one({}, output, data=answer)

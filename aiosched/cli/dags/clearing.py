@@ -21,7 +21,7 @@ from aiosched.cli.base.options import (
     confirm,
     read_instant,
 )
-from aiosched.cli.base.output import Columns, Format, chosen, counted, show_list, show_one, talk
+from aiosched.cli.base.output import Columns, Format, RunId, chosen, counted, show_list, show_one, talk
 from aiosched.cli.base.session import ask, preview, say_it_waits, with_database
 from aiosched.core.requests.requests import Clear, MarkRun, MarkTasks
 from aiosched.core.values.states import RunState, TaskState
@@ -75,7 +75,7 @@ From = Annotated[str | None, typer.Option("--from", metavar="T", help="Runs from
 To = Annotated[str | None, typer.Option("--to", metavar="T", help="Runs up to this logical date, inclusive.")]
 
 _COLUMNS: Final[Columns[Mapping[str, Any]]] = {
-    "RUN": lambda row: row["run_id"],
+    "RUN": lambda row: RunId(row["run_id"]),
     "TASK": lambda row: row["task_id"] if row["map_index"] < 0 else f"{row['task_id']}[{row['map_index']}]",
     "STATE": lambda row: row["state"] or "none",
     "TRY": lambda row: row["try_number"],

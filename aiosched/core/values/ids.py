@@ -18,6 +18,7 @@ PARTITIONS: Final = 64
 
 ALLOWED_RUN_ID: Final = re.compile(r"^[A-Za-z0-9_.~:+-]+$")
 ALLOWED_KEY: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.\-]{1,250}")  # in full: DAG ids, task ids, task-group ids
+_MADE: Final = re.compile(r"[a-z_]+?__(?P<date>\d{4}-\d\d-\d\dT[\d:.]+\+00:00)(?:_(?P<suffix>[0-9a-f]{8}))?")
 _INSTANCE: Final = re.compile(r"(.+)\[(\d{1,9})\]")
 PATH_STEPS: Final = frozenset({".", ".."})  # no ids: clients remove them from addresses
 
@@ -63,3 +64,15 @@ def read_instance_name(name: str, map_index: int | None = None) -> tuple[str, in
     if map_index is not None and map_index >= 0 and map_index != index:
         raise Refused(f"{name} is the instance {index}, but the map index {map_index} was given, too: leave one out.")
     return found[1], index
+
+
+def short_run_id(run_id: str) -> str:
+    """A short form of a run id, which also names the run: its logical date, or its random suffix.
+
+    `2026-01-01T06:00` for `scheduled__2026-01-01T06:00:00+00:00`, `1f3c9a02` for a run without a logical date; other
+    ids as they are.
+    """
+    found = _MADE.fullmatch(run_id)
+    if found is None:
+        return run_id
+    return found["suffix"] or found["date"].removesuffix("+00:00").removesuffix(":00")

@@ -19,6 +19,7 @@ from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.access.only_seen import only_seen
 from aiosched.db.access.sight import Seen
+from aiosched.db.names.short_runs import SHORTEST, named_shortly
 from aiosched.db.queries.quarantine_queries import QuarantineRow
 from aiosched.db.schema.quarantine_schema import dag_quarantine
 from aiosched.db.schema.schema import dag, dag_run, dag_version, task_instance, task_note
@@ -307,7 +308,7 @@ async def list_runs(
 
 
 async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
-    """The run named by `latest`, `latest-failed`, a run id or a logical date (UTC without a zone).
+    """The run named by `latest`, `latest-failed`, a run id, a logical date (UTC without a zone) or a short id.
 
     The latest run is the one created last. Raises NotFound with the DAG or the newest run.
     """
@@ -319,8 +320,14 @@ async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
         raise NotFound(f"DAG {dag_id!r} has no {'failed run' if states else 'run yet'}.")
     of_dag = RUN_COLUMNS.where(dag_run.c.dag_id == dag_id)
     rows = await fetch(db, of_dag.where(dag_run.c.run_id == reference))
-    if not rows and (instant := _instant(reference)):
+    instant = _instant(reference)
+    if not rows and instant is not None:
         rows = await fetch(db, of_dag.where(dag_run.c.logical_date == instant))
+    if not rows and len(reference) >= SHORTEST and not (instant and "-" in reference):
+        short = [row.run_id for row in await fetch(db, named_shortly(dag_id, reference))]
+        if len(short) > 1:
+            raise NotFound(f"{reference!r} can be several runs of {dag_id!r}: {', '.join(short)}. Write more of it.")
+        rows = await fetch(db, of_dag.where(dag_run.c.run_id.in_(short))) if short else []
     if rows:
         return RunRow(**rows[0]._mapping)
     await get_dag(db, dag_id)
