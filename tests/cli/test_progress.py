@@ -35,7 +35,7 @@ def test_a_simulation_says_how_far_it_is(cli: Cli, monkeypatch: pytest.MonkeyPat
 
     said = cli("simulate", "--dags", "dags", "--from", "2026-02-01", "--to", "2026-02-02").stderr.splitlines()
 
-    assert [line for line in said if line.startswith("simulated up to 2026-02-0")][0].endswith("%)")
+    assert next(line for line in said if line.startswith("simulated up to 2026-02-0")).endswith("%)")
 
 
 def test_serve_writes_one_format_where_its_streams_are_one(tmp_path: Path, dsn: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from aiosched.cli.base.opening import Open, open_page, page_path
 from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId, UsageProblem
 from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, duration, report, show_list, show_one, talk
 from aiosched.cli.base.session import load, open_database, with_database
@@ -82,16 +83,25 @@ def list_(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
 
 @app.command()
 def show(
-    dag_id: DagId, run: RunRef, task_id: TaskId, map_index: MapIndex = None, dsn: Dsn = None, output: Output = None
+    dag_id: DagId,
+    run: RunRef,
+    task_id: TaskId,
+    map_index: MapIndex = None,
+    open_: Open = False,
+    dsn: Dsn = None,
+    output: Output = None,
 ) -> None:
     """Show a task instance with its tries; without --map-index, all instances of a mapped task."""
     from aiosched.db.queries.try_queries import list_tries
 
-    async def read(db: Database) -> tuple[list[TaskRow], list[TryRow]]:
+    async def read(db: Database) -> tuple[RunRow, list[TaskRow], list[TryRow]]:
         found, instances = await _instances(db, dag_id, run, task_id, map_index)
-        return instances, await list_tries(db, found, instances[0]) if len(instances) == 1 else []
+        return found, instances, await list_tries(db, found, instances[0]) if len(instances) == 1 else []
 
-    instances, tries = with_database(dsn, read)
+    found, instances, tries = with_database(dsn, read)
+    if open_:
+        index = instances[0].map_index if len(instances) == 1 else -1
+        open_page(dsn, page_path(dag_id, found.run_id, instances[0].task_id, index))
     if len(instances) > 1:
         show_list(instances, runs.TASK_COLUMNS, output, empty="")
         return
