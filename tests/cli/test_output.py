@@ -17,6 +17,7 @@ from aiosched.cli.base.output import (
     Format,
     RunId,
     duration,
+    fitting,
     instant,
     set_wide,
     show_list,
@@ -76,6 +77,23 @@ def test_a_duration_has_at_most_two_units(seconds: float | None, text: str) -> N
 )  # fmt: skip
 def test_an_instant_in_a_table_is_relative_to_now(seconds: int, text: str) -> None:
     assert relative(AT, AT + timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("needs", "room", "kept", "widths"),
+    [
+        ([5, 30, 9], 60, (), [5, 30, 9]),
+        ([5, 30, 9], 40, (), [5, 26, 9]),
+        ([20, 30, 30], 60, (), [20, 20, 20]),
+        ([20, 30, 30], 60, (0, 1), [20, 30, 10]),
+        ([20, 30, 30], 40, (0, 1), [17, 17, 6]),
+        ([20, 30, 30], 10, (0,), [6, 6, 6]),
+    ],
+)
+def test_the_widest_columns_are_cut_first_and_ids_last(
+    needs: list[int], room: int, kept: tuple[int, ...], widths: list[int]
+) -> None:
+    assert fitting(needs, room, kept) == widths
 
 
 def test_a_table_has_one_line_for_each_row_and_cuts_off_what_does_not_fit(

@@ -175,6 +175,9 @@ def test_a_clear_of_a_large_run_touches_what_failed(on_db: Cli) -> None:
     assert touched(on_db, f"{named} --task-id 'reload[99]'") == touched(on_db, one)
     assert touched(on_db, f"{named} --task-id reload --map-index 99") == touched(on_db, one)
     assert on_db.json("tasks", "show", "large", "latest", "reload[99]")["map_index"] == 99
+    read = on_db.json("tasks", "logs", "large", "latest", "reload[99]")
+    assert read == on_db.json(*words_of(log))
+    assert (read["task_id"], read["map_index"]) == ("reload", 99)
     assert "leave one out" in on_db("tasks", "show", "large", "latest", "reload[99]", "--map-index", "3", code=4).stderr
     assert on_db.json(*words_of(log))["map_index"] == 99
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
@@ -66,6 +66,7 @@ class Format(StrEnum):
 
 _UNBOUNDED: Final = 100_000  # columns of a terminal, for what may be wider than the terminal
 _GAP: Final = 2  # between the columns of a table
+_IDS: Final = frozenset({"DAG", "RUN", "TASK", "ID", "POOL", "ASSET", "KEY"})  # columns that are cut last
 _NARROWEST: Final = 6  # characters to which a column is cut
 STRUCTURED: Final = (Format.JSON, Format.YAML)  # for programs
 
@@ -243,12 +244,19 @@ def _cell(value: Any, now: datetime | None = None) -> str:
     return str(value)
 
 
-def fitting(needs: Sequence[int], room: int) -> list[int]:
-    """Widths of columns that need so many characters: the widest ones get less until all fit, if they can."""
-    most = max(needs, default=0)
-    while sum(min(need, most) for need in needs) > room and most > _NARROWEST:
-        most -= 1
-    return [min(need, most) for need in needs]
+def fitting(needs: Sequence[int], room: int, kept: Collection[int] = ()) -> list[int]:
+    """Widths of columns that need so many characters: the widest ones get less until all fit, if they can.
+
+    Those at the places `kept` get less only if that is not enough.
+    """
+    widths = list(needs)
+    for places in ([place for place in range(len(needs)) if place not in kept], range(len(needs))):
+        most = max((widths[place] for place in places), default=0)
+        while sum(widths) > room and most > _NARROWEST:
+            most -= 1
+            for place in places:
+                widths[place] = min(widths[place], most)
+    return widths
 
 
 def _print_table(rows: list[list[str]], titles: list[str], *, wide: bool) -> None:
@@ -260,7 +268,8 @@ def _print_table(rows: list[list[str]], titles: list[str], *, wide: bool) -> Non
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
     needs = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
     room = screen.width - _GAP * (len(titles) - 1)
-    for title, width in zip(titles, fitting(needs, room), strict=True):
+    kept = [place for place, title in enumerate(titles) if title in _IDS]
+    for title, width in zip(titles, fitting(needs, room, kept), strict=True):
         table.add_column(title, overflow="ellipsis", no_wrap=True, width=width)
     for row in rows:
         table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))

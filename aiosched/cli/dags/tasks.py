@@ -173,6 +173,7 @@ async def _show_log(
     if len(instances) > 1:
         raise NotFound(f"{task_id} is mapped: choose one of its {len(instances)} instances with --map-index.")
     task = instances[0]
+    task_id = task.task_id
     where = log_folder(Path(), dag_id=dag_id, run_id=found.run_id, task_id=task_id, map_index=task.map_index)
     folder = where.as_posix()
     tries = await asyncio.to_thread(logs.tries, folder)
