@@ -77,6 +77,12 @@ def configure_logging(settings: LogSettings, *, stream: TextIO | None = None) ->
     return handler
 
 
+def writes_json() -> bool:
+    """Whether `configure_logging` has chosen JSON lines."""
+    ours = [handler for handler in logging.getLogger().handlers if handler.get_name() == _OURS]
+    return any(isinstance(handler.formatter, JsonFormatter) for handler in ours)
+
+
 def chosen_format(setting: Literal["auto", "text", "json"], *, terminal: bool) -> Literal["text", "json"]:
     """The format of `setting`, where `auto` depends on `terminal`."""
     if setting != "auto":

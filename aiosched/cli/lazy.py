@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -46,12 +45,24 @@ class LazyGroup(TyperGroup):
         """Load the real command in place of its placeholder."""
         if args and (entry := self.entry(args)):
             command = typer.main.get_command(import_module(entry.module).app)
+            add_wide(command)
             return args[0], command, [*entry.arguments, *args[1:]]
-        visible = [name for name, entry in self.entries.items() if not entry.hidden]
-        near = get_close_matches(args[0], visible, n=1) if args else []
-        if near and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        if args and not ctx.resilient_parsing:
+            from aiosched.cli.suggestions import near_commands
+
+            if meant := near_commands(args[0], self.entries):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, meant))}?")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """As click's; the error of a misspelt value names the near ones."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            from aiosched.cli.suggestions import with_suggestion
+
+            error.message = with_suggestion(error.message)
+            raise
 
     def entry(self, args: Sequence[str]) -> Entry | None:
         """The entry that the arguments `args` name."""
@@ -83,6 +94,16 @@ class LazyGroup(TyperGroup):
             else:
                 sys.stderr.write(f"error: {ours}\n")
             sys.exit(ours.exit_code)
+
+
+def add_wide(command: Any) -> None:
+    """Give each command that has `--output` the option `--wide`, too."""
+    for each in getattr(command, "commands", {}).values():
+        add_wide(each)
+    if any(param.name == "output" for param in command.params):
+        from aiosched.cli.base.wide import wide_option
+
+        command.params.append(wide_option())
 
 
 def _ours(error: BaseException) -> AioschedError | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -104,13 +104,15 @@ async def simulate(
     slots: int = _PLENTY,
     async_slots: int = _PLENTY,
     seed: int = 0,
+    listener: Callable[[datetime], None] | None = None,
 ) -> Simulation:
     """Simulate `dags` from `start` to `end` (aware, both inclusive); every task succeeds.
 
     `pools` are slots by name (default_pool has 128 unless it is named); a pool that tasks name and
     `pools` does not is created with unlimited slots. `durations` by (DAG id, task id) take precedence
     over `task_duration`. A task that is mapped over the output of another one counts as one instance.
-    A DAG that cannot be scheduled is left out and reported in `problems`.
+    A DAG that cannot be scheduled is left out and reported in `problems`. `listener` hears of the time that the
+    simulation has reached, often.
     """
     known = dict(durations or {})
 
@@ -120,7 +122,7 @@ async def simulate(
         name = (attempt.run.dag_id, attempt.task_id)
         return Ending(takes=known.get(name, task_duration), returns=[0] if name in mapped_over else None)
 
-    watch = _Watch(start)
+    watch = _Watch(start, listener)
     result = Simulation(start, end)
     async with World(
         now=start, seed=seed, parallelism=parallelism, slots=slots, async_slots=async_slots, checked=False, keep=False,
@@ -164,7 +166,8 @@ class _Watch:
 
     world: World
 
-    def __init__(self, start: datetime) -> None:
+    def __init__(self, start: datetime, listener: Callable[[datetime], None] | None = None) -> None:
+        self._listener = listener
         self._dags: dict[str, DagFigures] = {}
         self._pools: dict[str, PoolFigures] = {}
         self._by: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))  # waiting by DAG and limit
@@ -174,6 +177,8 @@ class _Watch:
         self._start = start
 
     def observe(self, batch: Changes, at: datetime) -> None:
+        if self._listener is not None:
+            self._listener(at)
         for change in batch.tasks.instances:
             place = (change.run_id, change.task_index, change.map_index)
             if change.state == "scheduled" and change.reason:

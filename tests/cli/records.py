@@ -12,6 +12,8 @@ from aiosched.db.server.engine import Database
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
+FIGURES = '{"executor": {"local": {"open": 8, "open_async": 100}}, "parallelism": 32, "in_flight": 4}'
+
 SALES = (
     TaskSpec(task_id="extract", operator="PythonOperator", retries=1),
     TaskSpec(task_id="load", operator="PythonOperator", upstream=("extract",), pool="etl", pool_slots=2),
@@ -98,6 +100,24 @@ async def add_scheduler(db: Database, name: str, *, lease: float = 15.0, locked:
         expires = datetime.now(UTC) + timedelta(seconds=lease)
         row = arguments | {"name": name, "lease_expires_at": expires}
         return int(await insert(conn, "scheduler", row, returning="incarnation"))
+
+
+async def own(db: Database, *dag_ids: str, figures: str | None = FIGURES) -> int:
+    """A scheduler whose lease is fresh owns these DAGs."""
+    from aiosched.db.statements.ownership import register
+
+    async with db.acquire() as conn:
+        number = await register(
+            conn, name="one", hostname="here", pid=1, version="1", executor="local", slots=8, lease=600.0
+        )
+        await conn.execute(
+            "UPDATE scheduler SET figures = $2::json, renewed_at = '2020-01-01' WHERE incarnation = $1", number, figures
+        )
+        for dag_id in dag_ids:
+            await conn.execute(
+                "UPDATE partition_lease SET incarnation = $1 WHERE partition = $2", number, partition_of(dag_id)
+            )
+    return number
 
 
 async def insert(conn: Any, table: str, row: dict[str, Any], *, returning: str | None = None) -> Any:

@@ -33,6 +33,19 @@ def test_a_new_folder_gets_settings_a_dag_and_its_test(cli: Cli, tmp_path: Path)
     ]
 
 
+def test_the_next_step_works_without_an_activated_environment(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("aiosched")
+    calls = [[str(script)], [sys.executable, "-m", "aiosched"]]
+    environment = {name: value for name, value in os.environ.items() if name != "PATH"}
+
+    for number, call in enumerate(calls):
+        command = [*call, "init", f"demo{number}"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment | {"PATH": "/usr/bin"}, capture_output=True, text=True, check=True
+        )
+        assert done.stderr == f"next: cd demo{number} && {' '.join(call)} serve\n"
+
+
 def test_an_empty_folder_is_taken_and_a_full_one_refused(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()

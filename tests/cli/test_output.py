@@ -12,7 +12,20 @@ from typing import Any
 
 import pytest
 
-from aiosched.cli.base.output import Format, duration, instant, show_list, show_one, to_yaml
+from aiosched.cli.base.output import (
+    Exact,
+    Format,
+    RunId,
+    duration,
+    fitting,
+    instant,
+    set_wide,
+    show_list,
+    show_one,
+    to_yaml,
+)
+from aiosched.clock import SystemClock
+from aiosched.core.values.durations import relative
 
 AT = datetime(2026, 11, 20, 13, 0, 0, tzinfo=timezone(timedelta(hours=1)))
 
@@ -53,6 +66,60 @@ def test_yaml_is_written_in_blocks_with_quoted_texts(data: Any, lines: list[str]
 )
 def test_a_duration_has_at_most_two_units(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s ago"), (12, "12 s ago"), (119, "119 s ago"), (120, "2 m ago"), (7_300, "2 h ago"),
+        (-7_300, "in 2 h"), (86_400 * 40, "40 d ago"), (-90, "in 90 s"),
+    ],
+)  # fmt: skip
+def test_an_instant_in_a_table_is_relative_to_now(seconds: int, text: str) -> None:
+    assert relative(AT, AT + timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("needs", "room", "kept", "widths"),
+    [
+        ([5, 30, 9], 60, (), [5, 30, 9]),
+        ([5, 30, 9], 40, (), [5, 26, 9]),
+        ([20, 30, 30], 60, (), [20, 20, 20]),
+        ([20, 30, 30], 60, (0, 1), [20, 30, 10]),
+        ([20, 30, 30], 40, (0, 1), [17, 17, 6]),
+        ([20, 30, 30], 10, (0,), [6, 6, 6]),
+    ],
+)
+def test_the_widest_columns_are_cut_first_and_ids_last(
+    needs: list[int], room: int, kept: tuple[int, ...], widths: list[int]
+) -> None:
+    assert fitting(needs, room, kept) == widths
+
+
+def test_a_table_has_one_line_for_each_row_and_cuts_off_what_does_not_fit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setattr(SystemClock, "now", lambda self: AT + timedelta(minutes=5))
+    run_id = "scheduled__2026-11-20T06:00:00+00:00"
+    columns = {
+        "DAG": lambda row: "d" * 80,
+        "RUN": lambda row: RunId(run_id),
+        "DATE": lambda row: Exact(AT),
+        "START": lambda row: AT,
+    }
+
+    def lines(wide: bool) -> list[str]:
+        set_wide(wide)
+        show_list([1], columns, Format.TABLE, empty="")
+        return capsys.readouterr().out.splitlines()
+
+    (_, narrow), (_, wide) = lines(wide=False), lines(wide=True)
+    set_wide(False)
+
+    assert (narrow[:3], len(narrow.rstrip()) <= 70, "…" in narrow) == ("ddd", True, True)
+    assert narrow.split()[1:] == ["2026-11-20T06:00", "2026-11-20", "12:00:00Z", "5", "m", "ago"]
+    assert wide.split() == ["d" * 80, run_id, "2026-11-20", "12:00:00Z", "2026-11-20", "12:00:00Z"]
 
 
 def test_an_instant_is_shown_in_utc() -> None:

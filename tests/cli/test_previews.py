@@ -79,6 +79,45 @@ def test_a_dry_run_of_a_backfill_without_a_scheduler_is_answered_as_its_owner_wo
     assert requests(seeded) == []
 
 
+def test_many_dates_of_a_backfill_are_shortened_unless_asked_for(on_db: Cli) -> None:
+    on_db.work(add_daily)
+    year = ("backfill", "create", "daily", "--from", "2025-01-01", "--to", "2025-08-31", "--dry-run")
+
+    short, every = on_db(*year), on_db(*year, "--wide")
+
+    assert [line[:10] for line in short.stdout.splitlines()] == [
+        *(f"2025-01-0{day}" for day in range(1, 6)), *(f"2025-08-{day}" for day in range(27, 32))
+    ]  # fmt: skip
+    assert "the first and last of 243 dates; all with --wide" in short.stderr
+    assert "would be: 243 create" in short.stderr
+    assert len(every.stdout.splitlines()) == len(on_db.json(*year)["dates"]) == 243
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        (("--task", "l"), 0),
+        (("--task", "load"), 1),
+        (("--task", "lo|extract"), 1),
+        (("--pattern", "a"), 2),
+        (("--task-regex", "a"), 2),
+        (("--task-id", "load"), 1),
+    ],
+)
+def test_a_task_is_matched_as_a_whole_unless_a_part_is_asked(on_db: Cli, words: tuple[str, str], number: int) -> None:
+    async def both(db: Database) -> None:
+        run = await add_run(db, "sales", await add_dag(db, "sales"), "r1", state="failed")
+        await add_task(db, run, 0, "success")
+        await add_task(db, run, 1, "success")
+
+    on_db.work(both)
+
+    result = on_db("tasks", "clear", "sales", "--run", "r1", *words, "--dry-run")
+
+    assert len(result.stdout.splitlines()) == number
+    assert number or "nothing matches; --pattern matches parts of ids" in result.stderr
+
+
 def test_where_nobody_can_be_asked_a_clear_changes_nothing(seeded: Cli) -> None:
     result = seeded("tasks", "clear", "sales", code=2)
 

@@ -90,6 +90,18 @@ def test_an_alias_of_a_noun_is_not_in_its_help(cli: Cli) -> None:
         (("dags", "list", "--dns", "x"), "No such option: --dns"),
         (("pools", "set", "etl", "many"), "Invalid value for 'SLOTS'"),
         (("dags", "list", "-o", "xml"), "Invalid value for '--output'"),
+        (("dags", "list", "-o", "jsn"), "Did you mean json?"),
+        (("runs", "list", "--state", "faild"), "'failed'. Did you mean failed?"),
+        (("tasks", "mark", "d", "r", "t", "sucess"), "Did you mean success?"),
+        (
+            ("backfill", "create", "d", "--from", "2026-01-01", "--to", "2026-01-01", "--rerun", "mising"),
+            "mean missing?",
+        ),
+        (("trigger",), "No such command 'trigger'. Did you mean 'dags trigger'?"),
+        (("trigger", "sales"), "Did you mean 'dags trigger'?"),
+        (("tirgger", "sales"), "Did you mean 'dags trigger'?"),
+        (("clear", "sales"), "Did you mean 'runs clear' or 'tasks clear'?"),
+        (("dags", "trigger"), "Usage: aiosched dags trigger [OPTIONS]"),
     ],
 )
 def test_wrong_usage_is_exit_code_2_and_says_what_was_meant(cli: Cli, words: tuple[str, ...], said: str) -> None:

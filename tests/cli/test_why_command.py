@@ -9,13 +9,10 @@ import pytest
 
 from aiosched.clock import SystemClock
 from aiosched.core.graph.spec import TaskSpec
-from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.ownership import register
 from tests.cli.conftest import Cli
-from tests.cli.records import NOON, add_dag, add_run, add_task, insert
+from tests.cli.records import NOON, add_dag, add_run, add_task, insert, own
 
-FIGURES = '{"executor": {"local": {"open": 8, "open_async": 100}}, "parallelism": 32, "in_flight": 4}'
 SALES = (
     TaskSpec(task_id="orders", operator="PythonOperator"),
     TaskSpec(task_id="prices", operator="PythonOperator"),
@@ -34,22 +31,6 @@ def _at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def minutes(number: float) -> Any:
     return NOON - timedelta(minutes=number)
-
-
-async def own(db: Database, *dag_ids: str, figures: str | None = FIGURES) -> int:
-    """A scheduler whose lease is fresh owns these DAGs."""
-    async with db.acquire() as conn:
-        number = await register(
-            conn, name="one", hostname="here", pid=1, version="1", executor="local", slots=8, lease=600.0
-        )
-        await conn.execute(
-            "UPDATE scheduler SET figures = $2::json, renewed_at = '2020-01-01' WHERE incarnation = $1", number, figures
-        )
-        for dag_id in dag_ids:
-            await conn.execute(
-                "UPDATE partition_lease SET incarnation = $1 WHERE partition = $2", number, partition_of(dag_id)
-            )
-    return number
 
 
 async def busy_pool(db: Database) -> None:

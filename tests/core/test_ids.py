@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.values.ids import ALLOWED_KEY, ALLOWED_RUN_ID, PARTITIONS, make_run_id, partition_of
+from aiosched.core.values.ids import (
+    ALLOWED_KEY,
+    ALLOWED_RUN_ID,
+    PARTITIONS,
+    make_run_id,
+    partition_of,
+    read_instance_name,
+    short_run_id,
+)
 from aiosched.core.values.states import RunType
 
 LOGICAL = datetime(2026, 1, 1, tzinfo=UTC)
@@ -80,3 +88,29 @@ def test_our_own_run_ids_are_allowed_ones(run_type: RunType, logical: datetime |
 )
 def test_keys_are_short_and_plain(key: str, allowed: bool) -> None:
     assert bool(ALLOWED_KEY.fullmatch(key)) is allowed
+
+
+@pytest.mark.parametrize(
+    ("run_id", "short"),
+    [
+        ("scheduled__2026-01-01T06:00:00+00:00", "2026-01-01T06:00"),
+        ("scheduled__2026-01-01T06:00:30+00:00", "2026-01-01T06:00:30"),
+        ("manual__2026-01-01T06:00:00.123456+00:00_1f3c9a02", "1f3c9a02"),
+        ("asset_triggered__2026-01-01T06:00:00+00:00_1f3c9a02", "1f3c9a02"),
+        ("my-own-run", "my-own-run"),
+    ],
+)
+def test_a_run_id_has_a_short_form(run_id: str, short: str) -> None:
+    assert short_run_id(run_id) == short
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "expected"),
+    [
+        ("load", None, ("load", None)), ("load", 3, ("load", 3)), ("load[3]", None, ("load", 3)),
+        ("load[3]", -1, ("load", 3)), ("load[3]", 3, ("load", 3)), ("g.load[0]", None, ("g.load", 0)),
+        ("load[-1]", None, ("load[-1]", None)), ("load[x]", None, ("load[x]", None)),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_task_instance_is_read(name: str, index: int | None, expected: tuple[str, int | None]) -> None:
+    assert read_instance_name(name, index) == expected

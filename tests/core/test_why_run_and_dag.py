@@ -105,7 +105,10 @@ class TestOtherRuns:
         said = ask(board.run, board)
 
         assert said.summary == "failed at 2026-01-01 00:00:00 UTC: a task failed: extract (boom)"
-        assert said.commands == ("aiosched tasks logs sales manual__1 extract", "aiosched runs clear sales manual__1")
+        assert said.commands == (
+            "aiosched tasks logs sales manual__1 extract",
+            "aiosched runs clear sales manual__1 --only-failed",
+        )
 
     def test_a_successful_run(self) -> None:
         board = started(task("load"), running=["load"])

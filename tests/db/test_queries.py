@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -118,6 +119,32 @@ async def test_a_run_is_found_by_id_by_date_and_by_word(db: Database, reference:
     await add_run(db, "sales", version, "new")
 
     assert (await find_run(db, "sales", reference)).run_id == run_id
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [
+        ("1f3c9a02", 0),
+        ("1f3c", 0),
+        ("manual__2026-11-20T06", 0),
+        ("nightly_5", 2),
+        ("nightly%5", "has no run"),
+        ("night", "'night' can be several runs of 'sales': nightly-5, nightly_5. Write more of it."),
+        ("man", "has no run 'man'"),
+        ("f3c9a02", "has no run"),
+    ],
+)
+async def test_a_run_is_found_by_a_short_form_of_its_id(db: Database, reference: str, found: int | str) -> None:
+    ids = ("manual__2026-11-20T06:00:00+00:00_1f3c9a02", "manual__2026-11-20T07:00:00+00:00_aa3c9a02", "nightly_5")
+    version = await add_dag(db, "sales")
+    for run_id in (*ids, "nightly-5"):
+        await add_run(db, "sales", version, run_id)
+
+    if isinstance(found, int):
+        assert (await find_run(db, "sales", reference)).run_id == ids[found]
+    else:
+        with pytest.raises(NotFound, match=re.escape(found)):
+            await find_run(db, "sales", reference)
 
 
 @pytest.mark.parametrize(

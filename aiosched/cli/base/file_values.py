@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aiosched.cli.base.progress import said_if_slow
 from aiosched.cli.base.session import has_database, open_database
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ async def parse(paths: Sequence[Path], settings: Settings) -> list[ParsedFile]:
     """The outcomes of parsing files and folders (none: the DAGs folder or the bundles). Stores nothing."""
     from aiosched.parsing import check_paths
 
-    async with opened_late(settings) as look_up:
+    async with said_if_slow("reading DAG files"), opened_late(settings) as look_up:
         return await check_paths(paths, settings, look_up=look_up)
 
 

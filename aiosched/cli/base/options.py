@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from aiosched.cli.base.completion import complete_dag, complete_run, complete_task
 from aiosched.cli.base.output import Format
 from aiosched.errors import AioschedError
 
@@ -29,14 +30,27 @@ DagsFolder = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N", help="Maximum number.")]
-DagId = Annotated[str, typer.Argument(metavar="DAG", help="The DAG's id.", show_default=False)]
+DagId = Annotated[
+    str, typer.Argument(metavar="DAG", help="The DAG's id.", show_default=False, autocompletion=complete_dag)
+]
 RunRef = Annotated[
     str,
     typer.Argument(
-        metavar="RUN", help="A run id, a logical date, latest, latest-failed or latest-backfill.", show_default=False
+        metavar="RUN",
+        help="A run id (or its beginning), a logical date, latest, latest-failed or latest-backfill.",
+        show_default=False,
+        autocompletion=complete_run,
     ),
 ]
-TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.", show_default=False)]
+TaskId = Annotated[
+    str,
+    typer.Argument(
+        metavar="TASK",
+        help="The task's id; load[3] for one of a mapped task.",
+        show_default=False,
+        autocompletion=complete_task,
+    ),
+]
 Param = Annotated[
     list[str] | None,
     typer.Option("--param", "-p", metavar="KEY=VALUE", help="One value of the run's conf, as JSON or text."),

@@ -3,23 +3,56 @@
 Four formats: `table` (default on a terminal), `plain` (default elsewhere: no heading,
 columns separated by tabs, for `cut` and `xargs`), `json` and `yaml` (all fields; instants
 in RFC 3339, UTC). NO_COLOR is respected.
+
+Tables are for people: a row is one line, what does not fit ends with an ellipsis, run ids are short, and instants are
+relative to now. With `--wide` all is shown as it is; the other formats always do.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
+from aiosched.clock import SystemClock
 from aiosched.core.values.durations import duration as duration
+from aiosched.core.values.durations import relative
+from aiosched.core.values.ids import short_run_id
 
 T = TypeVar("T")
 
 Columns = Mapping[str, Callable[[T], Any]]
+
+
+_is_wide: Final[ContextVar[bool]] = ContextVar("aiosched_wide", default=False)
+
+
+def set_wide(wide: bool) -> None:
+    """Whether tables show everything as it is; set by `--wide`."""
+    _is_wide.set(wide)
+
+
+def is_wide() -> bool:
+    """Whether tables show everything as it is."""
+    return _is_wide.get()
+
+
+class RunId(str):
+    """A run id in a column, which tables shorten."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """An instant in a column that is not shown relative to now: a logical date, which names its run."""
+
+    at: datetime | None
 
 
 class Format(StrEnum):
@@ -31,6 +64,10 @@ class Format(StrEnum):
     PLAIN = "plain"
 
 
+_UNBOUNDED: Final = 100_000  # columns of a terminal, for what may be wider than the terminal
+_GAP: Final = 2  # between the columns of a table
+_IDS: Final = frozenset({"DAG", "RUN", "TASK", "ID", "POOL", "ASSET", "KEY"})  # columns that are cut last
+_NARROWEST: Final = 6  # characters to which a column is cut
 STRUCTURED: Final = (Format.JSON, Format.YAML)  # for programs
 
 STYLES: Final = {
@@ -49,6 +86,11 @@ STYLES: Final = {
     "skipped": "bright_black",
     "removed": "bright_black",
     "paused": "yellow",
+    "active": "green",
+    "scheduled": "yellow",
+    "up_for_reschedule": "yellow",
+    "restarting": "cyan",
+    "stale": "bright_black",
 }
 
 
@@ -84,7 +126,9 @@ def show_list(items: Sequence[T], columns: Columns[T], output: Format | None, *,
             for item in items:
                 write("\t".join(_plain(read(item)) for read in columns.values()))
         case Format.TABLE:
-            _print_table([[_cell(read(item)) for read in columns.values()] for item in items], list(columns))
+            wide, now = is_wide(), SystemClock().now()
+            rows = [[_cell(read(item), None if wide else now) for read in columns.values()] for item in items]
+            _print_table(rows, list(columns), wide=wide)
 
 
 def show_one(fields: Mapping[str, Any], output: Format | None, *, data: Any = None) -> None:
@@ -171,15 +215,24 @@ def counted(number: int, noun: str) -> str:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, Exact):
+        value = value.at
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return _cell(value).replace("\t", " ").replace("\n", " ")
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, now: datetime | None = None) -> str:
+    """A value for people; with `now` an instant is relative to it, and a run id is short."""
     match value:
         case None:
             return ""
+        case Exact():
+            return instant(value.at)
+        case RunId() if now is not None:
+            return short_run_id(value)
+        case datetime() if now is not None:
+            return relative(value, now)
         case bool():
             return "yes" if value else "no"
         case datetime():
@@ -191,16 +244,36 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def _print_table(rows: list[list[str]], titles: list[str]) -> None:
+def fitting(needs: Sequence[int], room: int, kept: Collection[int] = ()) -> list[int]:
+    """Widths of columns that need so many characters: the widest ones get less until all fit, if they can.
+
+    Those at the places `kept` get less only if that is not enough.
+    """
+    widths = list(needs)
+    for places in ([place for place in range(len(needs)) if place not in kept], range(len(needs))):
+        most = max((widths[place] for place in places), default=0)
+        while sum(widths) > room and most > _NARROWEST:
+            most -= 1
+            for place in places:
+                widths[place] = min(widths[place], most)
+    return widths
+
+
+def _print_table(rows: list[list[str]], titles: list[str], *, wide: bool) -> None:
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
+    screen = console(width=_UNBOUNDED if wide else None)
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
+    needs = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
+    room = screen.width - _GAP * (len(titles) - 1)
+    kept = [place for place, title in enumerate(titles) if title in _IDS]
+    for title, width in zip(titles, fitting(needs, room, kept), strict=True):
+        table.add_column(title, overflow="ellipsis", no_wrap=True, width=width)
     for row in rows:
         table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
-    console().print(table)
+    screen.print(table)
 
 
 def _print_rich(label: str, value: str) -> None:
@@ -209,8 +282,8 @@ def _print_rich(label: str, value: str) -> None:
     console().print(Text.assemble((label, "bold"), (value, STYLES.get(value, ""))), soft_wrap=True)
 
 
-def console(*, stderr: bool = False) -> Any:
+def console(*, stderr: bool = False, width: int | None = None) -> Any:
     """A rich console on the current stream; colours only on a terminal and without NO_COLOR."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, emoji=False)
+    return Console(stderr=stderr, width=width, highlight=False, emoji=False)

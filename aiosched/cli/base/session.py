@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiosched.cli.base.output import Format, report, talk
+from aiosched.cli.base.progress import said_if_slow
 from aiosched.errors import DatabaseUnreachable
 
 if TYPE_CHECKING:
@@ -139,9 +140,10 @@ async def ask(
     from aiosched.db.statements.inbox import ask_owner
 
     patience = (ANSWER_SECONDS if timeout is None else timeout) if await any_scheduler_alive(db) else 0.0
-    answer = await ask_owner(
-        db, request, dag_id, requested_by=requester(), timeout=patience, reason=reason, keyring=_keyring.get()
-    )
+    async with said_if_slow("waiting for the scheduler to apply the request"):
+        answer = await ask_owner(
+            db, request, dag_id, requested_by=requester(), timeout=patience, reason=reason, keyring=_keyring.get()
+        )
     return answer.result
 
 
@@ -151,7 +153,8 @@ async def preview(db: Database, request: TaskChange | BackfillCreate, dag_id: st
     from aiosched.scheduler.requests.preview import preview
 
     most = load().settings.scheduler.max_backfill_runs
-    return await preview(db, dag_id, request, now=SystemClock().now(), max_backfill_runs=most)
+    async with said_if_slow("reading what would change"):
+        return await preview(db, dag_id, request, now=SystemClock().now(), max_backfill_runs=most)
 
 
 async def any_scheduler_alive(db: Database) -> bool:

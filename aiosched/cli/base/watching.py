@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.cli.base.output import console, duration, instant, talk
+from aiosched.cli.base.output import Exact, RunId, console, duration, instant, talk
 from aiosched.core.values.states import FINISHED
 from aiosched.errors import TimedOut
 
@@ -20,10 +20,10 @@ _LOOK_SECONDS: Final = 0.25
 # The columns of the table of runs, also used by `dags runs`.
 RUN_COLUMNS: Final[Mapping[str, Callable[[RunRow], Any]]] = {
     "DAG": lambda run: run.dag_id,
-    "RUN": lambda run: run.run_id,
+    "RUN": lambda run: RunId(run.run_id),
     "STATE": lambda run: run.state,
     "TYPE": lambda run: run.run_type,
-    "LOGICAL DATE": lambda run: run.logical_date,
+    "LOGICAL DATE": lambda run: Exact(run.logical_date),
     "START": lambda run: run.start_date,
     "DURATION": lambda run: duration(run.seconds),
     "REASON": lambda run: run.reason,

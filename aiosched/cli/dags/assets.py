@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aiosched.cli.base.options import Dsn, Limit, Output, PartitionKey, Reason
-from aiosched.cli.base.output import Columns, show_list, show_one, talk
+from aiosched.cli.base.output import Columns, RunId, show_list, show_one, talk
 from aiosched.cli.base.session import ask, say_it_waits, with_database
 from aiosched.core.requests.requests import EmitAsset
 from aiosched.errors import NotFound, did_you_mean
@@ -33,7 +33,7 @@ _COLUMNS: Final[Columns[AssetRow]] = {
 _EVENT_COLUMNS: Final[Columns[EventRow]] = {
     "AT": lambda event: event.timestamp,
     "DAG": lambda event: event.dag_id,
-    "RUN": lambda event: event.run_id,
+    "RUN": lambda event: RunId(event.run_id) if event.run_id else None,
     "TASK": lambda event: event.task_id,
     "PARTITION": lambda event: event.partition_key,
     "EXTRA": lambda event: json.dumps(event.extra),

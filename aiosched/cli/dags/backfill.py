@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from aiosched.cli.base.options import Conf, DagId, Dsn, Limit, Output, Param, Reason, read_conf, read_instant
-from aiosched.cli.base.output import Columns, Format, chosen, counted, report, show_list, show_one, talk
+from aiosched.cli.base.output import Columns, Exact, Format, chosen, counted, is_wide, report, show_list, show_one, talk
 from aiosched.cli.base.session import ask, preview, say_it_waits, with_database
 from aiosched.cli.base.spellings import understanding
 from aiosched.core.creation.backfills import Rerun
@@ -26,6 +26,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=Fa
 Number = Annotated[int, typer.Argument(metavar="ID", help="The backfill's number.", show_default=False)]
 
 _LOOK_SECONDS: Final = 0.5
+_MOST_DATES: Final = 10  # that are shown without --wide
 _AIRFLOW_OPTIONS: Final = {
     "--from-date": "--from",
     "--to-date": "--to",
@@ -40,8 +41,8 @@ COLUMNS: Final[Columns[BackfillRow]] = {
     "ID": lambda row: row.id,
     "DAG": lambda row: row.dag_id,
     "STATE": lambda row: row.state,
-    "FROM": lambda row: row.from_date,
-    "TO": lambda row: row.to_date,
+    "FROM": lambda row: Exact(row.from_date),
+    "TO": lambda row: Exact(row.to_date),
     "RUNS": lambda row: f"{row.finished} of {row.total}",
     "FAILED": lambda row: row.failed,
     "CREATED": lambda row: row.created_at,
@@ -106,9 +107,11 @@ def create(
         return
     if chosen(output) in (Format.TABLE, Format.PLAIN):
         rows: list[Mapping[str, Any]] = answer["dates"]
-        show_list(
-            rows, {"LOGICAL DATE": lambda d: d["logical_date"], "": lambda d: d["fate"]}, output, empty="no dates"
-        )
+        columns: Columns[Mapping[str, Any]] = {"LOGICAL DATE": lambda d: d["logical_date"], "": lambda d: d["fate"]}
+        is_long = len(rows) > _MOST_DATES and not is_wide()
+        show_list(_ends(rows) if is_long else rows, columns, output, empty="no dates")
+        if is_long:
+            talk(f"the first and last of {len(rows)} dates; all with --wide")
         talk(("would be: " if dry_run else f"backfill {answer['id']} of {dag_id}: ") + _fates(answer))
     else:
         show_one({}, output, data=answer)
@@ -123,8 +126,14 @@ def list_(
 ) -> None:
     """List backfills, newest first."""
     from aiosched.db.queries.backfill_queries import list_backfills
+    from aiosched.db.queries.queries import get_dag
 
-    rows = with_database(dsn, lambda db: list_backfills(db, dag_id=dag, limit=limit))
+    async def read(db: Database) -> list[BackfillRow]:
+        if dag is not None:
+            await get_dag(db, dag)
+        return await list_backfills(db, dag_id=dag, limit=limit)
+
+    rows = with_database(dsn, read)
     show_list(rows, COLUMNS, output, empty="no backfills")
 
 
@@ -210,6 +219,11 @@ def _fields(row: BackfillRow) -> dict[str, Any]:
         "runs": f"{row.finished} of {row.total} finished, {row.running} running, {row.failed} failed",
         "max active runs": row.max_active_runs,
     }
+
+
+def _ends(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The first and the last dates."""
+    return [*rows[: _MOST_DATES // 2], *rows[-(_MOST_DATES // 2) :]]
 
 
 def _fates(answer: Mapping[str, Any]) -> str:

@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from aiosched.cli.base.options import DagId, Dsn, Output, Reason, RunRef, TaskId, Yes, confirm, read_instant
-from aiosched.cli.base.output import Columns, Format, chosen, counted, show_list, show_one, talk
+from aiosched.cli.base.options import (
+    DagId,
+    Dsn,
+    Output,
+    Reason,
+    RunRef,
+    TaskId,
+    UsageProblem,
+    Yes,
+    confirm,
+    read_instant,
+)
+from aiosched.cli.base.output import Columns, Format, RunId, chosen, counted, show_list, show_one, talk
 from aiosched.cli.base.session import ask, preview, say_it_waits, with_database
 from aiosched.core.requests.requests import Clear, MarkRun, MarkTasks
 from aiosched.core.values.states import RunState, TaskState
@@ -69,7 +80,7 @@ From = Annotated[str | None, typer.Option("--from", metavar="T", help="Runs from
 To = Annotated[str | None, typer.Option("--to", metavar="T", help="Runs up to this logical date, inclusive.")]
 
 _COLUMNS: Final[Columns[Mapping[str, Any]]] = {
-    "RUN": lambda row: row["run_id"],
+    "RUN": lambda row: RunId(row["run_id"]),
     "TASK": lambda row: row["task_id"] if row["map_index"] < 0 else f"{row['task_id']}[{row['map_index']}]",
     "STATE": lambda row: row["state"] or "none",
     "TRY": lambda row: row["try_number"],
@@ -81,9 +92,15 @@ def clear_tasks(
     run: Run = None,
     first: From = None,
     final: To = None,
-    task: Annotated[str | None, typer.Option("--task", "-t", metavar="REGEX", help="Tasks whose id matches.")] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", "-t", metavar="REGEX", help="Tasks whose whole id matches: load, load_.*")
+    ] = None,
+    pattern: Annotated[
+        str | None, typer.Option("--pattern", metavar="REGEX", help="Tasks whose id matches in some part.")
+    ] = None,
     task_id: Annotated[
-        list[str] | None, typer.Option("--task-id", metavar="TASK", help="This task or group; may be repeated.")
+        list[str] | None,
+        typer.Option("--task-id", metavar="TASK", help="This task, group or instance (load[3]); may be repeated."),
     ] = None,
     map_index: MapIndex = None,
     upstream: Upstream = False,
@@ -106,7 +123,7 @@ def clear_tasks(
         first=None if first is None else read_instant(first, "--from"),
         final=None if final is None else read_instant(final, "--to"),
         task_ids=tuple(task_id) if task_id else None,
-        pattern=task,
+        pattern=_pattern(task, pattern),
         map_index=map_index,
         upstream=upstream,
         downstream=downstream,
@@ -120,6 +137,13 @@ def clear_tasks(
         dry_run=dry_run,
     )
     _change(dag_id, request, run, reason, yes=yes, dsn=dsn, output=output)
+
+
+def _pattern(whole: str | None, part: str | None) -> str | None:
+    """The pattern of a request, which is searched in ids, of `--task` and `--pattern`."""
+    if whole is None or part is None:
+        return part if whole is None else f"^(?:{whole})$"
+    raise UsageProblem("--task matches whole ids, --pattern parts of them: give one of the two.")
 
 
 def clear_runs(
@@ -224,7 +248,7 @@ def _change(
 
     meant, seen = with_database(dsn, read)
     if not seen["count"] and not request.newest_version:
-        talk("nothing matches")
+        talk("nothing matches" + ("" if request.pattern is None else "; --pattern matches parts of ids"))
         _show(seen, output)
         return
     if request.dry_run:

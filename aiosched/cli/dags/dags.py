@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from aiosched.cli.base.opening import Open, open_page, page_path
 from aiosched.cli.base.options import (
     Conf,
     DagId,
@@ -89,7 +90,7 @@ def list_(
 
 
 @app.command()
-def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
+def show(dag_id: DagId, open_: Open = False, dsn: Dsn = None, output: Output = None) -> None:
     """Show a DAG: its settings, its tasks and their dependencies."""
     from aiosched.db.queries.quarantine_queries import quarantine_traceback
     from aiosched.db.queries.queries import get_dag, get_spec
@@ -140,6 +141,8 @@ def show(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
             "TRIGGER RULE": lambda t: t["trigger_rule"],
         }
         show_list(tasks, columns, output, empty="it has no tasks")
+    if open_:
+        open_page(dsn, page_path(dag_id))
 
 
 def _quarantine_fields(row: DagListRow) -> dict[str, Any]:
@@ -193,7 +196,7 @@ def errors(dsn: Dsn = None, output: Output = None) -> None:
         talk("no import errors")
 
 
-@app.command()
+@app.command(no_args_is_help=True)
 def trigger(
     dag_id: DagId,
     logical_date: Annotated[

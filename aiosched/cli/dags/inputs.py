@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aiosched.cli.base.options import Conf, DagId, Dsn, Limit, Output, Param, Reason, RunRef, TaskId, read_conf
-from aiosched.cli.base.output import Columns, report, show_list, talk
+from aiosched.cli.base.output import Columns, RunId, report, show_list, talk
 from aiosched.cli.base.session import ask, requester, say_it_waits, with_database
 from aiosched.core.requests.requests import AnswerInput
 
@@ -21,7 +21,7 @@ app = typer.Typer(
 
 _COLUMNS: Final[Columns[InputRow]] = {
     "DAG": lambda row: row.dag_id,
-    "RUN": lambda row: row.run_id,
+    "RUN": lambda row: RunId(row.run_id),
     "TASK": lambda row: row.task_id if row.map_index < 0 else f"{row.task_id}[{row.map_index}]",
     "ASKED": lambda row: row.asked_at,
     "UNTIL": lambda row: row.expires_at,
@@ -44,8 +44,14 @@ def list_(
 ) -> None:
     """List what tasks ask, newest first."""
     from aiosched.db.people.human_inputs import list_inputs
+    from aiosched.db.queries.queries import get_dag
 
-    rows = with_database(dsn, lambda db: list_inputs(db, dag_id=dag, only_waiting=not all_, limit=limit))
+    async def read(db: Database) -> list[InputRow]:
+        if dag is not None:
+            await get_dag(db, dag)
+        return await list_inputs(db, dag_id=dag, only_waiting=not all_, limit=limit)
+
+    rows = with_database(dsn, read)
     show_list(rows, _COLUMNS, output, empty="nothing waits for an answer")
 
 

@@ -10,6 +10,7 @@ from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId
 from aiosched.cli.base.output import show_one, talk
 from aiosched.cli.base.session import any_scheduler_alive, ask, with_database
 from aiosched.core.requests.requests import Render
+from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.messages import AttemptKey
 from aiosched.errors import NotFound, Refused
 
@@ -73,10 +74,11 @@ async def _instance(db: Database, run: RunRow, task_id: str, map_index: int | No
     """The instance that is meant. Raises NotFound."""
     from aiosched.db.queries.queries import list_run_tasks
 
+    task_id, map_index = read_instance_name(task_id, map_index)
     instances = await list_run_tasks(db, run, task_id=task_id, limit=10_000)
     chosen = [task for task in instances if map_index in (None, task.map_index)]
     if not chosen:
-        which = task_id if map_index is None else f"{task_id}[{map_index}]"
+        which = task_id if map_index is None else instance_name(task_id, map_index)
         raise NotFound(f"Run {run.run_id} of {run.dag_id} has no instance of {which}.")
     if len(chosen) > 1:
         raise NotFound(f"{task_id} is mapped: choose one of its {len(chosen)} instances with --map-index.")

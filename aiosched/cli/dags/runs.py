@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from aiosched.cli.base.opening import Open, open_page, page_path
 from aiosched.cli.base.options import DagId, Dsn, Limit, Output, Reason, RunRef
 from aiosched.cli.base.output import Columns, Format, chosen, duration, show_list, show_one, talk
 from aiosched.cli.base.session import ask, say_it_waits, with_database
@@ -64,6 +65,7 @@ def show(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, metavar="N", help="Maximum number of task instances.")
     ] = 1000,
+    open_: Open = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -85,6 +87,8 @@ def show(
         show_list(tasks, {**TASK_COLUMNS, **noted}, output, empty="it has no task instances yet")
         if sum(counts.values()) > len(tasks):
             talk(f"{len(tasks)} of {sum(counts.values())} task instances; more with --limit")
+    if open_:
+        open_page(dsn, page_path(dag_id, found.run_id))
 
 
 @app.command()

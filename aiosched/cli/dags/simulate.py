@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,6 +15,7 @@ import typer
 from aiosched.cli.base.file_values import parse
 from aiosched.cli.base.options import DagsFolder, Dsn, Output, UsageProblem, read_instant
 from aiosched.cli.base.output import Columns, Format, chosen, duration, instant, show_data, show_list, talk
+from aiosched.cli.base.progress import Progress
 from aiosched.cli.base.session import load, open_database, shown_path
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.errors import DagError, NotFound, did_you_mean
@@ -123,6 +124,11 @@ def simulate(
         given = _from_files(wanted, settings)
     else:
         given = asyncio.run(_from_database(wanted, settings, durations))
+    progress = Progress()
+
+    def reached(at: datetime) -> None:
+        progress.show(lambda: f"simulated up to {instant(at)} ({(at - begin) / (end - begin):.0%})")
+
     result = asyncio.run(
         run_simulation(
             given.specs,
@@ -133,8 +139,10 @@ def simulate(
             durations=given.durations,
             parallelism=parallelism or settings.core.parallelism,
             seed=seed,
+            listener=reached,
         )
     )
+    progress.end()
     _show(result, runs, output)
 
 

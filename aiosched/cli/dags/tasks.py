@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from aiosched.cli.base.opening import Open, open_page, page_path
 from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId, UsageProblem
 from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, duration, report, show_list, show_one, talk
 from aiosched.cli.base.session import load, open_database, with_database
 from aiosched.cli.base.spellings import understanding
 from aiosched.cli.dags import clearing, lists, notes, rendering, runs, trying, xcoms
+from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.states import FINISHED
 from aiosched.errors import NotFound
 
@@ -37,7 +39,7 @@ _AIRFLOW_OPTIONS: Final = {
     "-s": "--from",
     "--end-date": "--to",
     "-e": "--to",
-    "--task-regex": "--task",
+    "--task-regex": "--pattern",
 }
 
 app.command("clear", cls=understanding(_AIRFLOW_OPTIONS))(clearing.clear_tasks)
@@ -82,16 +84,25 @@ def list_(dag_id: DagId, dsn: Dsn = None, output: Output = None) -> None:
 
 @app.command()
 def show(
-    dag_id: DagId, run: RunRef, task_id: TaskId, map_index: MapIndex = None, dsn: Dsn = None, output: Output = None
+    dag_id: DagId,
+    run: RunRef,
+    task_id: TaskId,
+    map_index: MapIndex = None,
+    open_: Open = False,
+    dsn: Dsn = None,
+    output: Output = None,
 ) -> None:
     """Show a task instance with its tries; without --map-index, all instances of a mapped task."""
     from aiosched.db.queries.try_queries import list_tries
 
-    async def read(db: Database) -> tuple[list[TaskRow], list[TryRow]]:
+    async def read(db: Database) -> tuple[RunRow, list[TaskRow], list[TryRow]]:
         found, instances = await _instances(db, dag_id, run, task_id, map_index)
-        return instances, await list_tries(db, found, instances[0]) if len(instances) == 1 else []
+        return found, instances, await list_tries(db, found, instances[0]) if len(instances) == 1 else []
 
-    instances, tries = with_database(dsn, read)
+    found, instances, tries = with_database(dsn, read)
+    if open_:
+        index = instances[0].map_index if len(instances) == 1 else -1
+        open_page(dsn, page_path(dag_id, found.run_id, instances[0].task_id, index))
     if len(instances) > 1:
         show_list(instances, runs.TASK_COLUMNS, output, empty="")
         return
@@ -163,6 +174,7 @@ async def _show_log(
     if len(instances) > 1:
         raise NotFound(f"{task_id} is mapped: choose one of its {len(instances)} instances with --map-index.")
     task = instances[0]
+    task_id = task.task_id
     where = log_folder(Path(), dag_id=dag_id, run_id=found.run_id, task_id=task_id, map_index=task.map_index)
     folder = where.as_posix()
     tries = await asyncio.to_thread(logs.tries, folder)
@@ -198,12 +210,13 @@ async def _instances(
     """The instances of a task in a run, at least one. Raises NotFound."""
     from aiosched.db.queries.queries import find_run, list_run_tasks
 
+    task_id, map_index = read_instance_name(task_id, map_index)
     found = await find_run(db, dag_id, run)
     instances = await list_run_tasks(db, found, task_id=task_id, limit=10_000)
     if map_index is not None:
         instances = [task for task in instances if task.map_index == map_index]
     if not instances:
-        which = task_id if map_index is None else f"{task_id}[{map_index}]"
+        which = task_id if map_index is None else instance_name(task_id, map_index)
         raise NotFound(f"Run {found.run_id} of {dag_id} has no instance of {which}.")
     return found, instances
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from aiosched.cli.base.completion import complete_run, complete_task
 from aiosched.cli.base.options import DagId, Dsn, Output
 from aiosched.cli.base.output import STRUCTURED, Format, chosen, console, counted, duration, instant, show_data, write
 from aiosched.cli.base.session import with_database
@@ -27,11 +28,20 @@ def why(
         str | None,
         typer.Argument(
             metavar="[RUN]",
-            help="A run id, a logical date, latest, latest-failed or latest-backfill.",
+            help="A run id (or its beginning), a logical date, latest, latest-failed or latest-backfill.",
             show_default=False,
+            autocompletion=complete_run,
         ),
     ] = None,
-    task_id: Annotated[str | None, typer.Argument(metavar="[TASK]", help="The task's id.", show_default=False)] = None,
+    task_id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TASK]",
+            help="The task's id; load[3] for one of a mapped task.",
+            show_default=False,
+            autocompletion=complete_task,
+        ),
+    ] = None,
     map_index: Annotated[
         int | None,
         typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False),

@@ -11,6 +11,7 @@ from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId
 from aiosched.cli.base.output import STRUCTURED, Columns, report, show_list, write
 from aiosched.cli.base.session import load, with_database
 from aiosched.config import hide_password
+from aiosched.core.values.ids import read_instance_name
 from aiosched.errors import NotFound
 
 if TYPE_CHECKING:
@@ -47,12 +48,13 @@ def show_xcoms(
 
     async def read(db: Database) -> list[XComListRow]:
         found = await find_run(db, dag_id, run)
-        tasks = await list_run_tasks(db, found, task_id=task_id, limit=10_000)
-        task = next((task for task in tasks if task.map_index == map_index), None)
+        name, index = read_instance_name(task_id, map_index)
+        tasks = await list_run_tasks(db, found, task_id=name, limit=10_000)
+        task = next((task for task in tasks if task.map_index == index), None)
         if task is None:
             hint = f"; choose one of its {len(tasks)} instances with --map-index" if tasks else ""
-            raise NotFound(f"Run {found.run_id} of {dag_id} has no instance {task_id}[{map_index}]{hint}.")
-        instance = (found.key, task.task_index, map_index)
+            raise NotFound(f"Run {found.run_id} of {dag_id} has no instance {name}[{index}]{hint}.")
+        instance = (found.key, task.task_index, task.map_index)
         return await list_xcoms(db, instance, longest=2**30 if key else _LONGEST, key=key, limit=10_000)
 
     rows = with_database(dsn, read)

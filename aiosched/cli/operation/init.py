@@ -7,9 +7,12 @@ always list what this version knows.
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Final
 
 import typer
@@ -47,8 +50,18 @@ def init(
         width = max(len(name) for name, _, _ in _FILES)
         for name, _, about in _FILES:
             write(f"  {name:<{width}}  {about}")
-    here = folder.resolve() == Path.cwd()
-    talk("next: aiosched serve" if here else f"next: cd {folder} && aiosched serve")
+    go = "" if folder.resolve() == Path.cwd() else f"cd {quote(str(folder))} && "
+    talk(f"next: {go}{own_command()} serve")
+
+
+def own_command() -> str:
+    """How a shell calls this aiosched: by its name if the shell finds it, else by its path or its interpreter."""
+    script, found = Path(sys.argv[0]).absolute(), shutil.which("aiosched")
+    if script.name == "aiosched" and (found is None or Path(found).resolve() != script.resolve()):
+        return quote(str(script))
+    if script.name == "__main__.py" and found is None:
+        return f"{quote(sys.executable)} -m aiosched"
+    return "aiosched"
 
 
 def settings_file() -> str:

@@ -64,18 +64,19 @@ async def offered_page(settings: Settings, db: Database, url: str) -> AsyncItera
                 file.unlink()
 
 
-async def page_at(settings: Settings, db: Database, url: str) -> WebPage:
-    """The page at `url`, with a new one-time token if that is how one logs in. Raises Refused."""
+async def page_at(settings: Settings, db: Database, url: str, path: str = "/") -> WebPage:
+    """A page of the server at `url`, with a new one-time token if that is how one logs in. Raises Refused."""
     from aiosched.db.people.local_logins import make_link, make_local_user
     from aiosched.web.auth.passwords import hash_token, new_token
     from aiosched.web.server.ports import asks_for_token
 
     if not asks_for_token(settings.web):
-        return WebPage(url, _LOGINS[settings.web.auth], settings.core.home)
+        return WebPage(url if path == "/" else url + path, _LOGINS[settings.web.auth], settings.core.home)
     await make_local_user(db)
     token = new_token()
     await make_link(db, hash_token(token))
-    return WebPage(f"{url}/?token={token}", "logs in once; again: aiosched web address", settings.core.home)
+    address = f"{url}{path}{'&' if '?' in path else '?'}token={token}"
+    return WebPage(address, "logs in once; again: aiosched web address", settings.core.home)
 
 
 def served_address(settings: Settings) -> str:

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from aiosched import __version__
-from aiosched.cli.base.output import STYLES, Format, chosen, console, counted, duration
+from aiosched.cli.base.output import STRUCTURED, STYLES, Format, chosen, console, counted, duration
+from aiosched.logs import writes_json
 
 if TYPE_CHECKING:
     from aiosched.parsing import ParserStats
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """Writes to stdout, each line at once. In JSON every line is an object with `event` and `at`."""
+    """Writes to stdout, each line at once. In JSON every line is an object with `event` and `at`.
+
+    Where stdout and stderr are one stream (`serve > log 2>&1`), it writes in the format of the log.
+    """
 
     def __init__(self, output: Format | None) -> None:
-        self._json = chosen(output) in (Format.JSON, Format.YAML)
+        self._json = chosen(output) in STRUCTURED or (output is None and _is_log_stream() and writes_json())
         self._width = 0
         self._gone = False
         self._held: list[SchedulerEvent] | None = []  # runs that changed before the banner was complete
@@ -102,6 +106,15 @@ class Screen:
         except BrokenPipeError:
             self._gone = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+
+
+def _is_log_stream() -> bool:
+    """Whether stdout is what stderr is, and no terminal."""
+    try:
+        ours, log = os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno())
+    except (OSError, ValueError):  # captured, closed
+        return False
+    return (ours.st_dev, ours.st_ino) == (log.st_dev, log.st_ino) and not sys.stdout.isatty()
 
 
 def short_run(run_id: str) -> str:

@@ -6,6 +6,7 @@ Source: docs/operations.md, "The command line". SIGTERM counts like Ctrl-C.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -15,6 +16,9 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from aiosched.cli.base.output import counted, duration, talk
+from aiosched.logs import writes_json
+
+logger = logging.getLogger(__name__)
 
 _SECOND_GRACE: Final = 5.0  # seconds between TERM and KILL, after the second request
 _NAMED: Final = 5  # running tasks that the countdown names
@@ -76,11 +80,11 @@ async def end(scheduler: Stoppable, requests: StopRequests, *, grace: float) -> 
         left = scheduler.running_attempts()
         if left:
             late = f"{counted(len(left), 'task')} did not finish within {duration(grace)}"
-            talk(f"{late} and will be ended: {_named(left)}")
+            _say(f"{late} and will be ended: {_named(left)}")
         await scheduler.stop(0.0)
         return not left
     left = scheduler.running_attempts()
-    talk(f"ending {counted(len(left), 'task')}: TERM now, KILL in {duration(_SECOND_GRACE)}; once more exits at once")
+    _say(f"ending {counted(len(left), 'task')}: TERM now, KILL in {duration(_SECOND_GRACE)}; once more exits at once")
     draining.cancel()
     await asyncio.gather(draining, return_exceptions=True)
     await scheduler.stop(0.0)
@@ -101,13 +105,21 @@ async def _count_down(scheduler: Stoppable, grace: float) -> None:
                 sys.stderr.write(f"\r\x1b[K{line}")
                 sys.stderr.flush()
             elif names != shown:
-                talk(line)
+                _say(line)
             shown = names
             await asyncio.sleep(_TICK)
     finally:
         if terminal and shown is not None:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def _say(message: str) -> None:
+    """A message on stderr; a line of the log where that is in JSON, so that each line can be read as JSON."""
+    if writes_json():
+        logger.warning(message)
+    else:
+        talk(message)
 
 
 def _still_run(number: int) -> str:

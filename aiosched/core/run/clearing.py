@@ -6,7 +6,8 @@ Source: the semantics reference, section 28.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from aiosched.core.graph.graph import Graph
@@ -17,6 +18,27 @@ from aiosched.core.values.states import FAILURES, TaskState
 from aiosched.errors import DagError
 
 _RUNNING: Final = frozenset({TaskState.RUNNING})
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedTasks:
+    """Tasks of which one map index is named, and the tasks that are selected because they are up- or downstream.
+
+    Of these the instances are meant that concern the named ones: in a mapped group those of its index, otherwise all.
+    """
+
+    named: frozenset[int]
+    map_index: int
+    reached: frozenset[int] = frozenset()
+
+    def of(self, graph: Graph, rows: Sequence[Instance]) -> set[Instance]:
+        named = [row for row in rows if row.task in self.named and row.map_index == self.map_index]
+        found = set(named)
+        if self.reached and named:
+            counts = UpstreamCounts(graph, rows)
+            for task in self.reached:
+                found.update(*(counts.counterparts(task, instance) for instance in named))
+        return found
 
 
 def select_tasks(
@@ -62,23 +84,21 @@ def choose(
     only_failed: bool = False,
     only_running: bool = False,
     map_index: int | None = None,
+    indexed: Sequence[IndexedTasks] = (),
     with_scopes: bool = True,
 ) -> list[Instance]:
     """Of the `instances` of a run (its board, or its rows) those that are selected, in their order.
 
-    These are instances of `tasks`. `only_failed`: failed and upstream-failed ones; `only_running`: running ones; both:
-    either. `map_index` None means every index; -1 is the index of a task that is not mapped. `with_scopes`: their
-    setups and teardowns are selected, too, whatever their state and index (`belonging`).
+    These are instances of `tasks`, and those of `indexed`. `only_failed`: failed and upstream-failed ones;
+    `only_running`: running ones; both: either. `map_index` None means every index of `tasks`; -1 is that of a task that
+    is not mapped. `with_scopes`: their setups and teardowns are selected, too, whatever their state and index
+    (`belonging`).
     """
     rows = list(instances)
     states = (FAILURES if only_failed else frozenset()) | (_RUNNING if only_running else frozenset())
-    chosen = {
-        instance: None
-        for instance in rows
-        if instance.task in tasks
-        and (map_index is None or instance.map_index == map_index)
-        and (not states or instance.state in states)
-    }
+    meant = set[Instance]().union(*(each.of(graph, rows) for each in indexed))
+    meant.update(row for row in rows if row.task in tasks and (map_index is None or row.map_index == map_index))
+    chosen = {row: None for row in rows if row in meant and (not states or row.state in states)}
     if with_scopes and chosen and any(graph.is_setup):
         chosen |= dict.fromkeys(belonging(graph, UpstreamCounts(graph, rows), chosen))
     return [instance for instance in rows if instance in chosen]

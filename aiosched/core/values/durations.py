@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Final
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
 
 def duration(seconds: float | None) -> str:
     """A duration to display: `340 ms`, `2.1 s`, `4 m 12 s`, `3 h 5 m`, `2 d 4 h`; empty for None."""
@@ -17,3 +22,12 @@ def duration(seconds: float | None) -> str:
             rest = whole % size // step
             return f"{whole // size} {unit}" + (f" {rest} {small}" if rest else "")
     raise AssertionError("the last unit takes everything")
+
+
+def relative(at: datetime, now: datetime) -> str:
+    """When that is, in one unit: `12 s ago`, `5 m ago`, `in 3 h`, `in 40 d`."""
+    seconds = round((now - at).total_seconds())
+    distance = abs(seconds)
+    size, unit = next((size, unit) for size, unit in _UNITS if distance >= 2 * size or size == 1)
+    text = f"{distance // size} {unit}"
+    return f"in {text}" if seconds < 0 else f"{text} ago"

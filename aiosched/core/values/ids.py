@@ -1,4 +1,4 @@
-"""Identities: partitions and run ids.
+"""Identities: partitions, run ids, and the names of task instances.
 
 Source: docs/architecture.md, "Who writes what" (partitions); the semantics reference, section 34 decision 5 (run ids).
 """
@@ -12,11 +12,14 @@ from datetime import UTC, datetime
 from typing import Final
 
 from aiosched.core.values.states import RunType
+from aiosched.errors import Refused
 
 PARTITIONS: Final = 64
 
 ALLOWED_RUN_ID: Final = re.compile(r"^[A-Za-z0-9_.~:+-]+$")
 ALLOWED_KEY: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.\-]{1,250}")  # in full: DAG ids, task ids, task-group ids
+_MADE: Final = re.compile(r"[a-z_]+?__(?P<date>\d{4}-\d\d-\d\dT[\d:.]+\+00:00)(?:_(?P<suffix>[0-9a-f]{8}))?")
+_INSTANCE: Final = re.compile(r"(.+)\[(\d{1,9})\]")
 PATH_STEPS: Final = frozenset({".", ".."})  # no ids: clients remove them from addresses
 
 
@@ -42,3 +45,34 @@ def make_run_id(run_type: RunType, *, logical_date: datetime | None, run_after: 
     instant = run_after if run_type is RunType.MANUAL or logical_date is None else logical_date
     run_id = f"{run_type}__{instant.astimezone(UTC).isoformat()}"
     return run_id if logical_date is not None else f"{run_id}_{secrets.token_hex(4)}"
+
+
+def instance_name(task_id: str, map_index: int) -> str:
+    """`load`, or `load[3]` for an instance of a mapped task."""
+    return task_id if map_index < 0 else f"{task_id}[{map_index}]"
+
+
+def read_instance_name(name: str, map_index: int | None = None) -> tuple[str, int | None]:
+    """The task id and the map index of `load` or `load[3]`; `map_index` is what was given apart from the name.
+
+    No task id has brackets. None and -1 stand for no index. Raises Refused if the two indexes differ.
+    """
+    found = _INSTANCE.fullmatch(name)
+    if found is None:
+        return name, map_index
+    index = int(found[2])
+    if map_index is not None and map_index >= 0 and map_index != index:
+        raise Refused(f"{name} is the instance {index}, but the map index {map_index} was given, too: leave one out.")
+    return found[1], index
+
+
+def short_run_id(run_id: str) -> str:
+    """A short form of a run id, which also names the run: its logical date, or its random suffix.
+
+    `2026-01-01T06:00` for `scheduled__2026-01-01T06:00:00+00:00`, `1f3c9a02` for a run without a logical date; other
+    ids as they are.
+    """
+    found = _MADE.fullmatch(run_id)
+    if found is None:
+        return run_id
+    return found["suffix"] or found["date"].removesuffix("+00:00").removesuffix(":00")

@@ -7,7 +7,9 @@ from datetime import datetime
 
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.durations import duration
+from aiosched.core.values.ids import instance_name
 from aiosched.core.values.states import FAILURES, TaskState
+from aiosched.core.why.commands import clear_failed, clear_with_downstream, show_log
 from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Gate, Holder, Verdict, seconds_since
 
 _NAMED = 3  # root failures that a summary names
@@ -79,16 +81,13 @@ def since_of(instance: Instance) -> datetime | None:
 
 def name_of(board: Board, instance: Instance) -> str:
     """`load`, or `load[3]` for a mapped task."""
-    task_id = board.graph.task_ids[instance.task]
-    return task_id if instance.map_index < 0 else f"{task_id}[{instance.map_index}]"
+    return instance_name(board.graph.task_ids[instance.task], instance.map_index)
 
 
 def explain_end(board: Board, instance: Instance, subject: str, now: datetime) -> Explanation:
     """Why a finished task instance ended as it did."""
-    run = board.run
     name, state, reason = name_of(board, instance), instance.state, instance.reason
     end = instance.end_date
-    place = f"{run.dag_id} {run.run_id}"
     gates: tuple[Gate, ...] = ()
     commands: tuple[str, ...] = ()
     match state:
@@ -102,18 +101,18 @@ def explain_end(board: Board, instance: Instance, subject: str, now: datetime) -
             summary = f"failed: {reason or 'see its log'}"
             detail = f"try {instance.try_number} of {instance.max_tries + 1}"
             gates = (Gate(name="worker", verdict=Verdict.NEVER, detail=detail),)
-            commands = (f"aiosched tasks logs {place} {board.graph.task_ids[instance.task]}", _clear(board, [instance]))
+            commands = (show_log(board, instance), clear_failed(board, [instance]))
         case TaskState.UPSTREAM_FAILED:
             roots = roots_of(board, instance)
             summary = f"upstream failed: {_root_words(board, roots) or reason or 'an upstream cannot succeed any more'}"
             holders = tuple(holder_of(board, root, now) for root in roots[:MOST_HOLDERS])
             gates = (Gate(name="upstream", verdict=Verdict.NEVER, detail=reason or "", holders=holders),)
-            commands = (_clear(board, roots),) if roots else ()
+            commands = (clear_failed(board, roots),) if roots else ()
         case TaskState.SKIPPED:
             skipped_by = reason if reason is None or reason.startswith("skipped") else f"skipped: {reason}"
             summary = skipped_by or f"skipped: {name} asked for it"
             gates = (Gate(name="upstream", verdict=Verdict.NEVER, detail=reason or "it skipped itself"),)
-            commands = (_clear(board, [instance]),)
+            commands = (clear_with_downstream(board, instance),)
         case _:
             summary = f"removed: {reason or 'its task is no longer in the DAG'}"
             gates = (Gate(name="mapping", verdict=Verdict.NEVER, detail=reason or ""),)
@@ -130,10 +129,3 @@ def _root_words(board: Board, roots: Sequence[Instance]) -> str:
     )
     more = f" and {len(roots) - _NAMED} more" if len(roots) > _NAMED else ""
     return f"the root is {named}" if len(roots) == 1 else f"the roots are {named}{more}"
-
-
-def _clear(board: Board, instances: Sequence[Instance]) -> str:
-    """The command that clears these and everything downstream of them."""
-    names = list(dict.fromkeys(board.graph.task_ids[each.task] for each in instances))
-    pattern = names[0] if len(names) == 1 else f"({'|'.join(names)})"
-    return f"aiosched tasks clear {board.run.dag_id} --run {board.run.run_id} --task '^{pattern}$' --downstream"

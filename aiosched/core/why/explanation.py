@@ -4,7 +4,8 @@ An *explanation* lists the gates that a DAG, a run or a task instance must pass 
 decided. Whether a gate is open is decided by the functions that schedule; these modules add only text, and the holders
 of missing resources. Pure: the facts are arguments (scheduler/why/why.py reads them).
 
-    why.py        gates, holders, explanations; the scheduler's gate; when something may be free
+    explanation.py   gates, holders, explanations; the scheduler's gate; when something may be free
+    commands.py      the commands that an explanation suggests
     dag.py    a DAG              run.py    a run
     task.py   a task instance    ends.py   how task instances ended, and the roots of failures
     quarantine.py                the gate of a DAG in quarantine
@@ -22,6 +23,7 @@ from enum import StrEnum
 from typing import Final
 
 from aiosched.core.values.durations import duration
+from aiosched.core.values.ids import instance_name
 
 MOST_HOLDERS: Final = 20  # that a gate names
 
@@ -62,7 +64,7 @@ class Holder:
         """The shortest text that identifies it."""
         words = [self.dag_id, run_label(self.run_id, self.logical_date)]
         if self.task_id is not None:
-            words.append(self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]")
+            words.append(instance_name(self.task_id, self.map_index))
         return " ".join(words)
 
     @property

@@ -9,10 +9,11 @@ from datetime import datetime
 
 from aiosched.core.creation.awaited import NONE_AWAITED, Awaited
 from aiosched.core.creation.run_creation import runs_to_start
-from aiosched.core.run.board import Board, Instance, Run
+from aiosched.core.run.board import Board, Run
 from aiosched.core.values.durations import duration
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, RUN_FINISHED, RunState, TaskState
+from aiosched.core.why.commands import explain, rerun, show_log
 from aiosched.core.why.ends import failures_of, holder_of, name_of
 from aiosched.core.why.explanation import (
     MOST_HOLDERS,
@@ -75,14 +76,13 @@ class RunFacts:
     missing: int = 0
 
 
-def run_gates(facts: RunFacts) -> list[Gate]:
-    """Whether the run is under way, and if not, why."""
+def run_gates(facts: RunFacts, board: Board) -> list[Gate]:
+    """Whether the run, which `board` holds, is under way, and if not, why."""
     run = facts.run
     if run.state in RUN_FINISHED:
         why = f" ({_REASONS.get(run.reason, run.reason)})" if run.reason else ""
-        command = f"aiosched runs clear {run.dag_id} {run.run_id}"
         detail = f"the run has ended: {run.state}{why}"
-        return [Gate(name="run is running", verdict=Verdict.NEVER, detail=detail, commands=(command,))]
+        return [Gate(name="run is running", verdict=Verdict.NEVER, detail=detail, commands=(rerun(board),))]
     if run.state is RunState.RUNNING:
         detail = f"{facts.running} of {facts.limit} active runs"
         if facts.beyond is not None:
@@ -139,7 +139,7 @@ def explain_run(facts: RunFacts, board: Board, usual: Usual = unknown_duration) 
             *quarantine_gates(run.dag_id, facts.quarantine, now),
             paused_gate(run.dag_id, is_paused=facts.is_paused),
         ],
-        run_gates(facts),
+        run_gates(facts, board),
     ]
     if run.state is RunState.QUEUED:
         gates = staged(stages)
@@ -189,18 +189,13 @@ def _tasks_gate(board: Board, now: datetime, usual: Usual) -> Gate:
     )
     if any(state in HOLDING_SLOT for state in states) or not unfinished:
         return Gate(name="tasks", verdict=Verdict.OK, detail=words or "all are done", holders=holders)
-    command = f"aiosched why {board.run.dag_id} {board.run.run_id} {_typed(board, shown[0])}"
+    command = explain(board, shown[0])
     detail = f"no task runs: {words}"
     times = [each.next_at for each in unfinished if each.next_at is not None]
     opens_at = min(times, default=None) if all(each.next_at is not None for each in shown) else None
     return Gate(
         name="tasks", verdict=Verdict.WAIT, detail=detail, holders=holders, opens_at=opens_at, commands=(command,)
     )
-
-
-def _typed(board: Board, instance: Instance) -> str:
-    task_id = board.graph.task_ids[instance.task]
-    return task_id if instance.map_index < 0 else f"{task_id} --map-index {instance.map_index}"
 
 
 def _word(state: TaskState) -> str:
@@ -229,10 +224,7 @@ def _explain_end(facts: RunFacts, board: Board, subject: str) -> Explanation:
     more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
     at = f" at {stamp(run.end_date)}" if run.end_date else ""
     holders = tuple(holder_of(board, each, now) for each in failures[:MOST_HOLDERS])
-    commands = [f"aiosched runs clear {run.dag_id} {run.run_id}"]
-    if failures:
-        task_id = board.graph.task_ids[failures[0].task]
-        commands.insert(0, f"aiosched tasks logs {run.dag_id} {run.run_id} {task_id}")
+    commands = [show_log(board, each) for each in failures[:1]] + [rerun(board)]
     return Explanation(
         subject=subject,
         state=run.state.value,

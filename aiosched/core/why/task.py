@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from shlex import quote
 
 from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.run.board import Board, Instance
@@ -103,7 +104,7 @@ def explain_task(facts: TaskFacts) -> Explanation:
             scheduler_gate(facts.run.owner),
             *quarantine_gates(run.dag_id, facts.run.quarantine, now, has_slot=state in HOLDING_SLOT),
             paused_gate(run.dag_id, is_paused=facts.run.is_paused and state not in HOLDING_SLOT),
-            *run_gates(facts.run),
+            *run_gates(facts.run, board),
         ],
         dependency_gates(board, instance, now, facts.usual, deferred_since=deferred_since, question=facts.question),
         _slot_gates(facts),
@@ -230,7 +231,7 @@ def _pool_gate(facts: TaskFacts) -> Gate:
     team = candidate.dag.team
     reason = room.pool_refusal(name, needs, team, defers=candidate.defers)
     if pool is None:
-        command = f"aiosched pools set {name} {max(needs, 1)}"
+        command = f"aiosched pools set {quote(name)} {max(needs, 1)}"
         detail = "there is no such pool"
         return Gate(name=f"pool {name}", verdict=Verdict.NEVER, detail=detail, commands=(command,))
     figures = f"{facts.pool_used} of {pool.total} slots held" if pool.total >= 0 else "no limit"
@@ -244,13 +245,13 @@ def _pool_gate(facts: TaskFacts) -> Gate:
         return Gate(name=f"pool {name}", verdict=Verdict.NEVER, detail=detail)
     if needs > pool.total:
         detail = f"needs {needs}, has {counted(pool.total, 'slot')} in all"
-        command = f"aiosched pools set {name} {needs}"
+        command = f"aiosched pools set {quote(name)} {needs}"
         return Gate(name=f"pool {name}", verdict=Verdict.NEVER, detail=detail, commands=(command,))
     detail, ahead_slots = f"{figures}, needs {needs}", 0
     if facts.ahead is not None and facts.ahead[0]:
         detail += f"; {counted(facts.ahead[0], 'task')} before it"
         ahead_slots = facts.ahead[1]
-    command = f"aiosched pools set {name} {facts.pool_used + ahead_slots + needs}"
+    command = f"aiosched pools set {quote(name)} {facts.pool_used + ahead_slots + needs}"
     return Gate(
         name=f"pool {name}", verdict=Verdict.WAIT, detail=detail, holders=facts.pool_holders, commands=(command,)
     )  # fmt: skip

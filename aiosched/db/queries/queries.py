@@ -15,7 +15,9 @@ from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true,
 
 from aiosched.core.graph.documents import read_document
 from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.states import RunState, RunType, TaskState
+from aiosched.db.names.short_runs import SHORTEST, named_shortly
 from aiosched.db.queries.quarantine_queries import QuarantineRow
 from aiosched.db.schema.quarantine_schema import dag_quarantine
 from aiosched.db.schema.schema import dag, dag_run, dag_version, map_label, task_instance, task_note
@@ -265,7 +267,7 @@ _NAMES: Final = {"latest": "run yet", "latest-failed": "failed run", "latest-bac
 
 
 async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
-    """The run named by `latest`, `latest-failed`, `latest-backfill`, a run id or a logical date (UTC without a zone).
+    """The run named by `latest`, `latest-failed`, `latest-backfill`, a run id, a logical date (UTC without a zone) or a short id.
 
     The latest run is the one created last that is not of a backfill; of a DAG with runs of backfills only, the last of
     these. A failed one can be of any type. Raises NotFound with the DAG or the newest run.
@@ -278,8 +280,14 @@ async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
         raise NotFound(f"DAG {dag_id!r} has no {_NAMES[reference]}.")
     of_dag = RUN_COLUMNS.where(dag_run.c.dag_id == dag_id)
     rows = await fetch(db, of_dag.where(dag_run.c.run_id == reference))
-    if not rows and (instant := _instant(reference)):
+    instant = _instant(reference)
+    if not rows and instant is not None:
         rows = await fetch(db, of_dag.where(dag_run.c.logical_date == instant))
+    if not rows and len(reference) >= SHORTEST and not (instant and "-" in reference):
+        short = [row.run_id for row in await fetch(db, named_shortly(dag_id, reference))]
+        if len(short) > 1:
+            raise NotFound(f"{reference!r} can be several runs of {dag_id!r}: {', '.join(short)}. Write more of it.")
+        rows = await fetch(db, of_dag.where(dag_run.c.run_id.in_(short))) if short else []
     if rows:
         return RunRow(**rows[0]._mapping)
     await get_dag(db, dag_id)
@@ -322,7 +330,7 @@ class TaskRow:
 
     @property
     def name(self) -> str:
-        return self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]"
+        return instance_name(self.task_id, self.map_index)
 
     @property
     def seconds(self) -> float | None:
@@ -365,7 +373,7 @@ async def list_run_tasks(
 ) -> list[TaskRow]:
     """Task instances of a run in the order of the DAG, after (task index, map index) `after`.
 
-    Raises NotFound for a `task_id` that the run's DAG version does not have.
+    `task_id` can be `load[3]`, too. Raises NotFound for one that the run's DAG version does not have.
     """
     spec = await get_version_spec(db, run.version_key)
     query = (
@@ -377,7 +385,10 @@ async def list_run_tasks(
         .limit(limit)
     )
     if task_id is not None:
+        task_id, map_index = read_instance_name(task_id)
         query = query.where(task_instance.c.task_index == _index_of(spec, task_id))
+        if map_index is not None:
+            query = query.where(task_instance.c.map_index == map_index)
     if states:
         named = [state.value for state in states if state is not TaskState.NONE]
         stateless = task_instance.c.state.is_(None) if TaskState.NONE in states else false()

@@ -45,7 +45,8 @@ async def answer_input(session: Session, dag: OwnedDag, request: AnswerInput, nu
     now = session.env.clock.now()
     event = {"options": answer.options, "params": answer.params, "by": request.by, "at": now.isoformat()}
     board.answer(instance, msgspec.json.encode(event).decode(), now)
-    result = {"run_id": run_id, "task_id": what, "map_index": place.map_index, **msgspec.to_builtins(answer)}
+    where = {"run_id": run_id, "task_id": graph.task_ids[place.task_index], "map_index": place.map_index}
+    result = {**where, **msgspec.to_builtins(answer)}
     session.context.answer(number, CommandResult("applied", result))
     session.context.apply_effects(board)
     session.cache.work.to_evaluate[board] = None

@@ -11,6 +11,7 @@ from typing import Final
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.requests.requests import SetNote
+from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.db.people import notes
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
@@ -26,7 +27,8 @@ LONGEST_NOTE: Final = 1000  # characters
 
 async def set_note(session: Session, dag: OwnedDag, request: SetNote, number: int) -> None:
     """Put a note on a run, or on one of its task instances."""
-    run_id, task_id, note = request.run_id, request.task_id, read_note(request.note)
+    run_id, note = request.run_id, read_note(request.note)
+    task_id = None if request.task_id is None else read_instance_name(request.task_id)[0]
     async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
         found = await runs_by_id(conn, dag.row.dag_id, [run_id])
@@ -40,7 +42,7 @@ async def set_note(session: Session, dag: OwnedDag, request: SetNote, number: in
             graph = session.cache.versions[found[0].version_id][1]
             if found[0].is_incomplete:
                 await complete(session.cache, conn, await load_runs(conn, [found[0].key]))
-            place = await place_of(conn, graph, found[0], task_id, request.map_index)
+            place = await place_of(conn, graph, found[0], str(request.task_id), request.map_index)
             await notes.set_task_note(conn, place, note)
             map_index = place[2]
         answer = {"run_id": run_id, "task_id": task_id, "map_index": map_index, "note": note}
@@ -66,7 +68,8 @@ def read_note(text: str | None) -> str | None:
 async def place_of(
     conn: DatabaseConnection, graph: Graph, run: RunOfRequest, task_id: str, map_index: int | None
 ) -> tuple[int, int, int]:
-    """Which task instance is meant: (run key, task index, map index). Raises NotFound and Refused."""
+    """Which instance is meant (also by `load[3]`): run key, task index, map index. Raises NotFound and Refused."""
+    task_id, map_index = read_instance_name(task_id, map_index)
     if task_id not in graph.index:
         raise NotFound(f"Run {run.run_id!r} has no task {task_id!r}.{did_you_mean(task_id, graph.task_ids)}")
     task = graph.index[task_id]
@@ -75,6 +78,6 @@ async def place_of(
         raise Refused(f"Task {task_id!r} is mapped: choose one of its {len(indexes)} instances with --map-index.")
     wanted = indexes if map_index is None else [index for index in indexes if index == map_index]
     if not wanted:
-        which = task_id if map_index is None else f"{task_id}[{map_index}]"
+        which = task_id if map_index is None else instance_name(task_id, map_index)
         raise NotFound(f"Run {run.run_id!r} has no instance of {which}.")
     return run.key, task, wanted[0]

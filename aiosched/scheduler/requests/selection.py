@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.requests import requests
 from aiosched.core.run.board import Board, Instance
-from aiosched.core.run.clearing import choose, select_tasks
+from aiosched.core.run.clearing import IndexedTasks, choose, select_tasks
+from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import Refused
 
@@ -43,10 +45,11 @@ class Dates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstanceSelection:
-    """Which task instances a request selects; `graphs` and `tasks` by DAG version."""
+    """Which task instances a request selects; `graphs`, `tasks` and `indexed` by DAG version."""
 
     graphs: Mapping[int, Graph]
     tasks: Mapping[int, frozenset[int]]
+    indexed: Mapping[int, Sequence[IndexedTasks]]  # those named with a map index, and what they lead to
     only_failed: bool
     only_running: bool
     map_index: int | None
@@ -55,7 +58,11 @@ class InstanceSelection:
     @property
     def has_markers(self) -> bool:
         """Whether a selected task marks one of another DAG."""
-        return any(self.graphs[version].tasks[task].marks for version, tasks in self.tasks.items() for task in tasks)
+        return any(
+            self.graphs[version].tasks[task].marks
+            for version, tasks in self.tasks.items()
+            for task in tasks.union(*(each.named | each.reached for each in self.indexed[version]))
+        )
 
     def of(self, version_id: int, instances: Iterable[Instance]) -> list[Instance]:
         return choose(
@@ -65,6 +72,7 @@ class InstanceSelection:
             only_failed=self.only_failed,
             only_running=self.only_running,
             map_index=self.map_index,
+            indexed=self.indexed[version_id],
             with_scopes=self.with_scopes,
         )
 
@@ -108,33 +116,63 @@ def select(graphs: Mapping[int, Graph], newest: int, request: requests.TaskChang
     Raises DagError for a task that none of the versions has.
     """
     asked = {newest: graphs[newest]} if request.newest_version else graphs
-    names = request.task_ids
-    for name in names or ():
+    named = [read_instance_name(name, request.map_index) for name in request.task_ids or ()]
+    for name, _ in named:
         if not any(_has(graph, name) for graph in asked.values()):
             graphs[newest].resolve(name)
-    tasks = {
-        version: select_tasks(
-            graph,
-            task_ids=None if names is None else [name for name in names if _has(graph, name)],
-            pattern=request.pattern,
-            upstream=request.upstream,
-            downstream=request.downstream,
-        )
-        for version, graph in asked.items()
-    }
+    selected = {version: _tasks_of(graph, named, request) for version, graph in asked.items()}
+    tasks = {version: found for version, (found, _) in selected.items()}
+    indexed = {version: found for version, (_, found) in selected.items()}
     if request.newest_version:  # for previews: runs that are not moved yet have only some of the chosen tasks
-        chosen = {graphs[newest].task_ids[task] for task in tasks[newest]}
         for version in graphs.keys() - {newest}:
-            index = graphs[version].index
-            tasks[version] = frozenset(index[task_id] for task_id in chosen if task_id in index)
+            known = partial(_known, graphs[newest], graphs[version])
+            tasks[version] = known(tasks[newest])
+            indexed[version] = [IndexedTasks(known(i.named), i.map_index, known(i.reached)) for i in indexed[newest]]
     return InstanceSelection(
         graphs,
         tasks,
+        indexed,
         only_failed=request.only_failed,
         only_running=request.only_running,
-        map_index=request.map_index,
+        map_index=None if _names_tasks(request) else request.map_index,
         with_scopes=not isinstance(request, requests.MarkTasks),
     )
+
+
+def _names_tasks(request: requests.TaskChange) -> bool:
+    return request.task_ids is not None or request.pattern is not None
+
+
+def _tasks_of(
+    graph: Graph, named: Iterable[tuple[str, int | None]], request: requests.TaskChange
+) -> tuple[frozenset[int], list[IndexedTasks]]:
+    """What a request selects of a version: tasks with all their instances, and those of one map index.
+
+    An index that is given without tasks filters all tasks, so it does not count here.
+    """
+    choices: list[tuple[dict[str, Any], int | None]] = [
+        ({"task_ids": [name]}, index) for name, index in named if _has(graph, name)
+    ]
+    if request.pattern is not None:
+        choices.append(({"pattern": request.pattern}, request.map_index))
+    if not _names_tasks(request):
+        choices.append(({}, None))
+    whole: set[int] = set()
+    indexed: list[IndexedTasks] = []
+    for choice, index in choices:
+        found = select_tasks(graph, **choice, upstream=request.upstream, downstream=request.downstream)
+        if index is None:
+            whole |= found
+        else:
+            start = select_tasks(graph, **choice)
+            indexed.append(IndexedTasks(start, index, found - start))
+    return frozenset(whole), indexed
+
+
+def _known(of: Graph, to: Graph, tasks: Iterable[int]) -> frozenset[int]:
+    """The tasks of one version in another, which may lack some."""
+    ids = (of.task_ids[task] for task in tasks)
+    return frozenset(to.index[task_id] for task_id in ids if task_id in to.index)
 
 
 def reach(named: Iterable[tuple[str, datetime | None]], request: requests.TaskChange) -> Dates | None:
@@ -164,7 +202,7 @@ def _has(graph: Graph, name: str) -> bool:
 def running_of(run_id: str, graph: Graph, instances: Iterable[Instance]) -> list[str]:
     """The names of the running ones among the task instances of a run."""
     return [
-        f"{graph.task_ids[i.task]}{f'[{i.map_index}]' if i.map_index >= 0 else ''} of run {run_id!r}"
+        f"{instance_name(graph.task_ids[i.task], i.map_index)} of run {run_id!r}"
         for i in instances
         if i.state is TaskState.RUNNING
     ]

@@ -20,6 +20,7 @@ from aiosched.core.creation.run_creation import DagStatus, active_runs_limit
 from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.timetables import AssetOrTimeSchedule, PartitionedAssetTimetable
+from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, FAILURES, FINISHED, HOLDING_SLOT, RunState, TaskState
 from aiosched.core.why.dag import DagFacts, explain_dag
@@ -116,7 +117,8 @@ async def _explain(
 
 
 def _chosen(board: Board, task_id: str, map_index: int | None) -> Instance:
-    """The instance to explain. Raises NotFound."""
+    """The instance to explain; `load[3]` names one. Raises NotFound, and Refused for two different map indexes."""
+    task_id, map_index = read_instance_name(task_id, map_index)
     index, run = board.graph.index, board.run
     if task_id not in index:
         raise NotFound(f"DAG {run.dag_id!r} has no task {task_id!r}.{did_you_mean(task_id, index)}")
@@ -125,7 +127,7 @@ def _chosen(board: Board, task_id: str, map_index: int | None) -> Instance:
         raise NotFound(f"Task {task_id!r} takes no part in run {run.run_id} of {run.dag_id}: its dates exclude it.")
     if map_index is not None and (map_index >= 0 or group[0].map_index < 0):
         if (instance := board.find(index[task_id], map_index)) is None:
-            raise NotFound(f"Run {run.run_id} of {run.dag_id} has no instance {task_id}[{map_index}].")
+            raise NotFound(f"Run {run.run_id} of {run.dag_id} has no instance {instance_name(task_id, map_index)}.")
         return instance
     return min(group, key=_most_informative)
 

@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from aiosched.core.requests.requests import AnswerInput
+from aiosched.core.values.ids import read_instance_name
 from aiosched.db.people.human_inputs import InputRow, InputState, list_inputs
 from aiosched.db.queries import queries
 from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, RunRef
@@ -99,12 +100,13 @@ async def list_questions(
     cursor: Cursor = None,
 ) -> Page[InputResource]:
     """What tasks ask people, the newest first."""
+    name, index = (task_id, map_index) if task_id is None else read_instance_name(task_id, map_index)
     rows = await list_inputs(
         request_client.db,
         dag_id=dag_id,
         run_id=run_id,
-        task_id=task_id,
-        map_index=map_index,
+        task_id=name,
+        map_index=index,
         only_waiting=waiting,
         after=decode_cursor(cursor, tuple[datetime, int, int, int]),
         limit=limit + 1,

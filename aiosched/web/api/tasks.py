@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 
 from aiosched.config import hide_password
+from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.db.queries import queries, try_queries, xcom_queries
 from aiosched.db.queries.queries import RunRow, TaskRow
 from aiosched.db.queries.xcom_queries import XComListRow
@@ -98,14 +99,15 @@ class Place(NamedTuple):
 async def find_place(
     request_client: TheRequestClient, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
 ) -> Place:
-    """The task instance of an address. Raises NotFound."""
+    """The task instance of an address, which can name it as `load[3]`. Raises NotFound and Refused."""
     db = request_client.db
+    task_id, index = read_instance_name(task_id, map_index)
+    map_index = -1 if index is None else index
     row = await queries.find_run(db, dag_id, run)
     after = None if map_index < 0 else (await _index(db, row, task_id), map_index - 1)
     found = await queries.list_run_tasks(db, row, task_id=task_id, after=after, limit=1)
     if not found or found[0].map_index != map_index:
-        which = task_id if map_index < 0 else f"{task_id}[{map_index}]"
-        raise NotFound(f"Run {row.run_id} of {dag_id} has no instance {which}.")
+        raise NotFound(f"Run {row.run_id} of {dag_id} has no instance {instance_name(task_id, map_index)}.")
     return Place(row, found[0])
 
 

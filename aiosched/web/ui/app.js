@@ -114,10 +114,10 @@ async function logOut() {
   else location.reload();
 }
 
-/** Load the current user; the address that `aiosched serve` has printed logs in. */
+/** Load the current user; an address that `aiosched serve` or `--open` has printed logs in. */
 async function begin() {
   const { token } = query.value;
-  if (token && here.value.path === "/") {
+  if (token) {
     setQuery({ token: null });
     if (!(await logInByLink(token))) setQuery({ refused: "used-link" });
   }

@@ -43,8 +43,9 @@ const EXPLAINED = [
 ];
 
 /** @param {{ dag: string, run: string, task: string }} props */
-export function TaskPage({ dag, run, task }) {
-  const named = query.value.map_index !== undefined;
+export function TaskPage({ dag, run, task: name }) {
+  const [, task, index] = /^(.+)\[(\d+)\]$/.exec(name) ?? ["", name, query.value.map_index];
+  const named = index !== undefined;
   /** @type {List<Api["TaskInstanceResource"]>} */
   const found = useList(
     named ? null : at("dags", dag, "runs", run, "tasks"),
@@ -52,7 +53,7 @@ export function TaskPage({ dag, run, task }) {
     { kinds: ["task"], limit: 200 },
   );
   const wanted = { dag, run, task };
-  if (named) return html`<${TaskLoader} ...${wanted} mapIndex=${Number(query.value.map_index)} />`;
+  if (named) return html`<${TaskLoader} ...${wanted} mapIndex=${Number(index)} />`;
   const [one] = found.items.value;
   if (one?.map_index === -1) return html`<${TaskLoader} ...${wanted} mapIndex=${-1} />`;
   return html`<${Instances} ...${wanted} list=${found} />`;

@@ -1,0 +1,44 @@
+"""`--open`: the page of what a command shows, in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
+
+import typer
+
+from aiosched.cli.base.output import talk
+from aiosched.cli.base.session import load, open_database
+
+if TYPE_CHECKING:
+    from aiosched.cli.serve.page import WebPage
+
+Open = Annotated[bool, typer.Option("--open", help="Open its page in a browser; its address is on stderr.")]
+
+
+def page_path(dag_id: str, run_id: str | None = None, task_id: str | None = None, map_index: int = -1) -> str:
+    """The path of the page of a DAG, a run or a task instance."""
+    parts = ["dags", dag_id]
+    if run_id is not None:
+        parts += ["runs", run_id]
+    if task_id is not None:
+        parts += ["tasks", task_id]
+    path = "".join(f"/{quote(part, safe='')}" for part in parts)
+    return path if map_index < 0 else f"{path}?map_index={map_index}"
+
+
+def open_page(dsn: str | None, path: str) -> None:
+    """Open a page of the web server, and say its address."""
+    from aiosched.cli.serve.page import page_at, served_address
+
+    settings = load(database__dsn=dsn).settings
+
+    async def find() -> WebPage:
+        async with open_database(settings) as db:
+            return await page_at(settings, db, served_address(settings), path)
+
+    page = asyncio.run(find())
+    talk(page.url)
+    if not page.open():
+        talk("there is no browser on this machine: open the address by hand")
