@@ -87,7 +87,8 @@ async def test_the_list_of_dags_is_sorted_and_acts_on_selected_ones(service: Ser
         page = await tab.open("/dags", theme, width)
         await expect(page.get_by_role("row").filter(has_text="wide")).to_contain_text("87 %")
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert await page.evaluate("[...document.querySelectorAll('.scroll')].every(e => e.scrollWidth <= e.clientWidth)")
+        fits = "[...document.querySelectorAll('.scroll')].every(e => e.scrollWidth <= e.clientWidth)"
+        assert await page.evaluate(fits)
         await tab.check_access()
         await tab.picture(f"dags-list-{width}")
     page = await tab.open("/dags?tag=shapes")

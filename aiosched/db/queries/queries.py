@@ -267,10 +267,11 @@ _NAMES: Final = {"latest": "run yet", "latest-failed": "failed run", "latest-bac
 
 
 async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
-    """The run named by `latest`, `latest-failed`, `latest-backfill`, a run id, a logical date (UTC without a zone) or a short id.
+    """The run named by `latest`, `latest-failed`, `latest-backfill`, a run id, a logical date or a short id.
 
-    The latest run is the one created last that is not of a backfill; of a DAG with runs of backfills only, the last of
-    these. A failed one can be of any type. Raises NotFound with the DAG or the newest run.
+    A date without a time zone is in UTC. The latest run is the one created last that is not of a backfill; of a DAG
+    with runs of backfills only, the last of these. A failed one can be of any type. Raises NotFound with the DAG or the
+    newest run.
     """
     if reference in _LATEST:
         for states, types in _LATEST[reference]:
