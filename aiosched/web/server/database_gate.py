@@ -41,7 +41,7 @@ class DatabaseGate:
                 has_begun = True
                 await send(message)
 
-        work = asyncio.create_task(self._app(scope, receive, answer))
+        work = asyncio.ensure_future(self._app(scope, receive, answer))
         try:
             if await self._watch.is_lost_before(work) and not has_begun:
                 is_given_up = True

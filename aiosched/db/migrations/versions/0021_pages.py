@@ -1,6 +1,7 @@
-"""Lists of runs and of task instances: indexes of runs in order, and the tasks of each version as rows.
+"""What pages look for: indexes of runs in order, the tasks of each version as rows, task ids of a DAG, map labels.
 
-Only an addition: an older version stores versions, whose tasks a trigger adds. Revision 0021.
+Only an addition: an older scheduler stores versions, whose tasks a trigger adds; it stores no task ids and no labels,
+and leaves the labels of removed runs to the newer ones. Revision 0021.
 """
 
 from __future__ import annotations
@@ -68,11 +69,23 @@ def upgrade() -> None:
         "FOR EACH ROW EXECUTE FUNCTION aiosched_version_tasks()"
     )
     op.execute(_OLD_VERSIONS)
+    op.add_column("dag", sa.Column("task_ids", sa.Text()))
+    op.create_table(
+        "map_label",
+        sa.Column("run_id", sa.BigInteger(), primary_key=True, autoincrement=False),
+        sa.Column("task_index", sa.Integer(), primary_key=True, autoincrement=False),
+        sa.Column("map_index", sa.Integer(), primary_key=True, autoincrement=False),
+        sa.Column("label", sa.Text(), nullable=False),
+    )
+    undated = sa.text("logical_date IS NULL")
+    op.create_index("ix_dag_run_undated", "dag_run", ["dag_id", "run_after"], postgresql_where=undated)
 
 
 def downgrade() -> None:
+    op.drop_table("map_label")
+    op.drop_column("dag", "task_ids")
     op.execute("DROP TRIGGER version_tasks ON dag_version")
     op.execute("DROP FUNCTION aiosched_version_tasks()")
     op.drop_table("version_task")
-    for name in ("failed", "end_date_id", "dag_id_run_after_id", "run_after_id"):
+    for name in ("undated", "failed", "end_date_id", "dag_id_run_after_id", "run_after_id"):
         op.drop_index(f"ix_dag_run_{name}", "dag_run")
