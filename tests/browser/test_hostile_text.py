@@ -33,7 +33,8 @@ PAGES = (
     "/dags/hostile?tab=details", "/dags/hostile/runs/one", "/dags/hostile/runs/one?tab=time",
     "/dags/hostile/runs/one/tasks/outer.speak", "/dags/hostile/runs/one/tasks/outer.speak?tab=xcom",
     "/dags/hostile/runs/one/tasks/outer.speak?tab=rendered", "/dags/hostile/runs/one/tasks/outer.speak?tab=details",
-    "/runs", "/pools", "/pools?pool=hostile", "/schedulers", "/backfills", "/assets", "/assets?tab=lineage", "/audit",
+    "/runs", "/task-instances",
+    "/pools", "/pools?pool=hostile", "/schedulers", "/backfills", "/assets", "/assets?tab=lineage", "/audit",
     "/secrets", "/secrets?tab=connections", "/settings", "/users", "/import-errors",
     "/import-errors?tab=files", "/inputs",
 )  # fmt: skip

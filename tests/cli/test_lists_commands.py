@@ -12,7 +12,8 @@ from aiosched.core.values.states import RunState, RunType
 from aiosched.db.queries.queries import find_run
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
-from tests.cli.records import NOON, add_dag, add_run
+from tests.cli.conftest import Cli
+from tests.cli.records import NOON, add_dag, add_run, add_task
 
 
 def test_a_time_is_an_instant_or_how_long_ago() -> None:
@@ -51,3 +52,29 @@ async def test_the_latest_run_is_the_newest_that_no_backfill_made(db: Database) 
     assert (await find_run(db, "filled", "latest")).run_id == "past"
     with pytest.raises(NotFound, match="has no failed run"):
         await find_run(db, "filled", "latest-failed")
+
+
+async def some_runs(db: Database) -> None:
+    """A failed run of two task instances, and one of another DAG."""
+    sales = await add_dag(db, "sales", owner="ann", tags=["etl"])
+    run = await add_run(db, "sales", sales, "r1", state="failed", end_date=NOON + timedelta(minutes=5))
+    await add_task(db, run, 0, "failed", reason="KeyError: 'x'", try_number=2)
+    await add_task(db, run, 1, "upstream_failed")
+    other = await add_dag(db, "other")
+    await add_run(db, "other", other, "r2", run_type="scheduled")
+
+
+def test_runs_and_task_instances_are_listed_across_dags(on_db: Cli) -> None:
+    on_db.work(some_runs)
+
+    assert [line[:4] for line in on_db.lines("runs", "list", "--since", "2026-11-20", "--type", "scheduled")] == [
+        ["other", "r2", "running", "scheduled"]
+    ]
+    assert [row["run_id"] for row in on_db.json("runs", "list", "--owner", "ann", "--tag", "etl")] == ["r1"]
+    assert on_db("runs", "list", "--longer-than", "99999d").stderr == "no such runs\n"
+    (failed,) = on_db.lines("tasks", "instances", "--state", "failed", "--error", "keyerror", "--tag", "etl")
+    assert failed[:4] == ["sales", "r1", "extract", "failed"]
+    assert [row["pool"] for row in on_db.json("tasks", "instances", "--pool", "etl")] == ["etl"]
+    assert on_db("tasks", "instances", "--operator", "None").stderr == "no such task instances\n"
+    assert "1 of the newest runs; more with --limit" in on_db("tasks", "instances", "-n", "1").stderr
+    assert "There is no DAG 'sale'. Did you mean" in on_db("tasks", "instances", "--dag", "sale", code=3).stderr

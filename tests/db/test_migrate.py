@@ -208,6 +208,28 @@ async def test_a_migration_names_the_sessions_that_hold_a_table(dsn: str) -> Non
         assert await migrate(dsn) == "0011"
 
 
+async def test_versions_of_before_have_their_tasks_as_rows(dsn: str) -> None:
+    """Also beside a document that nobody can read."""
+    documents = ('{"tasks": [{"task_id": "a", "operator": "O"}, {"task_id": "b", "operator": "O", "pool": "p"}]}', "7")
+    add = "INSERT INTO dag_version (dag_id, number, content_hash, spec) VALUES ($1, $2, '', $3)"
+    async with await Database.open(dsn) as db:
+        await downgrade(db, "0020")
+        async with db.acquire() as conn:
+            for number, document in enumerate(documents, 1):
+                await conn.execute(add, "old", number, document)
+        await migrate(dsn)
+        async with db.acquire() as conn:
+            for number, document in enumerate(documents, 1):
+                await conn.execute(add, "new", number, document)
+            rows = await conn.fetch(
+                "SELECT dag_id, task_index, task_id, operator, pool FROM version_task"
+                "  JOIN dag_version ON dag_version.id = version_id ORDER BY 1 DESC, 2"
+            )
+
+    tasks = [(0, "a", "O", "default_pool"), (1, "b", "O", "p")]
+    assert [tuple(row) for row in rows] == [(dag_id, *task) for dag_id in ("old", "new") for task in tasks]
+
+
 async def test_going_down_removes_everything(dsn: str) -> None:
     async with await Database.open(dsn) as db:
         await downgrade(db, "base")

@@ -83,11 +83,12 @@ const COLUMNS = [
   },
   {
     head: "Error or reason",
-    cell: (one) => html`
-      <span class="cut" title=${one.reason}>
-        ${one.reason ?? ""}
-      </span>
-    `,
+    cell: ({ reason }) =>
+      reason && html`
+        <span class="cut" title=${reason}>
+          ${reason}
+        </span>
+      `,
   },
 ];
 

@@ -136,7 +136,7 @@ export function BulkDialog({ action, noun, count, places, onClose, onDone }) {
   return html`
     <${Confirm}
       title=${title}
-      submitLabel=${title}
+      submitLabel=${action === "clear" && seen.answer ? `Clear ${seen.answer.count}` : title}
       act=${act}
       done=${`Done: ${title.toLowerCase()}.`}
       danger=${action === "cancel"}
