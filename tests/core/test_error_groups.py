@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from aiosched.core.why.error_groups import Failure, group_errors
+from aiosched.core.why.error_groups import FailedInstance, group_errors
 
 
-def failure(dag_id: str, reason: str | None) -> Failure:
-    return Failure(dag_id, "r", "load", -1, reason)
+def failure(dag_id: str, reason: str | None) -> FailedInstance:
+    return FailedInstance(dag_id, "r", "load", -1, reason)
 
 
 def test_errors_that_differ_in_numbers_and_ids_are_one_group() -> None:

@@ -14,7 +14,7 @@ _LEAST: Final = 6  # letters of a part that a list can be searched by
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedInstance:
     """A failed task instance; without a reason nobody knows why."""
 
     dag_id: str
@@ -29,7 +29,7 @@ class ErrorGroup:
     """Failures with the same error: `newest` is the first of them, `dags` are sorted."""
 
     number: int
-    newest: Failure
+    newest: FailedInstance
     dags: Sequence[str]
 
     @property
@@ -40,9 +40,9 @@ class ErrorGroup:
         return longest if len(longest) >= _LEAST else (self.newest.reason or "")
 
 
-def group_errors(failures: Iterable[Failure], *, most: int) -> list[ErrorGroup]:
+def group_errors(failures: Iterable[FailedInstance], *, most: int) -> list[ErrorGroup]:
     """The largest groups of `failures`, which come newest first; of equal ones the newer goes first."""
-    groups: dict[str, list[Failure]] = {}
+    groups: dict[str, list[FailedInstance]] = {}
     for failure in failures:
         groups.setdefault(_VARIABLE.sub("#", failure.reason or "")[:_LONGEST], []).append(failure)
     ordered = sorted(groups.values(), key=len, reverse=True)[:most]

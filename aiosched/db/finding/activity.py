@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.why.error_groups import Failure
+from aiosched.core.why.error_groups import FailedInstance
 from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.engine import Database
 
-MOST_ENDED: Final = 50_000  # ended runs that are counted, newest first
+MOST_ENDED: Final = 20_000  # ended runs that are counted, newest first
 _UNFINISHED: Final = 5_000
 _FAILED_RUNS: Final = 200
 _TASKS_OF_RUN: Final = 1_000  # of a failed run, in the order of the DAG
@@ -84,11 +84,11 @@ async def count_hours(db: Database, since: datetime, until: datetime, *, seen: S
     return [HourCount(**dict(row)) for row in rows]
 
 
-async def failures_since(db: Database, since: datetime, *, seen: Seen = None) -> list[Failure]:
+async def failures_since(db: Database, since: datetime, *, seen: Seen = None) -> list[FailedInstance]:
     """The failed task instances of the newest failed runs, newest first."""
     async with db.acquire() as conn:
         rows = await FAILURES.fetch(conn, since, _FAILED_RUNS, _TASKS_OF_RUN, seen=seen)
-    return [Failure(**dict(row)) for row in rows]
+    return [FailedInstance(**dict(row)) for row in rows]
 
 
 async def running_long(db: Database, *, seen: Seen = None) -> list[LongRun]:
