@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CODE = ("aiosched", "tests", "examples", "benchmarks")
 MOST_LINES = 500
-MOST_FILES = 20
+MOST_FILES = 20  # but for migrations: each stays for ever
 MOST_DISTRIBUTIONS = 48  # seven of them for the web server, see docs/decisions/0002
 GROUPS = (
     "assets",
@@ -275,7 +275,9 @@ def test_a_folder_has_few_files_and_says_what_it_is() -> None:
     }
 
     assert [
-        f"{folder}: {count}" for folder in folders if (count := len(list(folder.glob("*.py"))) - 1) > MOST_FILES
+        f"{folder}: {count}"
+        for folder in folders
+        if folder.name != "versions" and (count := len(list(folder.glob("*.py"))) - 1) > MOST_FILES
     ] == []
     assert [str(folder) for folder in says if not says[folder]] == []
 

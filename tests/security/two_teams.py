@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -129,6 +129,9 @@ async def seed_team(db: Database, store: SecretStore, marker: str) -> SeededTeam
     await add_run(db, of("held"), held, of("waiting"), state="queued")
     failed = await add_dag(db, of("failing"), file=f"{marker}/failing.py")
     await add_run(db, of("failing"), failed, of("failed"), state="failed", end_date=LATER)
+    today = datetime.now(UTC)  # on the first page are failures of the last day
+    recent = await add_run(db, of("failing"), failed, of("recent"), state="failed", start_date=today, end_date=today)
+    await add_task(db, recent, 0, "failed", reason=of("reason"))
     await add_file(db, f"{marker}/dag.py", dag_ids=[dag_id], warnings=[of("warning")])
     await add_file(db, f"{marker}/bad.py", error=of("error"), error_line=3, traceback=of("traceback"))
     team.run = await add_run(db, dag_id, version, of("run"), conf={"who": of("conf")}, note=of("note"))

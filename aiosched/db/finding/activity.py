@@ -13,7 +13,7 @@ from aiosched.core.why.error_groups import FailedInstance
 from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.engine import Database
 
-MOST_ENDED: Final = 50_000  # ended runs that are counted, newest first
+MOST_ENDED: Final = 20_000  # ended runs that are counted, newest first
 _UNFINISHED: Final = 5_000
 _FAILED_RUNS: Final = 200
 _TASKS_OF_RUN: Final = 1_000  # of a failed run, in the order of the DAG

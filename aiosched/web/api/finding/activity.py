@@ -42,7 +42,7 @@ class GroupedError(BaseModel):
 
 
 class Activity(BaseModel):
-    """24 hours, oldest first. `complete` is false if only the newest 50,000 runs were counted.
+    """24 hours, oldest first. `complete` is false if only the newest 20,000 runs were counted.
 
     `errors` are of the newest 200 failed runs.
     """
