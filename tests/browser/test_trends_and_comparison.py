@@ -126,8 +126,8 @@ async def test_the_grid_tells_what_is_selected_at_its_side(service: Service, tab
 async def test_mapped_instances_are_found_by_label_state_and_duration(service: Service, tab: Tab) -> None:
     await service.run("stages", "failed", "for-labels")
     await service.execute("""
-        INSERT INTO map_label SELECT run_id, task_index, map_index, 'person ' || (2 - map_index)
-          FROM task_instance JOIN dag_run ON dag_run.id = run_id
+        INSERT INTO map_label SELECT i.run_id, task_index, map_index, 'person ' || (2 - map_index)
+          FROM task_instance AS i JOIN dag_run ON dag_run.id = i.run_id
          WHERE dag_run.run_id = 'for-labels' AND map_index >= 0
     """)
     page = await tab.open("/dags/stages/runs/for-labels/tasks/people.greet", width=1440)

@@ -54,7 +54,7 @@ class LevelLine(BaseModel):
 class LevelLines(BaseModel):
     """Lines of a level and above; `next` is where to go on (`after`), or null if these are all."""
 
-    items: list[LevelLine]
+    lines: list[LevelLine]
     next: int | None
 
 
@@ -153,8 +153,8 @@ async def find_lines(
     """The lines of a log that name a level, with their tracebacks."""
     log = await _log_of(request_client, place, try_number)
     found = await in_log_thread(lambda: find_level(log, level, after=after, limit=limit + 1))
-    items = [LevelLine(line=number, text=text) for number, text in found[:limit]]
-    return LevelLines(items=items, next=items[-1].line if len(found) > limit else None)
+    lines = [LevelLine(line=number, text=text) for number, text in found[:limit]]
+    return LevelLines(lines=lines, next=lines[-1].line if len(found) > limit else None)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/blocks")

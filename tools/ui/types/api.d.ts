@@ -653,7 +653,7 @@ export interface components {
     };
     /** @description Lines of a level and above; `next` is where to go on (`after`), or null if these are all. */
     LevelLines: {
-      items: components["schemas"]["LevelLine"][];
+      lines: components["schemas"]["LevelLine"][];
       next: number | null;
     };
     /**

@@ -1,6 +1,7 @@
 // A DAG: header with pause switch and actions, and its views as tabs.
 import { html } from "../lib/html.js";
 import { at, may } from "../lib/api.js";
+import { scheduleWords } from "../lib/cron.js";
 import { useKey } from "../lib/keys.js";
 import { useResource } from "../lib/resources.js";
 import { go, here, query, setQuery } from "../lib/router.js";
@@ -91,7 +92,7 @@ function Dag({ dag, reload }) {
     <label class="row soft">
       <${PauseSwitch} dag=${dag} onDone=${reload} /> ${dag.is_paused ? "paused" : "active"}
     </label>
-    ${may("operator") && dag.schedule && html`
+    ${may("operator") && scheduleWords(dag.schedule).words !== "manual" && html`
       <button class="button" onClick=${() => setQuery({ backfill: "1" })}>
         Backfill …
       </button>

@@ -1,5 +1,6 @@
 // Beside the grid: facts of the selected run or task, the headline of its `why`, and the end of its log.
 import { html, useEffect, useState } from "../../lib/html.js";
+import { pieces } from "../../lib/ansi.js";
 import { at, call } from "../../lib/api.js";
 import { operatorWords } from "../../lib/names.js";
 import { useResource } from "../../lib/resources.js";
@@ -118,7 +119,8 @@ function LogEnd({ of, state }) {
       .catch(() => setText("")); // the link below leads to the log and to what is wrong with it
     return () => abort.abort();
   }, [of, state]);
-  const lines = text.trimEnd().split("\n").slice(-LINES).join("\n");
+  const plain = pieces(text.trimEnd()).map((piece) => piece.text);
+  const lines = plain.join("").split("\n").slice(-LINES).join("\n");
   return lines ? html`
     <pre class="logend" tabindex="0" aria-label="End of the log">
       ${lines}

@@ -33,7 +33,7 @@ export function LevelLines({ path, params, level, size }) {
     get(`${path}/lines`, { ...params, level, after, limit: STEP }, { signal: abort.signal }).then(
       (answer) => {
         setFound((before) =>
-          after < 0 || !before ? answer : { ...answer, items: upTo(before.items, after).concat(answer.items) },
+          after < 0 || !before ? answer : { ...answer, lines: upTo(before.lines, after).concat(answer.lines) },
         );
         setError(null);
       },
@@ -43,11 +43,11 @@ export function LevelLines({ path, params, level, size }) {
   }, [path, level, size, after]);
   if (error) return html`<${Failure} error=${error} />`;
   if (!found) return html`<${Loading} lines=${4} />`;
-  if (!found.items.length) return html`<${Empty} title="No lines of this level" />`;
-  const { items, next } = found;
+  if (!found.lines.length) return html`<${Empty} title="No lines of this level" />`;
+  const { lines, next } = found;
   return html`
     <div class="pane levels wrap" tabindex="0" role="region" aria-label="Log">
-      ${items.map(({ line, text }) => html`
+      ${lines.map(({ line, text }) => html`
         <div class="line" key=${line} data-line=${line + 1}>
           <a class="no" href=${placeOf(line)} title="Show in the whole log">
             ${line + 1}
@@ -65,7 +65,7 @@ export function LevelLines({ path, params, level, size }) {
 }
 
 /**
- * @param {Api["LevelLine"][]} items
+ * @param {Api["LevelLine"][]} lines
  * @param {number} line
  */
-const upTo = (items, line) => items.filter((one) => one.line <= line);
+const upTo = (lines, line) => lines.filter((one) => one.line <= line);
