@@ -68,19 +68,6 @@ async def test_lists_are_whole_page_by_page(db: Database, api: httpx2.AsyncClien
     assert [one["file"] for one in await every_page(api, "import-errors")] == [f"broken_{name}.py" for name in "abcde"]
 
 
-async def test_an_address_can_name_an_instance_of_a_mapped_task(db: Database, api: httpx2.AsyncClient) -> None:
-    run = await add_run(db, "sales", await add_dag(db, "sales"), "r1")
-    for index in range(3):
-        await add_task(db, run, 1, "failed" if index == 2 else "success", map_index=index)
-    tasks = "dags/sales/runs/r1/tasks"
-
-    assert (await api.get(f"{tasks}/load[2]")).json()["state"] == "failed"
-    assert [one["map_index"] for one in await every_page(api, tasks, task_id="load[1]")] == [1]
-    assert (await api.get(f"{tasks}/load[2]/why")).json()["commands"][0].endswith("logs sales r1 load --map-index 2")
-    assert (await api.get(f"{tasks}/load[7]")).status_code == 404
-    assert (await api.get(f"{tasks}/load[2]", params={"map_index": 1})).status_code == 409
-
-
 async def test_runs_by_state_type_date_and_part_of_their_id(db: Database, api: httpx2.AsyncClient) -> None:
     version = await add_dag(db, "sales")
     await add_run(db, "sales", version, "scheduled__1", state="failed", run_type="scheduled", run_after=minutes(0))
