@@ -16,7 +16,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from playwright.async_api import Browser, Page, expect
 
-from aiosched.cli.serve.page import page_at
+from aiosched.cli.base.page import page_at
 from aiosched.config import DatabaseSettings, Settings
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app

@@ -103,7 +103,7 @@ def test_a_table_has_one_line_for_each_row_and_cuts_off_what_does_not_fit(
     monkeypatch.setattr(SystemClock, "now", lambda self: AT + timedelta(minutes=5))
     run_id = "scheduled__2026-11-20T06:00:00+00:00"
     columns = {
-        "DAG": lambda row: "d" * 80,
+        "NAME": lambda row: "d" * 80,
         "RUN": lambda row: RunId(run_id),
         "DATE": lambda row: Exact(AT),
         "START": lambda row: AT,

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from aiosched.cli.serve.page import WebPage, offered_page, page_at, served_address
+from aiosched.cli.base.page import WebPage, offered_page, page_at, served_address
 from aiosched.config import CoreSettings, Settings, WebSettings
 from aiosched.db.audit import reading
 from aiosched.db.audit.reading import EntrySelection

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
 from aiosched.cli.base.output import talk
+from aiosched.cli.base.page import WebPage, page_at, served_address
 from aiosched.cli.base.session import load, open_database
-
-if TYPE_CHECKING:
-    from aiosched.cli.serve.page import WebPage
 
 Open = Annotated[bool, typer.Option("--open", help="Open its page in a browser; its address is on stderr.")]
 
@@ -30,8 +28,6 @@ def page_path(dag_id: str, run_id: str | None = None, task_id: str | None = None
 
 def open_page(dsn: str | None, path: str) -> None:
     """Open a page of the web server, and say its address."""
-    from aiosched.cli.serve.page import page_at, served_address
-
     settings = load(database__dsn=dsn).settings
 
     async def find() -> WebPage:

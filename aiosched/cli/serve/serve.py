@@ -15,9 +15,9 @@ import typer
 
 from aiosched.cli.base.options import DagsFolder, Dsn, Output, UsageProblem
 from aiosched.cli.base.output import duration
+from aiosched.cli.base.page import offered_page
 from aiosched.cli.base.session import address, load_for_author_code, shown_path
 from aiosched.cli.serve.disk import logs_summary
-from aiosched.cli.serve.page import offered_page
 from aiosched.cli.serve.screen import Screen
 from aiosched.cli.serve.stopping import StopRequests, end
 from aiosched.cli.serve.supervisor import end_process, supervised

@@ -9,8 +9,8 @@ import typer
 
 from aiosched.cli.base.options import Dsn, Output
 from aiosched.cli.base.output import report, talk
+from aiosched.cli.base.page import WebPage, page_at, served_address
 from aiosched.cli.base.session import load, open_database
-from aiosched.cli.serve.page import WebPage, page_at, served_address
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="The web server's address for a browser."
