@@ -30,11 +30,11 @@ from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.auth.oidc import Provider
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import exposition, problems
-from aiosched.web.server.database_gate import DatabaseGate
 from aiosched.web.server.etags import Etags
 from aiosched.web.server.guard import Guard
 from aiosched.web.server.ports import asks_for_token, is_loopback
 from aiosched.web.views import ui_files
+from aiosched.web.views.database_gate import DatabaseGate
 from aiosched.web.views.database_watch import DatabaseWatch, examine
 from aiosched.web.views.live import Hub
 from aiosched.web.views.recent import Recent
