@@ -41,7 +41,10 @@ class DatabaseGate:
                 has_begun = True
                 await send(message)
 
-        work = asyncio.create_task(self._app(scope, receive, answer))
+        async def run() -> None:
+            await self._app(scope, receive, answer)
+
+        work = asyncio.create_task(run())
         try:
             if await self._watch.is_lost_before(work) and not has_begun:
                 is_given_up = True
