@@ -3,7 +3,7 @@
 export interface components {
   schemas: {
     /**
-     * @description 24 hours, oldest first. `complete` is false if only the newest 50,000 runs were counted.
+     * @description 24 hours, oldest first. `complete` is false if only the newest 20,000 runs were counted.
      *
      *     `errors` are of the newest 200 failed runs.
      */

@@ -6,6 +6,7 @@ import { stateOf } from "../lib/states.js";
 import { instant } from "../lib/time.js";
 import { Card, Link, Shown } from "./basics.js";
 
+const ERRORS = "Failures by error";
 const EVERY = 60_000; // ms: patches would make it read anew all the time
 const STATES = ["failed", "success", "running", "queued"]; // from the bottom to the top of a bar
 
@@ -92,7 +93,12 @@ function Hour({ at, states, highest }) {
 
 /** @param {{ errors: Api["GroupedError"][] }} props */
 const Errors = ({ errors }) => html`
-  <${Card} title="Failures by error" aria-label="Failures by error" plain actions=${html`<span class="faint">last 24 hours</span>`}>
+  <${Card}
+    title="Failures by error"
+    aria-label="Failures by error"
+    plain
+    actions=${html`<span class="faint">last 24 hours</span>`}
+  >
     <ul class="attention">
       ${errors.map((one) => html`
         <li key=${`${one.run_id} ${one.task_id} ${one.words}`}>
