@@ -6,7 +6,6 @@ import { stateOf } from "../lib/states.js";
 import { instant } from "../lib/time.js";
 import { Card, Link, Shown } from "./basics.js";
 
-const ERRORS = "Failures by error";
 const EVERY = 60_000; // ms: patches would make it read anew all the time
 const STATES = ["failed", "success", "running", "queued"]; // from the bottom to the top of a bar
 
