@@ -45,7 +45,9 @@ class SearchResult(BaseModel):
 async def search(
     request_client: TheRequestClient,
     sight: TheSight,
-    q: Annotated[_Typed, Query(description="words, all of which must match; of a DAG's id also its letters in order")],
+    q: Annotated[
+        _Typed, Query(description="words, all of which must match; of a DAG's id also its letters in order")
+    ] = "",
 ) -> SearchResult:
     """DAGs, tasks, the newest runs, assets and pools whose names have the words, at most 12 of each."""
     words = words_of(q)
