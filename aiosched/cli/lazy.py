@@ -50,7 +50,8 @@ class LazyGroup(TyperGroup):
         if args and not ctx.resilient_parsing:
             from aiosched.cli.suggestions import near_commands
 
-            if meant := near_commands(args[0], self.entries):
+            visible = {name: entry.module for name, entry in self.entries.items() if not entry.hidden}
+            if meant := near_commands(args[0], visible):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, meant))}?")
         return super().resolve_command(ctx, args)
 

@@ -6,14 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import typer
 
 from aiosched.errors import did_you_mean
-
-if TYPE_CHECKING:
-    from aiosched.cli.lazy import Entry
 
 _CHOICE: Final = re.compile(r"(?:Value error, )?('(?P<word>[^']*)' is not one of (?P<known>.+?)\.?)")
 _MOST: Final = 3
@@ -28,21 +25,19 @@ def with_suggestion(message: str) -> str:
     return f"{found[1].rstrip('.')}.{near}"
 
 
-def near_commands(word: str, entries: Mapping[str, Entry]) -> list[str]:
-    """What `word` can mean: `dags trigger` for `trigger`, `dags` for `dgas`. Imports every group."""
-    known = dict.fromkeys(name for name, _ in _commands(entries))
-    visible = [name for name, entry in entries.items() if not entry.hidden]
-    if word not in known and (near := get_close_matches(word, visible, n=1)):
+def near_commands(word: str, groups: Mapping[str, str]) -> list[str]:
+    """What `word` can mean: `dags trigger` for `trigger`, `dags` for `dgas`. Imports the module of every group."""
+    known = dict.fromkeys(name for name, _ in _commands(groups))
+    if word not in known and (near := get_close_matches(word, groups, n=1)):
         return near
     names = [word] if word in known else get_close_matches(word, list(known), n=1, cutoff=0.75)
-    return [f"{group} {name}" for name, group in _commands(entries) if name in names][:_MOST]
+    return [f"{group} {name}" for name, group in _commands(groups) if name in names][:_MOST]
 
 
-def _commands(entries: Mapping[str, Entry]) -> Iterator[tuple[str, str]]:
+def _commands(groups: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Each visible command with its group."""
-    for group, entry in entries.items():
-        if not entry.hidden:
-            command = typer.main.get_command(import_module(entry.module).app)
-            for name, each in getattr(command, "commands", {}).items():
-                if not each.hidden:
-                    yield name, group
+    for group, module in groups.items():
+        command = typer.main.get_command(import_module(module).app)
+        for name, each in getattr(command, "commands", {}).items():
+            if not each.hidden:
+                yield name, group

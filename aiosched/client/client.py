@@ -18,12 +18,13 @@ from aiosched.errors import AioschedError, NotFound, Refused
 from aiosched.web.api.actions import ClearAnswer, Noted
 from aiosched.web.api.assets import AssetEventResource, AssetResource, Emitted
 from aiosched.web.api.backfills import BackfillAnswer, BackfillResource
+from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.api.dags import DagDetails, DagResource
 from aiosched.web.api.inputs import Answered, InputResource
 from aiosched.web.api.operation.pools import PoolResource
 from aiosched.web.api.operation.probes import HealthReport
 from aiosched.web.api.operation.system import CommandResource, ImportProblem, SchedulerResource, Schedulers
-from aiosched.web.api.runs import RunDetails, RunResource, TaskInstanceResource
+from aiosched.web.api.runs import RunDetails, TaskInstanceResource
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.lists.chosen import RunOrder
+from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.api.lists.bulk import BulkAnswer
 from aiosched.web.api.lists.instance_lists import ListedInstance
-from aiosched.web.api.runs import RunResource
 
 M = TypeVar("M", bound=BaseModel)
 

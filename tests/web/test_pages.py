@@ -51,7 +51,6 @@ WHOLE: Final = {  # what has `items` and no cursor, and what bounds it
     "/api/v1/dag-statistics": "the DAGs asked for",
     "/api/v1/dags/{dag_id}/next": "the number asked for",
     "/api/v1/dags/{dag_id}/runs/{run}/gantt": "a picture; says whether it is complete",
-    "/api/v1/dags/{dag_id}/runs/{run}/tasks/{task_id}/logs/{try_number}/lines": "the limit; goes on after a line",
     "/api/v1/dags/{dag_id}/tasks": "the file's author",
     "/api/v1/schedulers": "the fleet",
     "/api/v1/search": "at most 12 of each kind",

@@ -34,8 +34,10 @@ from aiosched.db.queries import queries
 from aiosched.db.queries.version_queries import get_version
 from aiosched.errors import ParamError, Refused
 from aiosched.web.api.base.models import Because, JsonObject, Name, Reason, RunRef, Text
+from aiosched.web.api.base.run_resource import RunResource
+from aiosched.web.api.base.touched import Note, Touched
 from aiosched.web.api.dags import DagResource
-from aiosched.web.api.runs import RunDetails, RunResource, details_of
+from aiosched.web.api.runs import RunDetails, details_of
 from aiosched.web.auth.access import Person, Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.answers import ACCEPTED, answered
@@ -45,8 +47,6 @@ from aiosched.web.server.problems import Field as Wrong
 from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Actions"], responses=ACCEPTED)
-
-Note = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*$")]
 
 
 class Done(BaseModel):
@@ -111,16 +111,6 @@ class Clearing(Selection):
     dependents: bool = True
     dry_run: bool = False
     reason: Reason = None
-
-
-class Touched(BaseModel):
-    """A task instance and the state it had before."""
-
-    run_id: str
-    task_id: str
-    map_index: int
-    state: str | None
-    try_number: int
 
 
 class Dependent(Touched):

@@ -17,7 +17,7 @@ from aiosched.db.queries.queries import RunRow
 from aiosched.db.queries.version_queries import get_version
 from aiosched.web.api.base.models import Name
 from aiosched.web.api.base.paging import Cursor, decode_cursor, encode_cursor
-from aiosched.web.api.runs import RunResource
+from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views.row_order import lifted, topological

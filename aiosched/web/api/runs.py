@@ -3,50 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from aiosched.core.values.states import RunState, RunType, TaskState
+from aiosched.core.values.states import TaskState
 from aiosched.db.queries import queries, run_queries
 from aiosched.db.queries.queries import RunRow, shown_task
 from aiosched.web.api.base.models import Instant, Name, Resource, RunRef, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Runs"])
 
 MOST_SEGMENTS: Final = 20_000
-
-
-class RunResource(Resource):
-    """A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration.
-
-    `partition_key` is that of the partition of assets that it is about, `partition_date` the instant of that key.
-    """
-
-    key: int
-    dag_id: str
-    run_id: str
-    run_type: Stored[RunType]
-    state: Stored[RunState]
-    logical_date: Instant | None
-    data_interval_start: Instant | None
-    data_interval_end: Instant | None
-    run_after: Instant
-    queued_at: Instant | None
-    start_date: Instant | None
-    end_date: Instant | None
-    seconds: float | None
-    triggered_by: str
-    reason: str | None
-    note: str | None
-    conf: dict[str, Any]
-    version: int
-    partition_key: str | None
-    partition_date: Instant | None
 
 
 class RunDetails(RunResource):

@@ -12,7 +12,7 @@ from aiosched.db.queries.dag_pages.dated_runs import DatedRuns, date_of, runs_by
 from aiosched.db.queries.dag_pages.task_figures import TaskInRun, read_tasks_in_runs
 from aiosched.db.queries.queries import RunRow, shown_task
 from aiosched.web.api.base.models import Name, RunRef
-from aiosched.web.api.runs import RunResource
+from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 

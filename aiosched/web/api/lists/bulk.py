@@ -19,8 +19,8 @@ from aiosched.core.requests.requests import CancelRun, Clear, MarkRun, MarkTasks
 from aiosched.core.values.states import FINISHED, RUN_FINISHED, RunState, TaskState
 from aiosched.db.queries import queries
 from aiosched.errors import NotFound, Refused
-from aiosched.web.api.actions import Note, Touched
 from aiosched.web.api.base.models import Reason, Text
+from aiosched.web.api.base.touched import Note, Touched
 from aiosched.web.auth.access import RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.dependents import seen_preview

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query
 from aiosched.db.lists import run_lists
 from aiosched.db.lists.chosen import RunOrder
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.api.lists.wanted import FacetList, TheRuns
-from aiosched.web.api.runs import RunResource
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient

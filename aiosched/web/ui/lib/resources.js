@@ -164,17 +164,11 @@ export function useList(
       state.loading.value = true;
       try {
         /** @type {{ items: T[], cursor: string | null, read: number }} */
-        const { items, cursor, read } = await readPages(
-          path,
-          { ...params, limit },
-          pages,
-          abort.signal,
-          patience,
-        );
-        pages = Math.max(pages, read);
-        state.items.value = items;
+        const found = await readPages(path, { ...params, limit }, pages, abort.signal, patience);
+        pages = Math.max(pages, found.read);
+        state.items.value = found.items;
         shown.done();
-        state.more.value = cursor;
+        state.more.value = found.cursor;
         state.error.value = null;
       } catch (error) {
         if (error.name === "AbortError") return;

@@ -1,7 +1,7 @@
 // Filters of lists across DAGs, in the address: values with counts, the time, the duration, and named views.
 import { html, useState } from "../../lib/html.js";
 import { go, here, query, setQuery } from "../../lib/router.js";
-import { removeView, saveView, viewsOf } from "../../lib/views.js";
+import { removeView, saveView, viewsOf } from "./views.js";
 import { Filter } from "../form.js";
 
 /** @typedef {{ counts: Api["FacetValue"][], complete: boolean } | null} FacetData */

@@ -1,5 +1,5 @@
 // Named views of lists: a name for the filters in the address. They are kept in this browser.
-import { signal } from "./html.js";
+import { signal } from "../../lib/html.js";
 
 /** @typedef {{ name: string, query: string }} NamedView */
 

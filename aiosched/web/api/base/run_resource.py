@@ -1,0 +1,36 @@
+"""A run as answers show it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiosched.core.values.states import RunState, RunType
+from aiosched.web.api.base.models import Instant, Resource, Stored
+
+
+class RunResource(Resource):
+    """A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration.
+
+    `partition_key` is that of the partition of assets that it is about, `partition_date` the instant of that key.
+    """
+
+    key: int
+    dag_id: str
+    run_id: str
+    run_type: Stored[RunType]
+    state: Stored[RunState]
+    logical_date: Instant | None
+    data_interval_start: Instant | None
+    data_interval_end: Instant | None
+    run_after: Instant
+    queued_at: Instant | None
+    start_date: Instant | None
+    end_date: Instant | None
+    seconds: float | None
+    triggered_by: str
+    reason: str | None
+    note: str | None
+    conf: dict[str, Any]
+    version: int
+    partition_key: str | None
+    partition_date: Instant | None
