@@ -133,6 +133,20 @@ async def test_facets_count_the_values_of_each_filter(api: httpx2.AsyncClient) -
     assert answer["complete"]
 
 
+async def test_errors_that_differ_in_numbers_and_ids_are_counted_together(db: Database, api: httpx2.AsyncClient) -> None:
+    run = await add_run(db, "sales", await add_dag(db, "sales"), "r1")
+    texts = ["ValueError: row 17 of 3f2a9c1e-77aa", "ValueError: row 4 of 0b2a9c1e-11aa", "ValueError: row 5", None]
+    for index, reason in enumerate([*texts, "KeyError: 'x'", "7: 8", "9: 1"]):
+        await add_task(db, run, 1, "failed", map_index=index, reason=reason)
+
+    counts = (await api.get("task-instance-facets?state=failed")).json()["counts"]
+
+    errors = {each["value"]: each["number"] for each in counts if each["facet"] == "reason"}
+    assert errors == {"ValueError: row": 2, "7: 8": 2, "KeyError: 'x'": 1, "ValueError: row 5": 1}
+    found = await api.get("task-instances", params={"state": "failed", "reason": "ValueError: row"})
+    assert len(found.json()["items"]) == 3
+
+
 @pytest.mark.usefixtures("runs")
 async def test_a_page_that_looked_at_enough_says_up_to_where(db: Database) -> None:
     wanted = WantedInstances(pool="etl", states=())

@@ -35,9 +35,13 @@ class ErrorGroup:
     @property
     def search(self) -> str:
         """The longest part of the text that all of the group have."""
-        parts = _VARIABLE.split(self.newest.reason or "")
-        longest = max(parts, key=len).strip()
-        return longest if len(longest) >= _LEAST else (self.newest.reason or "")
+        return searchable(self.newest.reason or "")
+
+
+def searchable(reason: str) -> str:
+    """The longest part of a text that is no number and no id; the text itself if all parts are short."""
+    longest = max(_VARIABLE.split(reason), key=len).strip()
+    return longest if len(longest) >= _LEAST else reason
 
 
 def group_errors(failures: Iterable[FailedInstance], *, most: int) -> list[ErrorGroup]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import CTE, ColumnElement, Select, Subquery, Text, cast, func, literal, null, select, union_all
+from sqlalchemy import CTE, ColumnElement, Select, Subquery, Text, case, cast, func, literal, null, select, union_all
 
+from aiosched.core.why.error_groups import searchable
 from aiosched.db.queries.queries import fetch
 from aiosched.db.server.engine import Database
 
 _VALUES: Final = 50  # of one filter, the most frequent ones
+_ALIKE: Final = "reasons"  # errors that differ in numbers and ids
+_COMPARED: Final = 200  # characters of an error
+# Ids and numbers, as `aiosched.core.why.error_groups` sees them.
+_VARIABLE: Final = r"\y(?=[0-9a-f-]*\d)[0-9a-f]{8}[0-9a-f-]*\y|\d+(\.\d+)*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,16 @@ def most_frequent(facet: str, query: Select[Any]) -> Select[Any]:
     return select(name, first.c.value, first.c.number)
 
 
+def counted_errors(sample: CTE, text: ColumnElement[Any], *conditions: ColumnElement[bool]) -> Select[Any]:
+    """How many of the sample have each error; texts that differ only in numbers and ids are counted together."""
+    same = func.regexp_replace(func.left(text, _COMPARED), _VARIABLE, "#", "gi")
+    facet = case((func.min(text) == func.max(text), "reason"), else_=_ALIKE).label("facet")
+    query = select(facet, func.min(text).label("value"), func.count().label("number")).select_from(sample)
+    query = query.where(*conditions, text.is_not(None)).group_by(same).subquery()
+    first = select(query).order_by(query.c.number.desc(), query.c.value).limit(_VALUES).subquery()
+    return select(first)
+
+
 def size_of(sample: CTE | Subquery) -> Select[Any]:
     """The number of entries in the sample, as a facet without a name."""
     columns: list[ColumnElement[Any]] = [literal("").label("facet"), cast(null(), Text).label("value")]
@@ -56,7 +72,14 @@ def size_of(sample: CTE | Subquery) -> Select[Any]:
 
 
 async def read_facets(db: Database, parts: Sequence[Select[Any]], most: int) -> Facets:
-    """The facets of the parts, with `size_of` among them; the sample has room for one entry more than `most`."""
+    """The facets of the parts, with `size_of` among them; the sample has room for one entry more than `most`.
+
+    Errors that are counted together have the longest part of their text that all of them have.
+    """
     rows = await fetch(db, select(union_all(*parts).subquery()))
     size = next(row.number for row in rows if not row.facet)
-    return Facets([FacetCount(row.facet, row.value, int(row.number)) for row in rows if row.facet], size <= most)
+    counts: Counter[tuple[str, str | None]] = Counter()
+    for row in rows:
+        of = ("reason", searchable(row.value)) if row.facet == _ALIKE else (row.facet, row.value)
+        counts[of] += int(row.number)
+    return Facets([FacetCount(*of, number) for of, number in counts.items() if of[0]], size <= most)

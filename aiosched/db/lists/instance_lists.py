@@ -17,7 +17,7 @@ from sqlalchemy import CTE, ColumnElement, FromClause, Select, and_, func, liter
 from aiosched.core.values.states import TaskState
 from aiosched.db.access.sight import Seen
 from aiosched.db.lists.chosen import WantedRuns, chosen_runs, in_state, lasting, named_dags
-from aiosched.db.lists.facets import Facets, counted, read_facets, size_of
+from aiosched.db.lists.facets import Facets, counted, counted_errors, read_facets, size_of
 from aiosched.db.queries.queries import fetch, like, shown_state, unknown_task
 from aiosched.db.schema.schema import dag_run, task_instance, task_note, version_task
 from aiosched.db.server.engine import Database
@@ -278,10 +278,11 @@ async def instance_facets(
     ).outerjoin(version_task, _is_task_of(looked_at))
     columns = columns.where(looked_at.c.try_number.is_not(None))
     sample = _of_tasks(columns, looked_at, wanted).cte("sample")
-    of_wanted = ("dag_id", "run_type", "reason", "operator", "pool")
+    of_wanted = ("dag_id", "run_type", "operator", "pool")
     parts = [
         counted("state", sample, sample.c.state),
         *(counted(name, sample, sample.c[name], sample.c.is_wanted) for name in of_wanted),
+        counted_errors(sample, sample.c.reason, sample.c.is_wanted),
         size_of(looked_at),
     ]
     return await read_facets(db, parts, most)

@@ -8,7 +8,7 @@ import { duration, secondsBetween } from "../lib/time.js";
 import { Card, Empty, Link, Loading, Page, State, When } from "../parts/basics.js";
 import { FilterField } from "../parts/facts.js";
 import { DurationFilter, FacetFilters, TimeFilter, Views, periodOf } from "../parts/lists/filters.js";
-import { GroupBy, Groups } from "../parts/lists/groups.js";
+import { chosenGroup, GroupBy, Groups } from "../parts/lists/groups.js";
 import { SelectionBar, selectionColumn, useSelection } from "../parts/lists/selection.js";
 import { Table } from "../parts/table.js";
 
@@ -141,7 +141,7 @@ function useFurther(list) {
 }
 
 export function Instances() {
-  const { group } = query.value;
+  const group = chosenGroup();
   const params = paramsOf();
   /** @type {Resource<Api["FacetList"]>} */
   const facets = useResource("task-instance-facets", params);

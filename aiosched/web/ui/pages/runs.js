@@ -7,7 +7,7 @@ import { duration, secondsBetween } from "../lib/time.js";
 import { Card, Empty, Link, Page, State, Tag, When } from "../parts/basics.js";
 import { FilterField } from "../parts/facts.js";
 import { DurationFilter, FacetFilters, TimeFilter, Views, periodOf } from "../parts/lists/filters.js";
-import { GroupBy, Groups } from "../parts/lists/groups.js";
+import { chosenGroup, GroupBy, Groups } from "../parts/lists/groups.js";
 import { SelectionBar, selectionColumn, useSelection } from "../parts/lists/selection.js";
 import { SortHead, orderWords } from "../parts/lists/sorted.js";
 import { Table } from "../parts/table.js";
@@ -119,7 +119,8 @@ const NAMES = "state run_type dag_id search owner tag reason time from to longer
 const NO_FILTERS = Object.fromEntries(NAMES.map((name) => [name, null]));
 
 export function Runs() {
-  const { group, order = "-run_after" } = query.value;
+  const { order = "-run_after" } = query.value;
+  const group = chosenGroup();
   const params = paramsOf();
   /** @type {Resource<Api["RunFacetList"]>} */
   const facets = useResource("run-facets", { ...params, order });

@@ -7,16 +7,21 @@ import { Table } from "../table.js";
 
 /** @typedef {import("./filters.js").FacetData} FacetData */
 
+const GROUPS = [
+  ["dag_id", "group by DAG"],
+  ["reason", "group by error"],
+];
+
+/** By what the list is grouped; an address may say something else. */
+export const chosenGroup = () => GROUPS.find(([by]) => by === query.value.group)?.[0];
+
 /** Chooses by what the list is grouped. */
 export const GroupBy = () => html`
   <${Filter}
     label="Group by"
-    value=${query.value.group}
+    value=${chosenGroup()}
     any="not grouped"
-    options=${[
-      ["dag_id", "group by DAG"],
-      ["reason", "group by error"],
-    ]}
+    options=${GROUPS}
     onText=${(/** @type {string} */ text) => setQuery({ group: text })}
   />
 `;
