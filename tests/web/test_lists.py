@@ -133,7 +133,7 @@ async def test_facets_count_the_values_of_each_filter(api: httpx2.AsyncClient) -
     assert answer["complete"]
 
 
-async def test_errors_that_differ_in_numbers_and_ids_are_counted_together(db: Database, api: httpx2.AsyncClient) -> None:
+async def test_errors_that_differ_in_numbers_are_counted_together(db: Database, api: httpx2.AsyncClient) -> None:
     run = await add_run(db, "sales", await add_dag(db, "sales"), "r1")
     texts = ["ValueError: row 17 of 3f2a9c1e-77aa", "ValueError: row 4 of 0b2a9c1e-11aa", "ValueError: row 5", None]
     for index, reason in enumerate([*texts, "KeyError: 'x'", "7: 8", "9: 1"]):
