@@ -109,7 +109,7 @@ def test_an_emitted_event_makes_a_run_that_sees_its_extra(live: Cli) -> None:
 
     assert (said["name"], said["extra"]) == ("orders", {"rows": 3})
     assert abs(datetime.fromisoformat(said["at"]) - datetime.now(UTC)) < timedelta(minutes=5)
-    live.work(first_run)
+    live.work(lambda db: first_run(db, "report"))
     run = live.json("runs", "watch", "report", "latest")
     assert (run["run_type"], run["state"]) == ("asset_triggered", "success")
     assert live.work(lambda db: value_of(db, VALUE, run["key"])) == '[{"rows":3}]'
@@ -118,7 +118,7 @@ def test_an_emitted_event_makes_a_run_that_sees_its_extra(live: Cli) -> None:
 def test_an_event_of_a_partition_makes_a_run_of_its_key(live: Cli) -> None:
     said = live.json("assets", "emit", "orders", "--partition-key", "2026-01-05T10:00:00")
     assert said["name"] == "orders"
-    live.work(first_run)
+    live.work(lambda db: first_run(db, "by_day"))
     run = live.json("runs", "watch", "by_day", "latest")
     assert (run["state"], run["partition_key"]) == ("success", "2026-01-05")
     (value,) = json.loads(f"[{live.work(lambda db: value_of(db, VALUE, run['key']))}]")
@@ -134,11 +134,11 @@ def test_an_event_of_a_partition_makes_a_run_of_its_key(live: Cli) -> None:
     assert "not printable" in live("assets", "emit", "orders", "--partition-key", " ", code=4).stderr
 
 
-async def first_run(db: Database) -> None:
-    """Wait until the event has made its run."""
+async def first_run(db: Database, dag_id: str) -> None:
+    """Wait until the event has made its run of this DAG."""
     async with asyncio.timeout(20), db.acquire() as conn:
         while True:
-            if await conn.fetchval("SELECT count(*) FROM dag_run"):
+            if await conn.fetchval("SELECT count(*) FROM dag_run WHERE dag_id = $1", dag_id):
                 return
             await asyncio.sleep(0.01)
 

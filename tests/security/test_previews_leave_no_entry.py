@@ -30,6 +30,7 @@ RUN: Final = "dags/sales/runs/r1"
 PREVIEWS: Final[dict[str, tuple[str, dict[str, Any]]]] = {  # by the route; the address, and what is sent
     "/dags/{dag_id}/clear": ("dags/sales/clear", {"run_ids": ["r1"]}),
     "/dags/{dag_id}/runs/{run}/tasks/{task_id}/mark": (f"{RUN}/tasks/{TASK}/mark", {"state": "failed"}),
+    "/bulk": ("bulk", {"action": "clear", "runs": [{"dag_id": "sales", "run_id": "r1"}]}),
     "/backfills": ("backfills", {"dag_id": "daily", "from_date": f"{DAYS[0]}T00:00Z", "to_date": f"{DAYS[1]}T00:00Z"}),
 }
 OF_AIRFLOW: Final = {  # a preview unless the body says otherwise
