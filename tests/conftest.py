@@ -234,8 +234,12 @@ def import_path_as_it_was() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
     """What a test sets up for our loggers, such as a handler on a stream that is closed then, ends with it."""
-    logger = logging.getLogger("aiosched")
+    logger, root = logging.getLogger("aiosched"), logging.getLogger()
     handlers, level, propagates = list(logger.handlers), logger.level, logger.propagate
+    ours = [handler for handler in root.handlers if handler.get_name() == "aiosched"]
     yield
+    for handler in list(root.handlers):
+        if handler.get_name() == "aiosched" and handler not in ours:
+            root.removeHandler(handler)
     logger.handlers[:], logger.propagate = handlers, propagates
     logger.setLevel(level)

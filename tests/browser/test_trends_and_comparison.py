@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 # What sticks out on the right, but for what scrolls in a box of its own.
 SIDEWAYS = """() => [...document.querySelectorAll("body *")]
     .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
-    .filter((one) => !one.closest(".scroll *, .pane *, .tabs *, pre *"))
+    .filter((one) => !one.closest(".scroll *, .gridbox *, .pane *, .tabs *, pre *"))
     .map((one) => `${one.tagName} ${one.className}`).slice(0, 5).join("; ")"""
 LOOKS = [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)]
 

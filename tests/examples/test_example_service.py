@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -61,7 +62,9 @@ async def test_the_service_shows_each_run_that_finishes_goes_on_serving_and_stop
 
     while waiting and (line := (await service.stdout.readline()).decode()):
         shown.append(line)
-        waiting -= {dag_id for dag_id in waiting if f" {dag_id} " in line and " success in " in line}
+        said = json.loads(line)
+        assert said.get("state") != "failed", line
+        waiting -= {said["dag_id"]} if said.get("state") == "success" else set()
     assert waiting == set(), "".join(shown)
     assert service.returncode is None
 

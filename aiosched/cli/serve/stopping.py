@@ -105,7 +105,7 @@ async def _count_down(scheduler: Stoppable, grace: float) -> None:
                 sys.stderr.write(f"\r\x1b[K{line}")
                 sys.stderr.flush()
             elif names != shown:
-                _say(line)
+                _say(line, logging.INFO)
             shown = names
             await asyncio.sleep(_TICK)
     finally:
@@ -114,10 +114,10 @@ async def _count_down(scheduler: Stoppable, grace: float) -> None:
             sys.stderr.flush()
 
 
-def _say(message: str) -> None:
+def _say(message: str, level: int = logging.WARNING) -> None:
     """A message on stderr; a line of the log where that is in JSON, so that each line can be read as JSON."""
     if writes_json():
-        logger.warning(message)
+        logger.log(level, message)
     else:
         talk(message)
 
