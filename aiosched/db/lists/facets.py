@@ -60,8 +60,8 @@ def counted_errors(sample: CTE, text: ColumnElement[Any], *conditions: ColumnEle
     same = func.regexp_replace(func.left(text, _COMPARED), _VARIABLE, "#", "gi")
     facet = case((func.min(text) == func.max(text), "reason"), else_=_ALIKE).label("facet")
     query = select(facet, func.min(text).label("value"), func.count().label("number")).select_from(sample)
-    query = query.where(*conditions, text.is_not(None)).group_by(same).subquery()
-    first = select(query).order_by(query.c.number.desc(), query.c.value).limit(_VALUES).subquery()
+    found = query.where(*conditions, text.is_not(None)).group_by(same).subquery()
+    first = select(found).order_by(found.c.number.desc(), found.c.value).limit(_VALUES).subquery()
     return select(first)
 
 
