@@ -133,6 +133,23 @@ def test_a_dry_run_shows_what_would_be_cleared_and_changes_nothing(live: Cli) ->
     assert live.json("runs", "show", "broken", "looked_at")["state"] == "failed"
 
 
+def test_an_action_on_many_is_applied_to_each_dag(live: Cli) -> None:
+    live("dags", "trigger", "steps", "--run-id", "many", "--wait")
+    live("dags", "trigger", "broken", "--run-id", "many", "--wait", code=1)
+
+    noted = live("runs", "bulk", "note", "--note", "looked at", "--type", "manual", "--since", "1h", "--yes")
+    marked = live(
+        "tasks", "bulk", "mark", "--to", "success", "--dag", "broken", "--state", "failed", "--yes", "-o", "json"
+    )
+
+    assert "noted" in noted.stderr
+    assert "of 2 DAGs" in noted.stderr
+    assert live.json("runs", "show", "steps", "many")["note"] == "looked at"
+    answer = json.loads(marked.stdout)
+    assert (answer["dags"], answer["refused"], answer["waiting"]) == (1, [], 0)
+    assert live.json("tasks", "show", "broken", "many", "fail")["state"] == "success"
+
+
 def test_where_nobody_can_be_asked_a_clear_needs_yes(live: Cli) -> None:
     live("dags", "trigger", "steps", "--run-id", "asked", "--wait")
 

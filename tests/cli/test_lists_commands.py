@@ -78,3 +78,45 @@ def test_runs_and_task_instances_are_listed_across_dags(on_db: Cli) -> None:
     assert on_db("tasks", "instances", "--operator", "None").stderr == "no such task instances\n"
     assert "1 of the newest runs; more with --limit" in on_db("tasks", "instances", "-n", "1").stderr
     assert "There is no DAG 'sale'. Did you mean" in on_db("tasks", "instances", "--dag", "sale", code=3).stderr
+
+
+def test_one_action_on_many_is_shown_before_it_is_done(on_db: Cli) -> None:
+    """Without a scheduler: a preview says the same, and the requests wait."""
+    on_db.work(some_runs)
+
+    seen = on_db.json("runs", "bulk", "clear", "--tag", "etl", "--only-failed", "--dry-run")
+    assert (seen["count"], seen["runs"], seen["dags"]) == (2, 1, 1)
+    assert seen["states"] == {"failed": 1, "upstream_failed": 1}
+    looked = on_db("tasks", "bulk", "mark", "--to", "skipped", "--error", "keyerror", "--dry-run")
+    assert looked.stdout == "sales\tr1\textract\tfailed\t2\n"
+    assert looked.stderr.endswith("would mark 1 task instance in 1 run of 1 DAG (1 failed)\n")
+    assert on_db("runs", "bulk", "clear", "--state", "queued").stderr == "no such runs\n"
+
+    cancelled = on_db("runs", "bulk", "cancel", "--type", "manual", "--dag", "sales", code=1)
+    assert "refused: r1 of sales: Run r1 of sales is failed already; there is nothing to cancel." in cancelled.stderr
+    assert "Add --yes" in on_db("runs", "bulk", "cancel", "--since", "2026-01-01", code=2).stderr
+    waiting = on_db("runs", "bulk", "note", "--note", "seen", "--since", "2026-01-01", "--yes")
+    assert "2 requests not applied yet" in waiting.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("runs", "bulk", "clear"), "This would concern everything"),
+        (("runs", "bulk", "mark", "--dag", "sales"), "mark needs --to with one of: success, failed, queued"),
+        (("tasks", "bulk", "mark", "--dag", "sales", "--to", "queued"), "success, failed, skipped"),
+        (("tasks", "bulk", "cancel", "--dag", "sales"), "cancel is for runs"),
+        (("runs", "bulk", "note", "--dag", "sales"), "note needs --note TEXT"),
+        (("runs", "bulk", "cancel", "--dag", "sales", "--to", "failed"), "--to is for mark, not for cancel"),
+        (("runs", "bulk", "cancel", "--dag", "sales", "-f"), "--only-failed is for clear"),
+    ],
+)
+def test_an_action_on_many_that_means_nothing_is_refused(on_db: Cli, words: tuple[str, ...], said: str) -> None:
+    assert said in on_db(*words, code=2).stderr
+
+
+def test_an_action_on_more_than_the_limit_is_refused(on_db: Cli) -> None:
+    on_db.work(some_runs)
+
+    refused = on_db("runs", "bulk", "cancel", "--since", "2026-01-01", "-n", "1", "--yes", code=4)
+    assert "The filters choose more than 1 run: narrow them" in refused.stderr

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 
+from aiosched.cli.base.opening import list_path
+from aiosched.db.lists.chosen import WantedRuns
 from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
-from tests.cli.records import add_dag, add_run, add_task
+from tests.cli.records import NOON, add_dag, add_run, add_task
 
 
 @pytest.mark.parametrize("browser", [True, False])
@@ -37,11 +41,34 @@ def test_the_page_of_what_is_shown_is_opened_and_named(
         (("runs", "show", "sales"), rf"{re.escape(run)}\?token=\S+"),
         (("tasks", "show", "sales", "latest", "load"), rf"{re.escape(run)}/tasks/load\?token=\S+"),
         (("tasks", "show", "sales", "latest", "load[1]"), rf"{re.escape(run)}/tasks/load\?map_index=1&token=\S+"),
+        (("why", "sales", "latest", "load[1]"), rf"{re.escape(run)}/tasks/load\?map_index=1&token=\S+"),
+        (("why", "sales"), r"http://127.0.0.1:8484/dags/sales\?token=\S+"),
+        (("runs", "list"), r"http://127.0.0.1:8484/runs\?token=\S+"),
+        (
+            ("tasks", "instances", "--state", "failed", "--error", "a b"),
+            r"http://127.0.0.1:8484/task-instances\?state=failed&reason=a\+b&token=\S+",
+        ),
     ):
         result = cli(*words, "--open")
 
         said = result.stderr.splitlines()
-        assert re.fullmatch(address, said[0])
+        assert any(re.fullmatch(address, line) for line in said)
         assert ("there is no browser on this machine: open the address by hand" in said) is not browser
-        assert len(result.stdout.splitlines()) > 1
-    assert len(opened) == 4
+        assert result.stdout or "no such" in result.stderr
+    assert len(opened) == 8
+
+
+def test_the_page_of_a_list_has_its_filters() -> None:
+    assert list_path("runs", WantedRuns()) == "/runs"
+    ended = WantedRuns(states=("failed", "running"), ended_since=NOON, tags=("a", "b"), min_seconds=5)
+    assert parse_qs(list_path("runs", ended).partition("?")[2]) == {
+        "state": ["failed,running"],
+        "tag": ["a"],
+        "time": ["range"],
+        "from": [f"{NOON:%Y-%m-%d}"],
+        "longer": ["5"],
+        "order": ["-end_date"],
+    }
+    midnight = NOON.replace(hour=0)
+    days = [list_path("runs", WantedRuns(until=until)).rpartition("to=")[2] for until in (midnight, NOON)]
+    assert days == [f"{midnight:%Y-%m-%d}", f"{midnight + timedelta(days=1):%Y-%m-%d}"]

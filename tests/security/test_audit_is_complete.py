@@ -183,8 +183,8 @@ DIRECT: dict[str, tuple[tuple[str, ...], str | None, str]] = {  # arguments, inp
 # The owner of a DAG has an entry made for each when it answers.
 ASKING = {
     "dags trigger", "dags pause", "dags unpause", "dags delete", "dags release", "runs clear", "runs mark", "runs note",
-    "runs cancel", "tasks clear", "tasks mark", "tasks note", "inputs answer", "assets emit", "backfill create",
-    "backfill pause", "backfill resume", "backfill cancel",
+    "runs cancel", "runs bulk", "tasks clear", "tasks mark", "tasks note", "tasks bulk", "inputs answer", "assets emit",
+    "backfill create", "backfill pause", "backfill resume", "backfill cancel",
 }  # fmt: skip
 OTHERWISE = {  # why there is no row above
     "init": "writes files of an author",

@@ -7,10 +7,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from aiosched.core.requests.bulk import DagRequest, requests_of
 from aiosched.core.requests.requests import CancelRun, Clear, MarkRun, MarkTasks, SetNote
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.server.engine import Database
-from aiosched.web.api.lists.bulk import BulkAction, DagRequest, requests_of
+from aiosched.web.api.lists.bulk import BulkAction, selected
 from tests.cli.records import add_dag, add_run, add_task
 
 RUNS = [{"dag_id": "a", "run_id": "r1"}, {"dag_id": "a", "run_id": "r2"}, {"dag_id": "b", "run_id": "r1"}]
@@ -22,7 +23,8 @@ TASKS = [
 
 
 def asked(**body: Any) -> list[DagRequest]:
-    return requests_of(BulkAction.model_validate(body))
+    action = BulkAction.model_validate(body)
+    return requests_of(action.meant, selected(action))
 
 
 def test_an_action_becomes_requests_that_name_exactly_what_was_selected() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
-from urllib.parse import quote
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote, urlencode
 
 import typer
 
 from aiosched.cli.base.output import talk
 from aiosched.cli.base.page import WebPage, page_at, served_address
 from aiosched.cli.base.session import load, open_database
+
+if TYPE_CHECKING:
+    from aiosched.db.lists.chosen import WantedRuns
 
 Open = Annotated[bool, typer.Option("--open", help="Open its page in a browser; its address is on stderr.")]
 
@@ -24,6 +28,30 @@ def page_path(dag_id: str, run_id: str | None = None, task_id: str | None = None
         parts += ["tasks", task_id]
     path = "".join(f"/{quote(part, safe='')}" for part in parts)
     return path if map_index < 0 else f"{path}?map_index={map_index}"
+
+
+def list_path(page: str, wanted: WantedRuns, **others: str | float | None) -> str:
+    """The path of the page of a list with the same filters.
+
+    The page filters by one type and one tag, and by whole days (UTC): it may show more than the list.
+    """
+    since = wanted.since or wanted.ended_since
+    until = wanted.until and wanted.until + timedelta(days=1, microseconds=-1)  # the day after, unless at midnight
+    filters = {
+        "state": ",".join(wanted.states),
+        "dag_id": wanted.dag_id,
+        "run_type": next(iter(wanted.run_types), None),
+        "owner": wanted.owner,
+        "tag": next(iter(wanted.tags), None),
+        "time": "range" if since or until else None,
+        "from": since and f"{since:%Y-%m-%d}",
+        "to": until and f"{until:%Y-%m-%d}",
+        "longer": wanted.min_seconds,
+        "shorter": wanted.max_seconds,
+        "order": "-end_date" if wanted.ended_since else None,
+    }
+    given = {name: value for name, value in {**filters, **others}.items() if value not in (None, "")}
+    return f"/{page}?{urlencode(given)}" if given else f"/{page}"
 
 
 def open_page(dsn: str | None, path: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from aiosched.cli.base.opening import Open, list_path, open_page
 from aiosched.cli.base.options import Dsn, Limit, Output, UsageProblem, parse_instant
 from aiosched.cli.base.output import Columns, Format, duration, show_list, talk
 from aiosched.cli.base.session import with_database
@@ -46,6 +47,14 @@ LongerThan = Annotated[
 ShorterThan = Annotated[
     str | None, typer.Option("--shorter-than", metavar="LENGTH", help="Only what took at most so long.")
 ]
+
+OfTaskState = Annotated[
+    list[TaskState] | None, typer.Option("--state", "-s", help="Only in this state; may be repeated.")
+]
+OfTask = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Part of the task's id.")]
+OfOperator = Annotated[str | None, typer.Option("--operator", metavar="CLASS", help="Only of this operator.")]
+OfPool = Annotated[str | None, typer.Option("--pool", metavar="POOL", help="Only of this pool.")]
+OfError = Annotated[str | None, typer.Option("--error", metavar="TEXT", help="Part of the error, or why it waits.")]
 
 RUN_COLUMNS: Final[Columns[RunRow]] = {
     "DAG": lambda run: run.dag_id,
@@ -123,19 +132,51 @@ def wanted_runs(
     )
 
 
-def show_runs(wanted: WantedRuns, limit: int, dsn: str | None, output: Format | None) -> None:
-    """The newest of the wanted runs. Raises NotFound for a DAG that does not exist."""
+def wanted_instances(
+    dag_id: str | None,
+    states: Collection[TaskState] | None,
+    types: Collection[RunType] | None,
+    owner: str | None,
+    tags: Collection[str] | None,
+    task: str | None,
+    operator: str | None,
+    pool: str | None,
+    error: str | None,
+    since: str | None,
+    until: str | None,
+    longer_than: str | None,
+    shorter_than: str | None,
+) -> WantedInstances:
+    """The task instances that options name. Raises UsageProblem."""
+    from aiosched.db.lists.instance_lists import WantedInstances
+
+    lengths = wanted_runs(None, None, longer_than=longer_than, shorter_than=shorter_than)
+    return WantedInstances(
+        runs=wanted_runs(dag_id, None, types, owner, tags, since, until),
+        states=tuple(states or ()),
+        task_id=task,
+        operator=operator,
+        pool=pool,
+        min_seconds=lengths.min_seconds,
+        max_seconds=lengths.max_seconds,
+        reason=error,
+    )
+
+
+async def read_runs(db: Database, wanted: WantedRuns, limit: int) -> list[RunRow]:
+    """The newest `limit` of the wanted runs. Raises NotFound for a DAG that does not exist."""
     from aiosched.db.lists.run_lists import page_of_runs
     from aiosched.db.queries.queries import get_dag
 
+    if wanted.dag_id is not None:
+        await get_dag(db, wanted.dag_id)
     order: RunOrder = "-end_date" if wanted.ended_since else "-run_after"
+    return await page_of_runs(db, wanted, order=order, limit=limit)
 
-    async def read(db: Database) -> list[RunRow]:
-        if wanted.dag_id is not None:
-            await get_dag(db, wanted.dag_id)
-        return await page_of_runs(db, wanted, order=order, limit=limit + 1)
 
-    rows = with_database(dsn, read)
+def show_runs(wanted: WantedRuns, limit: int, dsn: str | None, output: Format | None) -> None:
+    """Show the newest of the wanted runs. Raises NotFound for a DAG that does not exist."""
+    rows = with_database(dsn, lambda db: read_runs(db, wanted, limit + 1))
     is_filtered = wanted != type(wanted)(dag_id=wanted.dag_id)
     show_list(rows[:limit], RUN_COLUMNS, output, empty="no such runs" if is_filtered else "no runs yet")
     if len(rows) > limit:
@@ -144,48 +185,38 @@ def show_runs(wanted: WantedRuns, limit: int, dsn: str | None, output: Format | 
 
 def list_instances(
     dag: OfDag = None,
-    state: Annotated[
-        list[TaskState] | None, typer.Option("--state", "-s", help="Only in this state; may be repeated.")
-    ] = None,
+    state: OfTaskState = None,
     type_: OfType = None,
     owner: OfOwner = None,
     tag: OfTag = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Part of the task's id.")] = None,
-    operator: Annotated[str | None, typer.Option("--operator", metavar="CLASS", help="Only of this operator.")] = None,
-    pool: Annotated[str | None, typer.Option("--pool", metavar="POOL", help="Only of this pool.")] = None,
-    error: Annotated[
-        str | None,
-        typer.Option("--error", metavar="TEXT", help="Part of the error, or why it waits."),
-    ] = None,
+    task: OfTask = None,
+    operator: OfOperator = None,
+    pool: OfPool = None,
+    error: OfError = None,
     since: Since = None,
     until: Until = None,
     longer_than: LongerThan = None,
     shorter_than: ShorterThan = None,
     limit: Limit = 25,
+    open_: Open = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """List task instances of all DAGs, those of the newest runs (by run after) first."""
-    from aiosched.db.lists.instance_lists import WantedInstances
-
-    lengths = wanted_runs(None, None, longer_than=longer_than, shorter_than=shorter_than)
-    wanted = WantedInstances(
-        runs=wanted_runs(dag, None, type_, owner, tag, since, until),
-        states=tuple(state or ()),
-        task_id=task,
-        operator=operator,
-        pool=pool,
-        min_seconds=lengths.min_seconds,
-        max_seconds=lengths.max_seconds,
-        reason=error,
+    wanted = wanted_instances(
+        dag, state, type_, owner, tag, task, operator, pool, error, since, until, longer_than, shorter_than
     )
-    rows = with_database(dsn, lambda db: _read_instances(db, wanted, limit + 1))
+    rows = with_database(dsn, lambda db: read_instances(db, wanted, limit + 1))
     show_list(rows[:limit], INSTANCE_COLUMNS, output, empty="no such task instances")
     if len(rows) > limit:
         talk(f"{limit} of the newest runs; more with --limit")
+    if open_:
+        filters = {"task_id": task, "operator": operator, "pool": pool, "reason": error}
+        lengths = {"longer": wanted.min_seconds, "shorter": wanted.max_seconds}
+        open_page(dsn, list_path("task-instances", wanted.runs, state=",".join(wanted.states), **filters, **lengths))
 
 
-async def _read_instances(db: Database, wanted: WantedInstances, limit: int) -> list[InstanceRow]:
+async def read_instances(db: Database, wanted: WantedInstances, limit: int) -> list[InstanceRow]:
     """The first `limit` instances, in as many pages as they take. Raises NotFound for a DAG that does not exist."""
     from aiosched.db.lists.instance_lists import page_of_instances
     from aiosched.db.queries.queries import get_dag

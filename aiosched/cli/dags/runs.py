@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aiosched.cli.base.opening import Open, open_page, page_path
+from aiosched.cli.base.opening import Open, list_path, open_page, page_path
 from aiosched.cli.base.options import DagId, Dsn, Limit, Output, Reason, RunRef
 from aiosched.cli.base.output import Columns, Format, chosen, duration, show_list, show_one, talk
 from aiosched.cli.base.session import ask, say_it_waits, with_database
 from aiosched.cli.base.watching import follow, run_fields
-from aiosched.cli.dags import clearing, lists, notes
+from aiosched.cli.dags import bulk, clearing, lists, notes
 from aiosched.core.requests.requests import CancelRun
 from aiosched.core.values.states import RunState
 from aiosched.errors import Refused
@@ -26,6 +26,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=Fa
 app.command("clear")(clearing.clear_runs)
 app.command("mark")(clearing.mark_run)
 app.command("note")(notes.note_run)
+app.command("bulk")(bulk.bulk_runs)
 
 TASK_COLUMNS: Final[Columns[TaskRow]] = {
     "TASK": lambda task: task.name,
@@ -50,12 +51,15 @@ def list_(
     longer_than: lists.LongerThan = None,
     shorter_than: lists.ShorterThan = None,
     limit: Limit = 25,
+    open_: Open = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """List runs, those with the newest RUN AFTER first; with --ended-since those that ended last."""
     wanted = lists.wanted_runs(dag, state, type_, owner, tag, since, until, ended_since, longer_than, shorter_than)
     lists.show_runs(wanted, limit, dsn, output)
+    if open_:
+        open_page(dsn, list_path("runs", wanted))
 
 
 @app.command()

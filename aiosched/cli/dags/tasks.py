@@ -17,7 +17,7 @@ from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId, UsageP
 from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, duration, report, show_list, show_one, talk
 from aiosched.cli.base.session import load, open_database, with_database
 from aiosched.cli.base.spellings import understanding
-from aiosched.cli.dags import clearing, lists, notes, rendering, runs, trying, xcoms
+from aiosched.cli.dags import bulk, clearing, lists, notes, rendering, runs, trying, xcoms
 from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.states import FINISHED
 from aiosched.errors import NotFound
@@ -46,6 +46,7 @@ app.command("clear", cls=understanding(_AIRFLOW_OPTIONS))(clearing.clear_tasks)
 app.command("instances")(lists.list_instances)
 app.command("mark")(clearing.mark_task)
 app.command("note")(notes.note_task)
+app.command("bulk")(bulk.bulk_tasks)
 app.command("xcoms")(xcoms.show_xcoms)
 app.command("test")(trying.try_task)
 app.command("render")(rendering.render)

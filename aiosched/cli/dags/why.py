@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from aiosched.cli.base.completion import complete_run, complete_task
+from aiosched.cli.base.opening import Open, open_page, page_path
 from aiosched.cli.base.options import DagId, Dsn, Output
 from aiosched.cli.base.output import STRUCTURED, Format, chosen, console, counted, duration, instant, show_data, write
 from aiosched.cli.base.session import with_database
+from aiosched.core.values.ids import read_instance_name
 
 if TYPE_CHECKING:
     from aiosched.core.why.explanation import Explanation, Gate, Holder
@@ -46,10 +48,12 @@ def why(
         int | None,
         typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False),
     ] = None,
+    open_: Open = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Explain why a DAG, a run or a task does not run: who holds what it needs, and how to fix it."""
+    from aiosched.db.queries.queries import find_run
     from aiosched.scheduler.why.why import why as explain
 
     explanation = with_database(dsn, lambda db: explain(db, dag_id, run, task_id, map_index))
@@ -60,6 +64,10 @@ def why(
         _write_plain(explanation)
     else:
         _print(explanation)
+    if open_:
+        run_id = None if run is None else with_database(dsn, lambda db: find_run(db, dag_id, run)).run_id
+        name, index = (None, None) if task_id is None else read_instance_name(task_id, map_index)
+        open_page(dsn, page_path(dag_id, run_id, name, -1 if index is None else index))
 
 
 def _write_plain(explanation: Explanation) -> None:

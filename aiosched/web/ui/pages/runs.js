@@ -33,7 +33,7 @@ function paramsOf() {
   const byEnd = (order ?? "").endsWith("end_date");
   const time = byEnd ? { ended_since: since, ended_until: until } : { since, until };
   return {
-    state,
+    state: state?.split(","),
     run_type,
     dag_id,
     search,
