@@ -147,10 +147,10 @@ async def _record_settings(request_client: RequestClient, watch: DatabaseWatch) 
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    if isinstance(accounts := app.state.authenticator, Accounts):
-        await accounts.start()
-    await _record_settings(app.state.request_client, app.state.watch)
     try:
+        if isinstance(accounts := app.state.authenticator, Accounts):
+            await app.state.watch.unless_lost(asyncio.create_task(accounts.start()))
+        await _record_settings(app.state.request_client, app.state.watch)
         yield
     finally:
         app.state.hub.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from datetime import timedelta
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.cli.base.progress import Progress
+from aiosched.cli.base.progress import Progress, said_if_slow
 from tests.cli.conftest import Cli
 from tests.cli.test_serve import put_dag
 
@@ -55,3 +57,19 @@ def test_serve_writes_one_format_where_its_streams_are_one(tmp_path: Path, dsn: 
     assert {"database", "ready", "run_started", "run_finished"} <= {*events}
     assert apart[0].startswith("aiosched ")
     assert any(line.startswith("ready in ") for line in apart)
+
+
+async def test_what_takes_long_says_what_it_has_done_so_far(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("aiosched.cli.base.progress.FIRST", 0.0)
+    asked = asyncio.Event()
+
+    def so_far() -> str:
+        asked.set()
+        return "12 MiB"
+
+    async with said_if_slow("writing a.dump", so_far):
+        await asked.wait()
+
+    assert re.fullmatch(r"still writing a\.dump \(\d s, 12 MiB\)\n", capsys.readouterr().err)

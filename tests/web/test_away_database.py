@@ -13,8 +13,10 @@ import pytest
 from fastapi import FastAPI
 
 from aiosched.config import Settings
+from aiosched.config.sections import WebSettings
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
+from aiosched.errors import DatabaseUnreachable
 from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
 from tests.suspending import OwnServer, own_server
@@ -134,3 +136,26 @@ async def test_an_open_page_is_told_that_no_scheduler_runs(app: FastAPI) -> None
 
     assert status["schedulers"]["trouble"] == "none"
     assert status["schedulers"]["since"] <= status["at"]
+
+
+async def test_a_server_with_logins_does_not_start_without_its_database_and_says_so(server: OwnServer) -> None:
+    """It reads its users first. A supervisor starts it again; it must not wait silently."""
+    dsn = server.start()
+    await migrate(dsn)
+    async with await Database.open(dsn, application_name="web") as db:
+        settings = Settings(web=WebSettings(auth="password", admin_password="long enough"))
+
+        async def start_and_stop() -> None:
+            app = make_app(RequestClient(db, settings))
+            async with app.router.lifespan_context(app):
+                pass
+
+        server.suspend()
+        try:
+            with pytest.raises(DatabaseUnreachable):
+                async with asyncio.timeout(2 * PATIENCE):
+                    await start_and_stop()
+        finally:
+            server.resume()
+        async with asyncio.timeout(60):
+            await start_and_stop()

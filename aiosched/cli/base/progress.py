@@ -48,14 +48,18 @@ class Progress:
 
 
 @contextlib.asynccontextmanager
-async def said_if_slow(doing: str) -> AsyncIterator[None]:
-    """Say that the block is still `doing` something, and for how long."""
+async def said_if_slow(doing: str, so_far: Callable[[], str] | None = None) -> AsyncIterator[None]:
+    """Say that the block is still `doing` something, for how long, and what it has done `so_far`."""
     progress, began = Progress(), time.monotonic()
 
     async def tell() -> None:
         while True:
             await asyncio.sleep(_EVERY_ON_TERMINAL)
-            progress.show(lambda: f"still {doing} ({time.monotonic() - began:.0f} s)")
+            progress.show(said)
+
+    def said() -> str:
+        seconds = f"{time.monotonic() - began:.0f} s"
+        return f"still {doing} ({seconds}, {so_far()})" if so_far is not None else f"still {doing} ({seconds})"
 
     telling = asyncio.ensure_future(tell())
     try:

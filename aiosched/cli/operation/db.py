@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from aiosched.cli.base.options import Dsn, Output, UsageProblem, Yes, confirm, read_instant
-from aiosched.cli.base.output import STRUCTURED, console, counted, report, show_one, talk, write
+from aiosched.cli.base.output import STRUCTURED, counted, report, show_one, talk, write
+from aiosched.cli.base.progress import said_if_slow
 from aiosched.cli.base.session import address, load, open_database, requester, with_database
 from aiosched.cli.base.spellings import understanding
 from aiosched.cli.operation.secret_files import with_store
@@ -198,17 +199,20 @@ def clean(
         confirm(
             f"Remove {counted(found.runs, 'run')} and other history that ended before {limit.isoformat()}?", yes=yes
         )
-        with console(stderr=True).status("removing") as status:
-            found = with_database(
-                dsn,
-                lambda db: retention.clean(
-                    db,
-                    limit,
-                    progress=lambda gone: status.update(f"removed {counted(gone.runs, 'run')}"),
-                    remove_logs=partial(of_runs, logs.remove),
-                    failed=failed,
-                ),
-            )
+        removed = 0
+
+        def note(gone: retention.Removed) -> None:
+            nonlocal removed
+            removed = gone.runs
+
+        async def clean(db: Database) -> retention.Removed:
+            async with said_if_slow("removing", lambda: f"{counted(removed, 'run')} of {total}"):
+                return await retention.clean(
+                    db, limit, progress=note, remove_logs=partial(of_runs, logs.remove), failed=failed
+                )
+
+        total = found.runs
+        found = with_database(dsn, clean)
         _note(dsn, "clean", before=limit, **asdict(found))
         with_database(dsn, lambda db: _remove_files_of_xcoms(db, settings))
     show_one({name.replace("_", " "): number for name, number in asdict(found).items()}, output, data=found)
@@ -281,7 +285,12 @@ def backup(
     target = path or Path(f"aiosched-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.dump")
 
     async def work(where: str) -> backups.Backup:
-        with console(stderr=True).status(f"writing {target}"):
+        partial_file = backups.partial_of(target)
+
+        def so_far() -> str:
+            return f"{partial_file.stat().st_size >> 20} MiB" if partial_file.exists() else "connecting"
+
+        async with said_if_slow(f"writing {target}", so_far):
             return await backups.backup(where, target)
 
     done = _with_address(load(database__dsn=dsn).settings, work)
@@ -304,7 +313,7 @@ def restore(
     from aiosched.db.server.schema_version import HEAD
 
     async def work(where: str) -> tuple[str | None, backups.Restored]:
-        with console(stderr=True).status(f"restoring {path}"):
+        async with said_if_slow(f"restoring {path}"):
             return address_of(where).database, await backups.restore(where, path)
 
     name, done = _with_address(load(database__dsn=dsn).settings, work, create=True)

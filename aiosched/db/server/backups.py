@@ -116,7 +116,7 @@ async def backup(dsn: str, path: Path) -> Backup:
         version = conn.get_server_version().major
         await conn.close()
     check_server_version(version, dsn)
-    partial = path.with_name(f"{path.name}.partial")
+    partial = partial_of(path)
     try:
         with _Programs() as programs:
             is_archive = await programs.run(_dump, programs, dsn, version, partial)
@@ -125,6 +125,11 @@ async def backup(dsn: str, path: Path) -> Backup:
         raise DatabaseError(f"The backup to {path} failed: {error}") from None
     finally:
         partial.unlink(missing_ok=True)
+
+
+def partial_of(path: Path) -> Path:
+    """The file that becomes the backup at `path` once it is complete."""
+    return path.with_name(f"{path.name}.partial")
 
 
 async def restore(dsn: str, path: Path) -> Restored:
