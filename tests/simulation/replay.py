@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Any, Final
 
 import asyncpg
@@ -114,7 +113,7 @@ class Replay:
             await self._fill(rows)
             for place, event in enumerate(traffic):
                 try:
-                    await self._step(event, islice(traffic, place + 1, None))
+                    await self._step(event, (traffic[later] for later in range(place + 1, len(traffic))))
                 except Overtaken:
                     self.overtaken = True
                     return
@@ -155,6 +154,10 @@ class Replay:
             case Asked():
                 await self._ask(event, waits=_waits(event, later))
             case Answered():
+                if isinstance(event.said, asyncpg.AdminShutdownError):  # who waits for its locks has them from then on
+                    await self._set_clock(
+                        next(e.at for e in later if isinstance(e, Ended) and e.session == event.session)
+                    )
                 await self._hear(event)
             case Ended():
                 await self._end(event)

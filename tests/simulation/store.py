@@ -126,9 +126,10 @@ class Transaction:
     ) -> Row | None:
         """Lock a row that is `wanted`, waiting for others; returns it as it is then.
 
-        None for one that is not there or not wanted: before, then it is not waited for, or when others are done.
+        None for one that is not there or not wanted: before, then it is not waited for, or when others are done and
+        have changed it. If they have not, PostgreSQL does not check it again.
         """
-        row = self.get(table, key)
+        row = before = self.get(table, key)
         if row is None or not wanted(row):
             return None
         place = (table, key)
@@ -138,7 +139,7 @@ class Transaction:
         if row is None or self.store.renewals[place] > renewals:  # deleted meanwhile: what has its key is another row
             self.store.unlock(self, place)
             return None
-        return row if wanted(row) else None
+        return row if row is before or wanted(row) else None
 
     async def reserve(self, table: str, key: Any) -> bool:
         """Make sure that nobody else inserts this key; False when it is there.
