@@ -42,6 +42,7 @@ def _regex(pattern: str) -> str:
     return pattern
 
 
+_MOST_PROCESSES: Final = 64  # there are 64 partitions
 EXECUTORS: Final = ("local", "inline")
 EXECUTOR_PLUGINS: Final = "aiosched.executors"  # the entry point group by which packages add others
 
@@ -55,6 +56,12 @@ def _names(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return json.loads(value) if value.startswith("[") else [name for part in value.split(",") if (name := part.strip())]
+
+
+def _processes(number: str) -> str:
+    if number != "auto" and not (number.isdecimal() and 1 <= int(number) <= _MOST_PROCESSES):
+        raise ValueError(f"must be a number from 1 to {_MOST_PROCESSES}, or auto")
+    return number
 
 
 def _executors(kinds: str) -> str:
@@ -185,6 +192,9 @@ class DatabaseSettings(_Section):
 
 class SchedulerSettings(_Section):
     name: str | None = Field(default=None, description="unset: the host name")
+    processes: Annotated[str, BeforeValidator(str), AfterValidator(_processes)] = Field(
+        default="1", description="schedulers that `serve` runs; auto: one for every two cores, at most 8"
+    )
     lease: float = Field(
         default=15.0, gt=0, description="seconds without a heartbeat after which a scheduler is taken over"
     )

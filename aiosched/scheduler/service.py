@@ -3,6 +3,7 @@
 It opens (or starts) the database, keeps a lease, parses DAG files, runs the loops, and
 hands claims to an executor. It never exits the host process, installs no signal handlers
 and does not change the root logger. Lives here: the parts and the order in which they start and stop.
+It has over 500 lines because all of these parts meet here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import socket
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +34,7 @@ from aiosched.db.server.engine import Database, address_of_sessions
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.server.migrate import migrate
 from aiosched.db.statements import runs
+from aiosched.db.statements.ownership import set_draining
 from aiosched.errors import AioschedError, FencedOut, NotFound, Refused
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
@@ -111,6 +115,10 @@ class Scheduler(Actions):
         self.executor: Executor = choose_executor(executor or "inline", self.settings, registered)
         # called from a thread when the event loop does not come back
         self.on_stuck: Callable[[str], None] | None = None
+        # called with its partitions when they change
+        self.on_partitions: Callable[[Collection[int]], None] | None = None
+        # partitions of other schedulers whose files the parser here reads, too; see `list_files`
+        self.also_parses: Callable[[int], bool] = lambda _: False
         self.parser: Parser | None = None
         self.database_summary = ""
         self._dags = tuple(dags)
@@ -167,14 +175,29 @@ class Scheduler(Actions):
             await self._close()
             raise
 
-    async def drain(self, grace: float) -> bool:
-        """Claim and create nothing more, and wait up to `grace` seconds for running attempts; whether all ended.
+    async def announce_drain(self) -> None:
+        """Claim and create nothing more, and let the fleet know; partitions are kept until `drain`.
 
-        Other schedulers take over the partitions meanwhile, and receive the reports of what runs here.
+        For schedulers that stop together: each must know of all others before it looks for one to take its partitions.
         """
         self._draining = True
         if self._session is not None:
             self._session.membership.draining = True
+            self._session.membership.keeps_until = math.inf
+            async with self.db.acquire() as conn:
+                await set_draining(conn, self._session.env.incarnation)
+
+    async def drain(self, grace: float) -> bool:
+        """Claim and create nothing more, and wait up to `grace` seconds for running attempts; whether all ended.
+
+        Other schedulers, if there are any, take over the partitions meanwhile, and receive the reports of what runs
+        here.
+        """
+        self._draining = True
+        if self._session is not None:
+            self._session.membership.draining = True
+            if self._session.membership.keeps_until == math.inf:
+                self._session.membership.keeps_until = time.monotonic()
         if self._incarnation is not None:
             self._incarnation.poll_now()
         with contextlib.suppress(TimeoutError):
@@ -394,12 +417,19 @@ class Scheduler(Actions):
             await self._progress()
         return waits
 
-    def _partitions_moved(self) -> None:
+    def list_files(self) -> None:
+        """Look again which files the parser reads: `also_parses` has changed."""
         if self.parser is not None:
             self.parser.refresh()
 
+    def _partitions_moved(self) -> None:
+        self.list_files()
+        if self.on_partitions is not None and self._session is not None:
+            self.on_partitions(self._session.cache.partitions)
+
     def _owns(self, partition: int) -> bool:
-        return self._session is not None and partition in self._session.cache.partitions
+        is_own = self._session is not None and partition in self._session.cache.partitions
+        return is_own or self.also_parses(partition)
 
     def _dags_changed(self, dag_ids: Collection[str]) -> None:
         if self._session is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable
@@ -18,6 +19,7 @@ from aiosched.cli.base.output import duration
 from aiosched.cli.base.page import offered_page
 from aiosched.cli.base.session import address, load_for_author_code, shown_path
 from aiosched.cli.serve.disk import logs_summary
+from aiosched.cli.serve.peers import Peers, Together, number_of_schedulers, settings_of_each
 from aiosched.cli.serve.screen import Screen
 from aiosched.cli.serve.stopping import StopRequests, end
 from aiosched.cli.serve.supervisor import end_process, supervised
@@ -56,6 +58,12 @@ def serve(
     ] = None,
     parallelism: Annotated[
         int | None, typer.Option("--parallelism", metavar="N", help="Maximum number of concurrent tasks.")
+    ] = None,
+    schedulers: Annotated[
+        str | None,
+        typer.Option(
+            "--schedulers", metavar="N", help="Schedulers, one process each, or auto: one for every two cores."
+        ),
     ] = None,
     grace: Annotated[
         float | None, typer.Option("--grace", metavar="SECONDS", help="Seconds that Ctrl-C waits for tasks.")
@@ -104,6 +112,7 @@ def serve(
         executor__slots=slots,
         scheduler__grace=grace,
         scheduler__name=name,
+        scheduler__processes=schedulers,
         logs__level=log_level,
         web__host=host,
         web__port=port,
@@ -204,6 +213,8 @@ class _Service:
     ) -> None:
         self.settings, self.roles, self.screen, self.migrate = settings, roles, screen, migrate
         self.until_idle, self.run_duration, self.open_browser = until_idle, run_duration, open_browser
+        self.number = number_of_schedulers(settings.scheduler.processes, os.cpu_count() or 1)
+        self.each = settings_of_each(settings, self.number) if self.number > 1 else settings
         self.requests = StopRequests()
         self.started = time.monotonic()
         self._is_late = False  # the first pass over the DAG files was not finished for the banner
@@ -219,13 +230,28 @@ class _Service:
         async with self._scheduler() as scheduler:
             if scheduler is None:
                 return 130
+            peers = self._peers(scheduler)
             async with self._web_beside(scheduler.db.dsn, scheduler) as url:
                 await self._show(scheduler)
                 async with self._page(url, scheduler.db):
                     if not self.requests.asked.is_set():
                         self.screen.ready(time.monotonic() - self.started)
                     async with supervised(), self._showing_late_files(scheduler):
-                        return await self._serve(scheduler)
+                        return await self._serve(scheduler, Together(scheduler, peers.all))
+
+    def _peers(self, scheduler: Scheduler) -> Peers:
+        """Start the other schedulers of this machine; the parser here reads their files, too."""
+        peers = Peers(
+            self.each,
+            scheduler.db.dsn,
+            self.number - 1,
+            show=self.screen.run,
+            on_partitions=scheduler.list_files,
+        )
+        scheduler.also_parses = peers.owns
+        scheduler.on_close(peers.stop)  # before the database stops
+        peers.start()
+        return peers
 
     @contextlib.asynccontextmanager
     async def _web_beside(self, dsn: str, scheduler: Scheduler | None = None) -> AsyncIterator[str | None]:
@@ -265,7 +291,7 @@ class _Service:
         from aiosched.scheduler import Scheduler
 
         scheduler = Scheduler(
-            settings=self.settings,
+            settings=self.each,
             dags_folder=None if self.settings.dags.bundles else self.settings.core.dags_folder,
             executor=self.settings.executor.kind,
             migrate=self.migrate,
@@ -296,7 +322,8 @@ class _Service:
         else:
             self.screen.fact("dags", f"{folder}   parsed elsewhere")
         executor = scheduler.executor
-        self.screen.fact("executor", f"{executor.name}, {executor.slots} slots")
+        each = f" in each of {self.number} schedulers" if self.number > 1 else ""
+        self.screen.fact("executor", f"{executor.name}, {executor.slots} slots{each}")
         self.screen.fact("logs", logs_summary(self.settings))
 
     async def _first_pass(self, scheduler: Scheduler) -> Parser | None:
@@ -329,7 +356,7 @@ class _Service:
                     showing.cancel()
                 await asyncio.gather(showing, return_exceptions=True)
 
-    async def _serve(self, scheduler: Scheduler) -> int:
+    async def _serve(self, scheduler: Scheduler, all_of_them: Together) -> int:
         """Wait for a reason to stop, then stop; the exit code."""
         idle = asyncio.ensure_future(scheduler.wait_idle() if self.until_idle else asyncio.Event().wait())
         left = None if self.run_duration is None else max(self.started + self.run_duration - time.monotonic(), 0.0)
@@ -348,7 +375,7 @@ class _Service:
             for task in (idle, timer, asked):
                 task.cancel()
             await asyncio.gather(idle, timer, asked, return_exceptions=True)
-        finished = await end(scheduler, self.requests, grace=self.settings.scheduler.grace)
+        finished = await end(all_of_them, self.requests, grace=self.settings.scheduler.grace)
         if given_up is not None:
             raise given_up
         if late:

@@ -102,7 +102,7 @@ async def apply_view(session: Session, view: FleetView) -> bool:
     if suspects:
         await lose_attempts_of(session, suspects)
     not_handed_out = session.context.unsent or session.context.held  # the next owner would take them for begun
-    if plan.surplus and not not_handed_out:
+    if plan.surplus and not not_handed_out and view.at >= membership.keeps_until:
         supported = all(peer.protocol >= REMOTE_ATTEMPTS_PROTOCOL for peer in view.peers if not peer.dead)
         changed |= await give_back(session, plan.surplus, busy_ones=supported)
     return changed

@@ -14,6 +14,7 @@ class Membership:
 
     pool_fairness: PoolFairness  # towards other schedulers that need slots of the same pools
     draining: bool = False  # it claims and creates nothing more
+    keeps_until: float = 0.0  # the monotonic second: a view of the fleet from before takes no partition away
     has_peers: bool = False
     gained_at: float = 0.0  # the monotonic second at which partitions were acquired last
     given_back: dict[int, float] = field(default_factory=dict)  # partitions released, at this monotonic second

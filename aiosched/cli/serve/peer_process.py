@@ -1,0 +1,114 @@
+"""The process of another scheduler of `serve --schedulers N`: `python -m aiosched.cli.serve.peer_process PIPE`.
+
+It reads its order from its standard input, then `{"announce": true}` and `{"drain": seconds}`, and stops when that
+closes. Into the pipe it writes JSON lines: events of runs, the partitions that it owns, that it has announced to drain,
+and while it drains the attempts that still run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from dataclasses import asdict
+from typing import Any, Final
+
+from aiosched.cli.serve.supervisor import end_process
+from aiosched.config import Settings
+from aiosched.logs import configure_logging
+from aiosched.scheduler import Scheduler, SchedulerEvent
+
+_TICK: Final = 0.5
+
+
+class _Telling:
+    """Writes lines to the parent; one that is gone is noticed on the standard input."""
+
+    def __init__(self, pipe: int) -> None:
+        os.set_inheritable(pipe, False)  # workers must not keep it open
+        self._file = os.fdopen(pipe, "w", buffering=1)
+
+    def __call__(self, **told: Any) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(json.dumps(told, default=str) + "\n")
+
+    def event(self, event: SchedulerEvent) -> None:
+        self(event=asdict(event) | {"at": event.at.isoformat()})
+
+
+async def _serve(order: dict[str, Any], reader: asyncio.StreamReader, tell: _Telling) -> None:
+    settings = Settings.model_validate(order["settings"])
+    configure_logging(settings.logs)
+    scheduler = Scheduler(
+        dsn=order["dsn"],
+        settings=settings,
+        executor=settings.executor.kind,
+        name=order["name"],
+        parse=False,
+        listener=tell.event,
+    )
+    scheduler.on_stuck = end_process
+    scheduler.on_partitions = lambda partitions: tell(partitions=sorted(partitions))
+    async with scheduler:
+        told = asyncio.ensure_future(_read_orders(reader, scheduler, tell))
+        await asyncio.wait({told, scheduler.failed}, return_when=asyncio.FIRST_COMPLETED)
+        if scheduler.failed.done():
+            await scheduler.failed  # raises what ended it
+        await told
+        await scheduler.stop(0.0)
+
+
+async def _read_orders(reader: asyncio.StreamReader, scheduler: Scheduler, tell: _Telling) -> None:
+    """Follow what the parent says until it closes."""
+    draining: asyncio.Task[None] | None = None
+    while line := await reader.readline():
+        match json.loads(line):
+            case {"announce": _}:
+                await scheduler.announce_drain()
+                tell(announced=True)
+            case {"drain": grace}:
+                draining = draining or asyncio.create_task(_drain(scheduler, grace, tell))
+    if draining is not None:
+        draining.cancel()
+        await asyncio.gather(draining, return_exceptions=True)
+
+
+async def _drain(scheduler: Scheduler, grace: float, tell: _Telling) -> None:
+    async def count() -> None:
+        while True:
+            tell(running=scheduler.running_attempts())
+            await asyncio.sleep(_TICK)
+
+    counting = asyncio.ensure_future(count())
+    try:
+        await scheduler.drain(grace)
+    finally:
+        counting.cancel()
+    tell(running=scheduler.running_attempts())
+    tell(drained=True)
+
+
+async def _main(pipe: int) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides
+        asyncio.get_running_loop().add_signal_handler(number, lambda: None)
+    reader = asyncio.StreamReader(limit=2**20)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    if line := await reader.readline():
+        await _serve(json.loads(line), reader, _Telling(pipe))
+
+
+def main() -> None:
+    """The process, started by `PeerScheduler` only."""
+    import uvloop
+
+    from aiosched.scheduler.gc_tuning import rare_collections
+
+    with rare_collections(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_main(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""`serve --schedulers N`: several schedulers, one parser; one that dies is started again; they stop together."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from aiosched.cli.serve.peers import number_of_schedulers, settings_of_each
+from aiosched.config import Settings
+from aiosched.config.sections import ExecutorSettings
+from tests.cli.conftest import Cli
+from tests.cli.serving import serve, stop, wait_for
+
+DAGS = """
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from aiosched import DAG, task
+
+for number in range(12):
+    with DAG(f"dag_{number}", schedule="@once", start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+        @task
+        async def work():
+            return 1
+        work()
+
+for number in range(12):
+    with DAG(f"slow_{number}"):
+        @task
+        async def wait():
+            while not Path("go").exists():
+                await asyncio.sleep(0.05)
+        wait()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "all.py").write_text(DAGS)
+    return tmp_path
+
+
+def children(process: subprocess.Popen[str]) -> list[int]:
+    """The process ids of the other schedulers."""
+    found = []
+    for child in psutil.Process(process.pid).children():
+        with contextlib.suppress(psutil.ZombieProcess, psutil.NoSuchProcess):
+            if "aiosched.cli.serve.peer_process" in child.cmdline():
+                found.append(child.pid)
+    return found
+
+
+def owners(cli: Cli) -> dict[str, int]:
+    """The partitions of each living scheduler."""
+    rows: list[dict[str, Any]] = cli.json("schedulers", "list")
+    return {row["name"]: row["partitions"] for row in rows if row["alive"]}
+
+
+def read_until(process: subprocess.Popen[str], wanted: str) -> list[dict[str, Any]]:
+    """The objects on stdout up to the one that contains a text."""
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(json.loads(line))
+        if wanted in line:
+            return seen
+    raise AssertionError(f"serve ended before {wanted}")
+
+
+def test_auto_is_one_scheduler_for_every_two_cores_and_slots_are_shared() -> None:
+    assert [number_of_schedulers("auto", cores) for cores in (1, 2, 3, 8, 64)] == [1, 1, 1, 4, 8]
+    assert number_of_schedulers("3", 1) == 3
+    settings = Settings(executor=ExecutorSettings(slots=10))
+    assert [settings_of_each(settings, number).executor.slots for number in (1, 3, 20)] == [10, 4, 1]
+
+
+def test_all_take_part_and_one_parser_reads_the_files(folder: Path, dsn: str) -> None:
+    with serve(folder, dsn, "--schedulers", "3", "--name", "n", "--until-idle") as process:
+        facts = {told["event"]: told for told in read_until(process, '"ready"')}
+        said, log = process.communicate(timeout=120)
+
+    assert process.returncode == 0, log
+    assert (facts["dags"]["dags"], facts["dags"]["elsewhere"]) == (24, 0)
+    assert "in each of 3 schedulers" in facts["executor"]["text"]
+    ended = [told for told in map(json.loads, said.splitlines()) if told["event"] == "run_finished"]
+    assert sorted((told["dag_id"], told["state"]) for told in ended) == sorted(
+        (f"dag_{number}", "success") for number in range(12)
+    )
+
+
+def test_one_that_dies_is_started_again_and_all_drain_together(folder: Path, dsn: str, on_db: Cli) -> None:
+    cli = Cli(dsn, folder / "home")
+    with serve(folder, dsn, "--schedulers", "2", "--name", "n", "--grace", "60") as process:
+        wait_for(process, "ready")
+        (first,) = children(process)
+        os.kill(first, signal.SIGKILL)
+        while not (again := children(process)) or again == [first] or len(owners(cli)) < 2 or 0 in owners(cli).values():
+            assert process.poll() is None
+        for number in range(12):
+            cli("dags", "trigger", f"slow_{number}", "--run-id", "r")
+        while len(cli.json("tasks", "instances", "--state", "running")) < 12:
+            assert process.poll() is None
+
+        process.send_signal(signal.SIGTERM)
+        while not all(row["draining"] for row in cli.json("schedulers", "list") if row["alive"]):
+            assert process.poll() is None
+        (folder / "go").touch()
+        _, log = process.communicate(timeout=60)
+
+    assert process.returncode == 0
+    assert "scheduler n-2 ended (exit code -9); starting it again in 1 s" in log
+    assert not psutil.pid_exists(again[0])
+    assert {run["state"] for run in cli.json("runs", "list", "--type", "manual")} <= {"success", "running"}
+    assert {one["state"] for one in cli.json("tasks", "instances", "--task", "wait")} == {"success"}
+
+
+def test_none_outlives_the_process_that_started_it(folder: Path, dsn: str) -> None:
+    with serve(folder, dsn, "--schedulers", "2") as process:
+        wait_for(process, "ready")
+        (peer,) = children(process)
+        process.kill()
+
+        psutil.Process(peer).wait(timeout=60)
+
+    with serve(folder, dsn, "--schedulers", "2") as process:
+        wait_for(process, "ready")
+        stop(process)
+        assert process.returncode == 0
