@@ -17,6 +17,7 @@ from aiosched.db.server.connection import DatabaseConnection
 
 _NO_PARTITION: Final = 0  # alerts belong to whoever owns this one, as the evaluation of rules does
 NO_RUN: Final = -(2**63)  # as run of a request in the outbox: it concerns none, and does not go with one
+_MESSAGES: Final = {str(message): message for message in Message}  # what others say is for a newer aiosched
 
 _COLUMNS: Final = """
     a.id, a.rule_id AS rule, a.subject, a.opened_at, a.last_at, a.recovered_at, a.owes, a.deliver_at,
@@ -34,7 +35,7 @@ LIVE: Final = f"""
 async def live_alerts(conn: DatabaseConnection) -> list[Alert]:
     """The alerts that are open, or of which something is to be said."""
     rows = [dict(row) for row in await conn.fetch(LIVE)]
-    return [Alert(**{**row, "owes": None if row["owes"] is None else Message(row["owes"])}) for row in rows]
+    return [Alert(**{**row, "owes": _MESSAGES.get(row["owes"])}) for row in rows]
 
 
 # Index: ix_alert_last_at.
@@ -78,16 +79,16 @@ async def store_change(conn: DatabaseConnection, change: Again | Owe, now: datet
         await conn.execute(OWE, change.alert, change.message, change.deliver_at, change.recovers, now)
 
 
-# Guard: not while another request delivers it.
+# The request says which message it delivers, in the column of the task. Guard: not while another one delivers it.
 BEGIN: Final = """
     WITH wanted AS (
-        SELECT a.id, a.dag_ids FROM alert AS a
+        SELECT a.id, a.dag_ids, a.owes FROM alert AS a
          WHERE a.id = ANY($1::bigint[]) AND a.owes IS NOT NULL
            AND NOT EXISTS (SELECT FROM callback_outbox AS c WHERE c.id = a.callback_id AND c.given_up_at IS NULL)
          ORDER BY a.id FOR UPDATE
     ), requests AS (
-        INSERT INTO callback_outbox (partition, kind, dag_id, run_id, reason)
-        SELECT $2, 'alert', coalesce(dag_ids[1], ''), $3, id::text FROM wanted
+        INSERT INTO callback_outbox (partition, kind, dag_id, run_id, reason, task_id)
+        SELECT $2, 'alert', coalesce(dag_ids[1], ''), $3, id::text, owes FROM wanted
         RETURNING id, reason::bigint AS alert, dag_id
     ), noted AS (
         UPDATE alert SET callback_id = r.id FROM requests AS r WHERE alert.id = r.alert
@@ -106,11 +107,10 @@ class Notice:
     """What is to be delivered: the alert, its rule, and where to."""
 
     alert: int
-    rule: int
-    rule_name: str
+    rule: str
     kind: str
     notifier: str
-    owes: str | None
+    message: str | None
     subject: str
     dag_ids: tuple[str, ...]
     run_id: str | None
@@ -123,9 +123,12 @@ class Notice:
 
 # Index: ix_alert_callback_id.
 NOTICES: Final = """
-    SELECT a.callback_id, a.id AS alert, r.id AS rule, r.name AS rule_name, r.kind, r.notifier, a.owes, a.subject,
+    SELECT a.callback_id, a.id AS alert, r.name AS rule, r.kind, r.notifier, c.task_id AS message, a.subject,
            a.dag_ids, a.run_id, a.text, a.opened_at, a.last_at, a.recovered_at, a.events
-      FROM alert AS a JOIN alert_rule AS r ON r.id = a.rule_id WHERE a.callback_id = ANY($1::bigint[])
+      FROM alert AS a
+      JOIN alert_rule AS r ON r.id = a.rule_id
+      JOIN callback_outbox AS c ON c.id = a.callback_id
+     WHERE a.callback_id = ANY($1::bigint[])
 """
 
 
@@ -142,17 +145,18 @@ async def notices_of(conn: DatabaseConnection, callbacks: Collection[int]) -> di
 # What has come to be owed since the delivery began is still owed.
 DELIVERED: Final = """
     WITH done AS (
-        UPDATE alert SET told_at = $3, failures = 0, error = NULL, callback_id = NULL,
-                         owes = CASE WHEN owes = $2 THEN NULL ELSE owes END
+        UPDATE alert SET told_at = $2, failures = 0, error = NULL, callback_id = NULL,
+                         owes = CASE WHEN owes = (SELECT task_id FROM callback_outbox WHERE id = $1) THEN NULL
+                                     ELSE owes END
          WHERE callback_id = $1 RETURNING rule_id
     )
     UPDATE alert_rule SET error = NULL, failed_at = NULL FROM done WHERE id = done.rule_id AND error IS NOT NULL
 """
 
 
-async def note_delivered(conn: DatabaseConnection, callback: int, said: str | None, now: datetime) -> None:
-    """The request has delivered what the alert owed when it began, `said`."""
-    await conn.execute(DELIVERED, callback, said, now)
+async def note_delivered(conn: DatabaseConnection, callback: int, now: datetime) -> None:
+    """The request has delivered what the alert owed when it was stored. Call it before the request is deleted."""
+    await conn.execute(DELIVERED, callback, now)
 
 
 FAILURES: Final = "SELECT failures FROM alert WHERE callback_id = $1 FOR UPDATE"

@@ -5,13 +5,13 @@ A rule of the settings is stored like any other one, by the scheduler that evalu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from aiosched.core.alerts.quiet import quiet_hours
-from aiosched.core.alerts.rules import AlertKind, Rule, Selection
+from aiosched.core.alerts.rules import AlertKind, Rule, Selection, problem_of
 from aiosched.db.server.connection import DatabaseConnection
 
 
@@ -36,6 +36,19 @@ class RuleFields:
     def selection(self) -> Selection:
         """The DAGs that it selects."""
         return Selection(tuple(self.dags), tuple(self.tags), tuple(self.owners))
+
+    def problem(self) -> str | None:
+        """What is wrong with it, and what to do; None if it is right."""
+        return problem_of(
+            self.kind, self.selection, seconds=self.seconds, factor=self.factor, remind_seconds=self.remind_seconds,
+            quiet_from=self.quiet_from, quiet_until=self.quiet_until, time_zone=self.time_zone,
+        )  # fmt: skip
+
+
+def fields_of(values: Mapping[str, Any]) -> RuleFields:
+    """What a table of the settings, or a request, says of a rule."""
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return RuleFields(**given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +168,7 @@ async def take_from_settings(conn: DatabaseConnection, rules: Iterable[RuleField
 def _said(rule: RuleFields) -> dict[str, object]:
     values = asdict(rule)
     return {
-        field.name: tuple(value) if isinstance(value := values[field.name], list) else value
+        field.name: list(value) if isinstance(value := values[field.name], tuple) else value
         for field in fields(RuleFields)
     }
 
