@@ -202,6 +202,15 @@ async def add_test(conn: DatabaseConnection, rule: str, text: str, now: datetime
     return number
 
 
+OUTCOME: Final = "SELECT told_at IS NOT NULL, error FROM alert WHERE id = $1"
+
+
+async def outcome_of(conn: DatabaseConnection, alert: int) -> tuple[bool, str | None]:
+    """Whether something of an alert was delivered, and the error of its last delivery."""
+    row = await conn.fetchrow(OUTCOME, alert)
+    return (False, "its rule was deleted") if row is None else (row[0], row[1])
+
+
 # A few at a time. Index: the primary key, oldest first.
 PURGE: Final = """
     DELETE FROM alert WHERE id IN (SELECT id FROM alert WHERE recovered_at < $1 ORDER BY id LIMIT $2)

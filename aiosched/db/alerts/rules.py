@@ -90,7 +90,10 @@ LIST_RULES: Final = f"""
     SELECT {_COLUMNS}, (SELECT count(*)::int FROM alert WHERE rule_id = r.id AND recovered_at IS NULL) AS open_alerts
       FROM alert_rule AS r WHERE name > $1 ORDER BY name LIMIT $2
 """
-GET_RULE: Final = f"SELECT {_COLUMNS} FROM alert_rule WHERE name = $1"
+GET_RULE: Final = f"""
+    SELECT {_COLUMNS}, (SELECT count(*)::int FROM alert WHERE rule_id = r.id AND recovered_at IS NULL) AS open_alerts
+      FROM alert_rule AS r WHERE name = $1
+"""
 
 
 async def list_rules(conn: DatabaseConnection, *, after: str = "", limit: int | None = None) -> list[RuleRow]:
