@@ -1,4 +1,4 @@
-"""Settings of alerts: notifiers by name, and rules. What a rule may say is checked in core/alerts, when it is stored."""
+"""Settings of alerts: notifiers by name, and rules. What a rule may say is checked when it is stored (core/alerts)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class AlertRuleSettings(BaseModel):
     owners: list[str] = Field(default=[], max_length=100, description="owners of DAGs; empty: any")
     seconds: float | None = Field(default=None, ge=0, le=1e9, description="seconds that it lasts at least")
     factor: float | None = Field(default=None, ge=1, le=1000, description="times the usual p95 of the DAG's runs")
-    remind_seconds: float | None = Field(default=None, ge=0, le=1e9, description="seconds between reminders; unset: none")
+    remind_seconds: float | None = Field(
+        default=None, ge=0, le=1e9, description="seconds between reminders; unset: none"
+    )
     quiet_from: str | None = Field(default=None, description="begin of the quiet hours, HH:MM")
     quiet_until: str | None = Field(default=None, description="end of the quiet hours, HH:MM")
     time_zone: str = Field(default="UTC", max_length=100, description="time zone of the quiet hours")

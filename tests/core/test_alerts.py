@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from aiosched.core.alerts.decision import (
     LONGEST_PAUSE,
-    Again,
     Alert,
+    AlertAgain,
+    AlertMessage,
     Change,
     Fact,
     Facts,
-    Message,
     Open,
     Owe,
     decide,
@@ -25,15 +25,15 @@ from aiosched.core.alerts.decision import (
     pause_after,
 )
 from aiosched.core.alerts.quiet import quiet_hours
-from aiosched.core.alerts.rules import AlertKind, DagLabels, Rule, Selection, problem_of
+from aiosched.core.alerts.rules import AlertKind, AlertRule, DagLabels, DagSelection, problem_of
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 NIGHT = NOON + timedelta(hours=11)
 SECOND = timedelta(seconds=1)
 
 
-def a_rule(kind: AlertKind = AlertKind.RUN_LATE, **fields: object) -> Rule:
-    return replace(Rule(1, "one", kind, "ops", since=NOON - timedelta(days=1)), **fields)  # type: ignore[arg-type]
+def a_rule(kind: AlertKind = AlertKind.RUN_LATE, **fields: object) -> AlertRule:
+    return replace(AlertRule(1, "one", kind, "ops", since=NOON - timedelta(days=1)), **fields)  # type: ignore[arg-type]
 
 
 def a_fact(kind: AlertKind = AlertKind.RUN_LATE, subject: str = "sales", **fields: object) -> Fact:
@@ -44,7 +44,7 @@ def an_alert(**fields: object) -> Alert:
     return replace(Alert(7, 1, "sales", opened_at=NOON, last_at=NOON), **fields)  # type: ignore[arg-type]
 
 
-def changes(rule: Rule, *facts: Fact, alerts: tuple[Alert, ...] = (), now: datetime = NOON, over: bool = False,
+def changes(rule: AlertRule, *facts: Fact, alerts: tuple[Alert, ...] = (), now: datetime = NOON, over: bool = False,
             cut: bool = False) -> list[Change]:  # fmt: skip
     known = Facts(facts, over={(rule.kind, "sales")} if over else (), cut={rule.kind} if cut else ())
     return decide([rule], known, alerts, now, handled={})
@@ -53,17 +53,17 @@ def changes(rule: Rule, *facts: Fact, alerts: tuple[Alert, ...] = (), now: datet
 @pytest.mark.parametrize(
     ("selection", "is_met"),
     [
-        (Selection(), True),
-        (Selection(dags=("sa*",)), True),
-        (Selection(dags=("other", "SALES")), False),
-        (Selection(tags=("etl", "gold")), True),
-        (Selection(tags=("etl",)), False),
-        (Selection(owners=("ann",)), True),
-        (Selection(owners=("bob",)), False),
-        (Selection(dags=("sa*",), tags=("gold",), owners=("bob",)), False),
+        (DagSelection(), True),
+        (DagSelection(dags=("sa*",)), True),
+        (DagSelection(dags=("other", "SALES")), False),
+        (DagSelection(tags=("etl", "gold")), True),
+        (DagSelection(tags=("etl",)), False),
+        (DagSelection(owners=("ann",)), True),
+        (DagSelection(owners=("bob",)), False),
+        (DagSelection(dags=("sa*",), tags=("gold",), owners=("bob",)), False),
     ],
 )
-def test_a_rule_selects_by_id_tag_and_owner(selection: Selection, is_met: bool) -> None:
+def test_a_rule_selects_by_id_tag_and_owner(selection: DagSelection, is_met: bool) -> None:
     labels = {"sales": DagLabels(("gold",), "ann")}
 
     assert meets(a_rule(selection=selection), a_fact(), labels) is is_met
@@ -85,7 +85,7 @@ def test_a_rule_selects_by_id_tag_and_owner(selection: Selection, is_met: bool) 
         (a_rule(AlertKind.RUN_FAILED), a_fact(), False),
     ],
 )
-def test_a_rule_is_met_by_what_lasts_long_enough(rule: Rule, fact: Fact, is_met: bool) -> None:
+def test_a_rule_is_met_by_what_lasts_long_enough(rule: AlertRule, fact: Fact, is_met: bool) -> None:
     assert meets(rule, fact, {}) is is_met
 
 
@@ -99,7 +99,7 @@ def test_what_is_true_opens_one_alert_and_no_second_one() -> None:
 def test_what_is_no_longer_true_has_recovered_unless_not_everything_was_read() -> None:
     told = an_alert(told_at=NOON)
 
-    assert changes(a_rule(), alerts=(told,)) == [Owe(7, Message.RECOVERED, NOON, recovers=True)]
+    assert changes(a_rule(), alerts=(told,)) == [Owe(7, AlertMessage.RECOVERED, NOON, recovers=True)]
     assert changes(a_rule(), alerts=(told,), cut=True) == []
 
 
@@ -108,7 +108,7 @@ def test_an_event_opens_an_alert_even_if_it_is_over_and_the_next_pass_recovers_i
 
     assert changes(rule, fact, over=True) == [Open(rule, fact, NOON)]
     assert changes(rule, fact, over=True, alerts=(an_alert(told_at=NOON),)) == [
-        Owe(7, Message.RECOVERED, NOON, recovers=True)
+        Owe(7, AlertMessage.RECOVERED, NOON, recovers=True)
     ]
     assert changes(rule, fact, alerts=(an_alert(told_at=NOON),)) == []
 
@@ -124,7 +124,7 @@ def test_an_event_that_was_acted_on_or_is_older_than_its_rule_opens_nothing() ->
 def test_a_newer_event_belongs_to_the_open_alert() -> None:
     rule, fact = a_rule(AlertKind.RUN_FAILED), a_fact(AlertKind.RUN_FAILED, at=NOON + SECOND)
 
-    assert changes(rule, fact, alerts=(an_alert(),), over=True) == [Again(7, fact)]
+    assert changes(rule, fact, alerts=(an_alert(),), over=True) == [AlertAgain(7, fact)]
 
 
 def test_a_reminder_is_due_so_long_after_the_last_delivery() -> None:
@@ -132,15 +132,15 @@ def test_a_reminder_is_due_so_long_after_the_last_delivery() -> None:
 
     later = NOON + timedelta(minutes=10)
     assert changes(rule, a_fact(), alerts=(told,), now=later - SECOND) == []
-    assert changes(rule, a_fact(), alerts=(told,), now=later) == [Owe(7, Message.REMINDER, later)]
-    assert changes(rule, a_fact(), alerts=(replace(told, owes=Message.REMINDER),), now=later) == []
+    assert changes(rule, a_fact(), alerts=(told,), now=later) == [Owe(7, AlertMessage.REMINDER, later)]
+    assert changes(rule, a_fact(), alerts=(replace(told, owes=AlertMessage.REMINDER),), now=later) == []
 
 
 def test_what_opens_in_quiet_hours_is_said_when_they_end_unless_it_is_over_by_then() -> None:
     rule = a_rule(quiet=quiet_hours("22:00", "07:00", "UTC"))
     (opened,) = changes(rule, a_fact(), now=NIGHT)
     morning = datetime(2026, 3, 3, 7, tzinfo=UTC)
-    held = an_alert(opened_at=NIGHT, owes=Message.OPENED, deliver_at=morning)
+    held = an_alert(opened_at=NIGHT, owes=AlertMessage.OPENED, deliver_at=morning)
 
     assert isinstance(opened, Open)
     assert opened.deliver_at == morning
@@ -148,13 +148,13 @@ def test_what_opens_in_quiet_hours_is_said_when_they_end_unless_it_is_over_by_th
     assert due({1: rule}, [held], morning) == [held]
     assert changes(rule, alerts=(held,), now=NIGHT) == [Owe(7, None, None, recovers=True)]
     assert changes(rule, alerts=(replace(held, failures=1),), now=NIGHT) == [
-        Owe(7, Message.RECOVERED, morning, recovers=True)
+        Owe(7, AlertMessage.RECOVERED, morning, recovers=True)
     ]
 
 
 def test_a_test_of_a_rule_knows_no_quiet_hours() -> None:
     rule = a_rule(quiet=quiet_hours("22:00", "07:00", "UTC"))
-    test = an_alert(owes=Message.TEST, recovered_at=NIGHT, deliver_at=NIGHT)
+    test = an_alert(owes=AlertMessage.TEST, recovered_at=NIGHT, deliver_at=NIGHT)
 
     assert due({1: rule}, [test], NIGHT) == [test]
     assert due({1: rule}, [replace(test, in_flight=True)], NIGHT) == []
@@ -181,7 +181,7 @@ def test_quiet_hours_follow_the_clock_of_their_zone(now: str, until: str | None)
     ("fields", "problem"),
     [
         ({"kind": "run_faild"}, "there is no kind"),
-        ({"kind": "pool_starving", "selection": Selection(tags=("a",))}, "concerns no DAG"),
+        ({"kind": "pool_starving", "selection": DagSelection(tags=("a",))}, "concerns no DAG"),
         ({"kind": "run_late", "factor": 2.0}, "factor is for"),
         ({"kind": "run_failed", "seconds": 2.0}, "takes no seconds"),
         ({"kind": "run_failed", "remind_seconds": 2.0}, "too many"),
@@ -193,7 +193,7 @@ def test_quiet_hours_follow_the_clock_of_their_zone(now: str, until: str | None)
     ],
 )
 def test_a_wrong_rule_is_refused_in_words(fields: dict[str, object], problem: str | None) -> None:
-    found = problem_of(**{"selection": Selection(), **fields})  # type: ignore[arg-type]
+    found = problem_of(**{"selection": DagSelection(), **fields})  # type: ignore[arg-type]
 
     assert found is problem is None or (found is not None and problem is not None and problem in found)
 
@@ -212,14 +212,14 @@ def test_each_opening_is_announced_once_and_each_recovery_follows_it(
     """Whatever is true in each pass, and whether the delivery succeeds: opened and recovered alternate."""
     rule = a_rule(quiet=quiet_hours("13:00", "15:00", "UTC") if is_quiet else None)
     alerts: dict[int, Alert] = {}
-    said: list[tuple[int, Message]] = []
+    said: list[tuple[int, AlertMessage]] = []
     for number, (is_true, succeeds) in enumerate(passes):
         now = NOON + timedelta(minutes=10 * number)
         facts = Facts([a_fact(at=now)] if is_true else [])
         for change in decide([rule], facts, list(alerts.values()), now, handled={}):
             if isinstance(change, Open):
                 alerts[number] = Alert(
-                    number, 1, "sales", now, now, owes=Message.OPENED, deliver_at=change.deliver_at
+                    number, 1, "sales", now, now, owes=AlertMessage.OPENED, deliver_at=change.deliver_at
                 )  # fmt: skip
             elif isinstance(change, Owe):
                 over = now if change.recovers else None
@@ -240,6 +240,11 @@ def test_each_opening_is_announced_once_and_each_recovery_follows_it(
 
     for alert in alerts.values():
         messages = [message for number, message in said if number == alert.id]
-        assert messages in ([], [Message.OPENED], [Message.RECOVERED], [Message.OPENED, Message.RECOVERED])
+        assert messages in (
+            [],
+            [AlertMessage.OPENED],
+            [AlertMessage.RECOVERED],
+            [AlertMessage.OPENED, AlertMessage.RECOVERED],
+        )
         if messages == []:
             assert alert.was_held or alert.owes is not None or not alert.is_open

@@ -22,7 +22,9 @@ class FileNotifier(BaseNotifier):
         self.folder = Path(folder)
 
     async def notify(self, context: Any) -> None:
-        while (self.folder / "hold").exists():
+        while True:
+            if not (self.folder / "hold").exists():
+                break
             await asyncio.sleep(0.01)
         with (self.folder / "told").open("a") as file:
             file.write(f"{context['alert']['title']}\n")

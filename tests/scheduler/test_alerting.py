@@ -173,12 +173,14 @@ async def test_a_new_session_delivers_what_an_earlier_one_has_opened(dsn: str, c
 
 
 async def test_rules_of_the_settings_come_and_go_with_them(dsn: str, clock: FakeClock) -> None:
-    rules = [{"name": "late", "kind": "run_late", "notifier": "ops"}, {"name": "bad", "kind": "typo", "notifier": "ops"}]
-    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS, rules=rules) as it:
-        async with it.db.transaction() as conn:
-            assert [(row.name, row.from_settings) for row in await list_rules(conn)] == [("late", True)]
-            assert not await set_rule(conn, RuleFields("late", "run_failed", "ops"), clock.now())
-            assert await pause_rule(conn, "late", clock.now(), paused=True)
+    rules = [
+        {"name": "late", "kind": "run_late", "notifier": "ops"},
+        {"name": "bad", "kind": "typo", "notifier": "ops"},
+    ]
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS, rules=rules) as it, it.db.transaction() as conn:
+        assert [(row.name, row.from_settings) for row in await list_rules(conn)] == [("late", True)]
+        assert not await set_rule(conn, RuleFields("late", "run_failed", "ops"), clock.now())
+        assert await pause_rule(conn, "late", clock.now(), paused=True)
     async with running(dsn, clock, SPEC, notifiers=NOTIFIERS, rules=rules) as it, it.db.acquire() as conn:
         assert [row.is_paused for row in await list_rules(conn)] == [True]
     async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it, it.db.acquire() as conn:
@@ -200,9 +202,7 @@ async def test_a_rule_that_this_version_does_not_know_shows_that_and_the_others_
         assert "moon_full" in error
 
 
-async def test_what_is_late_long_missed_wrong_gone_or_in_quarantine_becomes_a_fact(
-    dsn: str, clock: FakeClock
-) -> None:
+async def test_what_is_late_long_missed_wrong_gone_or_in_quarantine_becomes_a_fact(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
         for number in range(3):
             await succeed(it, f"before{number}")
@@ -220,7 +220,9 @@ async def test_what_is_late_long_missed_wrong_gone_or_in_quarantine_becomes_a_fa
         )
         await it.execute("UPDATE dag SET next_dagrun_create_after = $1", now - timedelta(seconds=70))
         await it.execute(
-            "INSERT INTO sla_miss (partition, dag_id, task_id, logical_date, missed_at) VALUES (0, 'sales', 'a', $1, $1)", now
+            """INSERT INTO sla_miss (partition, dag_id, task_id, logical_date, missed_at)
+               VALUES (0, 'sales', 'a', $1, $1)""",
+            now,
         )
         await it.execute(
             "INSERT INTO dag_file (file, partition, dag_ids, error) VALUES ('bad.py', 0, '{sales}', 'SyntaxError: oh')"

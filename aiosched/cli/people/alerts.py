@@ -65,7 +65,9 @@ def rules(dsn: Dsn = None, output: Output = None) -> None:
     from aiosched.db.alerts.changes import list_rules
 
     rows = with_database(dsn, list_rules)
-    show_list(rows, _RULES, output, empty="no alert rules; create one on the page Alerts, or in the setting alerts.rules")
+    show_list(
+        rows, _RULES, output, empty="no alert rules; create one on the page Alerts, or in the setting alerts.rules"
+    )
 
 
 @app.command()
@@ -80,8 +82,8 @@ def resume(rule: RuleName, dsn: Dsn = None, output: Output = None) -> None:
     _pause(rule, dsn, output, paused=False)
 
 
-@app.command()
-def test(
+@app.command("test")
+def send_test(
     rule: RuleName,
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="Seconds to wait for the delivery.")

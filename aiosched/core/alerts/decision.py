@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from aiosched.core.alerts.rules import DEFAULT_FACTOR, EVENTS, AlertKind, DagLabels, Labels, Rule
+from aiosched.core.alerts.rules import DEFAULT_FACTOR, EVENTS, AlertKind, AlertRule, DagLabels, Labels
 
 FIRST_PAUSE: Final = 30.0  # seconds after a delivery that failed; doubled with each one in a row
 LONGEST_PAUSE: Final = 3600.0
 
 
-class Message(StrEnum):
+class AlertMessage(StrEnum):
     """What is said about an alert."""
 
     OPENED = "opened"
@@ -69,7 +69,7 @@ class Alert:
     opened_at: datetime
     last_at: datetime
     recovered_at: datetime | None = None
-    owes: Message | None = None
+    owes: AlertMessage | None = None
     deliver_at: datetime | None = None
     in_flight: bool = False
     told_at: datetime | None = None
@@ -91,13 +91,13 @@ class Alert:
 class Open:
     """Open an alert, and announce it at `deliver_at`."""
 
-    rule: Rule
+    rule: AlertRule
     fact: Fact
     deliver_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class AlertAgain:
     """An open alert has another event."""
 
     alert: int
@@ -109,17 +109,17 @@ class Owe:
     """Something else is to be said about an alert; None: nothing any more. `recovers`: and it is over."""
 
     alert: int
-    message: Message | None
+    message: AlertMessage | None
     deliver_at: datetime | None
     recovers: bool = False
 
 
-Change = Open | Again | Owe
+Change = Open | AlertAgain | Owe
 Handled = Mapping[tuple[int, str], datetime]  # the newest event of a rule and subject that has been acted on
 
 
 def decide(
-    rules: Iterable[Rule], facts: Facts, alerts: Collection[Alert], now: datetime, *, handled: Handled
+    rules: Iterable[AlertRule], facts: Facts, alerts: Collection[Alert], now: datetime, *, handled: Handled
 ) -> list[Change]:
     """What changes about alerts: those that open, have another event, are to be mentioned again, or have recovered."""
     changes: list[Change] = []
@@ -133,27 +133,27 @@ def decide(
 
 
 def _of_rule(
-    rule: Rule, facts: Facts, there: Mapping[str, Alert], now: datetime, handled: Handled
+    rule: AlertRule, facts: Facts, there: Mapping[str, Alert], now: datetime, handled: Handled
 ) -> Iterator[Change]:
     met = {fact.subject: fact for fact in _newest_last(facts.found) if meets(rule, fact, facts.labels)}
     for subject, fact in met.items():
         if subject in there:
             if rule.kind in EVENTS and fact.at > there[subject].last_at:
-                yield Again(there[subject].id, fact)
+                yield AlertAgain(there[subject].id, fact)
         elif rule.kind not in EVENTS or fact.at > handled.get((rule.id, subject), rule.since):
             yield Open(rule, fact, rule.allows(now))
-    for subject, alert in there.items():
+    for alert in there.values():
         if _is_over(rule, facts, alert, met):
             yield _recovery(rule, alert, now)
         elif _is_to_remind(rule, alert, now):
-            yield Owe(alert.id, Message.REMINDER, rule.allows(now))
+            yield Owe(alert.id, AlertMessage.REMINDER, rule.allows(now))
 
 
 def _newest_last(facts: Iterable[Fact]) -> list[Fact]:
     return sorted(facts, key=lambda fact: fact.at)
 
 
-def meets(rule: Rule, fact: Fact, labels: Labels) -> bool:
+def meets(rule: AlertRule, fact: Fact, labels: Labels) -> bool:
     """Whether a fact is what the rule watches."""
     if rule.kind is not fact.kind:
         return False
@@ -166,7 +166,7 @@ def meets(rule: Rule, fact: Fact, labels: Labels) -> bool:
     return fact.seconds >= rule.least_seconds
 
 
-def _is_long(rule: Rule, fact: Fact) -> bool:
+def _is_long(rule: AlertRule, fact: Fact) -> bool:
     """Longer than so many times what is usual, or than so many seconds more than that; each if the rule has it."""
     if fact.usual is None:  # too few runs say what is usual
         return False
@@ -175,27 +175,27 @@ def _is_long(rule: Rule, fact: Fact) -> bool:
     return by_factor or (rule.seconds is not None and fact.seconds > fact.usual + rule.seconds)
 
 
-def _is_over(rule: Rule, facts: Facts, alert: Alert, met: Mapping[str, Fact]) -> bool:
+def _is_over(rule: AlertRule, facts: Facts, alert: Alert, met: Mapping[str, Fact]) -> bool:
     if rule.kind in EVENTS:
         newest = met.get(alert.subject)
         return (rule.kind, alert.subject) in facts.over and (newest is None or newest.at <= alert.last_at)
     return alert.subject not in met and rule.kind not in facts.cut
 
 
-def _recovery(rule: Rule, alert: Alert, now: datetime) -> Owe:
+def _recovery(rule: AlertRule, alert: Alert, now: datetime) -> Owe:
     if alert.was_held:
         return Owe(alert.id, None, None, recovers=True)
     again = alert.deliver_at if alert.failures and alert.deliver_at is not None else now  # it goes on pausing
-    return Owe(alert.id, Message.RECOVERED, rule.allows(max(now, again)), recovers=True)
+    return Owe(alert.id, AlertMessage.RECOVERED, rule.allows(max(now, again)), recovers=True)
 
 
-def _is_to_remind(rule: Rule, alert: Alert, now: datetime) -> bool:
+def _is_to_remind(rule: AlertRule, alert: Alert, now: datetime) -> bool:
     if rule.remind_seconds is None or alert.told_at is None or alert.owes is not None:
         return False
     return now >= alert.told_at + timedelta(seconds=rule.remind_seconds)
 
 
-def due(rules: Mapping[int, Rule], alerts: Iterable[Alert], now: datetime) -> list[Alert]:
+def due(rules: Mapping[int, AlertRule], alerts: Iterable[Alert], now: datetime) -> list[Alert]:
     """The alerts of which something is to be said now. Tests of a rule know no quiet hours."""
     return [
         alert
@@ -204,7 +204,7 @@ def due(rules: Mapping[int, Rule], alerts: Iterable[Alert], now: datetime) -> li
         and not alert.in_flight
         and alert.rule in rules
         and (alert.deliver_at is None or alert.deliver_at <= now)
-        and (alert.owes is Message.TEST or rules[alert.rule].allows(now) <= now)
+        and (alert.owes is AlertMessage.TEST or rules[alert.rule].allows(now) <= now)
     ]
 
 

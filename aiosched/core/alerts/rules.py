@@ -47,7 +47,7 @@ class DagLabels:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class DagSelection:
     """DAGs: those whose id matches one of the globs, with one of the tags, of one of the owners; an empty list: any."""
 
     dags: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ def _glob(pattern: str) -> Callable[[str], re.Match[str] | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AlertRule:
     """One rule. `since`: what happened before is not its concern; `looked_until`: it has been evaluated until then."""
 
     id: int
@@ -82,7 +82,7 @@ class Rule:
     kind: AlertKind
     notifier: str
     since: datetime
-    selection: Selection = Selection()
+    selection: DagSelection = DagSelection()
     seconds: float | None = None
     factor: float | None = None
     remind_seconds: float | None = None
@@ -101,7 +101,7 @@ class Rule:
 
 def problem_of(
     kind: str,
-    selection: Selection,
+    selection: DagSelection,
     *,
     seconds: float | None = None,
     factor: float | None = None,

@@ -11,13 +11,13 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.alerts.decision import Again, Alert, Message, Open, Owe, pause_after
+from aiosched.core.alerts.decision import Alert, AlertAgain, AlertMessage, Open, Owe, pause_after
 from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.connection import DatabaseConnection
 
 _NO_PARTITION: Final = 0  # alerts belong to whoever owns this one, as the evaluation of rules does
 NO_RUN: Final = -(2**63)  # as run of a request in the outbox: it concerns none, and does not go with one
-_MESSAGES: Final = {str(message): message for message in Message}  # what others say is for a newer aiosched
+_MESSAGES: Final = {str(message): message for message in AlertMessage}  # what others say is for a newer aiosched
 
 _COLUMNS: Final = """
     a.id, a.rule_id AS rule, a.subject, a.opened_at, a.last_at, a.recovered_at, a.owes, a.deliver_at,
@@ -66,14 +66,14 @@ async def open_alert(conn: DatabaseConnection, change: Open, now: datetime) -> i
     fact = change.fact
     number: int | None = await conn.fetchval(
         OPEN, change.rule.id, fact.subject, list(fact.dag_ids), fact.run_id, fact.text, now,
-        fact.at, Message.OPENED, change.deliver_at,
+        fact.at, AlertMessage.OPENED, change.deliver_at,
     )  # fmt: skip
     return number
 
 
-async def store_change(conn: DatabaseConnection, change: Again | Owe, now: datetime) -> None:
+async def store_change(conn: DatabaseConnection, change: AlertAgain | Owe, now: datetime) -> None:
     """Store what has become of an open alert."""
-    if isinstance(change, Again):
+    if isinstance(change, AlertAgain):
         await conn.execute(AGAIN, change.alert, change.fact.at, change.fact.text, change.fact.run_id)
     else:
         await conn.execute(OWE, change.alert, change.message, change.deliver_at, change.recovers, now)

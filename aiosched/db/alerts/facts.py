@@ -74,11 +74,11 @@ LONG: Final = """
       JOIN (SELECT d.dag_id, s.usual
               FROM (SELECT DISTINCT dag_id FROM running) AS d
              CROSS JOIN LATERAL (
-                   SELECT percentile_cont(0.95) WITHIN GROUP (ORDER BY extract(epoch FROM end_date - start_date)::float8)
-                          AS usual, count(*) AS number
-                     FROM (SELECT start_date, end_date, state FROM dag_run WHERE dag_run.dag_id = d.dag_id
-                            ORDER BY id DESC LIMIT $2) AS newest
-                    WHERE state = 'success' AND isfinite(end_date) AND isfinite(start_date)) AS s
+                   SELECT percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds) AS usual, count(*) AS number
+                     FROM (SELECT extract(epoch FROM end_date - start_date)::float8 AS seconds, state,
+                                  isfinite(end_date) AND isfinite(start_date) AS is_known
+                             FROM dag_run WHERE dag_run.dag_id = d.dag_id ORDER BY id DESC LIMIT $2) AS newest
+                    WHERE state = 'success' AND is_known) AS s
              WHERE s.number >= $3) AS u ON u.dag_id = r.dag_id
 """
 

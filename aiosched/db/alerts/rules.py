@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from aiosched.core.alerts.quiet import quiet_hours
-from aiosched.core.alerts.rules import AlertKind, Rule, Selection, problem_of
+from aiosched.core.alerts.rules import AlertKind, AlertRule, DagSelection, problem_of
 from aiosched.db.server.connection import DatabaseConnection
 
 
@@ -33,9 +33,9 @@ class RuleFields:
     time_zone: str = "UTC"
 
     @property
-    def selection(self) -> Selection:
+    def selection(self) -> DagSelection:
         """The DAGs that it selects."""
-        return Selection(tuple(self.dags), tuple(self.tags), tuple(self.owners))
+        return DagSelection(tuple(self.dags), tuple(self.tags), tuple(self.owners))
 
     def problem(self) -> str | None:
         """What is wrong with it, and what to do; None if it is right."""
@@ -64,10 +64,10 @@ class RuleRow(RuleFields):
     failed_at: datetime | None = None
     open_alerts: int = 0
 
-    def rule(self) -> Rule:
+    def rule(self) -> AlertRule:
         """The rule as decisions see it. Raises ValueError if the row is not one that this aiosched knows."""
         assert self.since is not None
-        return Rule(
+        return AlertRule(
             id=self.id,
             name=self.name,
             kind=AlertKind(self.kind),

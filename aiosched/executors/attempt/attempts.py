@@ -242,7 +242,7 @@ class CallbackExecution(Execution):
         return self._report(Outcome.SUCCESS)
 
     async def _deliver_alert(self, notice: str) -> Report:
-        """Call the notifier of an alert. It belongs to no DAG: its context has an empty one, and the facts as `alert`."""
+        """Call the notifier of an alert. Its context has a DAG without tasks, and the facts as `alert`."""
         from aiosched.authoring.dag.dag import DAG
         from aiosched.authoring.notifiers.alerts import notifier_of, with_address
 

@@ -43,7 +43,9 @@ async def prepare(session: Session, conn: DatabaseConnection, callbacks: Collect
     ready: dict[int, Attempt] = {}
     for callback, notice in notices.items():
         if (notifier := notifiers.get(notice.notifier)) is None:
-            error = f"there is no notifier {notice.notifier!r} in the setting alerts.notifiers: add it, or choose another"
+            error = (
+                f"there is no notifier {notice.notifier!r} in the setting alerts.notifiers: add it, or choose another"
+            )
             await alerts.note_failed(conn, callback, error, session.env.clock.now())
         else:
             given = {"notifier": notifier.kind, "arguments": notifier.arguments, "alert": _facts(notice)}

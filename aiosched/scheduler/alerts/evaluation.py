@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from aiosched.core.alerts.decision import Alert, Change, Fact, Facts, Open, decide, due
-from aiosched.core.alerts.rules import AlertKind, Rule
+from aiosched.core.alerts.rules import AlertKind, AlertRule
 from aiosched.db.alerts import alerts, facts
 from aiosched.db.alerts.rules import RuleRow, fields_of, list_rules, note_error, note_looked, take_from_settings
 from aiosched.db.server.connection import DatabaseConnection
@@ -91,7 +91,7 @@ class AlertLoop:
                     await note_error(conn, row.id, broken[row.id], now)
         self._broken = broken
 
-    async def _read(self, conn: DatabaseConnection, rules: Sequence[Rule], now: datetime) -> Facts:
+    async def _read(self, conn: DatabaseConnection, rules: Sequence[AlertRule], now: datetime) -> Facts:
         kinds, since = {rule.kind for rule in rules}, _looked_since(rules, now)
         found: list[Fact] = []
         cut: set[AlertKind] = set()
@@ -118,7 +118,7 @@ class AlertLoop:
             for pool, (slots, waiting) in full.items()
         ]  # fmt: skip
 
-    async def _deliver(self, session: Session, rules: Sequence[Rule], now: datetime) -> None:
+    async def _deliver(self, session: Session, rules: Sequence[AlertRule], now: datetime) -> None:
         """Request what is due now, and take up again what was lost too often."""
         async with session.env.command_journal.transaction() as transaction:
             conn = transaction.conn
@@ -170,6 +170,6 @@ def _rule_of(there: Collection[Alert]) -> Callable[[Change], str]:
     return name
 
 
-def _looked_since(rules: Sequence[Rule], now: datetime) -> datetime:
+def _looked_since(rules: Sequence[AlertRule], now: datetime) -> datetime:
     """From when on events are read: a little before the last evaluation of the rule that was evaluated least lately."""
     return min((min(rule.looked_until or rule.since, now) for rule in rules), default=now) - facts.OVERLAP

@@ -21,7 +21,7 @@ def _instant(name: str, **options: object) -> sa.Column[object]:
 
 
 def _texts(name: str) -> sa.Column[object]:
-    return sa.Column(name, sa.ARRAY(sa.Text()), nullable=False, server_default=sa.text("'{}'"))  # type: ignore[return-value]
+    return sa.Column(name, sa.ARRAY(sa.Text()), nullable=False, server_default=sa.text("'{}'"))
 
 
 def upgrade() -> None:

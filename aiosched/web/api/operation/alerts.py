@@ -20,7 +20,9 @@ router = APIRouter(tags=["Alerts"])
 
 _NAME = r"^[A-Za-z0-9_.-]{1,100}$"
 RuleName = Annotated[str, Path(min_length=1, max_length=100, pattern=_NAME)]
-_Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=250, pattern=r"^[^\x00]+$")]], Field(max_length=100)]
+_Words = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=250, pattern=r"^[^\x00]+$")]], Field(max_length=100)
+]
 _Seconds = Annotated[float | None, Field(ge=0, le=1e9)]
 _Text = Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")]
 
@@ -142,21 +144,15 @@ async def list_alert_rules(request_client: TheRequestClient) -> AlertRules:
 
 @router.put("/alert-rules/{name}")
 @allow(Role.OPERATOR, RoleScope.EVERYWHERE)
-async def set_alert_rule(
-    request_client: TheRequestClient, name: RuleName, body: AlertRuleUpdate
-) -> AlertRuleResource:
+async def set_alert_rule(request_client: TheRequestClient, name: RuleName, body: AlertRuleUpdate) -> AlertRuleResource:
     """Create or change a rule; idempotent. When it changes, its open alerts are closed without a message."""
     rule = fields_of({**body.model_dump(), "name": name})
-    return AlertRuleResource.model_validate(
-        await changes.set_rule(request_client.db, rule, request_client.clock.now())
-    )
+    return AlertRuleResource.model_validate(await changes.set_rule(request_client.db, rule, request_client.clock.now()))
 
 
 @router.patch("/alert-rules/{name}")
 @allow(Role.OPERATOR, RoleScope.EVERYWHERE)
-async def pause_alert_rule(
-    request_client: TheRequestClient, name: RuleName, body: AlertRulePause
-) -> AlertRuleResource:
+async def pause_alert_rule(request_client: TheRequestClient, name: RuleName, body: AlertRulePause) -> AlertRuleResource:
     """Pause a rule, also one of the settings, or take it up again. Its open alerts are closed without a message."""
     now = request_client.clock.now()
     row = await changes.pause_rule(request_client.db, name, now, paused=body.is_paused)
