@@ -125,7 +125,7 @@ _KEYS: Final = frozenset(
     {
         "id", "partition", "run_id", "version_id", "asset_id", "event_id", "backfill_id", "source_run_id",
         "incarnation", "callback_id", "dag_version_id", "applied_by", "dag_version.number", "dag_version.spec",
-        "task_index", "source_task_index", "user_id",
+        "task_index", "source_task_index", "user_id", "rule_id",
     }
 )  # fmt: skip
 _TASK_INDEXES: Final = tuple(f"{table}.task_index" for table in ("task_instance", "task_try", "xcom", "deferral"))

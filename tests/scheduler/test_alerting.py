@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from aiosched.clock import FakeClock
 from aiosched.core.alerts.rules import AlertKind
 from aiosched.core.values.messages import Outcome
 from aiosched.db.alerts import alerts, facts
 from aiosched.db.alerts.rules import RuleFields, list_rules, pause_rule, set_rule
 from aiosched.db.statements.ownership import LOCK_CLASS
+from aiosched.scheduler.alerts.evaluation import AlertLoop
 from tests.scheduler.harness import Running, dag, running, task
 
 NOTIFIERS = [{"name": "ops", "kind": "webhook", "endpoint": "https://chat.example/hook"}]
@@ -286,3 +289,55 @@ async def test_a_test_message_is_delivered_and_leaves_nothing_open(dsn: str, clo
         assert (await said(it))["title"] == "Test: Hello"
         await end_delivery(it)
         assert await shown(it) == [("test", False, None, 0, True)]
+
+
+async def test_what_one_rule_cannot_read_or_decide_stops_no_other_rule(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
+        await add_rule(it, AlertKind.RUN_FAILED)
+        await add_rule(
+            it, AlertKind.IMPORT_ERROR, "files", quiet_from="00:00", quiet_until="00:01", time_zone="Asia/Tokyo"
+        )
+        await it.execute(
+            """INSERT INTO alert (rule_id, subject, text, opened_at, last_at, deliver_at, failures)
+               SELECT id, 'x.py', '', $1, $1, 'infinity', 1 FROM alert_rule WHERE name = 'files'""",
+            clock.now(),
+        )
+        await it.advance(1)
+        await fail(it, "r1")
+        await it.advance(30)
+
+        assert (await said(it))["rule"] == "rule"
+        ((error,),) = await it.fetch("SELECT error FROM alert_rule WHERE name = 'files'")
+        assert error.startswith("it cannot be evaluated: OverflowError")
+        await it.execute("UPDATE alert SET deliver_at = opened_at WHERE subject = 'x.py'")
+        await it.advance(30)
+        assert await it.fetch("SELECT error FROM alert_rule WHERE name = 'files'") == [(None,)]
+
+
+async def test_without_rules_a_pass_is_one_small_statement(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS, count_statements=True) as it:
+        loop = AlertLoop()
+        await loop.evaluate(it.session)
+        before = it.scheduler.db.statements.total
+        await loop.evaluate(it.session)
+
+        assert it.scheduler.db.statements.total - before == 1
+
+
+FACTS_READ = {
+    "FAILED": ("ix_dag_run_failed",),
+    "LONG": ("ix_dag_run_unfinished", "ix_dag_run_dag_id_id"),
+    "MISSED": ("ix_deadline_missed", "pk_sla_miss"),
+}
+
+
+@pytest.mark.parametrize("name", FACTS_READ)
+async def test_events_and_long_runs_are_read_by_index(dsn: str, clock: FakeClock, name: str) -> None:
+    arguments = {"FAILED": (clock.now(), clock.now(), 10), "LONG": (10, 20, 3)}
+    async with running(dsn, clock, SPEC) as it, it.db.acquire() as conn:
+        await conn.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")
+        statement = "EXPLAIN " + getattr(facts, name)
+        plan = await conn.fetch(statement, *arguments.get(name, arguments["FAILED"]))
+
+    lines = "\n".join(row[0] for row in plan)
+    assert [index for index in FACTS_READ[name] if index not in lines] == []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -192,7 +192,7 @@ def _recovery(rule: AlertRule, alert: Alert, now: datetime) -> Owe:
 def _is_to_remind(rule: AlertRule, alert: Alert, now: datetime) -> bool:
     if rule.remind_seconds is None or alert.told_at is None or alert.owes is not None:
         return False
-    return now >= alert.told_at + timedelta(seconds=rule.remind_seconds)
+    return (now - alert.told_at).total_seconds() >= rule.remind_seconds
 
 
 def due(rules: Mapping[int, AlertRule], alerts: Iterable[Alert], now: datetime) -> list[Alert]:

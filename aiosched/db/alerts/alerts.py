@@ -124,7 +124,7 @@ class Notice:
 # Index: ix_alert_callback_id.
 NOTICES: Final = """
     SELECT a.callback_id, a.id AS alert, r.name AS rule, r.kind, r.notifier, c.task_id AS message, a.subject,
-           a.dag_ids, a.run_id, a.text, a.opened_at, a.last_at, a.recovered_at, a.events
+           array_remove(a.dag_ids, NULL) AS dag_ids, a.run_id, a.text, a.opened_at, a.last_at, a.recovered_at, a.events
       FROM alert AS a
       JOIN alert_rule AS r ON r.id = a.rule_id
       JOIN callback_outbox AS c ON c.id = a.callback_id
@@ -247,7 +247,12 @@ class AlertRow:
 
 
 _SHOWN: Final = ", ".join(
-    {"rule": "r.name AS rule", "kind": "r.kind"}.get(field.name, f"a.{field.name}") for field in fields(AlertRow)
+    {
+        "rule": "r.name AS rule",
+        "kind": "r.kind",
+        "dag_ids": "array_remove(a.dag_ids, NULL) AS dag_ids",  # it may hold NULL
+    }.get(field.name, f"a.{field.name}")
+    for field in fields(AlertRow)
 )
 MOST_SEARCHED: Final = 5_000  # alerts, newest first
 # Those of DAGs that are seen, all of them: the text may name each. Index: the primary key, backwards.

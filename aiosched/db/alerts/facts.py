@@ -121,7 +121,10 @@ async def _missed(conn: DatabaseConnection, since: datetime, now: datetime) -> l
 
 
 # The table of files is read as a whole.
-ERRORS: Final = "SELECT file, error, dag_ids, parsed_at FROM dag_file WHERE error IS NOT NULL ORDER BY file LIMIT $1"
+ERRORS: Final = """
+    SELECT file, error, array_remove(dag_ids, NULL) AS dag_ids, parsed_at FROM dag_file
+     WHERE error IS NOT NULL ORDER BY file LIMIT $1
+"""
 
 
 async def _errors(conn: DatabaseConnection, since: datetime, now: datetime) -> list[Fact]:
@@ -217,7 +220,7 @@ async def made_good(conn: DatabaseConnection) -> set[tuple[AlertKind, str]]:
 
 
 # Index: the primary key.
-LABELS: Final = "SELECT dag_id, tags, owner FROM dag WHERE dag_id = ANY($1::text[])"
+LABELS: Final = "SELECT dag_id, array_remove(tags, NULL) AS tags, owner FROM dag WHERE dag_id = ANY($1::text[])"
 
 
 async def labels_of(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[str, DagLabels]:

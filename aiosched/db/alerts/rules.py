@@ -83,7 +83,12 @@ class RuleRow(RuleFields):
 
 
 _GIVEN: Final = ", ".join(field.name for field in fields(RuleFields))
-_COLUMNS: Final = f"{_GIVEN}, id, is_paused, from_settings, since, looked_until, error, failed_at"
+_ARRAYS: Final = ("dags", "tags", "owners")  # they may hold NULL
+_READ: Final = ", ".join(
+    f"array_remove({field.name}, NULL) AS {field.name}" if field.name in _ARRAYS else field.name
+    for field in fields(RuleFields)
+)
+_COLUMNS: Final = f"{_READ}, id, is_paused, from_settings, since, looked_until, error, failed_at"
 
 # The table has few rows.
 LIST_RULES: Final = f"""
@@ -176,7 +181,13 @@ def _said(rule: RuleFields) -> dict[str, object]:
     }
 
 
-LOOKED: Final = "UPDATE alert_rule SET looked_until = $2 WHERE id = ANY($1::bigint[])"
+NOT_EVALUATED: Final = "it cannot be evaluated: "  # begins the error of such a rule
+LOOKED: Final = f"""
+    UPDATE alert_rule
+       SET looked_until = $2,
+           error = CASE WHEN starts_with(error, '{NOT_EVALUATED}') THEN NULL ELSE error END
+     WHERE id = ANY($1::bigint[])
+"""
 
 
 async def note_looked(conn: DatabaseConnection, rules: Collection[int], until: datetime) -> None:

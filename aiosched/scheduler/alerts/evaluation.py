@@ -16,10 +16,18 @@ from typing import Final
 from aiosched.core.alerts.decision import Alert, Change, Fact, Facts, Open, decide, due
 from aiosched.core.alerts.rules import AlertKind, AlertRule
 from aiosched.db.alerts import alerts, facts
-from aiosched.db.alerts.rules import RuleRow, fields_of, list_rules, note_error, note_looked, take_from_settings
+from aiosched.db.alerts.rules import (
+    NOT_EVALUATED,
+    RuleRow,
+    fields_of,
+    list_rules,
+    note_error,
+    note_looked,
+    take_from_settings,
+)
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.outbox import WaitingCallback, delete_callbacks
-from aiosched.scheduler.session.isolation import spare_others
+from aiosched.scheduler.session.isolation import is_unforeseen, spare_others
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -27,6 +35,7 @@ logger = logging.getLogger(__name__)
 _HOUR: Final = timedelta(hours=1)
 _REMOVED_AT_ONCE: Final = 5_000
 _PARTITION: Final = 0
+_LONGEST_ERROR: Final = 1_000  # characters that a rule shows
 
 
 class AlertLoop:
@@ -36,6 +45,7 @@ class AlertLoop:
         self._full_since: dict[str, datetime] = {}
         self._has_taken_settings = False
         self._removed_at: datetime | None = None
+        self._failed: set[int] = set()  # rules that this pass could not evaluate
         self._broken: dict[int, str] = {}  # what is said of rules that are no rules
 
     async def evaluate(self, session: Session) -> float | None:
@@ -50,6 +60,7 @@ class AlertLoop:
         return session.env.settings.alerts.interval
 
     async def _pass(self, session: Session, now: datetime) -> None:
+        self._failed = set()
         if not self._has_taken_settings:
             await self._take_settings(session, now)
         async with session.env.db.acquire() as conn:
@@ -57,10 +68,15 @@ class AlertLoop:
             if rows:
                 await self._note_broken(conn, rows, now)
                 rules = [row.rule() for row in rows if row.id not in self._broken]
-                known, there = await self._read(conn, rules, now), await alerts.live_alerts(conn)
+                known, there = await self._read(session, conn, rules, now), await alerts.live_alerts(conn)
                 handled = await alerts.handled_events(conn, _looked_since(rules, now))
         if rows:
-            changes = decide(rules, known, there, now, handled=handled)
+            changes = list[Change]()
+            for rule in rules:
+                try:
+                    changes += decide([rule], known, there, now, handled=handled)
+                except Exception as error:  # a row that is not as expected: the other rules go on
+                    await self._note_failure(session, [rule], error, now)
             await spare_others("an alert", changes, _rule_of(there), partial(_store, session, now=now))
             await self._deliver(session, rules, now)
         if self._removed_at is None or now >= self._removed_at + _HOUR:
@@ -86,17 +102,26 @@ class AlertLoop:
             try:
                 row.rule()
             except ValueError as error:
-                broken[row.id] = f"it cannot be evaluated: {error}"
+                broken[row.id] = f"{NOT_EVALUATED}{error}"
                 if self._broken.get(row.id) != broken[row.id]:
                     await note_error(conn, row.id, broken[row.id], now)
         self._broken = broken
 
-    async def _read(self, conn: DatabaseConnection, rules: Sequence[AlertRule], now: datetime) -> Facts:
+    async def _read(
+        self, session: Session, conn: DatabaseConnection, rules: Sequence[AlertRule], now: datetime
+    ) -> Facts:
         kinds, since = {rule.kind for rule in rules}, _looked_since(rules, now)
         found: list[Fact] = []
         cut: set[AlertKind] = set()
         for kind in sorted(kinds & facts.READERS.keys()):
-            some = await facts.READERS[kind](conn, since, now)
+            try:
+                some = await facts.READERS[kind](conn, since, now)
+            except Exception as error:
+                if not is_unforeseen(error):
+                    raise
+                await self._note_failure(session, [rule for rule in rules if rule.kind is kind], error, now)
+                cut.add(kind)
+                continue
             found += some
             if len(some) >= facts.MOST:
                 cut.add(kind)
@@ -106,6 +131,17 @@ class AlertLoop:
         selects = any(rule.selection.tags or rule.selection.owners for rule in rules)
         labels = await facts.labels_of(conn, dag_ids) if selects and dag_ids else {}
         return Facts(found, labels, await facts.made_good(conn), cut)
+
+    async def _note_failure(
+        self, session: Session, rules: Sequence[AlertRule], error: Exception, now: datetime
+    ) -> None:
+        """Show on rules that they could not be evaluated; the next pass tries it again."""
+        words = f"{NOT_EVALUATED}{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+        logger.error("the alert rules %s: %s", ", ".join(rule.name for rule in rules), words)
+        async with session.env.db.acquire() as conn:
+            for rule in rules:
+                self._failed.add(rule.id)
+                await note_error(conn, rule.id, words, now)
 
     def _starving(self, full: dict[str, tuple[int, int]], now: datetime) -> list[Fact]:
         """The pools that are full, each since the pass in which that was first seen."""
@@ -128,7 +164,7 @@ class AlertLoop:
                 await delete_callbacks(conn, list(lost))
             ready = due({rule.id: rule for rule in rules}, await alerts.live_alerts(conn), now)
             requests = await alerts.request_deliveries(conn, [alert.id for alert in ready]) if ready else {}
-            await note_looked(conn, [rule.id for rule in rules], now)
+            await note_looked(conn, [rule.id for rule in rules if rule.id not in self._failed], now)
         _wait(session, requests)
 
     async def _remove_old(self, session: Session, now: datetime) -> None:
