@@ -24,7 +24,7 @@ function RuleList() {
   if (!rules)
     return html`
       <${Card}>
-        ${found.error.value ? html`<${Failure} error=${found.error.value} retry=${found.reload} />` : html`<${Loading} />`}
+        <${NotYet} found=${found} />
       <//>
     `;
   const [act, rule] = open ?? [];
@@ -60,6 +60,12 @@ function RuleList() {
       `}
     </div>
   `;
+}
+
+/** @param {{ found: Resource<Api["AlertRules"]> }} props */
+function NotYet({ found }) {
+  if (!found.error.value) return html`<${Loading} />`;
+  return html`<${Failure} error=${found.error.value} retry=${found.reload} />`;
 }
 
 /** @param {{ rule: Rule }} props */
