@@ -50,4 +50,4 @@ def test_a_paused_rule_has_no_open_alerts_and_sends_no_test(on_db: Cli) -> None:
     assert "resume it first" in on_db("alerts", "test", "late", code=4).output
     on_db("alerts", "resume", "late")
     assert "waits" in on_db("alerts", "test", "late", "--wait", "0").output
-    assert "Did you mean 'late'" in on_db("alerts", "test", "lat", code=3).output
+    assert "Did you mean late?" in on_db("alerts", "test", "lat", code=3).output
