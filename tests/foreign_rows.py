@@ -76,6 +76,9 @@ async def seed(db: Database) -> None:
         ("web_user", {"name": "ann", "role": "viewer"}),
         ("api_token", {"owner": "ann", "label": "l", "token_hash": "h", "role": "viewer", "expires_at": later,
                        "last_used_at": NOON, "grants": ["viewer@tag:a"]}),
+        ("alert_rule", {"name": "rule", "kind": "run_failed", "notifier": "ops", "dags": ["*"], "seconds": 1.0,
+                        "quiet_from": "22:00", "quiet_until": "07:00", "looked_until": NOON}),
+        ("lost_scheduler", {"incarnation": 77, "name": "two", "hostname": "here", "lost_at": NOON}),
         ("team", {"name": "t", "description": "d"}),
         ("team_folder", {"bundle": "", "folder": "elsewhere", "team": "t"}),
     ]  # fmt: skip
@@ -86,6 +89,12 @@ async def seed(db: Database) -> None:
             "INSERT INTO user_grant (user_id, role, kind, name, from_provider) "
             "SELECT id, 'viewer', 'tag', 'a', false FROM web_user"
         )
+        await conn.execute(
+            "INSERT INTO alert (rule_id, subject, dag_ids, run_id, text, opened_at, last_at, owes, deliver_at, "
+            "told_at) "
+            "SELECT id, $2, ARRAY[$2], $3, 'it failed', $1, $1, 'opened', $1, $1 FROM alert_rule",
+            later, DAG, RUN,
+        )  # fmt: skip
         await conn.execute(
             "INSERT INTO web_session (user_id, token_hash, void, address, agent, expires_at) "
             "SELECT id, 'h', 0, 'a', 'b', $1 FROM web_user",
@@ -116,7 +125,7 @@ _KEYS: Final = frozenset(
     {
         "id", "partition", "run_id", "version_id", "asset_id", "event_id", "backfill_id", "source_run_id",
         "incarnation", "callback_id", "dag_version_id", "applied_by", "dag_version.number", "dag_version.spec",
-        "task_index", "source_task_index", "user_id",
+        "task_index", "source_task_index", "user_id", "rule_id",
     }
 )  # fmt: skip
 _TASK_INDEXES: Final = tuple(f"{table}.task_index" for table in ("task_instance", "task_try", "xcom", "deferral"))

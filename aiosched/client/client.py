@@ -21,6 +21,7 @@ from aiosched.web.api.backfills import BackfillAnswer, BackfillResource
 from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.api.dags import DagDetails, DagResource
 from aiosched.web.api.inputs import Answered, InputResource
+from aiosched.web.api.operation.alerts import AlertResource, AlertRuleResource, AlertRules, AlertRuleUpdate
 from aiosched.web.api.operation.pools import PoolResource
 from aiosched.web.api.operation.probes import HealthReport
 from aiosched.web.api.operation.system import CommandResource, ImportProblem, SchedulerResource, Schedulers
@@ -375,6 +376,18 @@ class Client(ListClient):
         """Create or change a pool."""
         body = {"slots": slots, "include_deferred": include_deferred}
         return await self._send(PoolResource, "PUT", _path("pools", name), body)
+
+    def alerts(self, *, is_open: bool | None = None, rule: str | None = None) -> AsyncIterator[AlertResource]:
+        """Alerts, newest first; with `is_open` only those that are open, or are not."""
+        return self._pages(AlertResource, "alerts", {"is_open": is_open, "rule": rule})
+
+    async def alert_rules(self) -> list[AlertRuleResource]:
+        """All alert rules by name."""
+        return (await self._get(AlertRules, "alert-rules")).items
+
+    async def set_alert_rule(self, name: str, rule: AlertRuleUpdate) -> AlertRuleResource:
+        """Create or change an alert rule."""
+        return await self._send(AlertRuleResource, "PUT", _path("alert-rules", name), rule.model_dump())
 
     # -- the system -------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ class Secrecy(Enum):
     WHOLE = "all of it"
     ADDRESS = "the password in an address"
     BACKENDS = "the options of backends, but not their kinds"
+    NOTIFIERS = "the arguments of notifiers, but not their names and kinds"
 
 
 SecretText = Annotated[str | None, Secrecy.WHOLE]

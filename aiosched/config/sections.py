@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from aiosched.config.alerts import AlertRuleSettings, NotifierSettings, no_two_of_a_name, read_tables
 from aiosched.config.bundles import BundleSettings, no_name_twice, read_bundles
 from aiosched.config.secrecy import Secrecy, SecretAddress, SecretText
 from aiosched.config.secret_backends import BackendSettings, read_backends
@@ -495,6 +496,22 @@ class AuditSettings(_Section):
     )
 
 
+class AlertsSettings(_Section):
+    interval: float = Field(default=30.0, gt=0, description="seconds between two evaluations of the alert rules")
+    notifiers: Annotated[
+        list[NotifierSettings], BeforeValidator(read_tables), AfterValidator(no_two_of_a_name), Secrecy.NOTIFIERS
+    ] = Field(
+        default=[],
+        description="where alerts are sent, a table [[alerts.notifiers]] for each: mail, webhook, or a class",
+    )
+    rules: Annotated[list[AlertRuleSettings], BeforeValidator(read_tables), AfterValidator(no_two_of_a_name)] = Field(
+        default=[], description="alert rules, a table [[alerts.rules]] for each, besides those of the web UI"
+    )
+    retention_days: float = Field(
+        default=30.0, ge=1, description="days after which alerts that have recovered are removed"
+    )
+
+
 class MetricsSettings(_Section):
     token: SecretText = Field(
         default=None, description="bearer token for /metrics and the details of /health, besides logins"
@@ -523,6 +540,7 @@ class Settings(_Section):
     xcom: XComSettings = Field(default_factory=XComSettings)
     web: WebSettings = Field(default_factory=WebSettings)
     audit: AuditSettings = Field(default_factory=AuditSettings)
+    alerts: AlertsSettings = Field(default_factory=AlertsSettings)
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
 
     @property

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from aiosched.config.alerts import shown_notifiers, shown_rules
 from aiosched.config.bundles import shown_bundles
 from aiosched.config.secrecy import Secrecy, hide_password, secrecy_of
 from aiosched.config.secret_backends import shown_backends
@@ -48,6 +49,7 @@ FLAGS: Final = MappingProxyType(
     }
 )
 _BUNDLES: Final = "dags.bundles"
+_ALERT_RULES: Final = "alerts.rules"
 _DAGS_FOLDER: Final = "core.dags_folder"
 _AIRFLOWS_FOLDER: Final = "AIRFLOW__CORE__DAGS_FOLDER"  # used if nothing else says where the DAG files are
 
@@ -262,6 +264,10 @@ def shown(key: str, value: Any) -> Any:
     secrecy = _secrecies().get(key)
     if secrecy is Secrecy.BACKENDS:
         return shown_backends(value)
+    if secrecy is Secrecy.NOTIFIERS:
+        return shown_notifiers(value)
+    if key == _ALERT_RULES:
+        return shown_rules(value)
     if secrecy is not None and value is not None:
         return hide_password(str(value)) if secrecy is Secrecy.ADDRESS else "***"
     return str(value) if isinstance(value, Path) else value

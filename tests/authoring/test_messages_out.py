@@ -17,6 +17,7 @@ from authoring_builders import context_of, run_task
 
 from aiosched import DAG, EmptyOperator, PythonOperator
 from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email
+from aiosched.authoring.notifiers.alerts import notifier_of, with_address
 from aiosched.authoring.operators.email import EmailOperator
 from aiosched.authoring.operators.http import HttpOperator
 from aiosched.authoring.runtime.context import Context
@@ -251,6 +252,48 @@ async def test_a_webhook_gets_the_facts_or_what_the_author_wrote(server: Server)
     }
     assert str(second.url) == "http://there/sales"
     assert json.loads(second.content) == {"text": ["timed_out", 7]}
+
+
+ALERT: dict[str, Any] = {
+    "title": "Recovered: bad.py: {{ 1 / 0 }}", "text": "bad.py: <{{ 1 / 0 }}>", "message": "recovered",
+    "rule": "errors", "subject": "bad.py", "dag_ids": ["d"], "opened_at": "2026-01-01T00:00:00Z",
+    "recovered_at": "2026-01-01T01:00:00Z",
+}  # fmt: skip
+
+
+def alert_context() -> Context:
+    context = run_of_sales("reason")
+    context["alert"] = with_address(ALERT)
+    return context
+
+
+async def test_an_alert_is_sent_as_it_is_to_a_webhook_and_by_mail(
+    server: Server, monkeypatch: pytest.MonkeyPatch, mailbox: Mailbox
+) -> None:
+    """Texts of others are no templates, and no HTML."""
+    await notifier_of("webhook", {"endpoint": "http://there/hook"}, with_address(ALERT))(alert_context())
+    await notifier_of("mail", {"to": "ops@example.com", "from_email": "me@example.com"}, ALERT)(alert_context())
+
+    sent = json.loads(server.requests[0].content)
+    assert (sent["text"], sent["details"]) == (ALERT["title"], ALERT["text"])
+    assert (sent["dag_ids"], sent["url"]) == (["d"], "http://127.0.0.1:8484/alerts")
+    (mail,) = mailbox.messages
+    assert mail["Subject"] == ALERT["title"]
+    assert "bad.py: &lt;{{ 1 / 0 }}&gt;" in mail.get_content()
+    assert "until 2026-01-01T01:00:00Z" in mail.get_content()
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "problem"),
+    [
+        ("mail", {"too": "x"}, "arguments of the notifier mail are wrong"),
+        ("no.such.Notifier", {}, "cannot be imported"),
+        ("json.JSONDecoder", {}, "no notifier 'json.JSONDecoder'"),
+    ],
+)
+def test_a_notifier_of_the_settings_that_cannot_be_says_why(kind: str, arguments: Any, problem: str) -> None:
+    with pytest.raises(AioschedError, match=problem):
+        notifier_of(kind, arguments, ALERT)
 
 
 async def test_a_webhook_that_is_refused_raises(server: Server) -> None:

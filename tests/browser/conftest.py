@@ -65,6 +65,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+ALERTS = {  # the port is closed: nothing arrives
+    "AIOSCHED__ALERTS__INTERVAL": "0.2",
+    "AIOSCHED__ALERTS__NOTIFIERS": '[{"name": "ops", "kind": "webhook", "endpoint": "http://127.0.0.1:9/secret-hook"}]',
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """A running `aiosched serve` of everything."""
@@ -119,7 +125,9 @@ async def service(server: Server, tmp_path_factory: pytest.TempPathFactory) -> A
             sys.executable,
             *("-m", "aiosched", "serve", *options),
             cwd=home,
-            env=os.environ | {"AIOSCHED__SECRETS__FERNET_KEYS": new_key(), "AIOSCHED__WEB__LOOPBACK_LOGIN": "none"},
+            env=os.environ
+            | {"AIOSCHED__SECRETS__FERNET_KEYS": new_key(), "AIOSCHED__WEB__LOOPBACK_LOGIN": "none"}
+            | ALERTS,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
         )

@@ -110,7 +110,7 @@ def settings_for_tests(**values: Any) -> Settings:
     settings.audit.retention_days = 0.0  # what is old is looked for once an hour, and here with each step
     settings.core.num_dag_runs_to_retain_rendered_fields = 0
     for name, value in values.items():
-        sections = (settings.core, settings.scheduler, settings.executor, settings.database)
+        sections = (settings.core, settings.scheduler, settings.executor, settings.database, settings.alerts)
         setattr(next(section for section in sections if name in type(section).model_fields), name, value)
     return settings
 

@@ -58,6 +58,10 @@ CALLS = [
     Call("DELETE", "/tokens/{token}", "token.deleted", places={"token": 1}),
     Call("PUT", "/pools/{name}", "request.set_pool", {"slots": 1}, {"name": "p"}),
     Call("DELETE", "/pools/{name}", "request.delete_pool", places={"name": "p"}),
+    Call("PUT", "/alert-rules/{name}", "alert_rule.created", {"kind": "run_late", "notifier": "o"}, {"name": "late"}),
+    Call("POST", "/alert-rules/{name}/test", "alert_rule.tested", {}, {"name": "late"}),
+    Call("PATCH", "/alert-rules/{name}", "alert_rule.paused", {"is_paused": True}, {"name": "late"}),
+    Call("DELETE", "/alert-rules/{name}", "alert_rule.deleted", places={"name": "late"}),
     Call("PUT", "/variables/{key}", "request.set_variable", {"value": "v"}, {"key": "k"}),
     Call("DELETE", "/variables/{key}", "request.delete_variable", places={"key": "k"}),
     Call("PUT", "/connections/{conn_id}", "request.set_connection", {"conn_type": "http"}, {"conn_id": "c"}),
@@ -161,6 +165,9 @@ DIRECT: dict[str, tuple[tuple[str, ...], str | None, str]] = {  # arguments, inp
     "users delete": (("bob", "--yes"), None, "user.deleted"),
     "pools set": (("p", "1"), None, "request.set_pool"),
     "pools delete": (("p", "--yes"), None, "request.delete_pool"),
+    "alerts pause": (("late",), None, "alert_rule.paused"),
+    "alerts resume": (("late",), None, "alert_rule.resumed"),
+    "alerts test": (("late", "--wait", "0"), None, "alert_rule.tested"),
     "variables set": (("k", "v"), None, "request.set_variable"),
     "variables get": (("k", "--reveal"), None, "secret.revealed"),
     "variables export": (("-", "--reveal"), None, "secret.revealed"),
@@ -204,7 +211,7 @@ OTHERWISE = {  # why there is no row above
 READING = {
     "grants", "list", "show", "runs", "errors", "next", "check", "watch", "info", "get", "types", "events", "xcoms",
     "logs", "instances",
-    "render", "test", "sessions", "doctor", "version", "why", "simulate",
+    "render", "test", "sessions", "rules", "doctor", "version", "why", "simulate",
 }  # fmt: skip
 
 
@@ -222,6 +229,7 @@ def test_each_command_leaves_an_entry_with_who_it_was(on_db: Cli, monkeypatch: p
         await create_user(db, "bob", "viewer", "x")
         async with db.acquire() as conn:
             await conn.execute("INSERT INTO command (verb, requested_by) VALUES ('pause', 'x')")
+            await conn.execute("INSERT INTO alert_rule (name, kind, notifier) VALUES ('late', 'run_late', 'ops')")
             old = "INSERT INTO command (verb, requested_by, state, created_at) VALUES ('pause', 'x', 'applied', $1)"
             await conn.execute(old, datetime(2020, 1, 1, tzinfo=UTC))
 

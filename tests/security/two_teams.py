@@ -57,7 +57,7 @@ class SeededTeam:
             "connection_id": self.of("connection"), "path": "index.html", "team": self.of("team"), "token": 1 << 40,
             "session": 1 << 40,
             "key": self.of("xcom") if first == "dags" else self.of("variable"),
-            "name": self.of({"assets": "orders", "pools": "pool"}.get(first, "person")),
+            "name": self.of({"assets": "orders", "pools": "pool", "alert-rules": "rule"}.get(first, "person")),
             "number": self.numbers.get(first, 1),
         }  # fmt: skip
         for name, value in values.items():
@@ -100,6 +100,8 @@ class SeededTeam:
             ("PUT", "/pools/{name}"): {"slots": 3},
             ("POST", "/pools"): {"name": self.of("pool"), "slots": 3},
             ("PATCH", "/pools/{name}"): {"slots": 3},
+            ("PUT", "/alert-rules/{name}"): {"kind": "run_failed", "notifier": "n"},
+            ("PATCH", "/alert-rules/{name}"): {"is_paused": True},
             ("POST", "/users"): {"name": self.of("new"), "role": "viewer", "password": PASSWORD},
             ("POST", "/users/{name}/grants"): {"grant": "viewer@tag:x"},
             ("POST", "/tokens"): {"label": "l"},
@@ -163,6 +165,10 @@ async def seed_team(db: Database, store: SecretStore, marker: str) -> SeededTeam
             "source_map_index, extra) VALUES ($1, $2, $3, $4, 0, -1, $5::json)",
             asset, NOON, dag_id, team.run, json.dumps({"who": of("extra")}),
         )  # fmt: skip
+        rule = {"name": of("rule"), "kind": "run_failed", "notifier": "n", "dags": [dag_id]}
+        rule_id = await insert(conn, "alert_rule", rule, returning="id")
+        await insert(conn, "alert", {"rule_id": rule_id, "subject": dag_id, "dag_ids": [dag_id], "text": of("alert"),
+                                     "opened_at": NOON, "last_at": NOON})  # fmt: skip
         await insert(conn, "pool", {"name": of("pool"), "slots": 1, "used": 1, "description": of("description")})
     await store.set_variables({of("variable"): VariableValue("1", of("description"))})
     await store.set_connections([ConnectionValue.from_fields(of("connection"), {"conn_type": "http"})])

@@ -15,6 +15,7 @@ from aiosched.web import openapi
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
 
 LISTS: Final = (
+    "alerts",
     "assets",
     "assets/a1/events",
     "audit",
@@ -47,6 +48,7 @@ LISTS: Final = (
     "variables",
 )
 WHOLE: Final = {  # what has `items` and no cursor, and what bounds it
+    "/api/v1/alert-rules": "those who write rules",
     "/api/v1/connection-types": "the installed provider packages",
     "/api/v1/dag-statistics": "the DAGs asked for",
     "/api/v1/dags/{dag_id}/next": "the number asked for",
@@ -118,6 +120,10 @@ async def three_of_each(db: Database) -> None:
                 await insert(conn, "dag_version", row | {"spec": {"dag_id": "sales"}})
     async with db.acquire() as conn:
         await insert(conn, "pool", {"name": "etl", "slots": 1})
+        rule = await insert(conn, "alert_rule", {"name": "r", "kind": "run_failed", "notifier": "n"}, returning="id")
+        for number in range(3):
+            alert = {"rule_id": rule, "subject": f"s{number}", "text": "failed", "opened_at": NOON, "last_at": NOON}
+            await insert(conn, "alert", alert)
 
 
 @pytest.mark.usefixtures("three_of_each")

@@ -78,6 +78,8 @@ PATHS: Final = (
     "dag-statistics?dag_id=sales&dag_id=other",
     "tags",
     "teams",
+    "alerts?is_open=true",
+    "alert-rules",
     "search?q=load",
     "search?q=sales%20r1",
     "dags/sales/next",

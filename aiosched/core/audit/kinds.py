@@ -43,6 +43,12 @@ class AuditKind(StrEnum):
     SETTINGS = "settings"
     AUDIT_EXPORTED = "audit.exported"
     AUDIT_REMOVED = "audit.removed"
+    ALERT_RULE_CREATED = "alert_rule.created"
+    ALERT_RULE_CHANGED = "alert_rule.changed"
+    ALERT_RULE_PAUSED = "alert_rule.paused"
+    ALERT_RULE_RESUMED = "alert_rule.resumed"
+    ALERT_RULE_DELETED = "alert_rule.deleted"
+    ALERT_RULE_TESTED = "alert_rule.tested"
     DATABASE_CHANGED = "database.changed"
 
 

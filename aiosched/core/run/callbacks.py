@@ -23,6 +23,7 @@ BY_A_USER: Final = frozenset(
 )  # reasons of runs that a user ended: no callback
 KINDS: Final = (  # of callbacks that this aiosched can run
     "dag_success", "dag_failure", "task_success", "task_skipped", "task_failure", "task_retry", "deadline", "sla_miss",
+    "alert",
 )  # fmt: skip
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 

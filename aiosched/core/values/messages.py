@@ -83,13 +83,14 @@ class CallbackCall(msgspec.Struct, frozen=True, kw_only=True):
     """A callback of a DAG or task that the scheduler requested: to be run at least once; `id` is unique."""
 
     id: int
-    # dag_success, dag_failure, task_success, task_skipped, task_failure, task_retry, deadline, sla_miss, render
+    # dag_success, dag_failure, task_success, task_skipped, task_failure, task_retry, deadline, sla_miss, render, alert
     kind: str
     reason: str | None = None
     task_id: str | None = None
     map_index: int = -1
     try_number: int = 0
     index: int = 0  # of the deadline in the DAG
+    notice: str | None = None  # of an alert, JSON: its notifier's kind and arguments, and the facts
 
 
 class AssetTouch(msgspec.Struct, frozen=True, kw_only=True):

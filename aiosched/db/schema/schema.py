@@ -33,6 +33,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.schema import (
+    alert_schema,
     asset_schema,
     audit_schema,
     bundle_schema,
@@ -48,8 +49,8 @@ from aiosched.db.schema.columns import created_at, identity, instant, metadata, 
 
 # beside the tables below
 __all__ = [
-    "asset_schema", "audit_schema", "bundle_schema", "engine_schema", "input_schema", "metadata", "quarantine_schema",
-    "remote_schema", "state_schema", "team_schema", "web_schema",
+    "alert_schema", "asset_schema", "audit_schema", "bundle_schema", "engine_schema", "input_schema", "metadata",
+    "quarantine_schema", "remote_schema", "state_schema", "team_schema", "web_schema",
 ]  # fmt: skip
 
 dag = Table(
@@ -453,6 +454,7 @@ deadline = Table(
     Column("missed", Boolean, nullable=False, server_default=text("false")),
     created_at(),
     Index("ix_deadline_pending", "partition", postgresql_where=text("NOT missed")),
+    Index("ix_deadline_missed", "deadline_time", postgresql_where=text("missed")),
 )
 
 # Schedule dates for which a task was not done in time, as in Airflow 1.10; each is recorded once.

@@ -143,6 +143,12 @@ FENCE: Final = f"""
        FOR UPDATE OF s
 """
 SHORT_LOCK_TIMEOUT: Final = "SET LOCAL lock_timeout = '500ms'"
+# One that was asked to stop, and was killed meanwhile, is not missed.
+DELETE_LOST: Final = """
+    WITH gone AS (DELETE FROM scheduler WHERE incarnation = $1 RETURNING incarnation, name, hostname, draining)
+    INSERT INTO lost_scheduler (incarnation, name, hostname)
+    SELECT incarnation, name, hostname FROM gone WHERE NOT draining ON CONFLICT DO NOTHING
+"""
 FREE_PARTITIONS: Final = """
     UPDATE partition_lease SET incarnation = NULL, since = now() WHERE incarnation = $1
 """
@@ -161,7 +167,7 @@ async def take_over(conn: DatabaseConnection, dead: int, *, process_gone: bool) 
                 return False
             await conn.execute(FREE_PARTITIONS, dead)
             await withdraw_demands(conn, dead)
-            await conn.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
+            await conn.execute(DELETE_LOST, dead)
     except asyncpg.LockNotAvailableError:
         return False
     return True

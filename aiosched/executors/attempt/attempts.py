@@ -222,6 +222,8 @@ class CallbackExecution(Execution):
         call = self.attempt.callback
         assert call is not None
         self._failed: list[str] = []
+        if call.notice is not None:
+            return await self._deliver_alert(call.notice)
         self.attempt = with_secrets(self.attempt)
         dag = dags.cached(self.attempt.run) or await dags.load(self.attempt.run)
         self.context = context = self._context(call, dag)
@@ -238,6 +240,23 @@ class CallbackExecution(Execution):
         if self._failed:
             return self._report(Outcome.FAILED, reason="; ".join(self._failed))
         return self._report(Outcome.SUCCESS)
+
+    async def _deliver_alert(self, notice: str) -> Report:
+        """Call the notifier of an alert. Its context has a DAG without tasks, and the facts as `alert`."""
+        from aiosched.authoring.dag.dag import DAG
+        from aiosched.authoring.notifiers.alerts import notifier_of, with_address
+
+        given = json.loads(notice)
+        facts = with_address(given["alert"])
+        self.context = context = build_run_context(DAG(self.attempt.run.dag_id), self.attempt.run)
+        context.update(alert=facts, reason=facts["title"])
+        with offering(Services(self._services, self.attempt.key.run, self._blocking)):
+            try:
+                notifier = notifier_of(given["notifier"], given["arguments"], facts)
+            except AioschedError as error:
+                return self._report(Outcome.FAILED, reason=str(error))
+            await self._call_all([notifier])
+        return self._report(Outcome.FAILED if self._failed else Outcome.SUCCESS, reason="; ".join(self._failed) or None)
 
     async def _report_fields(self, call: CallbackCall, dag: DAG, context: Context) -> Report:
         """The template fields of a task, rendered without running it."""

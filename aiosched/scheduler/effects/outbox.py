@@ -12,6 +12,8 @@ The outcome of a delivery:
 - It was lost with its worker or scheduler, or killed its process: it is delivered again, up to three times in all.
   After that it is logged, and its row stays in `callback_outbox` with `given_up_at` and `error`.
 
+Requests to announce an alert go the same way; what follows is in scheduler/alerts, which has failed ones tried again.
+
 Source: the semantics reference, sections 16.2 (4), 23.1 and 23.2, and section 34 decision 14.
 """
 
@@ -28,6 +30,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import outbox
 from aiosched.db.statements.outbox import Delivery, WaitingCallback
 from aiosched.db.statements.runs import load_readable_runs
+from aiosched.scheduler.alerts import delivery as alert_delivery
 from aiosched.scheduler.effects.deadlines import fire_deadlines
 from aiosched.scheduler.effects.slas import record_missed_slas
 from aiosched.scheduler.session.isolation import spare_others
@@ -80,9 +83,10 @@ def _chosen(session: Session) -> dict[int, WaitingCallback]:
 
 async def _deliver(session: Session) -> None:
     """Store the outcomes of deliveries and hand out the next ones. Call it with `locks.ownership` held."""
-    attempts = session.env.attempts
+    attempts, now = session.env.attempts, session.env.clock.now()
     reports, chosen = list(attempts.callbacks.reports), _chosen(session)
     async with session.env.command_journal.transaction() as transaction:
+        await alert_delivery.settle(transaction.conn, [r for r in _ran(reports) if alert_delivery.is_alert(r)], now)
         again = await _settle(transaction.conn, reports)
     for report in reports:
         attempts.callbacks.reports.popleft()
@@ -106,10 +110,10 @@ async def _deliver(session: Session) -> None:
 
 async def _settle(conn: DatabaseConnection, reports: Collection[Report]) -> set[int]:
     """Store the outcomes of deliveries; returns the ids of those to deliver again."""
-    ran = [report for report in reports if not _lost(report)]
+    ran = _ran(reports)
     lost = [(report.key.try_number, report.reason or "its worker died") for report in reports if _lost(report)]
     for report in ran:
-        if report.outcome is not Outcome.SUCCESS:
+        if report.outcome is not Outcome.SUCCESS and not alert_delivery.is_alert(report):
             logger.warning("callback %d failed: %s", report.key.try_number, report.reason)
     if ran:
         await outbox.delete_callbacks(conn, [report.key.try_number for report in ran])
@@ -127,13 +131,17 @@ async def _prepare(session: Session, conn: DatabaseConnection, chosen: Collectio
     if not chosen:
         return {}
     deliveries = await outbox.begin_deliveries(conn, list(chosen), most=MOST_DELIVERIES)
+    of_alerts = {delivery.id for delivery in deliveries if delivery.kind == alert_delivery.KIND}
+    ready = await alert_delivery.prepare(
+        session, conn, [delivery.id for delivery in deliveries if delivery.id in of_alerts and not delivery.given_up]
+    )
+    deliveries = [delivery for delivery in deliveries if delivery.id not in of_alerts]
     found, unreadable = await load_readable_runs(conn, {delivery.run for delivery in deliveries})
     runs = {run.key: run for run in found}
     await readable_versions(session.cache, conn, {run.version_id for run in runs.values()})
     orphans = [delivery.id for delivery in deliveries if delivery.run not in runs and delivery.run not in unreadable]
     if orphans:
         await outbox.delete_callbacks(conn, orphans)
-    ready = {}
     for delivery in deliveries:
         if delivery.given_up:
             _log_given_up(delivery.id, "its scheduler ended while it ran")
@@ -161,6 +169,10 @@ def _attempt(session: Session, delivery: Delivery, run: Run) -> Attempt:
         max_tries=0,
         callback=delivery.call(),
     )
+
+
+def _ran(reports: Collection[Report]) -> list[Report]:
+    return [report for report in reports if not _lost(report)]
 
 
 def _lost(report: Report) -> bool:

@@ -21,6 +21,7 @@ from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements.ownership import FleetView, release, set_draining
 from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import DagFailure, FencedOut, StaleRows
+from aiosched.scheduler.alerts.evaluation import AlertLoop
 from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.effects.attempt_control import stop_unwanted
 from aiosched.scheduler.effects.audit_syslog import AuditSyslog
@@ -158,6 +159,7 @@ class Incarnation:
                     partial(AuditSyslog(session.env.settings.audit.syslog).send_some, session),
                     wakeups.audit,
                 ),
+                ("alerts", partial(AlertLoop().evaluate, session), wakeups.alerts),
                 ("changes for browsers", partial(publish_changes, session), wakeups.broadcast),
             )
             for name, step, wakeup in loops:

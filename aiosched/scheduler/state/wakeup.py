@@ -67,6 +67,7 @@ class Wakeups:
     watchers: Wakeup = field(default_factory=Wakeup)  # asset watchers
     broadcast: Wakeup = field(default_factory=Wakeup)  # changes for browsers
     audit: Wakeup = field(default_factory=Wakeup)  # entries for syslog
+    alerts: Wakeup = field(default_factory=Wakeup)  # alert rules
 
     @property
     def all(self) -> tuple[Wakeup, ...]:

@@ -29,12 +29,13 @@ from aiosched.web.api import (
 from aiosched.web.api.dag_pages import comparison, trends
 from aiosched.web.api.finding import activity, search
 from aiosched.web.api.lists import bulk, instance_lists, run_lists
-from aiosched.web.api.operation import metrics, pools, stream, system
+from aiosched.web.api.operation import alerts, metrics, pools, stream, system
 from aiosched.web.api.people import audit, login, secret_sources, secrets, sessions, teams, users
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     actions.router,
     activity.router,
+    alerts.router,
     assets.router,
     audit.router,
     backfills.router,

@@ -1,4 +1,5 @@
 // Which page stands at which address, and what the navigation lists.
+import { Alerts } from "./pages/alerts.js";
 import { Assets } from "./pages/assets.js";
 import { AssetPage } from "./pages/assets/asset.js";
 import { Audit } from "./pages/audit.js";
@@ -35,6 +36,7 @@ export const ROUTES = [
   ["/pools", Pools],
   ["/schedulers", Schedulers],
   ["/import-errors", ImportErrors],
+  ["/alerts", Alerts],
   ["/requests", Requests],
   ["/audit", Audit],
   ["/secrets", Secrets],
@@ -62,6 +64,7 @@ export const SECTIONS = [
       ["/pools", "Pools", "g p"],
       ["/schedulers", "Schedulers", "g s"],
       ["/import-errors", "Import errors", "g e"],
+      ["/alerts", "Alerts", "g n"],
       ["/requests", "Requests", "g l"],
     ],
   ],

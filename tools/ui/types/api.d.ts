@@ -12,6 +12,83 @@ export interface components {
       errors: components["schemas"]["GroupedError"][];
       hours: components["schemas"]["HourActivity"][];
     };
+    /**
+     * @description An alert. `owes` is the message that is to be delivered (opened, reminder, recovered, test), not before
+     *     `deliver_at`; `told_at` is the last delivery, `failures` counts those that failed since.
+     */
+    AlertResource: {
+      dag_ids: string[];
+      deliver_at: string | null;
+      error: string | null;
+      events: number;
+      failures: number;
+      id: number;
+      kind: string;
+      last_at: string;
+      opened_at: string;
+      owes: string | null;
+      recovered_at: string | null;
+      rule: string;
+      run_id: string | null;
+      subject: string;
+      text: string;
+      told_at: string | null;
+    };
+    /** @description Whether a rule is paused. */
+    AlertRulePause: {
+      is_paused: boolean;
+    };
+    /** @description A rule. `error` is why its last delivery or evaluation failed. One `from_settings` is changed only there. */
+    AlertRuleResource: {
+      dags: string[];
+      error: string | null;
+      factor: number | null;
+      failed_at: string | null;
+      from_settings: boolean;
+      is_paused: boolean;
+      kind: string;
+      name: string;
+      notifier: string;
+      open_alerts: number;
+      owners: string[];
+      quiet_from: string | null;
+      quiet_until: string | null;
+      remind_seconds: number | null;
+      seconds: number | null;
+      tags: string[];
+      time_zone: string;
+    };
+    /**
+     * @description What a rule watches (`kind`), of which DAGs (globs, tags, owners; empty: all), and where it tells.
+     *
+     *     `seconds`: how long it lasts at least, or how much longer than usual; `factor`: times the usual p95, for long runs.
+     */
+    AlertRuleUpdate: {
+      /** @default [] */
+      dags: string[];
+      factor?: number | null;
+      kind: string;
+      notifier: string;
+      /** @default [] */
+      owners: string[];
+      quiet_from?: string | null;
+      quiet_until?: string | null;
+      remind_seconds?: number | null;
+      seconds?: number | null;
+      /** @default [] */
+      tags: string[];
+      /** @default UTC */
+      time_zone: string;
+    };
+    /** @description Rules by name, and the names of the notifiers that this server's settings have. */
+    AlertRules: {
+      items: components["schemas"]["AlertRuleResource"][];
+      notifiers: string[];
+    };
+    /** @description A test message that is delivered at the next evaluation: the alert that says what has become of it. */
+    AlertTest: {
+      alert: number;
+    };
     /** @description The answer as the task gets it. */
     Answered: {
       map_index: number;
@@ -914,6 +991,10 @@ export interface components {
     OwnerCount: {
       dags: number;
       owner: string;
+    };
+    Page_AlertResource_: {
+      items: components["schemas"]["AlertResource"][];
+      next_cursor?: string | null;
     };
     Page_AssetEventResource_: {
       items: components["schemas"]["AssetEventResource"][];

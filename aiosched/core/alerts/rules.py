@@ -1,0 +1,132 @@
+"""Alert rules: what each kind watches, which DAGs a rule selects, and what is wrong with a rule. Pure."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from aiosched.core.alerts.quiet import QuietHours, quiet_hours
+
+LEAST_REMINDER: Final = 60.0  # seconds between two reminders
+
+
+class AlertKind(StrEnum):
+    """What a rule watches."""
+
+    RUN_FAILED = "run_failed"
+    RUN_LATE = "run_late"
+    RUN_LONG = "run_long"
+    DEADLINE_MISSED = "deadline_missed"  # or an SLA
+    IMPORT_ERROR = "import_error"
+    SCHEDULER_GONE = "scheduler_gone"
+    POOL_STARVING = "pool_starving"
+    DAG_QUARANTINED = "dag_quarantined"
+
+
+# Something that happened: it counts even if it is over when it is read. All others last, and recover when they end.
+EVENTS: Final = frozenset({AlertKind.RUN_FAILED, AlertKind.DEADLINE_MISSED, AlertKind.SCHEDULER_GONE})
+# They concern no DAG: a rule of theirs selects by no DAG, tag or owner.
+OF_THE_FLEET: Final = frozenset({AlertKind.SCHEDULER_GONE, AlertKind.POOL_STARVING})
+# Seconds that something of the kind lasts before it is one, unless the rule says so.
+DEFAULT_SECONDS: Final = {AlertKind.RUN_LATE: 60.0, AlertKind.POOL_STARVING: 300.0}
+DEFAULT_FACTOR: Final = 1.5  # times the usual p95, of a rule on long runs that gives neither a factor nor seconds
+
+
+@dataclass(frozen=True, slots=True)
+class DagLabels:
+    """What rules select by, besides the id of a DAG."""
+
+    tags: Collection[str] = ()
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DagSelection:
+    """DAGs: those whose id matches one of the globs, with one of the tags, of one of the owners; an empty list: any."""
+
+    dags: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every DAG is selected."""
+        return not (self.tags or self.owners) and (not self.dags or "*" in self.dags)
+
+    def has(self, dag_id: str, labels: DagLabels) -> bool:
+        """Whether it selects the DAG."""
+        return (
+            (not self.dags or any(_glob(glob)(dag_id) is not None for glob in self.dags))
+            and (not self.tags or not set(self.tags).isdisjoint(labels.tags))
+            and (not self.owners or labels.owner in self.owners)
+        )
+
+
+@functools.lru_cache(maxsize=1_000)
+def _glob(pattern: str) -> Callable[[str], re.Match[str] | None]:
+    return re.compile(fnmatch.translate(pattern)).match
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRule:
+    """One rule. `since`: what happened before is not its concern; `looked_until`: it has been evaluated until then."""
+
+    id: int
+    name: str
+    kind: AlertKind
+    notifier: str
+    since: datetime
+    selection: DagSelection = DagSelection()
+    seconds: float | None = None
+    factor: float | None = None
+    remind_seconds: float | None = None
+    quiet: QuietHours | None = None
+    looked_until: datetime | None = None
+
+    @property
+    def least_seconds(self) -> float:
+        """How long something lasts at least before the rule is met."""
+        return DEFAULT_SECONDS.get(self.kind, 0.0) if self.seconds is None else self.seconds
+
+    def allows(self, now: datetime) -> datetime:
+        """When something may be delivered that is to be said now: at once, or when the quiet hours are over."""
+        return (self.quiet and self.quiet.until(now)) or now
+
+
+def problem_of(
+    kind: str,
+    selection: DagSelection,
+    *,
+    seconds: float | None = None,
+    factor: float | None = None,
+    remind_seconds: float | None = None,
+    quiet_from: str | None = None,
+    quiet_until: str | None = None,
+    time_zone: str = "UTC",
+) -> str | None:
+    """What is wrong with a rule, and what to do; None if it is right."""
+    if kind not in set(AlertKind):
+        return f"there is no kind {kind!r}; these are {', '.join(AlertKind)}"
+    if AlertKind(kind) in OF_THE_FLEET and not selection.is_all:
+        return f"a rule on {kind} concerns no DAG: leave dags, tags and owners out"
+    if factor is not None and kind != AlertKind.RUN_LONG:
+        return f"factor is for rules on {AlertKind.RUN_LONG}: leave it out"
+    if seconds is not None and kind not in _TAKES_SECONDS:
+        return f"a rule on {kind} takes no seconds: leave them out"
+    if remind_seconds is not None and remind_seconds < LEAST_REMINDER:
+        return f"reminders every {remind_seconds:g} seconds are too many: give at least {LEAST_REMINDER:g}"
+    try:
+        quiet_hours(quiet_from, quiet_until, time_zone)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+_TAKES_SECONDS: Final = frozenset({AlertKind.RUN_LATE, AlertKind.RUN_LONG, AlertKind.POOL_STARVING})
+Labels = Mapping[str, DagLabels]  # by DAG id

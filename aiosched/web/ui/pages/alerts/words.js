@@ -1,0 +1,32 @@
+// What rules watch, in words, and which of their fields each kind has.
+
+/** @type {Choice[]} */
+export const KINDS = [
+  ["run_failed", "A run failed"],
+  ["run_late", "A run is late"],
+  ["run_long", "A run takes longer than usual"],
+  ["deadline_missed", "An SLA or deadline passed"],
+  ["import_error", "A DAG file has an import error"],
+  ["scheduler_gone", "A scheduler is gone"],
+  ["pool_starving", "A pool is full while tasks wait"],
+  ["dag_quarantined", "A DAG is in quarantine"],
+];
+
+/** @param {string} kind */
+export const kindWords = (kind) => KINDS.find(([key]) => key === kind)?.[1] ?? kind;
+
+/** The label of `seconds`, for kinds that have them. @type {Record<string, string>} */
+export const SECONDS = {
+  run_late: "Late by at least, in seconds",
+  run_long: "Longer than the usual p95 by, in seconds",
+  pool_starving: "Full for at least, in seconds",
+};
+
+/** @param {string} kind */
+export const hasDags = (kind) => kind !== "scheduler_gone" && kind !== "pool_starving";
+
+/** @param {Api["AlertRuleResource"]} rule */
+export const selectionWords = (rule) =>
+  [...rule.dags, ...rule.tags.map((tag) => `tag ${tag}`), ...rule.owners.map((owner) => `owner ${owner}`)].join(
+    ", ",
+  ) || (hasDags(rule.kind) ? "all DAGs" : "all");
