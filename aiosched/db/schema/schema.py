@@ -37,6 +37,7 @@ from aiosched.db.schema import (
     audit_schema,
     bundle_schema,
     engine_schema,
+    figure_schema,
     input_schema,
     quarantine_schema,
     remote_schema,
@@ -48,8 +49,8 @@ from aiosched.db.schema.columns import created_at, identity, instant, metadata, 
 
 # beside the tables below
 __all__ = [
-    "asset_schema", "audit_schema", "bundle_schema", "engine_schema", "input_schema", "metadata", "quarantine_schema",
-    "remote_schema", "state_schema", "team_schema", "web_schema",
+    "asset_schema", "audit_schema", "bundle_schema", "engine_schema", "figure_schema", "input_schema", "metadata",
+    "quarantine_schema", "remote_schema", "state_schema", "team_schema", "web_schema",
 ]  # fmt: skip
 
 dag = Table(
