@@ -177,6 +177,7 @@ dag_run = Table(
     Index("ix_dag_run_dag_id_run_after_id", "dag_id", "run_after", "id"),
     Index("ix_dag_run_end_date_id", "end_date", "id", postgresql_where=text("end_date IS NOT NULL")),
     Index("ix_dag_run_failed", "end_date", "id", postgresql_where=text("state = 'failed'")),
+    Index("ix_dag_run_failed_of_dag", "dag_id", "id", postgresql_where=text("state = 'failed'")),
     Index("ix_dag_run_undated", "dag_id", "run_after", postgresql_where=text("logical_date IS NULL")),
     postgresql_with={"fillfactor": "80"},
 )

@@ -1065,7 +1065,7 @@ export interface components {
       waiting: number | null;
     };
     /** @description A range in steps of `step` seconds. A step without a point is one in which no scheduler wrote figures. */
-    PoolFigures: {
+    PoolHistory: {
       points: components["schemas"]["PoolFigurePoint"][];
       since: string;
       step: number;

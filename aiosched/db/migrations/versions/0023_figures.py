@@ -1,4 +1,4 @@
-"""Figures of schedulers over time; a version whose tasks cannot be listed is named in the server's log.
+"""Figures of schedulers over time; an index of failed runs; a version without listed tasks is named in a warning.
 
 Only an addition: an older scheduler writes no figures. Revision 0023.
 """
@@ -69,9 +69,12 @@ def upgrade() -> None:
         *_figures(),
     )
     op.execute(_TASKS_OF.format(warn=_WARN))
+    failed = sa.text("state = 'failed'")
+    op.create_index("ix_dag_run_failed_of_dag", "dag_run", ["dag_id", "id"], postgresql_where=failed)
 
 
 def downgrade() -> None:
+    op.drop_index("ix_dag_run_failed_of_dag", "dag_run")
     op.execute(_TASKS_OF.format(warn=""))
     op.drop_table("figures_hour")
     op.drop_table("figures_minute")

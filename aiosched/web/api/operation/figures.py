@@ -73,7 +73,7 @@ class PoolFigurePoint(Resource):
     waiting: float | None
 
 
-class PoolFigures(BaseModel):
+class PoolHistory(BaseModel):
     """A range in steps of `step` seconds. A step without a point is one in which no scheduler wrote figures."""
 
     since: Instant
@@ -100,13 +100,13 @@ async def figures(request_client: TheRequestClient, hours: Hours = 24, scheduler
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def pool_figures(
     request_client: TheRequestClient, sight: TheSight, name: PoolName, hours: Hours = 24
-) -> PoolFigures:
+) -> PoolHistory:
     """Figures of a pool over time, at most 701 points."""
     await check_seen(request_client.db, sight, "pool", name)
     await get_pool(request_client.db, name)
     span = range_before(request_client.clock.now(), timedelta(hours=hours))
     points = await pool_points(request_client.db, span, name)
-    return PoolFigures(
+    return PoolHistory(
         since=span.since,
         until=span.until,
         step=int(span.step.total_seconds()),

@@ -8,7 +8,7 @@ import { chosenHours, onSteps, RangeChoice, useFigures } from "../../parts/figur
 /** @param {{ name: string }} props */
 export function PoolHistory({ name }) {
   const hours = chosenHours();
-  /** @type {Resource<Api["PoolFigures"]>} */
+  /** @type {Resource<Api["PoolHistory"]>} */
   const found = useFigures(`${at("pools", name)}/figures`, { hours });
   return html`
     <div class="stack">
@@ -27,7 +27,7 @@ export function PoolHistory({ name }) {
   `;
 }
 
-/** @param {{ figures: Api["PoolFigures"] }} props */
+/** @param {{ figures: Api["PoolHistory"] }} props */
 function Slots({ figures }) {
   if (!figures.points.length) {
     return html`<${Empty} title="No figures yet">A scheduler writes them once a minute.<//>`;
