@@ -240,12 +240,15 @@ async def test_a_version_whose_tasks_cannot_be_listed_is_named_in_a_warning(dsn:
 
         conn.add_log_listener(listen)
         add = "INSERT INTO dag_version (dag_id, number, content_hash, spec) VALUES ('odd', $1, '', $2) RETURNING number"
-        stored = [await conn.fetchval(add, number, text) for number, text in enumerate(('{"tasks": []}', "7"), 1)]
+        stored = [
+            await conn.fetchval(add, number, text) for number, text in enumerate(('{"tasks": []}', '{"tasks": 7}'), 1)
+        ]
+        await conn.fetchval("SELECT 1")  # listeners are called by the event loop
         conn.remove_log_listener(listen)
 
     assert stored == [1, 2]
     assert [(each.severity, each.message) for each in warnings] == [
-        ("WARNING", "The tasks of version 2 of DAG odd cannot be listed: cannot extract elements from a scalar")
+        ("WARNING", "The tasks of version 2 of DAG odd cannot be listed: cannot call json_array_elements on a scalar")
     ]
     assert "Lists of task instances lack" in warnings[0].detail
 
