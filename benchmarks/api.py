@@ -75,6 +75,7 @@ LISTS: Final = (
     "files",
     "import-errors",
     "schedulers",
+    "figures?hours=168",
     "timeline",
     "summary",
     "search?q=dag.07",

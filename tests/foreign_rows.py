@@ -6,9 +6,10 @@ It stands for what a newer aiosched writes (words that are unknown here) and for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from aiosched.core.figures.minutes import MINUTE, start_of_minute
 from aiosched.core.graph.spec import GroupSpec, TaskSpec
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
@@ -16,6 +17,11 @@ from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, a
 
 DAG, RUN, TASK, ASSET, POOL = "sales", "r1", "g.extract", "orders", "etl"
 WORD: Final = "teleported"  # a state, kind, role, verb … of a newer version
+
+FIGURES_ROW: Final = {
+    "scheduler": "one", "ended": 3, "task_lag": [1, 2], "commits": [3], "loop_lag": [60], "waiting": 1.0, "queued": 1.0,
+    "running": 2.0, "memory": 1e8, "parsing": 0.5, "pools": {POOL: [4, 2, 1, 1]},
+}  # fmt: skip
 
 _TASKS: Final = (
     TaskSpec(task_id=TASK, operator="PythonOperator", retries=1, group_id="g", pool=POOL),
@@ -47,6 +53,7 @@ async def seed(db: Database) -> None:
     await add_task(db, run, 1, "queued", try_number=1, **details)
     await add_file(db, "bad.py", error="NameError: x", error_line=3, parse_seconds=0.1, dag_ids=["bad"], warnings=["w"])
     await add_scheduler(db, "one")
+    stamp = start_of_minute(datetime.now(UTC)) - MINUTE
     key = {"run_id": run, "task_index": 0, "map_index": -1}
     asset_key = {"dag_id": DAG, "name": ASSET, "task_id": ""}
     rows: list[tuple[str, dict[str, Any]]] = [
@@ -79,6 +86,8 @@ async def seed(db: Database) -> None:
         ("alert_rule", {"name": "rule", "kind": "run_failed", "notifier": "ops", "dags": ["*"], "seconds": 1.0,
                         "quiet_from": "22:00", "quiet_until": "07:00", "looked_until": NOON}),
         ("lost_scheduler", {"incarnation": 77, "name": "two", "hostname": "here", "lost_at": NOON}),
+        ("figures_minute", FIGURES_ROW | {"at": stamp, "incarnation": 1}),
+        ("figures_hour", FIGURES_ROW | {"at": stamp.replace(minute=0)}),
         ("team", {"name": "t", "description": "d"}),
         ("team_folder", {"bundle": "", "folder": "elsewhere", "team": "t"}),
     ]  # fmt: skip
@@ -143,9 +152,10 @@ CHANGES: Final = {
     "no number": Change("'NaN'", ("double precision",)),
     "an infinite number": Change("'Infinity'", ("double precision",)),
     "arrays with nothing": Change("'{NULL,a}'", ("ARRAY",)),
+    "lists without numbers": Change("'{NULL,-1}'", ("numbers",)),
 }
 _COLUMNS: Final = """
-    SELECT c.table_name, c.column_name, c.data_type
+    SELECT c.table_name, c.column_name, CASE c.udt_name WHEN '_int4' THEN 'numbers' ELSE c.data_type END
       FROM information_schema.columns AS c JOIN information_schema.tables AS t USING (table_schema, table_name)
      WHERE table_schema = 'public' AND t.table_type = 'BASE TABLE'
 """

@@ -22,6 +22,7 @@ from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.api.dags import DagDetails, DagResource
 from aiosched.web.api.inputs import Answered, InputResource
 from aiosched.web.api.operation.alerts import AlertResource, AlertRuleResource, AlertRules, AlertRuleUpdate
+from aiosched.web.api.operation.figures import Figures, PoolHistory
 from aiosched.web.api.operation.pools import PoolResource
 from aiosched.web.api.operation.probes import HealthReport
 from aiosched.web.api.operation.system import CommandResource, ImportProblem, SchedulerResource, Schedulers
@@ -389,6 +390,10 @@ class Client(ListClient):
         """Create or change an alert rule."""
         return await self._send(AlertRuleResource, "PUT", _path("alert-rules", name), rule.model_dump())
 
+    async def pool_figures(self, name: str, *, hours: int = 24) -> PoolHistory:
+        """Slots and queue of a pool over the last hours; steps without a point are gaps."""
+        return await self._get(PoolHistory, _path("pools", name, "figures"), {"hours": hours})
+
     # -- the system -------------------------------------------------------------------------
 
     async def health(self) -> HealthReport:
@@ -401,6 +406,10 @@ class Client(ListClient):
     async def schedulers(self) -> list[SchedulerResource]:
         """All known schedulers."""
         return (await self._get(Schedulers, "schedulers")).items
+
+    async def figures(self, *, hours: int = 24, scheduler: str | None = None) -> Figures:
+        """Figures of the fleet, or of one scheduler, over the last hours; steps without a point are gaps."""
+        return await self._get(Figures, "figures", {"hours": hours, "scheduler": scheduler})
 
     def import_errors(self) -> AsyncIterator[ImportProblem]:
         """Files whose last parse failed."""

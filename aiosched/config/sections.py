@@ -523,6 +523,15 @@ class MetricsSettings(_Section):
     statsd_interval: float = Field(default=5.0, gt=0, description="seconds between two sends")
 
 
+class FigureSettings(_Section):
+    keep_minutes_days: float = Field(
+        default=7.0, ge=0, le=31, description="days for which figures of each minute are kept; 0: none are written"
+    )
+    keep_hours_days: float = Field(
+        default=90.0, ge=0, le=3660, description="days for which figures of each hour are kept"
+    )
+
+
 class Settings(_Section):
     """All settings of one process. Precedence: flag, environment, file, default."""
 
@@ -542,6 +551,7 @@ class Settings(_Section):
     audit: AuditSettings = Field(default_factory=AuditSettings)
     alerts: AlertsSettings = Field(default_factory=AlertsSettings)
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
+    figures: FigureSettings = Field(default_factory=FigureSettings)
 
     @property
     def logs_folder(self) -> Path:

@@ -71,7 +71,8 @@ _UNSTORABLE: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
 class ParserStats:
     """Counts for the files that this scheduler owns; `elsewhere`: those of the folder that other schedulers own.
 
-    `dags` and `errors` are those of the files that it parsed itself; `seconds` is the duration of the first pass.
+    `dags` and `errors` are those of the files that it parsed itself; `seconds` is the duration of the first pass,
+    and `busy_seconds` is how long all parses since the start took.
     """
 
     files: int
@@ -79,6 +80,7 @@ class ParserStats:
     errors: int
     seconds: float
     elsewhere: int
+    busy_seconds: float = 0.0
 
 
 class _Stopped(Exception):
@@ -145,7 +147,7 @@ class Parser:
         self._first: set[str] | None = None  # files of the first listing that are not stored yet
         self._first_pass: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._started = time.monotonic()
-        self._seconds = 0.0
+        self._seconds = self._busy_seconds = 0.0
 
     @property
     def first_pass(self) -> asyncio.Future[None]:
@@ -161,6 +163,7 @@ class Parser:
             errors=errors,
             seconds=self._seconds,
             elsewhere=sum(name not in self._parse_queue for name in self._listing.files) if self._listing else 0,
+            busy_seconds=self._busy_seconds,
         )
 
     async def unread(self, conn: DatabaseConnection) -> str | None:
@@ -324,6 +327,7 @@ class Parser:
             self._busy += 1
             try:
                 result = await self._pool.parse(file)
+                self._busy_seconds += result.seconds
             finally:
                 self._busy -= 1
                 self._idle_since = time.monotonic()

@@ -50,9 +50,10 @@ from aiosched.scheduler.log_uploads import start_uploads
 from aiosched.scheduler.membership.heartbeat import Heartbeat
 from aiosched.scheduler.membership.incarnation import Incarnation, give_up
 from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity
-from aiosched.scheduler.observability import statsd
+from aiosched.scheduler.observability.figure_log import FigureSource
 from aiosched.scheduler.observability.idle import IdleLog, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
+from aiosched.scheduler.observability.publishing import publish
 from aiosched.scheduler.registered_dags import list_runs_anew, register_dags
 from aiosched.scheduler.services.all_services import services_of
 from aiosched.scheduler.services.bundle_services import bundle_services
@@ -304,7 +305,7 @@ class Scheduler(Actions):
             paused = self.settings.core.dags_are_paused_at_creation
             renewal = list_runs_anew(self.db, self._dags, self.clock, paused=paused)
             listing = group.create_task(renewal, name="listing")
-            statsd_task = group.create_task(keep_running("statsd", self._publish_figures, self.metrics))
+            publishing = group.create_task(self._publish_figures(), name="publishing")
             try:
                 while not self._stopping:
                     try:
@@ -319,7 +320,7 @@ class Scheduler(Actions):
                         await asyncio.sleep(0.5)
             finally:
                 listing.cancel()
-                statsd_task.cancel()
+                publishing.cancel()
                 if parsing:
                     parsing.cancel()
 
@@ -377,8 +378,8 @@ class Scheduler(Actions):
         return figures_of(self._session, self.metrics, None if self.parser is None else self.parser.stats)
 
     async def _publish_figures(self) -> None:
-        if self.settings.metrics.statsd_host is not None:
-            await statsd.emit(self.settings.metrics, self._figures, lambda: self.db)
+        source = FigureSource(self._figures, self._current_incarnation, lambda: self._owns(0))
+        await publish(self.settings, self.clock, source, lambda: self.db, self.metrics)
 
     def _receive_view(self, view: Any) -> None:
         if self._incarnation is not None:

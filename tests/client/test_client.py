@@ -82,6 +82,7 @@ async def test_pools_health_and_schedulers(client: Client) -> None:
     assert [pool.name async for pool in client.pools()] == ["default_pool", "etl"]
     assert (await client.health()).status == "healthy"
     assert [one.status for one in await client.schedulers()] == ["alive"]
+    assert (await client.figures(hours=1)).points == (await client.pool_figures("etl", hours=1)).points == []
     assert [one async for one in client.import_errors()] == []
     assert [one async for one in client.assets()] == []
 

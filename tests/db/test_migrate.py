@@ -230,6 +230,29 @@ async def test_versions_of_before_have_their_tasks_as_rows(dsn: str) -> None:
     assert [tuple(row) for row in rows] == [(dag_id, *task) for dag_id in ("old", "new") for task in tasks]
 
 
+async def test_a_version_whose_tasks_cannot_be_listed_is_named_in_a_warning(dsn: str) -> None:
+    """It is stored nevertheless."""
+    warnings: list[Any] = []
+    async with await Database.open(dsn) as db, db.acquire() as conn:
+
+        def listen(_: object, message: Any) -> None:
+            warnings.append(message)
+
+        conn.add_log_listener(listen)
+        add = "INSERT INTO dag_version (dag_id, number, content_hash, spec) VALUES ('odd', $1, '', $2) RETURNING number"
+        stored = [
+            await conn.fetchval(add, number, text) for number, text in enumerate(('{"tasks": []}', '{"tasks": 7}'), 1)
+        ]
+        await conn.fetchval("SELECT 1")  # listeners are called by the event loop
+        conn.remove_log_listener(listen)
+
+    assert stored == [1, 2]
+    assert [(each.severity, each.message) for each in warnings] == [
+        ("WARNING", "The tasks of version 2 of DAG odd cannot be listed: cannot call json_array_elements on a scalar")
+    ]
+    assert "Lists of task instances lack" in warnings[0].detail
+
+
 async def test_going_down_removes_everything(dsn: str) -> None:
     async with await Database.open(dsn) as db:
         await downgrade(db, "base")

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from aiosched.db.lists.dag_lists import list_dags
+from aiosched.db.queries.home_queries import last_failed
 from aiosched.db.queries.queries import (
     count_tasks,
     find_run,
@@ -276,3 +277,29 @@ async def test_a_scheduler_is_alive_while_its_process_and_its_lease_live(db: Dat
         ("lease-ran-out", "dead", 0),
     ]
     assert 0 <= rows[0].lease_age < 60
+
+
+async def test_dags_whose_last_run_failed_are_found_however_many_failures_there_are(db: Database) -> None:
+    """Beside 600 failures that were repaired since, and one DAG that is stale."""
+    for dag_id in ("fails", "repaired", "gone", "old"):
+        await add_dag(db, dag_id, is_stale=dag_id == "gone")
+    async with db.acquire() as conn:
+        await conn.execute(
+            """
+            INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after,
+                                 end_date)
+            SELECT d.dag_id, 'r' || n, d.partition, d.version_id, 'manual', 'test',
+                   CASE WHEN d.dag_id = 'repaired' AND n = 601 THEN 'success' ELSE 'failed' END, now(),
+                   now() + CASE d.dag_id WHEN 'old' THEN interval '-9 days' ELSE '0 s' END + n * interval '1 s'
+              FROM dag AS d CROSS JOIN generate_series(1, 601) AS n
+             WHERE d.dag_id = 'repaired' OR n = 1
+            """
+        )
+
+    few = await last_failed(db, limit=20)
+    one = await last_failed(db, limit=1)
+    seen = await last_failed(db, limit=20, seen=["old", "repaired"])
+
+    assert [(each.dag_id, each.run_id) for each in few] == [("fails", "r1"), ("old", "r1")]
+    assert [each.dag_id for each in one] == ["fails"]
+    assert [each.dag_id for each in seen] == ["old"]

@@ -42,6 +42,7 @@ SAY_NOTHING: Final = frozenset({"/openapi.json", "/stream"})
 WITHOUT_NAMES: Final = frozenset(
     {
         "/me", "/metrics/summary", "/connection-types", "/settings", "/tokens", "/sessions", "/schedulers",
+        "/figures", "/pools/{name}/figures",
         "/dags/{dag_id}/next", "/dags/{dag_id}/calendar", "/dags/{dag_id}/versions",
         "/dags/{dag_id}/versions/{number}/diff/{other}", "/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered",
         "/dags/{dag_id}/runs/{run}/tasks/{task_id}/events",

@@ -20,7 +20,18 @@ from tests.cli.records import add_dag, insert
 
 RUNS: Final = 12_000
 GROWING: Final = frozenset(
-    {"asset_event", "audit_log", "command", "dag_run", "deferral", "task_instance", "task_try", "xcom"}
+    {
+        "asset_event",
+        "audit_log",
+        "command",
+        "dag_run",
+        "deferral",
+        "figures_hour",
+        "figures_minute",
+        "task_instance",
+        "task_try",
+        "xcom",
+    }
 )
 
 _HISTORY: Final = (
@@ -59,6 +70,14 @@ _HISTORY: Final = (
     INSERT INTO command (dag_id, verb, requested_by, state, result)
     SELECT CASE WHEN n % 50 = 0 THEN 'sales' ELSE 'other' END, 'clear', 'test', 'applied', '{"instances": []}'
       FROM generate_series(1, $1::int) AS n
+    """,
+    """
+    INSERT INTO figures_minute (at, incarnation, scheduler, ended, waiting, queued, running, parsing)
+    SELECT now() - n * interval '1 minute', 1, 'one', 1, 1, 1, 1, 1 FROM generate_series(1, $1::int) AS n
+    """,
+    """
+    INSERT INTO figures_hour (at, scheduler, ended, waiting, queued, running, parsing)
+    SELECT now() - n * interval '1 hour', 'one', 1, 1, 1, 1, 1 FROM generate_series(1, $1::int) AS n
     """,
     "INSERT INTO asset (name, uri) SELECT 'asset' || n, 'x://' || n FROM generate_series(1, 20) AS n",
     """
@@ -129,6 +148,7 @@ PATHS: Final = (
     "pools",
     "pools/etl",
     "pools/etl/queue",
+    "pools/etl/figures",
     "assets",
     "assets/asset1",
     "assets/asset1/events",
@@ -141,6 +161,8 @@ PATHS: Final = (
     "import-errors",
     "files",
     "schedulers",
+    "figures?hours=24",
+    "figures?hours=168&scheduler=one",
     "audit",
     "audit?dag_id=sales",
     "audit/export",

@@ -14,6 +14,7 @@ from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.engine import Database
 
 NEWEST: Final = 5_000  # maximum number of runs to read, newest first
+_NEWEST_FAILURES: Final = 500  # looked at before all DAGs are
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,32 @@ LATE: Final = SightedStatement.of("""
      WHERE NOT is_paused AND NOT is_stale AND NOT has_import_errors AND next_dagrun_create_after < $1 [seen]
      ORDER BY next_dagrun_create_after LIMIT $2
 """)
-# Index: ix_dag_run_dag_id_id, once for each DAG.
-LAST_FAILED: Final = SightedStatement.of(
+# Of the newest failures those with which a DAG's runs end. Indexes: ix_dag_run_failed; ix_dag_run_dag_id_id, without
+# the table, until enough are found.
+NEWEST_FAILED: Final = SightedStatement.of(
     """
     SELECT d.dag_id, r.run_id, 1 AS number, r.end_date AS since
-      FROM dag AS d
-     CROSS JOIN LATERAL (SELECT * FROM dag_run WHERE dag_run.dag_id = d.dag_id ORDER BY id DESC LIMIT 1) AS r
-     WHERE NOT d.is_stale AND r.state = 'failed' [seen]
-     ORDER BY r.end_date DESC LIMIT $1
+      FROM (SELECT id, dag_id, run_id, end_date FROM dag_run WHERE state = 'failed'
+             ORDER BY end_date DESC, id DESC LIMIT $2) AS r
+     CROSS JOIN LATERAL (SELECT id FROM dag_run WHERE dag_run.dag_id = r.dag_id ORDER BY id DESC LIMIT 1) AS newest
+      JOIN dag AS d ON d.dag_id = r.dag_id
+     WHERE newest.id = r.id AND NOT d.is_stale [seen]
+     ORDER BY r.end_date DESC, r.id DESC LIMIT $1
+""",
+    _OF_DAG,
+)
+# The same of all DAGs. Indexes: ix_dag_run_failed_of_dag for the last failure of each; ix_dag_run_dag_id_id, without
+# the table, for the last run of those that have failed at all.
+LAST_FAILED: Final = SightedStatement.of(
+    """
+    WITH failure AS (SELECT dag_id, max(id) AS id FROM dag_run WHERE state = 'failed' GROUP BY dag_id)
+    SELECT d.dag_id, r.run_id, 1 AS number, r.end_date AS since
+      FROM failure AS f
+     CROSS JOIN LATERAL (SELECT id FROM dag_run WHERE dag_run.dag_id = f.dag_id ORDER BY id DESC LIMIT 1) AS newest
+      JOIN dag_run AS r ON r.id = f.id
+      JOIN dag AS d ON d.dag_id = f.dag_id
+     WHERE newest.id = f.id AND NOT d.is_stale [seen]
+     ORDER BY r.end_date DESC, r.id DESC LIMIT $1
 """,
     _OF_DAG,
 )
@@ -148,9 +167,15 @@ async def late_dags(db: Database, before: datetime, *, limit: int, seen: Seen = 
 
 
 async def last_failed(db: Database, *, limit: int, seen: Seen = None) -> list[Concern]:
-    """DAGs whose newest run failed, latest first."""
+    """DAGs whose newest run failed, latest first.
+
+    If many fail, enough are among the newest failures. Only if they are not, all DAGs are looked at.
+    """
     async with db.acquire() as conn:
-        return [Concern(**dict(row)) for row in await LAST_FAILED.fetch(conn, limit, seen=seen)]
+        rows = await NEWEST_FAILED.fetch(conn, limit, _NEWEST_FAILURES, seen=seen)
+        if len(rows) < limit:
+            rows = await LAST_FAILED.fetch(conn, limit, seen=seen)
+    return [Concern(**dict(row)) for row in rows]
 
 
 async def paused_with_runs(db: Database, *, limit: int, seen: Seen = None) -> list[Concern]:

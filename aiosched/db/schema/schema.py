@@ -38,6 +38,7 @@ from aiosched.db.schema import (
     audit_schema,
     bundle_schema,
     engine_schema,
+    figure_schema,
     input_schema,
     quarantine_schema,
     remote_schema,
@@ -49,7 +50,7 @@ from aiosched.db.schema.columns import created_at, identity, instant, metadata, 
 
 # beside the tables below
 __all__ = [
-    "alert_schema", "asset_schema", "audit_schema", "bundle_schema", "engine_schema", "input_schema", "metadata",
+    "alert_schema", "asset_schema", "audit_schema", "bundle_schema", "engine_schema", "figure_schema", "input_schema", "metadata",
     "quarantine_schema", "remote_schema", "state_schema", "team_schema", "web_schema",
 ]  # fmt: skip
 
@@ -177,6 +178,7 @@ dag_run = Table(
     Index("ix_dag_run_dag_id_run_after_id", "dag_id", "run_after", "id"),
     Index("ix_dag_run_end_date_id", "end_date", "id", postgresql_where=text("end_date IS NOT NULL")),
     Index("ix_dag_run_failed", "end_date", "id", postgresql_where=text("state = 'failed'")),
+    Index("ix_dag_run_failed_of_dag", "dag_id", "id", postgresql_where=text("state = 'failed'")),
     Index("ix_dag_run_undated", "dag_id", "run_after", postgresql_where=text("logical_date IS NULL")),
     postgresql_with={"fillfactor": "80"},
 )

@@ -8,7 +8,7 @@
      "oldest_queued_seconds": n or null, "runs": n, "dags_in_quarantine": n, "waiting": {pool: n},
      "not_removed": [text], "left_alone": [text],
      "pools": {pool: {queued: slots, running: slots}},
-     "parsing": {files, dags, errors, seconds} or null}
+     "parsing": {files, dags, errors, seconds, busy_seconds} or null}
 
 Instants and durations are in seconds. `blocked` and `times_blocked` are there for the local executor only
 (executors/local/blocked_loops.py), `engine` for engines that say what they see; it lists the first workers.

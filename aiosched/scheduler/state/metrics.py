@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-_SECONDS: Final = tuple(0.0001 * 2**i for i in range(20))  # 0.1 ms to 52 s
+from aiosched.core.figures.histograms import SECONDS
+
 _SIZES: Final = tuple(float(2**i) for i in range(15))  # 1 to 16,384
 
 
@@ -23,7 +24,7 @@ _SIZES: Final = tuple(float(2**i) for i in range(15))  # 1 to 16,384
 class Histogram:
     """How often a value fell into each of a row of buckets; values are seconds by default."""
 
-    bounds: tuple[float, ...] = _SECONDS
+    bounds: tuple[float, ...] = SECONDS
     count: int = 0
     total: float = 0.0
     largest: float = 0.0

@@ -29,7 +29,7 @@ from aiosched.web.api import (
 from aiosched.web.api.dag_pages import comparison, trends
 from aiosched.web.api.finding import activity, search
 from aiosched.web.api.lists import bulk, instance_lists, run_lists
-from aiosched.web.api.operation import alerts, metrics, pools, stream, system
+from aiosched.web.api.operation import alerts, figures, metrics, pools, stream, system
 from aiosched.web.api.people import audit, login, secret_sources, secrets, sessions, teams, users
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
@@ -44,6 +44,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     comparison.router,
     dags.router,
     document.router,
+    figures.router,
     graph.router,
     grid.router,
     history.router,

@@ -553,6 +553,35 @@ export interface components {
       message: string;
       where: string;
     };
+    /**
+     * @description One step of a range. Durations are in seconds; means of what there was, null where it is not known.
+     *
+     *     `lag_*` is how long tasks waited from ready to started, `parsing` the seconds of parsing a minute.
+     *     `memory` is in bytes.
+     */
+    FigurePoint: {
+      at: string;
+      commit_p50: number | null;
+      commit_p99: number | null;
+      commits_per_second: number | null;
+      ended_per_second: number | null;
+      lag_p50: number | null;
+      lag_p99: number | null;
+      loop_lag_p99: number | null;
+      memory: number | null;
+      parsing: number | null;
+      queued: number | null;
+      running: number | null;
+      schedulers: number;
+      waiting: number | null;
+    };
+    /** @description A range in steps of `step` seconds. A step without a point is one in which no scheduler wrote figures. */
+    Figures: {
+      points: components["schemas"]["FigurePoint"][];
+      since: string;
+      step: number;
+      until: string;
+    };
     /** @description The number of a line, from 0 as in `LogBlocks`; null if no line matches. */
     FoundLine: {
       line: number | null;
@@ -1102,6 +1131,26 @@ export interface components {
     PlannedDate: {
       fate: string;
       logical_date: string;
+    };
+    /**
+     * @description One step of a range: means of slots, used slots, queued slots and waiting task instances.
+     *
+     *     `slots` is -1 for no limit; null, and so `open`, if nothing used the pool or waited for it.
+     */
+    PoolFigurePoint: {
+      at: string;
+      open: number | null;
+      queued: number | null;
+      slots: number | null;
+      used: number | null;
+      waiting: number | null;
+    };
+    /** @description A range in steps of `step` seconds. A step without a point is one in which no scheduler wrote figures. */
+    PoolHistory: {
+      points: components["schemas"]["PoolFigurePoint"][];
+      since: string;
+      step: number;
+      until: string;
     };
     /** @description A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run. */
     PoolResource: {

@@ -4,6 +4,7 @@ import { quantile, since, together } from "../lib/figures.js";
 import { useResource } from "../lib/resources.js";
 import { Card, Empty, Page, Shown } from "../parts/basics.js";
 import { EVERY, Fleet } from "./schedulers/fleet.js";
+import { History } from "./schedulers/history.js";
 import { figure } from "./schedulers/scheduler.js";
 
 /** @typedef {import("./schedulers/scheduler.js").Scheduler} Scheduler */
@@ -50,19 +51,22 @@ export function Schedulers() {
   }, [data]);
   return html`
     <${Page} title="Schedulers and workers">
-      <${Shown} of=${found}>
-        ${({ items }) =>
-          items.length ? html`
-            <${Fleet} items=${items} history=${history} />
-          ` : html`
-            <${Card}>
-              <${Empty} title="No scheduler is running" command="aiosched serve">
-                Runs wait until one starts.
+      <div class="stack">
+        <${Shown} of=${found}>
+          ${({ items }) =>
+            items.length ? html`
+              <${Fleet} items=${items} history=${history} />
+            ` : html`
+              <${Card}>
+                <${Empty} title="No scheduler is running" command="aiosched serve">
+                  Runs wait until one starts.
+                <//>
               <//>
-            <//>
-          `
-        }
-      <//>
+            `
+          }
+        <//>
+        <${History} names=${[...new Set((data?.items ?? []).map((one) => one.name))]} />
+      </div>
     <//>
   `;
 }

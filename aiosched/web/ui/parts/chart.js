@@ -1,8 +1,13 @@
-// A small chart of metrics since the page was opened.
+// A small chart of metrics over time.
 import { html, useEffect, useRef } from "../lib/html.js";
 import uPlot from "../vendor/uplot.js";
 import { theme } from "../lib/theme.js";
 import { duration, instant, zone } from "../lib/time.js";
+
+const DAY = 86_400; // seconds
+
+/** @param {number} value */
+const rounded = (value) => String(Math.round(value * 10) / 10);
 
 /** @param {string} name */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -10,10 +15,19 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 /**
  * @typedef {{ name: string, colour: string, values: (number | null)[] }} Line
  *
- * `times` are in seconds; missing values are null; `seconds`: values are durations.
- * @param {{ label: string, times: number[], lines: Line[], seconds?: boolean }} props
+ * `times` are in seconds; missing values are null, and `gaps` shows them as such. `seconds`: values are durations;
+ * `words` writes other values.
+ * @param {{ label: string, times: number[], lines: Line[], seconds?: boolean, gaps?: boolean,
+ *   words?: (value: number) => string }} props
  */
-export function Chart({ label, times, lines, seconds = false }) {
+export function Chart({
+  label,
+  times,
+  lines,
+  seconds = false,
+  gaps = false,
+  words = seconds ? duration : rounded,
+}) {
   /** @type {Ref<HTMLElement>} */
   const box = useRef(null);
   /** @type {Ref<uPlot | null>} */
@@ -21,7 +35,9 @@ export function Chart({ label, times, lines, seconds = false }) {
   /** @type {uPlot.AlignedData} */
   const data = [times, ...lines.map((line) => line.values)];
   useEffect(() => {
-    chart.current = new uPlot(optionsOf(lines, seconds, box.current.clientWidth), data, box.current);
+    const isLong = times.length > 1 && times[times.length - 1] - times[0] > DAY;
+    const options = optionsOf(lines, { least: seconds ? 0.001 : 1, gaps, words, isLong });
+    chart.current = new uPlot({ ...options, width: box.current.clientWidth }, data, box.current);
     const observer = new ResizeObserver(([entry]) =>
       chart.current?.setSize({ width: entry.contentRect.width, height: 150 }),
     );
@@ -44,18 +60,19 @@ export function Chart({ label, times, lines, seconds = false }) {
 }
 
 /**
+ * `least` is the least height of the scale; `isLong`: dates are needed beside times.
  * @param {Line[]} lines
- * @param {boolean} seconds whether values are durations
- * @param {number} width in pixels
- * @returns {uPlot.Options}
+ * @param {{ least: number, gaps: boolean, words: (value: number) => string, isLong: boolean }} how
+ * @returns {Omit<uPlot.Options, "width">}
  */
-function optionsOf(lines, seconds, width) {
+function optionsOf(lines, { least, gaps, words, isLong }) {
   /**
    * @param {unknown} u
    * @param {number | null | undefined} v
    */
-  const shown = (u, v) =>
-    v === null || v === undefined ? "–" : seconds ? duration(v) : String(Math.round(v * 10) / 10);
+  const shown = (u, v) => (v === null || v === undefined ? "–" : words(v));
+  /** @param {number} second */
+  const time = (second) => (isLong ? instant(second * 1000).slice(5, 16) : instant(second * 1000).slice(11));
   const axis = {
     stroke: colour("--text-faint"),
     grid: { stroke: colour("--line"), width: 1 },
@@ -63,21 +80,20 @@ function optionsOf(lines, seconds, width) {
     font: "11px sans-serif",
   };
   return {
-    width,
     height: 150,
     cursor: { y: false },
-    scales: { y: { range: (u, low, high) => [0, Math.max(high || 0, seconds ? 0.001 : 1) * 1.1] } },
+    scales: { y: { range: (u, low, high) => [0, Math.max(high || 0, least) * 1.1] } },
     axes: [
-      { ...axis, values: (u, values) => values.map((v) => instant(v * 1000).slice(11)) },
+      { ...axis, space: isLong ? 90 : 50, values: (u, values) => values.map(time) },
       { ...axis, size: 56, values: (u, values) => values.map((v) => shown(u, v)) },
     ],
     series: [
-      { label: "at", value: (u, v) => (v === null || v === undefined ? "–" : instant(v * 1000).slice(11)) },
+      { label: "at", value: (u, v) => (v === null || v === undefined ? "–" : time(v)) },
       ...lines.map((line) => ({
         label: line.name,
         stroke: colour(line.colour),
         width: 1.5,
-        spanGaps: true,
+        spanGaps: !gaps,
         points: { size: 4 },
         value: shown,
       })),

@@ -4,6 +4,7 @@ import { query, setQuery } from "../../lib/router.js";
 import { Tag } from "../../parts/basics.js";
 import { Allowed, Parts } from "../../parts/facts.js";
 import { DeleteDialog, PoolDialog, ResizeDialog } from "./dialogs.js";
+import { PoolHistory } from "./history.js";
 import { Queue } from "./queue.js";
 import { slots } from "./words.js";
 
@@ -35,9 +36,12 @@ export function Pool({ pool, reload }) {
           aria-expanded=${chosen}
           onClick=${() => setQuery({ pool: chosen ? null : pool.name })}
         >
-          ${chosen ? "▾" : "▸"} Slot holders and queue
+          ${chosen ? "▾" : "▸"} Slot holders, queue and history
         </button>
-        ${chosen && html`<${Queue} name=${pool.name} />`}
+        ${chosen && html`
+          <${Queue} name=${pool.name} />
+          <${PoolHistory} name=${pool.name} />
+        `}
       </div>
       ${open === "slots" && html`<${ResizeDialog} pool=${pool} next=${next} onClose=${close} onDone=${resized} />`}
       ${open === "edit" && html`<${PoolDialog} pool=${pool} onClose=${close} onDone=${reload} />`}

@@ -1,0 +1,1 @@
+"""Figures of schedulers over time: their histograms, a minute of them, and how finely a range is shown."""
