@@ -106,6 +106,18 @@ dag_version = Table(
     CheckConstraint("number >= 1", name="number"),
 )
 
+# The other DAGs that the tasks of a DAG start or wait for. Written by parsing; none for stale DAGs.
+dag_dependency = Table(
+    "dag_dependency",
+    metadata,
+    Column("dag_id", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("task_id", Text, primary_key=True),
+    Column("other_dag_id", Text, primary_key=True),  # empty: known only when the task runs
+    CheckConstraint(one_of("kind", ("triggers", "waits_for", "marks")), name="kind"),
+    Index(None, "other_dag_id"),
+)
+
 # The tasks of a version, for lists of task instances; a trigger adds them with the version, from its document.
 version_task = Table(
     "version_task",
