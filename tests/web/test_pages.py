@@ -16,6 +16,7 @@ from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
 
 LISTS: Final = (
     "assets",
+    "assets?freshness=unknown",
     "assets/a1/events",
     "audit",
     "backfills",

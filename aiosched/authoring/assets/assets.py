@@ -101,7 +101,7 @@ class Asset(Condition):
 
     `name` identifies the asset in the whole installation; `uri` is its location. Each is the default of the other.
     `extra` is a JSON object about the asset itself. `watchers` create events for what happens outside. `access_control`
-    is shown with the asset. `fresh_within` is how long after its last event the asset is fresh; without it the schedules
+    is shown with the asset. For `fresh_within` after its last event the asset is fresh; without it the schedules
     of its producers say when an event is expected. Assets with the same name are equal.
     """
 
