@@ -560,8 +560,8 @@ export interface components {
       target: string;
     };
     /**
-     * @description A box: a task or a group (a folded group stands for all its tasks). `counts` are its states in the requested
-     *     run.
+     * @description A box: a task, a group (a folded group stands for all its tasks), or with `neighbours` an asset or another DAG,
+     *     whose `refers_to` is its name (null: the file does not say it). `counts` are its states in the requested run.
      */
     GraphNode: {
       counts?: {
@@ -572,10 +572,11 @@ export interface components {
       is_folded: boolean;
       is_mapped: boolean;
       /** @enum {string} */
-      kind: "task" | "group";
+      kind: "task" | "group" | "asset" | "dag";
       label: string;
       operator: string | null;
       parent: string | null;
+      refers_to?: string | null;
       trigger_rule: string | null;
       width: number;
       x: number;
