@@ -57,8 +57,7 @@ class EventRow:
 # Consumers by name, URI or alias, as in QUEUE_EVENTS. Of several limits the shortest counts.
 # Indexes: uq_asset_name, ix_asset_alias_asset_id, ix_asset_reference_name_role, ix_asset_event_asset_id_timestamp,
 # the primary keys of dag_run and version_task.
-ASSETS: Final = SightedStatement.of(
-    """
+_ASSETS: Final = """
     SELECT a.name, a.uri, a.is_active, a.extra, r.producers, r.consumers, r.fresh_within, e.last_event_at,
            e.last_dag_id, e.last_run_id, e.last_task_id
       FROM asset AS a
@@ -78,11 +77,12 @@ ASSETS: Final = SightedStatement.of(
              LEFT JOIN dag_run AS run ON run.id = n.source_run_id
              LEFT JOIN version_task AS t ON t.version_id = run.version_id AND t.task_index = n.source_task_index
      ) AS e ON true
-     WHERE ($1::text[] IS NULL OR a.name = ANY ($1)) AND ($2::text IS NULL OR a.name > $2) [seen]
+     WHERE [which] AND ($2::text IS NULL OR a.name > $2) [seen]
      ORDER BY a.name LIMIT $3
-""",
-    "(r.producers && ?::text[] OR r.consumers && ?::text[])",
-)
+"""
+_SIDE_SEEN: Final = "(r.producers && ?::text[] OR r.consumers && ?::text[])"
+ASSETS: Final = SightedStatement.of(_ASSETS.replace("[which]", "$1::text[] IS NULL"), _SIDE_SEEN)
+NAMED_ASSETS: Final = SightedStatement.of(_ASSETS.replace("[which]", "a.name = ANY ($1::text[])"), _SIDE_SEEN)
 
 
 async def list_assets(
@@ -100,7 +100,8 @@ async def list_assets(
     Only those that DAGs that are `seen` produce or wait for; other DAGs are not named, but their schedules count.
     """
     async with db.acquire() as conn:
-        rows = await ASSETS.fetch(conn, None if names is None else sorted(names), after, limit, seen=seen)
+        statement = ASSETS if names is None else NAMED_ASSETS
+        rows = await statement.fetch(conn, None if names is None else sorted(names), after, limit, seen=seen)
         due = await read_due_instants(conn, {dag_id for row in rows for dag_id in row["producers"] or ()})
     return [_asset(row, due, now, seen) for row in rows]
 

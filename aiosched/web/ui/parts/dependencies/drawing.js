@@ -100,7 +100,7 @@ const short = (text) => (text.length > 22 ? text.slice(0, 21) + "…" : text);
 
 /** @param {{ node: Api["DependencyItem"], place: Place, marked: boolean }} props */
 function Node({ node, place, marked }) {
-  const { name, icon, glyph, words, colour } = statusOf(node);
+  const { name, icon, glyph, words, detail, colour } = statusOf(node);
   const shape = html`
     <g class=${`node ${node.kind} ${marked ? "marked" : ""}`} transform=${`translate(${place.x},${place.y})`}>
       <title>
@@ -111,13 +111,13 @@ function Node({ node, place, marked }) {
         ${icon} ${short(node.name || "unknown DAG")}
       </text>
       <text class="status" x="16" y="37" aria-hidden="true">
-        <tspan style=${{ fill: colour }}>${glyph}</tspan> ${short(words)}
+        <tspan style=${{ fill: colour }}>${glyph}</tspan> ${words}
       </text>
     </g>
   `;
   const to = nodePath(node);
   return to ? html`
-    <a href=${href(to)} aria-label=${name}>
+    <a href=${href(to)} aria-label=${`${name} ${words}`}>
       ${shape}
     </a>
   ` : (

@@ -45,9 +45,9 @@ export function Freshness({ asset }) {
 export function statusOf(node) {
   if (node.kind === "asset") {
     const { glyph, state } = FRESHNESS[node.freshness ?? "unknown"];
-    const by = node.expected_by ? ` by ${instant(node.expected_by)}` : "";
-    const words = node.freshness === "late" ? `late, due${by}` : (node.freshness ?? "unknown");
-    return { name: `asset ${node.name}`, icon: "◆", glyph, words, colour: colourOf(state) };
+    const words = node.freshness ?? "unknown";
+    const detail = node.expected_by ? `${words}, next event expected by ${instant(node.expected_by)}` : words;
+    return { name: `asset ${node.name}`, icon: "◆", glyph, words, detail, colour: colourOf(state) };
   }
   if (node.kind === "unknown")
     return { name: "unknown DAG", icon: "?", glyph: "", words: "set at run time", colour: colourOf("none") };
