@@ -12,7 +12,9 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from aiosched.client.lists import ListClient, instant_text
+from aiosched.core.assets.freshness import Freshness
 from aiosched.core.creation.backfills import Rerun
+from aiosched.core.graph.dependency_graph import Direction
 from aiosched.core.values.states import RUN_FINISHED, TaskState
 from aiosched.errors import AioschedError, NotFound, Refused
 from aiosched.web.api.actions import ClearAnswer, Noted
@@ -20,6 +22,7 @@ from aiosched.web.api.assets import AssetEventResource, AssetResource, Emitted
 from aiosched.web.api.backfills import BackfillAnswer, BackfillResource
 from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.api.dags import DagDetails, DagResource
+from aiosched.web.api.dependencies import DependencyGraph
 from aiosched.web.api.inputs import Answered, InputResource
 from aiosched.web.api.operation.alerts import AlertResource, AlertRuleResource, AlertRules, AlertRuleUpdate
 from aiosched.web.api.operation.figures import Figures, PoolHistory
@@ -349,9 +352,21 @@ class Client(ListClient):
         """Backfills, newest first."""
         return self._pages(BackfillResource, "backfills", {"dag_id": dag_id})
 
-    def assets(self) -> AsyncIterator[AssetResource]:
-        """Assets by name."""
-        return self._pages(AssetResource, "assets", {})
+    def assets(self, *, freshness: Freshness | str | None = None) -> AsyncIterator[AssetResource]:
+        """Assets by name; only fresh, late or unknown ones."""
+        return self._pages(AssetResource, "assets", _given({"freshness": freshness}))
+
+    async def dependencies(
+        self,
+        *,
+        around: str | None = None,
+        direction: Direction | str = Direction.BOTH,
+        search: str = "",
+        limit: int | None = None,
+    ) -> DependencyGraph:
+        """The graph of what depends on what across DAGs; `around` is `dag:ID` or `asset:NAME`."""
+        params = {"around": around, "direction": str(direction), "search": search, "limit": limit}
+        return await self._get(DependencyGraph, "dependencies", _given(params))
 
     def asset_events(self, asset: str) -> AsyncIterator[AssetEventResource]:
         """The events of an asset, newest first."""

@@ -14,6 +14,7 @@ import msgspec
 
 from aiosched.authoring.dag.sources import source_hash
 from aiosched.core.assets.conditions import AssetReference
+from aiosched.core.graph.dependencies import DagDependency, dag_dependencies
 from aiosched.core.graph.spec import DagSpec, asset_references, content_hash, decode_spec
 from aiosched.core.values.texts import storable
 
@@ -60,6 +61,7 @@ class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[str, ...]  # sorted
     references: tuple[AssetReference, ...] = ()  # its asset references
     executors: tuple[str, ...] = ()  # named by its tasks, sorted
+    dependencies: tuple[DagDependency, ...] = ()  # on other DAGs
 
     @property
     def spec(self) -> DagSpec:
@@ -119,6 +121,7 @@ def parsed_dag(document: bytes, spec: DagSpec) -> ParsedDag:
         pools=tuple(sorted({task.pool for task in spec.tasks})),
         references=asset_references(spec),
         executors=tuple(sorted({task.executor for task in spec.tasks if task.executor is not None})),
+        dependencies=dag_dependencies(spec),
     )
 
 

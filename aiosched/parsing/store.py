@@ -14,7 +14,7 @@ from datetime import datetime
 
 from aiosched.core.assets.conditions import AssetReference
 from aiosched.core.graph.spec import DagSpec, encode_spec
-from aiosched.db.assets import assets
+from aiosched.db.assets import assets, dependencies
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import dags as dag_statements
 from aiosched.errors import DatabaseError
@@ -78,6 +78,7 @@ async def store_results(
         },
     )
     await assets.forget_references(conn, withdrawn)
+    await dependencies.store_dependencies(conn, dict.fromkeys(withdrawn, ()))
     warnings = {
         result.name: [
             *pool_warnings(result.dags, pools),
@@ -112,6 +113,7 @@ async def remove_files(conn: DatabaseConnection, files: Collection[str]) -> Stor
         conn, {(dag_id, file.file, False) for file in before.values() for dag_id in file.dag_ids}
     )
     await assets.forget_references(conn, withdrawn)
+    await dependencies.store_dependencies(conn, dict.fromkeys(withdrawn, ()))
     await dag_statements.delete_files(conn, files)
     return StoredFiles(frozenset(withdrawn), frozenset(withdrawn))
 
@@ -170,6 +172,8 @@ async def _define(
     mentions = _references(kept, new.keys() | {i for i in kept if dags[i].is_stale})  # stale DAGs have none
     current = {i: found for i, found in mentions.items() if found or dags[i].version_id is not None}
     await assets.store_references(conn, current, now=now)
+    others = {i: found for i in mentions if (found := kept[i].dag.dependencies) or dags[i].version_id is not None}
+    await dependencies.store_dependencies(conn, others)
     return new.keys() | {
         d.dag_id
         for d in definitions

@@ -66,6 +66,11 @@ def test_assets_are_listed_with_who_makes_them_and_who_waits(on_db: Cli) -> None
     assert (row["name"], row["uri"], row["is_active"]) == ("orders", "s3://orders", True)
     assert (row["producers"], row["consumers"]) == (["maker"], ["report"])
     assert datetime.fromisoformat(row["last_event_at"]) == NOON + timedelta(hours=1)
+    assert (row["freshness"], row["expected_by"], on_db.json("assets", "list", "--freshness", "late")) == (
+        "unknown",
+        None,
+        [],
+    )
     assert on_db.lines("assets", "list")[0][:5] == ["orders", "s3://orders", "yes", "maker", "report"]
 
 

@@ -97,11 +97,29 @@ async def test_an_asset_of_two_teams_shows_each_its_own_side(db: Database, membe
                                                    "kind": "asset", "uri": "orders"})  # fmt: skip
         await insert(conn, "asset_event", {"asset_id": asset, "timestamp": NOON, "source_dag_id": f"{THEIRS}_dag"})
 
-    seen = [await member.get(path) for path in ("assets", "assets/orders", "assets/orders/events", "asset-lineage")]
+        others = {"kind": "triggers", "task_id": "start", "other_dag_id": f"{THEIRS}_dag"}
+        await insert(conn, "dag_dependency", {"dag_id": "ours"} | others)
+        await insert(conn, "dag_dependency", {"dag_id": f"{THEIRS}_dag"} | others | {"other_dag_id": "ours"})
+
+    paths = (
+        "assets",
+        "assets/orders",
+        "assets/orders/events",
+        "asset-lineage",
+        "dependencies",
+        "dependencies?search=o",
+    )
+    paths = (*paths, "dependencies?around=dag:ours", "dependencies?around=asset:orders")
+    seen = [await member.get(path) for path in paths]
+    foreign = await member.get("dependencies", params={"around": f"dag:{THEIRS}_dag"})
     emitted = await member.post("assets/orders/events", json={})
 
-    assert [answer.status_code for answer in seen] == [200] * 4
+    assert [answer.status_code for answer in seen] == [200] * len(paths)
     assert THEIRS not in "".join(answer.text for answer in seen)
+    for answer in seen[4:]:
+        (edge,) = answer.json()["edges"]
+        assert (edge["source"], edge["target"], edge["kind"]) == ("asset:orders", "dag:ours", "scheduled_on")
+    assert foreign.status_code == 404
     assert (seen[1].json()["producers"], seen[1].json()["consumers"]) == ([], ["ours"])
     assert seen[2].json()["items"][0]["dag_id"] is None
     assert (emitted.status_code, THEIRS in emitted.text) == (403, False)

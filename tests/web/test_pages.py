@@ -17,6 +17,7 @@ from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
 LISTS: Final = (
     "alerts",
     "assets",
+    "assets?freshness=unknown",
     "assets/a1/events",
     "audit",
     "backfills",

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.authoring.base.checks import fail
+from aiosched.authoring.base.checks import fail, optional_duration
 from aiosched.authoring.base.plain_values import strict_json
 from aiosched.core.assets.conditions import (
     AliasRequired,
@@ -100,10 +101,11 @@ class Asset(Condition):
 
     `name` identifies the asset in the whole installation; `uri` is its location. Each is the default of the other.
     `extra` is a JSON object about the asset itself. `watchers` create events for what happens outside. `access_control`
-    is shown with the asset. Assets with the same name are equal.
+    is shown with the asset. For `fresh_within` after its last event the asset is fresh; without it the schedules
+    of its producers say when an event is expected. Assets with the same name are equal.
     """
 
-    __slots__ = ("access_control", "extra", "group", "name", "uri", "watchers")
+    __slots__ = ("access_control", "extra", "fresh_within", "group", "name", "uri", "watchers")
 
     def __init__(
         self,
@@ -114,12 +116,14 @@ class Asset(Condition):
         extra: Mapping[str, Any] | None = None,
         watchers: Iterable[AssetWatcher] = (),
         access_control: AssetAccessControl | None = None,
+        fresh_within: timedelta | float | None = None,
     ) -> None:
         self.access_control = access_control
         self.watchers = tuple(watchers)
         self.name = _named("Asset", name if name is not None else uri)
         self.uri = _named("Asset", uri if uri is not None else name, "uri")
         self.group = group
+        self.fresh_within = _fresh_within(self.name, fresh_within)
         try:
             self.extra: dict[str, Any] = strict_json(dict(extra or {}))
         except TypeError as error:
@@ -132,7 +136,9 @@ class Asset(Condition):
 
     def to_expression(self) -> AssetRequired:
         watchers = tuple(watcher.to_spec() for watcher in self.watchers)
-        return AssetRequired(self.name, "" if self.uri == self.name else self.uri, self.shown_extra, watchers)
+        uri = "" if self.uri == self.name else self.uri
+        within = None if self.fresh_within is None else self.fresh_within.total_seconds()
+        return AssetRequired(self.name, uri, self.shown_extra, watchers, within)
 
     @property
     def shown_extra(self) -> dict[str, Any]:
@@ -246,6 +252,13 @@ def _members(kind: type[AssetAll | AssetAny], members: Iterable[Condition]) -> t
     if not found:
         raise fail(f"{kind.__name__}() names no assets. Give at least one.")
     return tuple(found)
+
+
+def _fresh_within(name: str, value: timedelta | float | None) -> timedelta | None:
+    found = optional_duration("fresh_within", value)
+    if found is not None and not found:
+        raise fail(f"Asset {name!r}: fresh_within=0 makes it late at once. Give a longer time, or leave it out.")
+    return found
 
 
 def _named(kind: str, value: object, what: str = "name") -> str:

@@ -10,6 +10,7 @@ import typer
 from aiosched.cli.base.options import Dsn, Limit, Output, PartitionKey, Reason
 from aiosched.cli.base.output import Columns, RunId, show_list, show_one, talk
 from aiosched.cli.base.session import ask, say_it_waits, with_database
+from aiosched.core.assets.freshness import Freshness
 from aiosched.core.requests.requests import EmitAsset
 from aiosched.errors import NotFound, did_you_mean
 
@@ -28,6 +29,8 @@ _COLUMNS: Final[Columns[AssetRow]] = {
     "PRODUCED BY": lambda asset: ", ".join(asset.producers),
     "CONSUMED BY": lambda asset: ", ".join(asset.consumers),
     "LAST EVENT": lambda asset: asset.last_event_at,
+    "FRESHNESS": lambda asset: str(asset.freshness),
+    "EXPECTED BY": lambda asset: asset.expected_by,
 }
 
 _EVENT_COLUMNS: Final[Columns[EventRow]] = {
@@ -41,11 +44,20 @@ _EVENT_COLUMNS: Final[Columns[EventRow]] = {
 
 
 @app.command("list")
-def list_(dsn: Dsn = None, output: Output = None) -> None:
-    """List assets, their producers and their consumers."""
+def list_(
+    freshness: Annotated[
+        Freshness | None, typer.Option("--freshness", help="Only assets that are fresh, late or unknown.")
+    ] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """List assets, their producers and consumers, and whether they are as new as they should be."""
+    from aiosched.clock import SystemClock
     from aiosched.db.queries.asset_queries import list_assets
 
-    show_list(with_database(dsn, list_assets), _COLUMNS, output, empty="no assets yet")
+    rows = with_database(dsn, lambda db: list_assets(db, now=SystemClock().now()))
+    shown = [row for row in rows if freshness is None or row.freshness is freshness]
+    show_list(shown, _COLUMNS, output, empty=f"no {freshness} assets" if rows and freshness else "no assets yet")
 
 
 @app.command()

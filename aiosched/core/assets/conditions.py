@@ -35,6 +35,7 @@ class AssetRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
     uri: str = ""
     extra: dict[str, Any] = {}  # of the asset itself, for users
     watchers: tuple[WatcherSpec, ...] = ()
+    fresh_within: float | None = None  # seconds; see freshness.py
 
     def __str__(self) -> str:
         return self.name
@@ -206,13 +207,20 @@ class AssetReference:
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
     watchers: tuple[WatcherSpec, ...] = ()
     partitioned: bool = False  # by a schedule whose runs are of partitions
+    fresh_within: float | None = None  # seconds; see freshness.py
 
 
 def reference_of(leaf: Leaf) -> AssetReference:
     """The schedule's mention of one asset."""
     if isinstance(leaf, AssetRequired):
         return AssetReference(
-            "schedule", "asset", leaf.name, leaf.uri or leaf.name, extra=leaf.extra, watchers=leaf.watchers
+            "schedule",
+            "asset",
+            leaf.name,
+            leaf.uri or leaf.name,
+            extra=leaf.extra,
+            watchers=leaf.watchers,
+            fresh_within=leaf.fresh_within,
         )
     if isinstance(leaf, AliasRequired):
         return AssetReference("schedule", "alias", leaf.name)

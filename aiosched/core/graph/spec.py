@@ -67,6 +67,7 @@ class AssetRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_alias: bool = False
     kind: str = "asset"  # name or uri: an asset that another DAG defines
     extra: dict[str, Any] = {}  # of the asset itself
+    fresh_within: float | None = None  # seconds; see core/assets/freshness.py
 
 
 class ExternalMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -237,7 +238,8 @@ def asset_references(spec: DagSpec) -> tuple[AssetReference, ...]:
 def _mention(role: str, ref: AssetRef, task_id: str) -> AssetReference:
     kind = "alias" if ref.is_alias else ref.kind
     if kind == "asset":
-        return AssetReference(role, kind, ref.name, ref.uri or ref.name, task_id, ref.extra)
+        uri = ref.uri or ref.name
+        return AssetReference(role, kind, ref.name, uri, task_id, ref.extra, fresh_within=ref.fresh_within)
     return AssetReference(role, kind, ref.name or ref.uri, "", task_id)
 
 

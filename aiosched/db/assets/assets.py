@@ -54,10 +54,10 @@ FORGET_KEYS: Final = (
     "DELETE FROM asset_queue WHERE dag_id = ANY($1::text[])",
 )
 PUT_REFERENCES: Final = """
-    INSERT INTO asset_reference (dag_id, role, kind, name, uri, task_id, watchers)
-    SELECT dag_id, role, kind, name, uri, task_id, watchers::json
-      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
-        AS r (dag_id, role, kind, name, uri, task_id, watchers)
+    INSERT INTO asset_reference (dag_id, role, kind, name, uri, task_id, watchers, fresh_within)
+    SELECT dag_id, role, kind, name, uri, task_id, watchers::json, fresh_within
+      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::float[])
+        AS r (dag_id, role, kind, name, uri, task_id, watchers, fresh_within)
     ON CONFLICT DO NOTHING
 """
 
@@ -93,6 +93,7 @@ async def store_references(
             r.uri,
             r.task_id,
             msgspec.json.encode(r.watchers).decode() if r.watchers else None,
+            r.fresh_within,
         )
         for dag_id in dag_ids
         for r in references[dag_id]

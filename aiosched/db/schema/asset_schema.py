@@ -8,6 +8,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -52,6 +53,7 @@ asset_reference = Table(
     Column("task_id", Text, primary_key=True),  # empty for the schedule
     Column("uri", Text, nullable=False, server_default=text("''")),
     Column("watchers", JSON),  # of the asset, as the schedule defines it; NULL: none
+    Column("fresh_within", Float),  # of the asset, in seconds; NULL: this mention says nothing
     CheckConstraint(one_of("role", ("schedule", "inlet", "outlet")), name="role"),
     CheckConstraint(one_of("kind", ("asset", "alias", "name", "uri")), name="kind"),
     Index(None, "name", "role"),

@@ -50,8 +50,8 @@ from aiosched.db.schema.columns import created_at, identity, instant, metadata, 
 
 # beside the tables below
 __all__ = [
-    "alert_schema", "asset_schema", "audit_schema", "bundle_schema", "engine_schema", "figure_schema", "input_schema", "metadata",
-    "quarantine_schema", "remote_schema", "state_schema", "team_schema", "web_schema",
+    "alert_schema", "asset_schema", "audit_schema", "bundle_schema", "engine_schema", "figure_schema", "input_schema",
+    "metadata", "quarantine_schema", "remote_schema", "state_schema", "team_schema", "web_schema",
 ]  # fmt: skip
 
 dag = Table(
@@ -106,6 +106,18 @@ dag_version = Table(
     Column("bundle_version", Text),  # its runs keep this code; NULL: they run the newest
     UniqueConstraint("dag_id", "number"),
     CheckConstraint("number >= 1", name="number"),
+)
+
+# The other DAGs that the tasks of a DAG start or wait for. Written by parsing; none for stale DAGs.
+dag_dependency = Table(
+    "dag_dependency",
+    metadata,
+    Column("dag_id", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("task_id", Text, primary_key=True),
+    Column("other_dag_id", Text, primary_key=True),  # empty: known only when the task runs
+    CheckConstraint(one_of("kind", ("triggers", "waits_for", "marks")), name="kind"),
+    Index(None, "other_dag_id"),
 )
 
 # The tasks of a version, for lists of task instances; a trigger adds them with the version, from its document.

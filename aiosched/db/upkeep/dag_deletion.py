@@ -22,6 +22,7 @@ DELETE_DAG: Final = (
     """DELETE FROM task_instance WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM dag_run WHERE dag_id = $1""",
     """DELETE FROM asset_reference WHERE dag_id = $1""",
+    """DELETE FROM dag_dependency WHERE dag_id = $1""",
     """DELETE FROM asset_queue WHERE dag_id = $1""",
     """DELETE FROM asset_consumption WHERE dag_id = $1""",
     """DELETE FROM asset_key_event WHERE dag_id = $1""",

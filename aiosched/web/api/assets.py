@@ -1,19 +1,20 @@
-"""Assets: their producers and consumers, their events, and the lineage between DAGs."""
+"""Assets: their producers and consumers, their events and their freshness. What depends on them: dependencies.py."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from aiosched.core.assets.freshness import Freshness
 from aiosched.core.requests.requests import EmitAsset
 from aiosched.db.queries import asset_queries
 from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, Text
-from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
+from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
 from aiosched.web.requests.answers import ACCEPTED, answered
@@ -26,7 +27,11 @@ _NO_SOURCE: Final[dict[str, Any]] = dict.fromkeys(("dag_id", "run_id", "task_id"
 
 
 class AssetResource(Resource):
-    """An asset, the DAGs that produce it, the DAGs that wait for it, and its newest event."""
+    """An asset, the DAGs that produce it, the DAGs that wait for it, its newest event and its freshness.
+
+    The next event is expected by `expected_by`: by the schedules of the producers, or `fresh_within` seconds after the
+    last event. The source of the last event is null if a person emitted it.
+    """
 
     name: str
     uri: str
@@ -35,6 +40,12 @@ class AssetResource(Resource):
     consumers: list[str]
     last_event_at: Instant | None
     extra: dict[str, Any]
+    freshness: Freshness
+    expected_by: Instant | None
+    fresh_within: float | None
+    last_dag_id: str | None
+    last_run_id: str | None
+    last_task_id: str | None
 
 
 class AssetEventResource(Resource):
@@ -86,11 +97,21 @@ class Lineage(BaseModel):
 @router.get("/assets")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_assets(
-    request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient,
+    sight: TheSight,
+    freshness: Annotated[Freshness | None, Query(description="only assets of which this is true now")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
 ) -> Page[AssetResource]:
-    """Assets by name."""
-    after = decode_cursor(cursor, str)
-    rows = await asset_queries.list_assets(request_client.db, after=after, limit=limit + 1, seen=sight.dags)
+    """Assets by name; with `freshness` a page may have few or none and lead to a next one."""
+    after, db, now = decode_cursor(cursor, str), request_client.db, request_client.clock.now()
+    if freshness is not None:
+        found, end = await asset_queries.find_assets_by_freshness(
+            db, freshness, now=now, after=after, limit=limit, seen=sight.dags
+        )
+        items = [AssetResource.model_validate(row) for row in found]
+        return Page(items=items, next_cursor=None if end is None else encode_cursor(end))
+    rows = await asset_queries.list_assets(db, now=now, after=after, limit=limit + 1, seen=sight.dags)
     return page_of(AssetResource, rows, limit, lambda row: row.name)
 
 
@@ -98,9 +119,10 @@ async def list_assets(
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def lineage(request_client: TheRequestClient, sight: TheSight) -> Lineage:
     """The graph of assets between DAGs."""
+    now = request_client.clock.now()
     nodes: dict[str, LineageNode] = {}
     edges: dict[tuple[str, str], None] = {}
-    for row in await asset_queries.list_assets(request_client.db, seen=sight.dags):
+    for row in await asset_queries.list_assets(request_client.db, now=now, seen=sight.dags):
         if not (row.producers or row.consumers):
             continue
         key = f"asset:{row.name}"
@@ -116,7 +138,10 @@ async def lineage(request_client: TheRequestClient, sight: TheSight) -> Lineage:
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def get_asset(request_client: TheRequestClient, sight: TheSight, name: Name) -> AssetResource:
     """One asset."""
-    return AssetResource.model_validate(await asset_queries.get_asset(request_client.db, name, seen=sight.dags))
+    now = request_client.clock.now()
+    return AssetResource.model_validate(
+        await asset_queries.get_asset(request_client.db, name, now=now, seen=sight.dags)
+    )
 
 
 @router.get("/assets/{name}/events")
@@ -126,7 +151,7 @@ async def list_asset_events(
 ) -> Page[AssetEventResource]:
     """The events of an asset, newest first; the source of one is null, too, if its DAG cannot be seen."""
     before = decode_cursor(cursor, tuple[datetime, int])
-    await asset_queries.get_asset(request_client.db, name, seen=sight.dags)
+    await asset_queries.get_asset(request_client.db, name, now=request_client.clock.now(), seen=sight.dags)
     async with request_client.db.acquire() as conn:
         rows = await asset_queries.events_of(conn, name=name, before=before, limit=limit + 1)
     shown = [row if sight.sees(row.dag_id) else replace(row, **_NO_SOURCE) for row in reversed(rows)]
@@ -148,8 +173,8 @@ async def emit(
 async def _check_emission(request_client: RequestClient, sight: Sight, name: str) -> None:
     if sight.person.role >= Role.OPERATOR:
         return
-    await asset_queries.get_asset(request_client.db, name, seen=sight.dags)
-    asset = await asset_queries.get_asset(request_client.db, name)
+    await asset_queries.get_asset(request_client.db, name, now=request_client.clock.now(), seen=sight.dags)
+    asset = await asset_queries.get_asset(request_client.db, name, now=request_client.clock.now())
     for dag_id in asset.consumers or asset.producers:
         if not await sight.may(dag_id, Role.OPERATOR):
             raise Problem(403, "role-too-low", "An event of this asset concerns DAGs for which you are not operator.")

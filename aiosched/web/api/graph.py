@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
+from aiosched.core.graph.dependency_graph import DependencyNode, NodeKind
 from aiosched.core.graph.spec import DagSpec, decode_spec, encode_spec
 from aiosched.core.values.states import FINISHED
 from aiosched.db.queries import queries, run_queries
@@ -21,19 +22,21 @@ from aiosched.web.api.base.models import Name
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
-from aiosched.web.views.layout import Layout, lay_out
+from aiosched.web.views.graph_neighbours import NO_NEIGHBOURS, Neighbours, neighbours_of
+from aiosched.web.views.layout import Box, Layout, lay_out
 from aiosched.web.views.state_counts import Counts, groups_around, read_counts, with_groups
 
 router = APIRouter(tags=["DAGs"])
 
 
 class GraphNode(BaseModel):
-    """A box: a task or a group (a folded group stands for all its tasks). `counts` are its states in the requested
-    run."""
+    """A box: a task, a group (a folded group stands for all its tasks), or with `neighbours` an asset or another DAG,
+    whose `refers_to` is its name (null: the file does not say it). `counts` are its states in the requested run.
+    """
 
     id: str
     label: str
-    kind: Literal["task", "group"]
+    kind: Literal["task", "group", "asset", "dag"]
     parent: str | None
     x: float
     y: float
@@ -44,6 +47,7 @@ class GraphNode(BaseModel):
     operator: str | None
     trigger_rule: str | None
     counts: dict[str, int] | None = None
+    refers_to: str | None = None
 
 
 class GraphEdge(BaseModel):
@@ -80,28 +84,36 @@ async def graph(
         str | None, Query(max_length=250, pattern=r"^[^\x00]+$", description="show the states of this run")
     ] = None,
     fold: Annotated[list[str] | None, Query(max_length=500, description="groups to fold")] = None,
+    neighbours: Annotated[bool, Query(description="also the assets and other DAGs that it refers to")] = False,
 ) -> DagGraph:
     """The graph of a DAG's tasks; with `run`, in the version and with the states of that run."""
     row = None if run is None else await queries.find_run(request_client.db, dag_id, run)
     found = await get_version(request_client.db, dag_id, version if row is None else row.version)
     spec = found.spec
     folded = frozenset(fold or ()) & {group.group_id for group in spec.groups}
-    layout = await asyncio.get_running_loop().run_in_executor(_one_thread, _placed, encode_spec(spec), folded)
+    layout = await asyncio.get_running_loop().run_in_executor(
+        _one_thread, _placed, encode_spec(spec), folded, neighbours
+    )
     counts: Counts = {}
     path: list[str] = []
     if row is not None:
         counts = with_groups((await read_counts(request_client.db, [row]))[row.key], groups_around(spec))
         path = critical_path(spec, await run_queries.read_segments(request_client.db, row.key, limit=20_000))
-    return _graph(spec, layout, found.number, counts, path)
+    around = neighbours_of(spec) if neighbours else NO_NEIGHBOURS
+    return _graph(spec, layout, found.number, counts, path, around)
 
 
 @functools.lru_cache(maxsize=32)
-def _placed(document: bytes, folded: frozenset[str]) -> Layout:
+def _placed(document: bytes, folded: frozenset[str], neighbours: bool) -> Layout:
     spec = decode_spec(document)
+    around = neighbours_of(spec) if neighbours else NO_NEIGHBOURS
     groups = {group.group_id: group.parent_id for group in spec.groups}
     tasks = {task.task_id: task.group_id if task.group_id in groups else None for task in spec.tasks}
     edges = [(up, task.task_id) for task in spec.tasks for up in task.upstream]
     labels = {each: _label(each, group) for each, group in (*tasks.items(), *groups.items())}
+    labels |= {each: around.label(each) for each in around.nodes}
+    tasks |= dict.fromkeys(around.nodes)
+    edges += around.edges
     return lay_out(tasks, edges, groups, labels=labels, folded=folded)
 
 
@@ -109,19 +121,22 @@ def _label(each: str, group: str | None) -> str:
     return each.removeprefix(f"{group}.") if group else each
 
 
-def _graph(spec: DagSpec, layout: Layout, version: int, counts: Counts, path: list[str]) -> DagGraph:
+def _graph(
+    spec: DagSpec, layout: Layout, version: int, counts: Counts, path: list[str], neighbours: Neighbours
+) -> DagGraph:
     tasks = {task.task_id: task for task in spec.tasks}
     groups = {group.group_id: group for group in spec.groups}
     nodes: list[dict[str, Any]] = []
     for box in layout.boxes:
         task, group = tasks.get(box.id), groups.get(box.id)
         mapping = group.mapping if group is not None else task.mapping if task is not None else None
+        neighbour = neighbours.nodes.get(box.id)
         around = group.parent_id if group is not None else task.group_id if task is not None else None
         nodes.append(
             {
                 "id": box.id,
-                "label": _label(box.id, around),
-                "kind": "group" if box.is_group else "task",
+                "label": _label(box.id, around) if neighbour is None else neighbours.label(box.id),
+                "kind": _kind(box, neighbour),
                 "parent": box.parent,
                 "x": round(box.x, 1),
                 "y": round(box.y, 1),
@@ -132,6 +147,7 @@ def _graph(spec: DagSpec, layout: Layout, version: int, counts: Counts, path: li
                 "operator": None if task is None else task.operator,
                 "trigger_rule": None if task is None else task.trigger_rule,
                 "counts": dict(counts[box.id]) if counts.get(box.id) else None,
+                "refers_to": None if neighbour is None else neighbours.name(box.id),
             }
         )
     edges = [
@@ -151,6 +167,12 @@ def _graph(spec: DagSpec, layout: Layout, version: int, counts: Counts, path: li
         edges=edges,
         critical_path=path,
     )
+
+
+def _kind(box: Box, neighbour: DependencyNode | None) -> str:
+    if neighbour is not None:
+        return "asset" if neighbour.kind is NodeKind.ASSET else "dag"
+    return "group" if box.is_group else "task"
 
 
 def critical_path(spec: DagSpec, segments: Sequence[TryPeriod]) -> list[str]:

@@ -7,6 +7,7 @@ import { Requests } from "./pages/requests.js";
 import { Backfills } from "./pages/backfills.js";
 import { DagPage } from "./pages/dag.js";
 import { Dags } from "./pages/dags.js";
+import { Dependencies } from "./pages/dependencies.js";
 import { Home } from "./pages/home.js";
 import { ImportErrors } from "./pages/import_errors.js";
 import { Inputs } from "./pages/inputs.js";
@@ -33,6 +34,7 @@ export const ROUTES = [
   ["/inputs", Inputs],
   ["/assets", Assets],
   ["/assets/:asset", AssetPage],
+  ["/dependencies", Dependencies],
   ["/pools", Pools],
   ["/schedulers", Schedulers],
   ["/import-errors", ImportErrors],
@@ -55,6 +57,7 @@ export const SECTIONS = [
       ["/task-instances", "Task instances", "g t"],
       ["/backfills", "Backfills", "g b"],
       ["/assets", "Assets", "g a"],
+      ["/dependencies", "Dependencies", "g n"],
       ["/inputs", "Input", "g i"],
     ],
   ],

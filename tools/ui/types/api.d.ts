@@ -114,14 +114,25 @@ export interface components {
       task_id: string | null;
       timestamp: string;
     };
-    /** @description An asset, the DAGs that produce it, the DAGs that wait for it, and its newest event. */
+    /**
+     * @description An asset, the DAGs that produce it, the DAGs that wait for it, its newest event and its freshness.
+     *
+     *     The next event is expected by `expected_by`: by the schedules of the producers, or `fresh_within` seconds after the
+     *     last event. The source of the last event is null if a person emitted it.
+     */
     AssetResource: {
       consumers: string[];
+      expected_by: string | null;
       extra: {
         [key: string]: unknown;
       };
+      fresh_within: number | null;
+      freshness: components["schemas"]["Freshness"];
       is_active: boolean;
+      last_dag_id: string | null;
       last_event_at: string | null;
+      last_run_id: string | null;
+      last_task_id: string | null;
       name: string;
       producers: string[];
       uri: string;
@@ -503,6 +514,36 @@ export interface components {
       /** Format: date */
       date: string;
     };
+    /** @description Nodes and edges; `is_complete` is false if there are more than were asked for. */
+    DependencyGraph: {
+      edges: components["schemas"]["DependencyLink"][];
+      is_complete: boolean;
+      nodes: components["schemas"]["DependencyItem"][];
+    };
+    /**
+     * @description A DAG with the state of its newest run, an asset with its freshness, or a DAG that is unknown until a task
+     *     runs. A DAG that does not exist (any more) has `exists` false.
+     */
+    DependencyItem: {
+      /** @default true */
+      exists: boolean;
+      expected_by?: string | null;
+      freshness?: components["schemas"]["Freshness"] | null;
+      id: string;
+      is_paused?: boolean | null;
+      kind: components["schemas"]["NodeKind"];
+      last_event_at?: string | null;
+      name: string;
+      run_id?: string | null;
+      state?: string | null;
+    };
+    /** @description The node `target` depends on the node `source`, because of these tasks; a schedule has none. */
+    DependencyLink: {
+      kind: components["schemas"]["EdgeKind"];
+      source: string;
+      target: string;
+      task_ids: string[];
+    };
     /** @description A task instance of another DAG (or run) that a marker led to. */
     Dependent: {
       dag_id: string;
@@ -518,6 +559,16 @@ export interface components {
       source: string;
       spec: string;
     };
+    /**
+     * @description Which way to follow the edges.
+     * @enum {string}
+     */
+    Direction: "upstream" | "downstream" | "both";
+    /**
+     * @description Why one thing needs another.
+     * @enum {string}
+     */
+    EdgeKind: "produces" | "scheduled_on" | "reads" | "triggers" | "waits_for";
     /** @description An event that was stored. */
     Emitted: {
       at: string;
@@ -586,6 +637,11 @@ export interface components {
     FoundLine: {
       line: number | null;
     };
+    /**
+     * @description The state of an asset.
+     * @enum {string}
+     */
+    Freshness: "fresh" | "late" | "unknown";
     /** @description The Gantt chart of a run. `complete` is false if it has more tries or deferred periods than are shown. */
     Gantt: {
       complete: boolean;
@@ -610,8 +666,8 @@ export interface components {
       target: string;
     };
     /**
-     * @description A box: a task or a group (a folded group stands for all its tasks). `counts` are its states in the requested
-     *     run.
+     * @description A box: a task, a group (a folded group stands for all its tasks), or with `neighbours` an asset or another DAG,
+     *     whose `refers_to` is its name (null: the file does not say it). `counts` are its states in the requested run.
      */
     GraphNode: {
       counts?: {
@@ -622,10 +678,11 @@ export interface components {
       is_folded: boolean;
       is_mapped: boolean;
       /** @enum {string} */
-      kind: "task" | "group";
+      kind: "task" | "group" | "asset" | "dag";
       label: string;
       operator: string | null;
       parent: string | null;
+      refers_to?: string | null;
       trigger_rule: string | null;
       width: number;
       x: number;
@@ -1000,6 +1057,11 @@ export interface components {
       /** @enum {string} */
       role: "none" | "viewer" | "operator" | "editor" | "admin";
     };
+    /**
+     * @description What a node is.
+     * @enum {string}
+     */
+    NodeKind: "dag" | "asset" | "unknown";
     /** @description A note; an empty one removes it. */
     NoteText: {
       note: string;

@@ -1,8 +1,10 @@
 // Assets: the list, and the lineage graph of producers and consumers.
 import { html } from "../lib/html.js";
 import { useList } from "../lib/resources.js";
-import { path, query } from "../lib/router.js";
+import { path, query, setQuery } from "../lib/router.js";
 import { Card, Empty, Link, Page, Tabs, Tag, When } from "../parts/basics.js";
+import { FRESHNESS_CHOICES, Freshness } from "../parts/dependencies/words.js";
+import { Filter } from "../parts/form.js";
 import { Table } from "../parts/table.js";
 import { LineageCard } from "./assets/lineage.js";
 import { KINDS, dags } from "./assets/links.js";
@@ -24,7 +26,7 @@ export function Assets() {
 
 function AssetList() {
   /** @type {List<Api["AssetResource"]>} */
-  const list = useList("assets", {}, KINDS);
+  const list = useList("assets", { freshness: query.value.freshness }, KINDS);
   /** @type {Column<Api["AssetResource"]>[]} */
   const columns = [
     {
@@ -35,16 +37,28 @@ function AssetList() {
       `,
     },
     { head: "URI", cell: (a) => html`<code class="soft">${a.uri}</code>` },
+    { head: "Freshness", cell: (a) => html`<${Freshness} asset=${a} />` },
     { head: "Produced by", cell: (a) => dags(a.producers) },
     { head: "Consumed by", cell: (a) => dags(a.consumers) },
     { head: "Last event", cell: (a) => html`<${When} at=${a.last_event_at} ago none="never" />` },
   ];
-  const empty = html`
+  const empty = query.value.freshness ? html`
+    <${Empty} title=${`No asset is ${query.value.freshness}`} />
+  ` : html`
     <${Empty} title="No assets yet">
       Assets appear here when a task has them as outlets or a DAG has them in its schedule.
     <//>
   `;
   return html`
+    <div class="row filters">
+      <${Filter}
+        label="Freshness"
+        value=${query.value.freshness}
+        any="any freshness"
+        options=${FRESHNESS_CHOICES}
+        onText=${(/** @type {string} */ text) => setQuery({ freshness: text })}
+      />
+    </div>
     <${Card} plain>
       <${Table} columns=${columns} list=${list} keyOf=${(a) => a.name} empty=${empty} caption="Assets" />
     <//>

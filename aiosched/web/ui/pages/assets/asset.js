@@ -4,7 +4,9 @@ import { at, post } from "../../lib/api.js";
 import { taskName, taskPath } from "../../lib/names.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { path } from "../../lib/router.js";
+import { duration } from "../../lib/time.js";
 import { Card, Empty, Facts, Link, Page, Shown, When } from "../../parts/basics.js";
+import { Freshness } from "../../parts/dependencies/words.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Allowed, objectOf } from "../../parts/facts.js";
 import { Table } from "../../parts/table.js";
@@ -37,7 +39,10 @@ export function AssetPage({ asset }) {
                   ["URI", html`<code>${a.uri}</code>`],
                   ["Produced by", dags(a.producers)],
                   ["Consumed by", dags(a.consumers)],
+                  ["Freshness", html`<${Freshness} asset=${a} />`],
+                  ["Fresh for", a.fresh_within && `${duration(a.fresh_within)} after each event`],
                   ["Last event", html`<${When} at=${a.last_event_at} none="never" />`],
+                  ["Last producer", lastProducer(a)],
                   ["Extra", Object.keys(a.extra).length === 0 ? null : html`<code>${JSON.stringify(a.extra)}</code>`],
                 ]}
               />
@@ -50,6 +55,17 @@ export function AssetPage({ asset }) {
       <//>
     <//>
   `;
+}
+
+/** @param {Api["AssetResource"]} asset */
+function lastProducer({ last_dag_id: dag, last_run_id: run, last_task_id: task }) {
+  if (!dag) return null;
+  const to = !run
+    ? path("dags", dag)
+    : task
+      ? path("dags", dag, "runs", run, "tasks", task)
+      : path("dags", dag, "runs", run);
+  return html`<${Link} to=${to}>${[dag, run, task].filter(Boolean).join(" · ")}<//>`;
 }
 
 /** @param {Record<string, unknown>} extra */

@@ -9,6 +9,19 @@ import { Link, State } from "../basics.js";
 const isMany = (node) => node.kind === "group" || node.is_mapped;
 
 /**
+ * Whether a node is an asset or another DAG.
+ * @param {Api["GraphNode"]} node
+ */
+export const isNeighbour = ({ kind }) => kind === "asset" || kind === "dag";
+
+/**
+ * The page of an asset or another DAG; null if it is not known.
+ * @param {Api["GraphNode"]} node
+ */
+export const neighbourPath = ({ kind, refers_to: name }) =>
+  name && path(kind === "asset" ? "assets" : "dags", name);
+
+/**
  * A node as lines of text.
  * @param {Api["GraphNode"]} node
  */
@@ -17,7 +30,9 @@ export const nodeWords = (node) => [...shapeWords(node), node.counts && countWor
 /** @param {Api["GraphNode"]} node */
 const shapeWords = (node) =>
   [
-    node.id,
+    isNeighbour(node) ? node.label : node.id,
+    node.kind === "asset" && "asset",
+    node.kind === "dag" && (node.refers_to ? "DAG" : "set at run time"),
     node.kind === "group" ? "group" : node.operator && operatorWords(node.operator),
     node.is_mapped && "mapped",
     node.trigger_rule && node.trigger_rule !== "all_success" && `trigger rule ${node.trigger_rule}`,
@@ -39,7 +54,7 @@ export function Chosen({ node, fold, dagId, runId }) {
       ${node ? html`
         <div class="row apart">
           <div class="row">
-            <b>${node.id}</b>
+            <b>${shapeWords(node)[0]}</b>
             ${shapeWords(node)
               .slice(1)
               .map((words) => html`
@@ -69,8 +84,11 @@ function Action({ node, fold, dagId, runId }) {
         ${node.is_folded ? "Unfold" : "Fold"}
       </button>
     `;
-  return runId ? html`
-    <${Link} class="button small" to=${path("dags", dagId, "runs", runId, "tasks", node.id)}>
+  const to = isNeighbour(node)
+    ? neighbourPath(node)
+    : runId && path("dags", dagId, "runs", runId, "tasks", node.id);
+  return to ? html`
+    <${Link} class="button small" to=${to}>
       Open
     <//>
   ` : null;

@@ -4,7 +4,7 @@ import { useKey } from "../../lib/keys.js";
 import { go, path, query, setQuery } from "../../lib/router.js";
 import { useCanvas, useFirstPaint, useTooltip } from "../canvas.js";
 import { toggleFold } from "../grid/folding.js";
-import { Chosen } from "./chosen.js";
+import { Chosen, isNeighbour, neighbourPath } from "./chosen.js";
 import { keyListener, usePointer, useWheel } from "./moving.js";
 import { paintMap, shownByMap } from "./minimap.js";
 import { paintGraph } from "./painting.js";
@@ -107,7 +107,10 @@ function actionsOf(graph, { position, size, redraw, setChosen, dagId, runId }) {
       setQuery({ task: id });
     },
     open(node) {
-      if (node.kind === "group") actions.fold(node);
+      const neighbour = isNeighbour(node) && neighbourPath(node);
+      if (neighbour) go(neighbour);
+      else if (isNeighbour(node)) return;
+      else if (node.kind === "group") actions.fold(node);
       else if (runId) go(path("dags", dagId, "runs", runId, "tasks", node.id));
     },
   };

@@ -15,6 +15,9 @@ import { isBox } from "./scene.js";
  * @typedef {Api["GraphNode"]} Node
  */
 
+/** @type {Record<string, string>} */
+const ICONS = { task: "", group: "", asset: "◆ ", dag: "▤ " };
+
 /**
  * @param {Context} on
  * @param {Picture} picture
@@ -97,7 +100,8 @@ function paintBox(on, node, picture) {
 function paintFrame(on, node, state, lit, { colours, scale, chosen, dim, hover }) {
   on.fillStyle = colours.raised;
   on.beginPath();
-  on.roundRect(node.x, node.y, node.width, node.height, 6);
+  on.roundRect(node.x, node.y, node.width, node.height, node.kind === "asset" ? node.height / 2 : 6);
+  if (node.kind === "dag" || node.kind === "asset") on.fillStyle = colours.accentSoft;
   on.fill();
   on.strokeStyle = node.id === chosen ? colours.accent : state ? colours.state[state] : colours.strong;
   const wide = node.id === chosen || (dim && lit) ? 2.5 : hover === node.id ? 2 : 1.4;
@@ -135,7 +139,7 @@ function paintName(on, node, state, { colours, density }) {
   on.font = `${node.is_folded ? "600 " : ""}12px ${colours.sans}`;
   on.textAlign = "left";
   on.textBaseline = "middle";
-  const label = (node.is_folded ? "▸ " : "") + node.label;
+  const label = ICONS[node.kind] + (node.is_folded ? "▸ " : "") + node.label;
   on.fillText(clip(on, label, node.x + node.width - from - 3), from, middle + 0.5);
 }
 

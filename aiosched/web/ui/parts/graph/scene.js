@@ -38,7 +38,7 @@ export const boundsOf = (graph) =>
  * Whether a node is drawn as a box: a task or a folded group.
  * @param {Api["GraphNode"]} node
  */
-export const isBox = (node) => node.kind === "task" || node.is_folded;
+export const isBox = (node) => node.kind !== "group" || node.is_folded;
 
 // ---- position of the view ----
 

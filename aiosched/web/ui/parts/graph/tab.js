@@ -40,7 +40,8 @@ export const RunGraph = ({ dagId, run }) => html`<${View} dagId=${dagId} runId=$
 function View({ dagId, runId, run, picker }) {
   const startedAt = useMemo(() => performance.now(), [dagId]);
   const readable = useReadable();
-  const params = { run: runId, fold: readable.folded };
+  const neighbours = query.value.neighbours === "1" || undefined;
+  const params = { run: runId, fold: readable.folded, neighbours };
   /** @type {Resource<Api["DagGraph"]>} */
   const graph = useRunResource(at("dags", dagId, "graph"), dagId, run, params);
   /** @type {Ref<Api["DagGraph"] | null>} */
@@ -51,7 +52,8 @@ function View({ dagId, runId, run, picker }) {
   return html`
     <div class="stack">
       <div class="row">
-        ${picker} ${runId && html`<${CriticalPath} />`} ${run && html`<${State} name=${run.state} />`}
+        ${picker} ${runId && html`<${Switch} name="critical" words="Critical path" />`}
+        <${Switch} name="neighbours" words="Assets and other DAGs" /> ${run && html`<${State} name=${run.state} />`}
         ${data && html`<${Find} nodes=${data.nodes} />`}
         ${readable.automatic > 0 && html`<${Folded} readable=${readable} />`}
       </div>
@@ -81,18 +83,19 @@ const Folded = ({ readable }) => html`
   </button>
 `;
 
-function CriticalPath() {
-  return html`
-    <label class="row soft">
-      <input
-        type="checkbox"
-        checked=${query.value.critical === "1"}
-        onChange=${(e) => setQuery({ critical: e.target.checked ? "1" : null })}
-      />${" "}
-      Critical path
-    </label>
-  `;
-}
+/** @param {{ name: string, words: string }} props */
+const Switch = ({ name, words }) => html`
+  <label class="row soft">
+    <input
+      type="checkbox"
+      checked=${query.value[name] === "1"}
+      onChange=${(/** @type {FieldEvent} */ e) =>
+        setQuery({ [name]: /** @type {any} */ (e.target).checked ? "1" : null })
+      }
+    />${" "}
+    ${words}
+  </label>
+`;
 
 /**
  * Jump to a task by name.
