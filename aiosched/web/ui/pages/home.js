@@ -166,7 +166,7 @@ function Figures({ counts }) {
         counts.late_dags,
         "DAGs are late",
         counts.late_dags ? "see below" : "all on time",
-        "/dags?status=active",
+        "/dags?status=late",
         "warn",
       )}
     </section>
@@ -178,11 +178,11 @@ function Figures({ counts }) {
  * @param {Api["Attention"]} one
  * @returns {[to: string, words: string]}
  */
-function remedy({ kind, dag_id, run_id }) {
+function remedy({ kind, dag_id, run_id, pool }) {
   const dag = dag_id && path("dags", dag_id);
   if (kind === "scheduler") return ["/schedulers", "View schedulers"];
   if (kind === "import_error") return ["/import-errors", "View error"];
-  if (kind === "pool") return ["/pools", "View pools"];
+  if (kind === "pool") return [`/pools?pool=${encodeURIComponent(pool ?? "")}`, "View pool"];
   if (kind === "failed" || kind === "slow")
     return dag_id && run_id
       ? [path("dags", dag_id, "runs", run_id), "View run"]
