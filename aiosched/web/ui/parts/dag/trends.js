@@ -110,7 +110,7 @@ function Charts({ dagId, trends: { task_id: taskId, points, p50, p95 } }) {
   ];
   /** @type {import("../trend_chart.js").Series[]} */
   const late = [
-    { name: "began after", colour: "--state-queued", kind: "line", values: points.map((one) => one.late) },
+    { name: "started after", colour: "--state-queued", kind: "line", values: points.map((one) => one.late) },
     { name: "ended after", colour: "--state-success", kind: "line", values: points.map((one) => one.landed) },
   ];
   const retries = points.map((one) => one.retries);
