@@ -24,7 +24,7 @@ KEPT: Final = MappingProxyType(
         "gantt": "dag-gantt-light-1440",
         "trends": "dag-trends-light-1440",
         "compare": "run-compare-light-1440",
-        "log": "task-log-dark-1440",
+        "log": "first-steps-log",
         "task-instances": "task-instances-light-1440",
         "search": "search-dark",
     }

@@ -36,6 +36,7 @@ async def test_the_first_dag_is_on_every_page(server: Server, browser: Browser) 
                 ("graph", "/dags/hello?tab=graph", "Critical path"),
                 ("grid", "/dags/hello", "opens,"),
                 ("run", f"/dags/hello/runs/{run_id}", "skipped"),
+                ("log", f"/dags/hello/runs/{run_id}/tasks/fetch", "Download"),
             ):
                 await tab.page.goto(url + address)
                 await expect(tab.page.get_by_role("main").get_by_text(shown).first).to_be_visible()

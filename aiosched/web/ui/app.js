@@ -81,7 +81,12 @@ const DENSITIES = [
 /** Below the navigation: the stream, the user, the time zone, and how pages look. */
 const Foot = () => html`
   <div class="foot">
-    <span>${STREAM[streamState.value]}</span>
+    <span class="row apart">
+      <span>${STREAM[streamState.value]}</span>
+      <button class="button small" onClick=${switchZone} title="Switch between UTC and local time (t)">
+        ${zone.value === "utc" ? "UTC" : zoneName()}
+      </button>
+    </span>
     ${me.value?.login !== "none" && html`
       <span class="row apart">
         <span>
@@ -92,9 +97,6 @@ const Foot = () => html`
         </button>
       </span>
     `}
-    <button class="button small" onClick=${switchZone} title="Switch between UTC and local time (t)">
-      ${zone.value === "utc" ? "UTC" : zoneName()}
-    </button>
     <${Choice} words="Theme" value=${theme.value} options=${THEMES} onText=${setTheme} />
     <${Choice} words="Rows" value=${density.value} options=${DENSITIES} onText=${setDensity} />
   </div>
