@@ -23,7 +23,8 @@ async def test_the_first_dag_is_on_every_page(server: Server, browser: Browser) 
         init = ("-m", "aiosched", "init", "demo")
         await (await asyncio.create_subprocess_exec(sys.executable, *init, cwd=folders.root)).wait()
         shutil.copy(folders.root / "demo" / "dags" / "hello.py", folders.dags)
-        serve = await start_serve(folders, dsn=dsn, web=True, settings={"AIOSCHED__WEB__LOOPBACK_LOGIN": "none"})
+        settings = {"AIOSCHED__WEB__LOOPBACK_LOGIN": "none", "AIOSCHED__LOGS__LEVEL": "INFO"}
+        serve = await start_serve(folders, dsn=dsn, web=True, settings=settings)
         try:
             await serve.wait_ready()
             url = str(serve.facts["web"]["url"])
@@ -36,7 +37,7 @@ async def test_the_first_dag_is_on_every_page(server: Server, browser: Browser) 
                 ("graph", "/dags/hello?tab=graph", "Critical path"),
                 ("grid", "/dags/hello", "opens,"),
                 ("run", f"/dags/hello/runs/{run_id}", "skipped"),
-                ("log", f"/dags/hello/runs/{run_id}/tasks/fetch", "Download"),
+                ("log", f"/dags/hello/runs/{run_id}/tasks/fetch?try=1", "Download"),
             ):
                 await tab.page.goto(url + address)
                 await expect(tab.page.get_by_role("main").get_by_text(shown).first).to_be_visible()
@@ -51,7 +52,10 @@ async def test_the_first_dag_is_on_every_page(server: Server, browser: Browser) 
 
 async def finished(url: str) -> str:
     """The id of the newest run of hello, once none is going on."""
-    async with asyncio.timeout(60), httpx2.AsyncClient(base_url=f"{url}/api/v1/", trust_env=False) as client:
+    async with (
+        asyncio.timeout(60),
+        httpx2.AsyncClient(base_url=f"{url}/api/v1/", timeout=30, trust_env=False) as client,
+    ):
         while True:
             runs = (await client.get("runs", params={"dag_id": "hello"})).json()["items"]
             if runs and all(run["state"] == "success" for run in runs):

@@ -3,7 +3,6 @@ import { isStale } from "../lib/freshness.js";
 import { html, useEffect, useRef } from "../lib/html.js";
 import { useResource } from "../lib/resources.js";
 import { href, path } from "../lib/router.js";
-import { relative } from "../lib/time.js";
 import { ActivityCards } from "../parts/activity.js";
 import { Card, Failure, Link, Loading, Page, When } from "../parts/basics.js";
 import { Timeline } from "../parts/timeline.js";
@@ -120,7 +119,7 @@ function Figures({ counts }) {
   /**
    * @param {number} number
    * @param {string} words
-   * @param {string} more
+   * @param {Content} more
    * @param {string} to
    * @param {string} [kind]
    */
@@ -142,11 +141,13 @@ function Figures({ counts }) {
       ${figure(
         counts.queued,
         "tasks queued",
-        counts.oldest_queued_at
-          ? `oldest queued ${relative(counts.oldest_queued_at)}`
-          : counts.queued_runs
-            ? `${counts.queued_runs} ${counts.queued_runs === 1 ? "run" : "runs"} waiting`
-            : "none waiting",
+        counts.oldest_queued_at ? html`
+          oldest queued <${When} at=${counts.oldest_queued_at} ago />
+        ` : counts.queued_runs ? (
+          `${counts.queued_runs} ${counts.queued_runs === 1 ? "run" : "runs"} waiting`
+        ) : (
+          "none waiting"
+        ),
         "/task-instances?state=queued",
       )}
       ${figure(

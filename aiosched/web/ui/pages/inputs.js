@@ -59,7 +59,7 @@ const columns = (open) => [
   },
   { head: "Run", cell: (input) => html`<code>${input.run_id}</code>` },
   { head: "Asked", cell: (input) => html`<${When} at=${input.asked_at} ago />` },
-  { head: "Until", cell: (input) => html`<${When} at=${input.expires_at} none="no limit" />` },
+  { head: "Until", cell: (input) => html`<${When} at=${input.expires_at} ago none="no limit" />` },
   { head: "Answer", cell: (input) => html`<${Answer} input=${input} open=${open} />` },
 ];
 

@@ -6,7 +6,7 @@ export const ROW = 18; // height of a line, in pixels
 
 const MAX_HEIGHT = 6_000_000; // pixels that browsers scroll reliably; longer logs are scaled
 
-const POLL = { least: 500, most: 1500, growth: 1.25 }; // milliseconds: soon again after a change, later while it is quiet
+const POLL = { least: 500, most: 1500, growth: 1.25 }; // milliseconds: soon after a change, later while it is quiet
 
 /** The state of a log view: scrolling in pixels of the whole log, loading visible blocks, polling for more. */
 export class Viewer {
