@@ -6,10 +6,10 @@ SHAPE ?= chain-200
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint ui bench faults simulate pythons lowest newest lock audit sbom image ci
+.PHONY: help setup test lint ui strings screenshots bench faults simulate pythons lowest newest lock audit sbom image ci
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## create .venv with everything for development, aiosched in editable mode
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,16 @@ lint: ## ruff, mypy --strict, import contracts
 ui: ## format the web UI's source, write its types from docs/openapi.json, check them (needs npm)
 	npm ci --prefix tools/ui --no-audit --no-fund
 	npm run --prefix tools/ui all
+
+strings: ## every string of the web UI and the command line that people read, in build/strings (needs npm)
+	mkdir -p build/strings
+	node tools/ui/strings.mjs > build/strings/ui.txt
+	python -m tools.cli_strings > build/strings/cli.txt
+
+screenshots: ## pictures of all pages in build/screenshots, those of the documentation in docs/images (needs Chromium)
+	mkdir -p build/screenshots
+	AIOSCHED_SCREENSHOTS=$(abspath build/screenshots) pytest tests/browser/test_every_page.py tests/browser/test_first_steps.py tests/browser/test_search_box.py
+	python -m tests.browser.pictures build/screenshots
 
 bench: ## run one benchmark (SHAPE=chain-200; A= adds options: A='--executor local')
 	python -m benchmarks $(SHAPE) $(A)

@@ -46,6 +46,7 @@ _START: Final = datetime(2020, 1, 1, tzinfo=UTC)
 LISTS: Final = (
     "dags",
     "dags?search=dag.0005",
+    "dags?status=late",
     "dag-statistics?" + "&".join(f"dag_id=dag.{number:05d}" for number in range(100)),
     "runs",
     "runs?dag_id=dag.00042",
@@ -81,7 +82,7 @@ LISTS: Final = (
     "search?q=dag.07",
     "activity",
 )
-_FAILED: Final = (  # one run in fifty, by a task of it
+FAILED: Final = (  # one run in fifty, by a task of it
     "UPDATE dag_run SET state = 'failed' WHERE id % 50 = 0",
     "UPDATE task_instance SET state = 'failed', reason = 'KeyError: 7' WHERE run_id % 50 = 0 AND task_index = 4",
     "VACUUM (ANALYZE) dag_run, task_instance",
@@ -111,7 +112,7 @@ async def api_latencies(size: int, _: float) -> Finding:
         async with at.conn.transaction():
             await register_specs(at.conn, specs, now=SystemClock().now(), paused_at_creation=False)
         await fill(at.conn, dag_ids, size)
-        for statement in _FAILED:
+        for statement in FAILED:
             await at.conn.execute(statement)
         await at.conn.execute(_COMMANDS)
         await at.conn.execute("ANALYZE")

@@ -17,6 +17,7 @@ from benchmarks.flood import flood
 from benchmarks.footprint import memory, ready
 from benchmarks.history import history
 from benchmarks.idle import idle
+from benchmarks.jobs import measured_jobs
 from benchmarks.mapped import mapped
 from benchmarks.materialise import materialise
 from benchmarks.parsing import parse
@@ -72,6 +73,14 @@ SCENARIOS: Final = MappingProxyType(
         "api-load": Scenario(
             "lag of tasks with and without browsers on the web server", api_load, 100, "browsers", 30, 600
         ),
+        "jobs-1m": Scenario(
+            "ten questions of a person on duty: clicks and time in a browser",
+            measured_jobs,
+            1_000_000,
+            "task instances",
+            0,
+            1800,
+        ),
         "idle-5000": Scenario("processor time and statements with nothing due", idle, 5000, "DAGs", 60),
         "materialise-1m": Scenario("a backfill's rows: time and memory", materialise, 1_000_000, "task instances"),
         "mapped-10000": Scenario("a task mapped over a list, inline", mapped, 10_000, "mapped instances"),
@@ -108,6 +117,7 @@ EVERYTHING: Final = (
     ("mapped-10000",),
     ("api-1m",),
     ("api-load",),
+    ("jobs-1m",),
     ("memory-1000",),
     ("takeover",),
     ("parse-1000",),

@@ -195,14 +195,17 @@ async def start_serve(
     name: str = "one",
     executor: str = "inline",
     grace: float = 0.0,
+    web: bool = False,
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Serve:
     """Start `aiosched serve` with every limit raised; without a DSN on an embedded database in the home folder.
 
-    `settings` are further ones, as variables of its environment.
+    With `web` it serves pages on a free port, see `facts["web"]`. `settings` are further ones, as variables of its
+    environment.
     """
     command = ["serve", "--dags", str(folders.dags), "--home", str(folders.home), "--executor", executor]
-    command += ["--name", name, "--grace", str(grace), "--no-web", "-o", "json"]
+    command += ["--name", name, "--grace", str(grace), "-o", "json"]
+    command += ["--port", "0"] if web else ["--no-web"]
     if dsn is not None:
         command += ["--dsn", dsn]
     errors = folders.root / f"{name}.stderr"

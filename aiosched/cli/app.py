@@ -34,14 +34,14 @@ _VISIBLE: Final = {
     "tasks": _entry("dags.tasks", "List tasks, show their tries and logs.", _WORK),
     "inputs": _entry("dags.inputs", "List what tasks ask people, and answer it.", _WORK),
     "assets": _entry("dags.assets", "List assets and their events, emit an event.", _WORK),
-    "backfill": _entry("dags.backfill", "Run past dates: create, follow, pause, cancel.", _WORK),
+    "backfill": _entry("dags.backfill", "Run DAGs for past dates: create, follow, pause, cancel.", _WORK),
     "pools": _entry("operation.pools", "List, set and delete pools.", _OPERATE),
     "alerts": _entry("people.alerts", "List alerts and their rules, send a test message.", _OPERATE),
     "variables": _entry("operation.variables", "List, set and delete variables of DAGs.", _OPERATE),
     "connections": _entry("operation.connections", "List, add, test and delete connections.", _OPERATE),
     "providers": _entry("operation.providers", "Install and list Airflow's provider packages.", _OPERATE),
     "users": _entry("operation.users", "List, add and change users who can log in; grant them roles.", _OPERATE),
-    "teams": _entry("people.teams", "List, create and delete teams, and say where their DAG files lie.", _OPERATE),
+    "teams": _entry("people.teams", "List, create and delete teams, and set the folders of their DAG files.", _OPERATE),
     "tokens": _entry("operation.tokens", "List, create and revoke API tokens.", _OPERATE),
     "requests": _entry("operation.requests", "List requests and their outcomes, withdraw one that waits.", _OPERATE),
     "audit": _entry("people.audit", "List and export who did what, from where.", _OPERATE),
@@ -51,7 +51,7 @@ _VISIBLE: Final = {
     "celery": _entry("serve.celery", "Start a Celery worker that runs attempts.", _OPERATE),
     "db": _entry("operation.db", "Migrate, check, back up and open the database.", _OPERATE),
     "config": _entry("operation.config", "Show settings and where they come from.", _OPERATE),
-    "migrate": _entry("operation.migrate", "Come from Airflow: check its DAG files, take over its data.", _OPERATE),
+    "migrate": _entry("operation.migrate", "Move from Airflow: check its DAG files, import its data.", _OPERATE),
 }
 
 

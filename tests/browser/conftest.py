@@ -40,6 +40,12 @@ CHROMIUM: Final = (
 )
 SCREENSHOTS: Final = os.environ.get("AIOSCHED_SCREENSHOTS")
 AXE: Final = HERE / "vendor" / "axe.min.js"
+LOOKS: Final = (("light", 1440), ("dark", 1440), ("dark", 390), ("light", 390))
+# What sticks out on the right, but for what scrolls in a box of its own.
+SIDEWAYS: Final = """() => [...document.querySelectorAll("body *")]
+    .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
+    .filter((one) => !one.closest(".scroll *, .gridbox *, .pane *, .tabs *, pre *, .hidden-text, .side"))
+    .map((one) => `${one.tagName} ${one.className}`).slice(0, 5).join("; ")"""
 _READY: Final = re.compile(r"http://127\.0\.0\.1:\d+")
 _CHECK_ACCESS: Final = """async () => {
     const {violations} = await axe.run(document, {resultTypes: ["violations"]});
@@ -238,6 +244,18 @@ class Tab:
             await self.page.evaluate(AXE.read_text(encoding="utf-8") + "; null")
         found: list[str] = await self.page.evaluate(_CHECK_ACCESS)
         assert not found, "\n".join(found)
+
+    async def looks_well(self, name: str) -> None:
+        """In both themes and at both widths nothing sticks out, and axe has nothing to say; a picture of each."""
+        page = self.page
+        for theme, width in LOOKS:
+            await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+            await page.set_viewport_size({"width": width, "height": 900})
+            await expect(page.locator(".skeleton")).to_have_count(0)
+            assert await page.evaluate(SIDEWAYS) == "", (name, theme, width)
+            await self.check_access()
+            await self.picture(f"{name}-{theme}-{width}")
+        await page.set_viewport_size({"width": 1440, "height": 900})
 
     async def picture(self, name: str) -> None:
         """A screenshot, where somebody wants them."""

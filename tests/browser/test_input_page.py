@@ -12,7 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 async def test_a_question_is_answered_on_its_page(service: Service, tab: Tab) -> None:
     page = await tab.open("/inputs")
-    await expect(page.get_by_text("Nothing waits for an answer")).to_be_visible()
+    await expect(page.get_by_text("No open questions")).to_be_visible()
     await service.api("POST", "dags/asking/runs", json={"run_id": "on-the-page"})
 
     row = page.get_by_role("row", name="Which price?")
@@ -28,7 +28,7 @@ async def test_a_question_is_answered_on_its_page(service: Service, tab: Tab) ->
     )
     await submit.click()
 
-    await expect(page.get_by_text("Nothing waits for an answer")).to_be_visible()
+    await expect(page.get_by_text("No open questions")).to_be_visible()
     await page.get_by_role("link", name="All").click()
     await expect(page.get_by_role("row", name="Which price?")).to_contain_text("by api:local")
     (found,) = (await service.api("GET", "inputs", params={"run_id": "on-the-page"}))["items"]

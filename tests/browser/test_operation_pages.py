@@ -10,8 +10,7 @@ import pytest
 from playwright.async_api import Request, expect
 
 from aiosched.db.statements import ownership
-from tests.browser.conftest import Service, Tab
-from tests.browser.test_run_pages import SIDEWAYS
+from tests.browser.conftest import SIDEWAYS, Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -365,12 +364,11 @@ async def test_import_errors_point_at_the_line(service: Service, tab: Tab) -> No
         await conn.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_every_page_is_accessible_and_narrow_enough(service: Service, tab: Tab, theme: str) -> None:
-    await service.run("making", "success", f"to-check-{theme}")
+async def test_every_page_shows_what_it_is_about(service: Service, tab: Tab) -> None:
+    await service.run("making", "success", "to-check")
     for address, shown in (
-        ("/runs", f"to-check-{theme}"),
-        ("/task-instances", f"to-check-{theme}"),
+        ("/runs", "to-check"),
+        ("/task-instances", "to-check"),
         ("/pools?pool=default_pool", "No task is waiting."),
         ("/schedulers", "64 of 64 owned"),
         ("/backfills", "Backfills"),
@@ -383,9 +381,5 @@ async def test_every_page_is_accessible_and_narrow_enough(service: Service, tab:
         ("/users", "requires no login"),
         ("/import-errors?tab=files", "stages.py"),
     ):
-        page = await tab.open(address, theme)
+        page = await tab.open(address)
         await expect(page.get_by_text(shown).first).to_be_visible()
-        await tab.check_access()
-        await tab.picture(f"{re.sub('[^a-z]+', '-', address).strip('-')}-{theme}")
-        await page.set_viewport_size({"width": 420, "height": 900})
-        assert not await page.evaluate(SIDEWAYS), f"{address} is wider than a phone"

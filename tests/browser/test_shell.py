@@ -115,6 +115,24 @@ async def test_a_theme_is_chosen_and_stays(tab: Tab) -> None:
     assert await page.evaluate(ground) == light
 
 
+async def test_compact_rows_are_chosen_and_stay(tab: Tab) -> None:
+    page = await tab.open("/dags", width=1440)
+    row = page.get_by_role("row").nth(1)
+    await expect(row).to_be_visible()
+    high = (await row.bounding_box() or {})["height"]
+
+    await page.get_by_label("Rows").select_option(label="Compact")
+    low = (await row.bounding_box() or {})["height"]
+    await page.reload()
+    await expect(row).to_be_visible()
+
+    assert low < high
+    assert (await row.bounding_box() or {})["height"] == low
+    await tab.looks_well("dags-compact")
+    await page.get_by_label("Rows").select_option(label="Comfortable")
+    assert (await row.bounding_box() or {})["height"] == high
+
+
 async def test_the_address_holds_the_tab_and_the_filters_through_reload_and_back(tab: Tab) -> None:
     page = await tab.open("/dags/wide?tab=runs")
     await page.get_by_label("State").select_option(label="failed")

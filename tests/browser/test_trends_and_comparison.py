@@ -5,37 +5,18 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from tests.browser.conftest import Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-# What sticks out on the right, but for what scrolls in a box of its own.
-SIDEWAYS = """() => [...document.querySelectorAll("body *")]
-    .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
-    .filter((one) => !one.closest(".scroll *, .gridbox *, .pane *, .tabs *, pre *"))
-    .map((one) => `${one.tagName} ${one.className}`).slice(0, 5).join("; ")"""
-LOOKS = [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)]
-
-
-async def looks_well(tab: Tab, page: Page, name: str) -> None:
-    """In both themes and at both widths nothing sticks out, and axe has nothing to say."""
-    for theme, width in LOOKS:
-        await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-        await page.set_viewport_size({"width": width, "height": 900})
-        await expect(page.locator(".skeleton")).to_have_count(0)
-        assert await page.evaluate(SIDEWAYS) == "", (name, theme, width)
-        await tab.check_access()
-        await tab.picture(f"{name}-{theme}-{width}")
-    await page.set_viewport_size({"width": 1440, "height": 900})
 
 
 async def test_trends_lead_to_the_task_that_got_slower_and_to_the_run(tab: Tab) -> None:
     page = await tab.open("/dags/wide", width=1440)
     await page.get_by_role("link", name="Trends").click()
     await expect(page.get_by_text("Usually 1 m 25 s (p50)")).to_be_visible()
-    await looks_well(tab, page, "trends")
+    await tab.looks_well("trends")
     await page.get_by_role("button", name="100 runs").click()
     await expect(page.get_by_text("Usually 50 s (p50)")).to_be_visible()
     await page.get_by_role("button", name="part_9.step_8", exact=True).click()
@@ -58,7 +39,7 @@ async def test_a_run_is_compared_with_the_one_before_it_and_another(service: Ser
 
     await page.goto(f"{tab.url}/dags/wide/runs/day-099?tab=compare")
     await expect(page.get_by_role("row").filter(has_text="part_5.step_0")).to_contain_text("upstream failed")
-    await looks_well(tab, page, "compare")
+    await tab.looks_well("compare")
     await page.get_by_label("Compare with").select_option("day-090")
     await expect(page).to_have_url(re.compile("other=day-090"))
     await expect(page.get_by_role("link", name="day-090")).to_be_visible()
@@ -89,7 +70,7 @@ async def test_the_calendar_colours_a_day_by_the_share_of_its_states(service: Se
     day = page.get_by_role("link", name="2019-05-05: 3 failed (30 %), 7 success (70 %)")
     await expect(day).to_be_visible()
     assert "30%" in (await day.get_attribute("style") or "")
-    await looks_well(tab, page, "calendar-shares")
+    await tab.looks_well("calendar-shares")
 
 
 async def test_the_graph_opens_on_the_latest_run_folded_so_that_it_can_be_read(tab: Tab) -> None:
@@ -98,7 +79,7 @@ async def test_the_graph_opens_on_the_latest_run_folded_so_that_it_can_be_read(t
     await expect(page.get_by_text("10 groups are folded, so that the text can be read.")).to_be_visible()
     graph = page.get_by_role("application")
     await expect(graph).to_have_attribute("aria-label", re.compile("10 nodes"))
-    await looks_well(tab, page, "graph-folded")
+    await tab.looks_well("graph-folded")
     await page.get_by_role("button", name="Unfold all").click()
     await expect(graph).to_have_attribute("aria-label", re.compile("100 nodes"))
     await tab.picture("graph-minimap")
@@ -113,7 +94,7 @@ async def test_the_grid_tells_what_is_selected_at_its_side(service: Service, tab
     await expect(side).to_contain_text("@task")
     await expect(side.get_by_label("End of the log")).to_contain_text("ZeroDivisionError")
     await expect(side.locator(".headline")).to_contain_text("ZeroDivisionError")
-    await looks_well(tab, page, "grid-panel")
+    await tab.looks_well("grid-panel")
     await side.get_by_role("link", name="View the whole log").click()
     await page.get_by_label("Level").select_option("error")
     await expect(page.get_by_role("region", name="Log")).to_contain_text("ZeroDivisionError")
@@ -136,7 +117,7 @@ async def test_mapped_instances_are_found_by_label_state_and_duration(service: S
     await expect(rows.nth(1)).to_contain_text("person 2")
     await page.get_by_label("Order").select_option("label")
     await expect(rows.nth(1)).to_contain_text("person 0")
-    await looks_well(tab, page, "mapped")
+    await tab.looks_well("mapped")
     await page.get_by_label("State", exact=True).select_option("failed")
     await expect(page.get_by_text("No instances in this state")).to_be_visible()
     await page.get_by_label("State", exact=True).select_option("success")

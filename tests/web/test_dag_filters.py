@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import httpx2
 import pytest
 
@@ -44,3 +46,17 @@ async def test_dags_by_tag_status_and_owner(
     assert counts == {"number": len(found), "owners": [{"owner": "ada", "dags": 1}]}
     status = httpx2.QueryParams(query).get("status")
     assert status is None or {dag["status"] for dag in answer.json()["items"]} == {status}
+
+
+async def test_late_are_active_dags_whose_next_run_is_due_for_a_minute(db: Database, api: httpx2.AsyncClient) -> None:
+    long_ago, soon = datetime(2020, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+    await add_dag(db, "late", next_dagrun_create_after=long_ago, owner="ada")
+    await add_dag(db, "paused", next_dagrun_create_after=long_ago, is_paused=True)
+    await add_dag(db, "broken", next_dagrun_create_after=long_ago, has_import_errors=True)
+    await add_dag(db, "gone", next_dagrun_create_after=long_ago, is_stale=True)
+    await add_dag(db, "soon", next_dagrun_create_after=soon)
+
+    found = (await api.get("dags?status=late")).json()["items"]
+    assert [dag["dag_id"] for dag in found] == ["late"]
+    assert (await api.get("dag-counts?status=late")).json()["number"] == 1
+    assert (await api.get("summary")).json()["counts"]["late_dags"] == 1

@@ -63,7 +63,7 @@ MapIndex = Annotated[int | None, typer.Option("--map-index", metavar="N", help="
 Past = Annotated[bool, typer.Option("--past", help="Also in all runs with an earlier logical date.")]
 Future = Annotated[bool, typer.Option("--future", help="Also in all runs with a later logical date.")]
 PreventRunning = Annotated[
-    bool, typer.Option("--prevent-running", help="Refuse if some are running, instead of stopping them.")
+    bool, typer.Option("--prevent-running", help="Refuse if tasks are running, instead of stopping them.")
 ]
 Newest = Annotated[
     bool,
@@ -73,7 +73,9 @@ Newest = Annotated[
 ]
 Dependents = Annotated[
     bool,
-    typer.Option("--dependents/--no-dependents", help="Also what ExternalTaskMarkers mark in other DAGs."),
+    typer.Option(
+        "--dependents/--no-dependents", help="Also the tasks in other DAGs that ExternalTaskMarkers point to."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 From = Annotated[str | None, typer.Option("--from", metavar="T", help="Runs from this logical date, inclusive.")]

@@ -42,10 +42,10 @@ Until = Annotated[str | None, typer.Option("--until", metavar="T", help=f"Only o
 EndedSince = Annotated[str | None, typer.Option("--ended-since", metavar="T", help=f"Only runs ended since: {_WHEN}")]
 LongerThan = Annotated[
     str | None,
-    typer.Option("--longer-than", metavar="LENGTH", help="Only what took at least so long: 90s, 5m."),
+    typer.Option("--longer-than", metavar="LENGTH", help="Only those that took at least this long: 90s, 5m."),
 ]
 ShorterThan = Annotated[
-    str | None, typer.Option("--shorter-than", metavar="LENGTH", help="Only what took at most so long.")
+    str | None, typer.Option("--shorter-than", metavar="LENGTH", help="Only those that took at most this long.")
 ]
 
 OfTaskState = Annotated[

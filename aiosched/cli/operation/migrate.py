@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aiosched.migration.planning import MigrationPlan, MigrationStep
     from aiosched.parsing.result import ParsedFile
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Come from Airflow.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Move from Airflow.")
 
 _FILES: Final[Columns[FileVerdict]] = {
     "FILE": lambda one: one.file,
@@ -45,7 +45,7 @@ _STEPS: Final[Columns[MigrationStep]] = {
 
 @app.callback()
 def group() -> None:
-    """Come from Airflow."""
+    """Move from Airflow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Requests to the owners of DAGs."
 )
 
-Number = Annotated[int, typer.Argument(metavar="REQUEST", min=1, help="Its number.", show_default=False)]
+Number = Annotated[int, typer.Argument(metavar="REQUEST", min=1, help="The request's number.", show_default=False)]
 
 
 class State(StrEnum):
@@ -50,7 +50,7 @@ def list_(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """List requests, newest first: the audit log."""
+    """List requests, newest first."""
     from aiosched.db.queries.command_queries import list_commands
 
     rows = with_database(dsn, lambda db: list_commands(db, dag_id=dag, verb=verb, state=state, limit=limit))

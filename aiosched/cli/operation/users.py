@@ -177,7 +177,7 @@ def ungrant(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Take a user's role for these DAGs away."""
+    """Revoke a user's role for these DAGs."""
     where = _place(tag=tag, folder=folder, dags=dags, team=team, everywhere=everywhere)
     if where == "everywhere":
         _change(name, dsn, output, f"{name} has no role everywhere any more", role="none")

@@ -29,7 +29,7 @@ class ExportFormat(StrEnum):
 
 
 Kind = Annotated[
-    str | None, typer.Option("--kind", metavar="KIND", help="Only this kind; `user.` is all that begin so.")
+    str | None, typer.Option("--kind", metavar="KIND", help="Only this kind; `user.` means all that begin with it.")
 ]
 Who = Annotated[str | None, typer.Option("--who", metavar="NAME", help="Only what they did, such as api:ada.")]
 Dag = Annotated[str | None, typer.Option("--dag", "-d", metavar="DAG", help="Only entries about this DAG.")]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aiosched.db.people.teams import StoredTeam
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Teams, and where their DAG files lie."
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Teams and the folders of their DAG files."
 )
 
 Team = Annotated[str, typer.Argument(metavar="TEAM", help="The team's name.", show_default=False)]
@@ -63,7 +63,7 @@ def create(
 
 @app.command()
 def delete(team: Team, yes: Yes = False, dsn: Dsn = None, output: Output = None) -> None:
-    """Delete a team: its DAGs stay and belong to nobody; grants for it give nothing."""
+    """Delete a team: its DAGs are kept without a team, grants for it no longer have an effect."""
     from aiosched.db.people.teams import delete_team
 
     confirm(f"Delete the team {team}? Its DAGs will belong to nobody.", yes=yes)

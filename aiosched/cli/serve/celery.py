@@ -26,7 +26,9 @@ def worker(
     queues: Annotated[
         str | None, typer.Option("--queues", "-Q", metavar="NAMES", help="Celery queues, separated by commas.")
     ] = None,
-    slots: Annotated[int | None, typer.Option("--slots", min=1, help="Plain functions that run at a time.")] = None,
+    slots: Annotated[
+        int | None, typer.Option("--slots", min=1, help="Maximum number of concurrent plain functions.")
+    ] = None,
     log_level: Annotated[
         str | None, typer.Option("--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
     ] = None,

@@ -28,7 +28,7 @@ def address(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Print the address, with a new one-time token if that is how one logs in there."""
+    """Print the address, with a new one-time token if the server logs in by token."""
     settings = load(database__dsn=dsn).settings
 
     async def find() -> WebPage:

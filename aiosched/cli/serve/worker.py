@@ -43,7 +43,8 @@ def run_attempt(
         float | None, typer.Option("--grace", metavar="SECONDS", help="Seconds that SIGTERM leaves to the task.")
     ] = None,
     wait: Annotated[
-        float | None, typer.Option("--wait", metavar="SECONDS", help="Wait so long for the file.", show_default=False)
+        float | None,
+        typer.Option("--wait", metavar="SECONDS", help="Seconds to wait for the file.", show_default=False),
     ] = None,
     log_level: Annotated[
         str | None, typer.Option("--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select, true, tuple_
@@ -24,6 +24,7 @@ DagOrder = Literal[
     "dag_id", "-dag_id", "next_run", "-next_run", "last_run", "-last_run", "last_state", "-last_state",
     "owner", "-owner",
 ]  # fmt: skip
+LATE_AFTER: Final = timedelta(seconds=60)  # a DAG is late when its next run has been due for so long
 DagKey = tuple[str, datetime | str | None]  # the id, and what the list is ordered by besides
 
 _NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
@@ -34,7 +35,7 @@ class DagFilters(TypedDict, total=False):
     """Which DAGs are selected; what is missing or empty does not filter.
 
     `pattern` is a glob, `search` a part of id or description; stale DAGs only with `stale` or as `status`; `tags` must
-    all match; `last_state` is that of the newest run.
+    all match; `last_state` is that of the newest run; `late_before`: active, and the next run was due before that.
     """
 
     pattern: str | None
@@ -45,6 +46,7 @@ class DagFilters(TypedDict, total=False):
     owner: str | None
     last_state: str | None
     dag_ids: Collection[str]
+    late_before: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,8 @@ def _chosen(query: Select[Any], seen: Seen, filters: DagFilters, *, needs_run: b
         query = query.where(dag.c.tags.contains(sorted(tags)))
     if (owner := filters.get("owner")) is not None:
         query = query.where(dag.c.owner == owner)
+    if (late_before := filters.get("late_before")) is not None:
+        query = query.where(~dag.c.is_paused, ~dag.c.has_import_errors, dag.c.next_dagrun_create_after < late_before)
     if dag_ids := filters.get("dag_ids"):
         query = query.where(dag.c.dag_id.in_(sorted(dag_ids)))
     return query.select_from(tables)

@@ -80,11 +80,15 @@ class DagDetails(DagResource):
 
 
 def _filters(
+    request_client: TheRequestClient,
     pattern: Annotated[_Word | None, Query(description="a glob over DAG ids")] = None,
     search: Annotated[_Word | None, Query(description="part of the id or description, ignoring case")] = None,
     stale: Annotated[bool, Query(description="include DAGs whose file is gone")] = False,
     tag: Annotated[list[_Word] | None, Query(max_length=20, description="has all of these tags")] = None,
-    status: Literal["active", "paused", "stale", "error", "quarantine"] | None = None,
+    status: Annotated[
+        Literal["active", "paused", "stale", "error", "quarantine", "late"] | None,
+        Query(description="late: active, and the next run is due since more than a minute"),
+    ] = None,
     owner: Annotated[_Word | None, Query()] = None,
     last_state: Annotated[
         RunState | Literal["none"] | None, Query(description="state of the newest run; none: it has no run")
@@ -96,10 +100,11 @@ def _filters(
         "search": search,
         "stale": stale,
         "tags": tag or (),
-        "status": status,
+        "status": None if status == "late" else status,
         "owner": owner,
         "last_state": last_state,
         "dag_ids": dag_id or (),
+        "late_before": request_client.clock.now() - dag_lists.LATE_AFTER if status == "late" else None,
     }
 
 

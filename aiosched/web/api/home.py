@@ -14,6 +14,7 @@ from aiosched.core.values.durations import duration
 from aiosched.core.values.states import RunState, RunType
 from aiosched.db.finding.activity import LongRun, running_long
 from aiosched.db.lists.chosen import failed_since
+from aiosched.db.lists.dag_lists import LATE_AFTER
 from aiosched.db.lists.run_lists import count_runs
 from aiosched.db.people.pools import list_pools
 from aiosched.db.queries import home_queries
@@ -32,7 +33,6 @@ from aiosched.web.views.health import Status
 router = APIRouter(tags=["Home"])
 
 _MOST: Final = 20  # entries of one kind
-_LATE: Final = timedelta(seconds=60)
 _SLOW: Final = 1.25  # times the usual duration
 _NOTICED: Final = 30  # seconds beyond it
 _COUNTED: Final = ("running", "queued", "scheduled", "deferred")
@@ -65,6 +65,7 @@ class Attention(BaseModel):
     words: str
     dag_id: str | None = None
     run_id: str | None = None
+    pool: str | None = None
     since: Instant | None = None
 
 
@@ -111,7 +112,7 @@ async def summary(request_client: TheRequestClient, sight: TheSight) -> Summary:
     """The state of the system, and of the DAGs that one may see; details of its parts are for those who see all."""
     db, now = request_client.db, request_client.clock.now()
     found = await health.examine(db)
-    late = await home_queries.late_dags(db, now - _LATE, limit=_MOST, seen=sight.dags)
+    late = await home_queries.late_dags(db, now - LATE_AFTER, limit=_MOST, seen=sight.dags)
     running, queued = await home_queries.active_runs(db, seen=sight.dags)
     tasks, oldest = await _tasks(request_client, sight, found.schedulers)
     failed = await count_runs(db, failed_since(now - timedelta(days=1)), seen=sight.dags)
@@ -185,7 +186,7 @@ async def _attention(
         waiting = sum((row.figures or {}).get("waiting", {}).get(pool.name, 0) for row in schedulers if row.alive)
         if waiting and pool.slots >= 0 and pool.used >= pool.slots:
             words = f"pool {pool.name}: all {pool.slots} slots are occupied, {waiting} tasks wait"
-            found.append(Attention(kind="pool", words=words))
+            found.append(Attention(kind="pool", words=words, pool=pool.name))
     for one in await home_queries.callbacks_given_up(db, limit=_MOST, seen=seen):
         found.append(_about(one, "callback", f"{one.number} callbacks of {one.dag_id} could not be delivered"))
     found += [

@@ -5,7 +5,7 @@ import { isStale, streamState } from "./lib/freshness.js";
 import { useKey } from "./lib/keys.js";
 import { startLive } from "./lib/live.js";
 import { go, here, href, match, query, setQuery } from "./lib/router.js";
-import { setTheme, theme } from "./lib/theme.js";
+import { density, setDensity, setTheme, theme } from "./lib/theme.js";
 import { switchZone, zone, zoneName } from "./lib/time.js";
 import { PAGES, ROUTES, SECTIONS } from "./navigation.js";
 import { Login } from "./pages/login.js";
@@ -13,6 +13,7 @@ import { Banner } from "./parts/banner.js";
 import { Empty, Failure, Loading, Page } from "./parts/basics.js";
 import { Toasts } from "./parts/dialog.js";
 import { Help } from "./parts/help.js";
+import { PageIcon } from "./parts/icons.js";
 import { Finder, openFinder } from "./parts/palette/palette.js";
 
 const STREAM = {
@@ -53,6 +54,54 @@ function Key({ keys, label, act }) {
   return null;
 }
 
+/** @param {{ words: string, value: string, options: [string, string][], onText: (text: string) => void }} props */
+const Choice = ({ words, value, options, onText }) => html`
+  <label class="row">
+    ${words}${" "}
+    <select class="input" value=${value} onChange=${(/** @type {FieldEvent} */ e) => onText(e.target.value)}>
+      ${options.map(([name, label]) => html`
+        <option value=${name}>${label}</option>
+      `)}
+    </select>
+  </label>
+`;
+
+/** @type {[string, string][]} */
+const THEMES = [
+  ["system", "System"],
+  ["light", "Light"],
+  ["dark", "Dark"],
+];
+/** @type {[string, string][]} */
+const DENSITIES = [
+  ["comfortable", "Comfortable"],
+  ["compact", "Compact"],
+];
+
+/** Below the navigation: the stream, the user, the time zone, and how pages look. */
+const Foot = () => html`
+  <div class="foot">
+    <span class="row apart">
+      <span>${STREAM[streamState.value]}</span>
+      <button class="button small" onClick=${switchZone} title="Switch between UTC and local time (t)">
+        ${zone.value === "utc" ? "UTC" : zoneName()}
+      </button>
+    </span>
+    ${me.value?.login !== "none" && html`
+      <span class="row apart">
+        <span>
+          ${me.value?.name} · ${me.value?.role}
+        </span>
+        <button class="button small" onClick=${logOut}>
+          Log out
+        </button>
+      </span>
+    `}
+    <${Choice} words="Theme" value=${theme.value} options=${THEMES} onText=${setTheme} />
+    <${Choice} words="Rows" value=${density.value} options=${DENSITIES} onText=${setDensity} />
+  </div>
+`;
+
 function Side() {
   const path = here.value.path;
   /** @param {string} to */
@@ -78,34 +127,12 @@ function Side() {
         ${name && html`<div class="heading">${name}</div>`}
         ${items.map(([to, label]) => html`
           <a class="item" href=${href(to)} aria-current=${current(to)}>
+            <${PageIcon} to=${to} />
             ${label}
           </a>
         `)}
       `)}
-      <div class="foot">
-        <span>${STREAM[streamState.value]}</span>
-        ${me.value?.login !== "none" && html`
-          <span class="row apart">
-            <span>
-              ${me.value?.name} · ${me.value?.role}
-            </span>
-            <button class="button small" onClick=${logOut}>
-              Log out
-            </button>
-          </span>
-        `}
-        <button class="button small" onClick=${switchZone} title="Switch between UTC and local time (t)">
-          ${zone.value === "utc" ? "UTC" : zoneName()}
-        </button>
-        <label class="row">
-          Theme${" "}
-          <select class="input" value=${theme.value} onChange=${(e) => setTheme(e.target.value)}>
-            <option value="system">System</option>
-            <option value="light">Light</option>
-            <option value="dark">Dark</option>
-          </select>
-        </label>
-      </div>
+      <${Foot} />
     </nav>
   `;
 }

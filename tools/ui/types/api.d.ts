@@ -142,6 +142,7 @@ export interface components {
       dag_id?: string | null;
       /** @enum {string} */
       kind: "scheduler" | "quarantine" | "import_error" | "failed" | "paused" | "late" | "slow" | "pool" | "callback";
+      pool?: string | null;
       run_id?: string | null;
       since?: string | null;
       words: string;

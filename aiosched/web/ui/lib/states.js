@@ -1,4 +1,5 @@
-// States with colour, glyph and text: no view relies on colour alone. Colours are CSS variables in base.css.
+// States with colour, glyph and text: no view relies on colour alone. Colours are CSS variables in base.css; glyphs are
+// for canvases, elsewhere parts/icons.js has drawings.
 
 /** @type {Record<string, { glyph: string, label: string }>} */
 export const STATES = {

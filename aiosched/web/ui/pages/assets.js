@@ -12,7 +12,7 @@ import { KINDS, dags } from "./assets/links.js";
 export function Assets() {
   const tab = query.value.tab || "list";
   return html`
-    <${Page} title="Assets" lead="Tasks update assets; DAGs scheduled on them run when they change.">
+    <${Page} title="Assets" lead="Tasks update assets; DAGs scheduled on them run when they are updated.">
       <${Tabs}
         tabs=${[
           ["list", "List"],

@@ -19,7 +19,7 @@ const KINDS = { running: "good", paused: "warn", cancelled: "danger" };
 /** @type {Record<Verb, [label: string, effect: string, done: string]>} */
 const VERBS = {
   pause: ["Pause", "Running runs continue; no further runs are started.", "Backfill paused."],
-  resume: ["Resume", "Runs are started again, up to the limit of the backfill.", "Backfill resumed."],
+  resume: ["Resume", "Further runs are started, up to the backfill's limit.", "Backfill resumed."],
   cancel: ["Cancel", "Queued runs fail, running ones continue. This cannot be undone.", "Backfill cancelled."],
 };
 

@@ -3,7 +3,6 @@ import { isStale } from "../lib/freshness.js";
 import { html, useEffect, useRef } from "../lib/html.js";
 import { useResource } from "../lib/resources.js";
 import { href, path } from "../lib/router.js";
-import { relative } from "../lib/time.js";
 import { ActivityCards } from "../parts/activity.js";
 import { Card, Failure, Link, Loading, Page, When } from "../parts/basics.js";
 import { Timeline } from "../parts/timeline.js";
@@ -120,7 +119,7 @@ function Figures({ counts }) {
   /**
    * @param {number} number
    * @param {string} words
-   * @param {string} more
+   * @param {Content} more
    * @param {string} to
    * @param {string} [kind]
    */
@@ -142,11 +141,13 @@ function Figures({ counts }) {
       ${figure(
         counts.queued,
         "tasks queued",
-        counts.oldest_queued_at
-          ? `oldest queued ${relative(counts.oldest_queued_at)}`
-          : counts.queued_runs
-            ? `${counts.queued_runs} ${counts.queued_runs === 1 ? "run" : "runs"} waiting`
-            : "none waiting",
+        counts.oldest_queued_at ? html`
+          oldest queued <${When} at=${counts.oldest_queued_at} ago />
+        ` : counts.queued_runs ? (
+          `${counts.queued_runs} ${counts.queued_runs === 1 ? "run" : "runs"} waiting`
+        ) : (
+          "none waiting"
+        ),
         "/task-instances?state=queued",
       )}
       ${figure(
@@ -166,7 +167,7 @@ function Figures({ counts }) {
         counts.late_dags,
         "DAGs are late",
         counts.late_dags ? "see below" : "all on time",
-        "/dags?status=active",
+        "/dags?status=late",
         "warn",
       )}
     </section>
@@ -178,11 +179,11 @@ function Figures({ counts }) {
  * @param {Api["Attention"]} one
  * @returns {[to: string, words: string]}
  */
-function remedy({ kind, dag_id, run_id }) {
+function remedy({ kind, dag_id, run_id, pool }) {
   const dag = dag_id && path("dags", dag_id);
   if (kind === "scheduler") return ["/schedulers", "View schedulers"];
   if (kind === "import_error") return ["/import-errors", "View error"];
-  if (kind === "pool") return ["/pools", "View pools"];
+  if (kind === "pool") return [`/pools?pool=${encodeURIComponent(pool ?? "")}`, "View pool"];
   if (kind === "failed" || kind === "slow")
     return dag_id && run_id
       ? [path("dags", dag_id, "runs", run_id), "View run"]

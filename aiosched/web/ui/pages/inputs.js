@@ -16,12 +16,15 @@ export function Inputs() {
   /** @type {List<Api["InputResource"]>} */
   const list = useList("inputs", wanted, { kinds: ["task", "run"], delay: 500 });
   const empty = html`
-    <${Empty} title=${all ? "No task has asked anything" : "Nothing waits for an answer"}>
-      Tasks of HITLOperator, ApprovalOperator and their relatives ask here, and wait without a slot.
+    <${Empty} title=${all ? "No questions yet" : "No open questions"}>
+      Tasks of HITLOperator, ApprovalOperator and related operators ask here; they hold no slot while they wait.
     <//>
   `;
   return html`
-    <${Page} title="Input" lead="What tasks ask people: they go on with the answer.">
+    <${Page}
+      title="Input"
+      lead="Questions that tasks ask people; a task continues once its question is answered."
+    >
       <${Tabs}
         tabs=${[
           ["waiting", "Waiting"],
@@ -56,13 +59,13 @@ const columns = (open) => [
   },
   { head: "Run", cell: (input) => html`<code>${input.run_id}</code>` },
   { head: "Asked", cell: (input) => html`<${When} at=${input.asked_at} ago />` },
-  { head: "Until", cell: (input) => html`<${When} at=${input.expires_at} none="no limit" />` },
+  { head: "Until", cell: (input) => html`<${When} at=${input.expires_at} ago none="no limit" />` },
   { head: "Answer", cell: (input) => html`<${Answer} input=${input} open=${open} />` },
 ];
 
 /** @param {{ input: Api["InputResource"], open: (input: Api["InputResource"]) => void }} props */
 function Answer({ input, open }) {
-  if (input.state === "ended") return html`<span class="faint">ended without one</span>`;
+  if (input.state === "ended") return html`<span class="faint">ended without an answer</span>`;
   if (input.state === "answered")
     return html`
       ${input.answer?.options.map((option) => html`

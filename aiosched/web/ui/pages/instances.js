@@ -71,7 +71,7 @@ const COLUMNS = [
       <//>
     `,
   },
-  { head: "Run after ▾", label: "Run after", cell: (one) => html`<${When} at=${one.run_after} />` },
+  { head: "Run after ▾", label: "Run after", cell: (one) => html`<${When} at=${one.run_after} ago />` },
   {
     head: "Duration",
     right: true,

@@ -8,9 +8,8 @@ import { Notice } from "../parts/basics.js";
 const REFUSED = {
   "not-invited":
     "Your login succeeded, but you have no role here or your account is disabled: ask an administrator.",
-  refused: "Your name belongs to somebody else here: ask an administrator.",
-  "used-link":
-    "This address has logged in a browser already, or is older than a day. For a new one: aiosched web address",
+  refused: "Your user name already belongs to another account here: ask an administrator.",
+  "used-link": "This login link was already used, or is older than a day. Get a new one: aiosched web address",
   "login-expired": "The login took too long or was started in another window: log in again.",
 };
 
@@ -114,7 +113,7 @@ function ByToken({ error, setError }) {
         for a new one. Each logs one browser in.
       </p>
       <div class="field">
-        <label for="token">Address or its token</label>
+        <label for="token">Login link or its token</label>
         <input
           class="input"
           id="token"

@@ -56,7 +56,7 @@ export function Requests() {
  */
 const columnsOf = (withdraw) => [
   { head: "", cell: (c) => html`<span class="faint tabular">${c.id}</span>` },
-  { head: "Time", cell: (c) => html`<${When} at=${c.created_at} />` },
+  { head: "Time", cell: (c) => html`<${When} at=${c.created_at} ago />` },
   { head: "Requested by", cell: (c) => c.requested_by },
   { head: "Request", cell: (c) => html`<code>${c.verb}</code>` },
   { head: "DAG", cell: (c) => c.dag_id && html`<${Link} to=${path("dags", c.dag_id)}>${c.dag_id}<//>` },

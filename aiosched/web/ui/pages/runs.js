@@ -73,7 +73,7 @@ const columnsOf = (order) => [
   {
     head: html`<${SortHead} name="run_after" words="Run after" order=${order} />`,
     label: "Run after",
-    cell: (r) => html`<${When} at=${r.run_after} />`,
+    cell: (r) => html`<${When} at=${r.run_after} ago />`,
   },
   {
     head: html`<${SortHead} name="end_date" words="Ended" order=${order} />`,

@@ -103,7 +103,7 @@ const Errors = ({ errors }) => html`
         <li key=${`${one.run_id} ${one.task_id} ${one.words}`}>
           <b class="tabular">${one.number} ×</b>
           <span class="what">
-            <code>${one.words ?? "without a reason"}</code>
+            <code>${one.words ?? "no error text"}</code>
             <span class="soft">
               ${" "}
               in ${one.dags.slice(0, 3).join(", ")}

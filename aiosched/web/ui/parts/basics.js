@@ -4,17 +4,20 @@ import { html, useEffect, useRef, classes } from "../lib/html.js";
 import { here, href, query } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { instant, relative, zoneName, duration } from "../lib/time.js";
+import { StateIcon } from "./icons.js";
 
 /**
- * A state as colour, glyph and text; `bare` leaves the text to screen readers.
+ * A state as colour, icon and text; `bare` leaves the text to screen readers.
  * @param {{ name: string | null | undefined, bare?: boolean, count?: number }} props
  */
 export function State({ name, bare = false, count }) {
-  const { glyph, label } = stateOf(name);
+  const { label } = stateOf(name);
   const text = count === undefined ? label : `${count} ${label}`;
   return html`
     <span class="state" title=${text} style=${{ "--c": `var(--state-${name || "none"}, var(--state-none))` }}>
-      <i aria-hidden="true">${glyph}</i>
+      <i>
+        <${StateIcon} name=${name} />
+      </i>
       <span class=${bare ? "hidden-text" : ""}>${text}</span>
     </span>
   `;

@@ -88,7 +88,7 @@ function Events({ asset }) {
   };
   /** @type {Column<Api["AssetEventResource"]>[]} */
   const columns = [
-    { head: "Time", cell: (e) => html`<${When} at=${e.timestamp} />` },
+    { head: "Time", cell: (e) => html`<${When} at=${e.timestamp} ago />` },
     { head: "Source", cell: source },
     {
       head: "Run",

@@ -10,6 +10,7 @@ import { favourites } from "./favourites.js";
 /** @type {Choice[]} */
 const STATUSES = [
   ["active", "active"],
+  ["late", "late"],
   ["paused", "paused"],
   ["quarantine", "in quarantine"],
   ["error", "with import errors"],

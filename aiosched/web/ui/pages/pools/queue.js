@@ -3,6 +3,7 @@ import { html, useState } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { taskName, taskPath } from "../../lib/names.js";
 import { useResource } from "../../lib/resources.js";
+import { path } from "../../lib/router.js";
 import { duration } from "../../lib/time.js";
 import { Failure, Link, Loading } from "../../parts/basics.js";
 import { LIVE } from "./words.js";
@@ -21,6 +22,7 @@ export function Queue({ name }) {
   const { holders, items, waiting } = found.data.value;
   const more = Math.min(limit + STEP, MOST);
   return html`
+    ${holders.length > 0 && html`<p>Slots held by DAG: ${byDag(holders)}</p>`}
     <div class="columns">
       <${Users} title="Holding slots" list=${holders} none="No task holds a slot." />
       <div>
@@ -41,6 +43,21 @@ export function Queue({ name }) {
       </div>
     </div>
   `;
+}
+
+/**
+ * The DAGs that hold slots with their numbers, most first.
+ * @param {Api["SlotUser"][]} holders
+ */
+function byDag(holders) {
+  /** @type {Map<string, number>} */
+  const slots = new Map();
+  for (const { dag_id, slots: held } of holders) slots.set(dag_id, (slots.get(dag_id) ?? 0) + held);
+  const sorted = [...slots].sort(([, a], [, b]) => b - a);
+  return sorted.map(([dag, held], i) => html`
+    ${i > 0 && ", "}
+    <${Link} to=${path("dags", dag)}>${dag}<//> ${held}
+  `);
 }
 
 /** @param {number} n */

@@ -87,7 +87,7 @@ const columnsOf = (run, list, open) => [
   { head: "Task", cell: (t) => html`<${Task} row=${t} list=${list} run=${run} open=${open} />` },
   { head: "State", cell: (t) => html`<${States} row=${t} />` },
   { head: "Try", right: true, cell: (t) => (t.group ? "" : html`<${Tries} task=${t} />`) },
-  { head: "Started", cell: (t) => (t.group ? "" : html`<${When} at=${t.start_date} />`) },
+  { head: "Started", cell: (t) => (t.group ? "" : html`<${When} at=${t.start_date} ago />`) },
   {
     head: "Duration",
     right: true,

@@ -20,7 +20,7 @@ export function Connections() {
     { head: "Type", cell: (c) => html`<${Tag}>${c.conn_type}<//>` },
     { head: "Description", cell: (c) => c.description || html`<span class="faint">–</span>` },
     { head: "Team", cell: (c) => c.team ?? html`<span class="faint">–</span>` },
-    { head: "Created", cell: (c) => html`<${When} at=${c.created_at} />` },
+    { head: "Created", cell: (c) => html`<${When} at=${c.created_at} ago />` },
     { head: "", cell: (c) => itemActions(c, c.conn_id, setOpen) },
   ];
   const close = () => setOpen(null);

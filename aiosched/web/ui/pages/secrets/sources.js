@@ -9,7 +9,7 @@ const columns = [
   { head: "Name", cell: (one) => html`<code>${one.name}</code>` },
   { head: "Kind", cell: (one) => one.kind },
   { head: "From", cell: (one) => one.source },
-  { head: "Counts", cell: (one) => (one.hidden_by ? `no, hidden by ${one.hidden_by}` : "yes") },
+  { head: "In effect", cell: (one) => (one.hidden_by ? `no, hidden by ${one.hidden_by}` : "yes") },
 ];
 
 export function Sources() {

@@ -26,7 +26,7 @@ export function Variables() {
     { head: "Value", cell: hidden },
     { head: "Description", cell: (v) => v.description || html`<span class="faint">–</span>` },
     { head: "Team", cell: (v) => v.team ?? html`<span class="faint">–</span>` },
-    { head: "Created", cell: (v) => html`<${When} at=${v.created_at} />` },
+    { head: "Created", cell: (v) => html`<${When} at=${v.created_at} ago />` },
     { head: "", cell: (v) => itemActions(v, v.key, setOpen) },
   ];
   const close = () => setOpen(null);

@@ -123,7 +123,7 @@ const columnsOf = (dag, run, labelled) => [
   .../** @type {Column<Instance>[]} */ (labelled ? [{ head: "Label", cell: (t) => t.map_label ?? "" }] : []),
   { head: "State", cell: (t) => html`<${State} name=${t.state} />` },
   { head: "Try", right: true, cell: (t) => t.try_number || "–" },
-  { head: "Started", cell: (t) => html`<${When} at=${t.start_date} />` },
+  { head: "Started", cell: (t) => html`<${When} at=${t.start_date} ago />` },
   {
     head: "Duration",
     right: true,

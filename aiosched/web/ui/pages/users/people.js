@@ -73,7 +73,7 @@ const columnsOf = (setOpen) => [
       `}
     `,
   },
-  { head: "Created", cell: (u) => html`<${When} at=${u.created_at} />` },
+  { head: "Created", cell: (u) => html`<${When} at=${u.created_at} ago />` },
   { head: "", cell: (u) => html`<${Actions} user=${u} setOpen=${setOpen} />` },
 ];
 

@@ -47,7 +47,7 @@ const columnsOf = (end) => [
     `,
   },
   { head: "Address", cell: (session) => html`<code>${session.address}</code>` },
-  { head: "Logged in", cell: (session) => html`<${When} at=${session.created_at} />` },
+  { head: "Logged in", cell: (session) => html`<${When} at=${session.created_at} ago />` },
   { head: "Last used", cell: (session) => html`<${When} at=${session.last_used_at} ago />` },
   { head: "Ends", cell: (session) => html`<${When} at=${session.expires_at} ago />` },
   {

@@ -99,7 +99,7 @@ function AddFolder({ team, onClose, onDone }) {
       title=${`A folder of ${team.name}`}
       submitLabel="Add"
       act=${() => post(`${at("teams", team.name)}/folders`, { folder })}
-      done=${`The DAGs in ${folder} are those of ${team.name}.`}
+      done=${`DAGs in ${folder} now belong to ${team.name}.`}
       disabled=${!folder}
       cli=${commandLine("teams", "add-folder", team.name, folder || "FOLDER")}
       onClose=${onClose}
@@ -123,7 +123,7 @@ function DeleteTeam({ team, onClose, onDone }) {
       onClose=${onClose}
       onDone=${onDone}
     >
-      <p>Its DAGs stay and belong to nobody; grants for it give nothing.</p>
+      <p>Its DAGs are kept without a team; grants for it no longer have an effect.</p>
     <//>
   `;
 }

@@ -63,7 +63,7 @@ const columnsOf = (revoke) => [
       <${Tag}>${t.role}<//> ${t.read_only && html`<${Tag}>read only<//>`}
     `,
   },
-  { head: "Created", cell: (t) => html`<${When} at=${t.created_at} />` },
+  { head: "Created", cell: (t) => html`<${When} at=${t.created_at} ago />` },
   { head: "Expires", cell: (t) => html`<${When} at=${t.expires_at} ago none="never" />` },
   { head: "Last used", cell: (t) => html`<${When} at=${t.last_used_at} ago none="never" />` },
   {

@@ -23,7 +23,7 @@ export function AnswerDialog({ input, onClose, onDone }) {
       act=${() =>
         post(at("dags", dag, "runs", run, "tasks", task, "answer"), { options, params: conf, ...mapped })
       }
-      done=${`${task} goes on.`}
+      done=${`${task} continues.`}
       cli=${answerLine(input, options, conf)}
       disabled=${!options.length || Object.values(wrong).some(Boolean)}
       onClose=${onClose}

@@ -11,6 +11,9 @@ import { OPTIONS, Options, Preview, flagsOf, useDryRun } from "./touched.js";
  * @typedef {{ run_ids: string[], task_ids?: string[], map_index?: number }} Selection
  */
 
+/** @param {number} n */
+const tasks = (n) => `${n} ${n === 1 ? "task" : "tasks"}`;
+
 /** @param {string[]} ids */
 const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})$`;
 
@@ -54,7 +57,7 @@ export function ClearDialog({ dagId, selection, options: initial = {}, onClose, 
       title=${`Clear ${what}`}
       submitLabel=${preview?.count ? `Clear ${preview.count}` : "Clear"}
       act=${() => post(at("dags", dagId, "clear"), body)}
-      done="Cleared: the instances will run again."
+      done=${`${tasks(preview?.count ?? 0)} cleared and requeued.`}
       cli=${clearLine(dagId, selection, options)}
       disabled=${!preview || preview.count === 0}
       onClose=${onClose}

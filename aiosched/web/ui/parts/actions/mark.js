@@ -19,7 +19,7 @@ function effectOf(state, ofTask) {
   if (state === "queued") return "The run continues with its remaining tasks.";
   return ofTask
     ? "Downstream instances that failed because of it run again."
-    : "All unfinished task instances get this state too; running ones are stopped.";
+    : "Unfinished task instances are set to this state; running ones are stopped.";
 }
 
 /**

@@ -14,8 +14,8 @@ export const OPTIONS = [
   ["downstream", "Include downstream", "--downstream"],
   ["past", "Include earlier runs", "--past"],
   ["future", "Include later runs", "--future"],
-  ["newest_version", "Use the latest DAG version", "--newest-version", true],
-  ["prevent_running", "Refuse if any are running", "--prevent-running", true],
+  ["newest_version", "Use latest DAG version", "--newest-version", true],
+  ["prevent_running", "Refuse if tasks are running", "--prevent-running", true],
 ];
 
 /** @param {Flags} options */

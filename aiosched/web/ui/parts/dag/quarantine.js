@@ -16,7 +16,7 @@ export function QuarantineBanner({ dagId, quarantine, onDone }) {
     <${Notice} kind="danger">
       <div class="stack tight grow">
         <div class="row apart">
-          <b>This DAG is in quarantine: nothing of it is decided.</b>
+          <b>This DAG is in quarantine: no runs are created and no tasks start.</b>
           <${Allowed} quiet>
             <${Release} dagId=${dagId} onDone=${onDone} />
           <//>

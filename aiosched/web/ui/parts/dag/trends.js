@@ -70,6 +70,24 @@ const Filters = ({ runs, task, tasks }) => html`
   </div>
 `;
 
+/** @param {number[]} numbers */
+const middle = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
+
+/**
+ * Whether it is getting slower: the median of the last third of the runs, beside that of the runs before.
+ * @param {(number | null)[]} seconds
+ */
+function trendWords(seconds) {
+  const known = /** @type {number[]} */ (seconds.filter((one) => one !== null));
+  const few = Math.floor(known.length / 3);
+  if (few < 3) return "Too few runs to tell whether it is getting slower.";
+  const [before, after] = [middle(known.slice(0, -few)), middle(known.slice(-few))];
+  const change = before > 0 ? Math.round((after / before - 1) * 100) : 0;
+  const words = change ? `${Math.abs(change)} % ${change > 0 ? "longer" : "shorter"} than` : "as long as";
+  const rest = `the ${known.length - few} runs before (${duration(before)})`;
+  return `The last ${few} runs took ${duration(after)} (median), ${words} ${rest}.`;
+}
+
 /** @param {{ dagId: string, trends: Api["Trends"] }} props */
 function Charts({ dagId, trends: { task_id: taskId, points, p50, p95 } }) {
   const dates = points.map((one) => one.at);
@@ -92,7 +110,7 @@ function Charts({ dagId, trends: { task_id: taskId, points, p50, p95 } }) {
   ];
   /** @type {import("../trend_chart.js").Series[]} */
   const late = [
-    { name: "began after", colour: "--state-queued", kind: "line", values: points.map((one) => one.late) },
+    { name: "started after", colour: "--state-queued", kind: "line", values: points.map((one) => one.late) },
     { name: "ended after", colour: "--state-success", kind: "line", values: points.map((one) => one.landed) },
   ];
   const retries = points.map((one) => one.retries);
@@ -102,6 +120,7 @@ function Charts({ dagId, trends: { task_id: taskId, points, p50, p95 } }) {
         Usually ${p50 === null ? "–" : duration(p50)} (p50), 95 % within ${p95 === null ? "–" : duration(p95)}${" "}
         (p95). Click a run to open it.
       </p>
+      <p>${trendWords(points.map((one) => one.seconds))}</p>
       <${TrendChart} label="Duration" dates=${dates} series=${durations} onPick=${onPick} />
     <//>
     <div class="columns">

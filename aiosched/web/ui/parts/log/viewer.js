@@ -6,7 +6,7 @@ export const ROW = 18; // height of a line, in pixels
 
 const MAX_HEIGHT = 6_000_000; // pixels that browsers scroll reliably; longer logs are scaled
 
-const POLL_INTERVAL = 1500; // milliseconds between polls of a growing log
+const POLL = { least: 500, most: 1500, growth: 1.25 }; // milliseconds: soon after a change, later while it is quiet
 
 /** The state of a log view: scrolling in pixels of the whole log, loading visible blocks, polling for more. */
 export class Viewer {
@@ -65,10 +65,11 @@ export class Viewer {
       else if (running) this.toEnd();
       await this.findErrors();
       if (failed && !query.value.line && this.top === 0) this.nextError(-1, this.file.lines);
-      while (!this.file.complete) {
-        await new Promise((done) => setTimeout(done, POLL_INTERVAL));
+      for (let pause = POLL.least; !this.file.complete; pause = Math.min(pause * POLL.growth, POLL.most)) {
+        await new Promise((done) => setTimeout(done, pause));
         if (this.abort.signal.aborted) return;
         if (!document.hidden && (await this.file.refresh())) {
+          pause = POLL.least;
           if (this.follow) this.toEnd();
           this.redraw();
           if (this.file.complete) await this.findErrors();
