@@ -6,10 +6,10 @@ SHAPE ?= chain-200
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint ui bench faults simulate pythons lowest newest lock audit sbom image ci
+.PHONY: help setup test lint ui docs docs-links bench faults simulate pythons lowest newest lock audit sbom image ci
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## create .venv with everything for development, aiosched in editable mode
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,12 @@ lint: ## ruff, mypy --strict, import contracts
 ui: ## format the web UI's source, write its types from docs/openapi.json, check them (needs npm)
 	npm ci --prefix tools/ui --no-audit --no-fund
 	npm run --prefix tools/ui all
+
+docs: ## build the documentation site into build/docs, where the web server finds it (warnings are errors)
+	.ci/docs
+
+docs-links: ## ask the addresses of other sites that the documentation links to (needs a network; CI does it at night)
+	.ci/docs linkcheck
 
 bench: ## run one benchmark (SHAPE=chain-200; A= adds options: A='--executor local')
 	python -m benchmarks $(SHAPE) $(A)

@@ -84,6 +84,9 @@ function Side() {
       `)}
       <div class="foot">
         <span>${STREAM[streamState.value]}</span>
+        <a href="docs/" target="_blank" rel="noopener">
+          Documentation
+        </a>
         ${me.value?.login !== "none" && html`
           <span class="row apart">
             <span>
