@@ -21,5 +21,3 @@ class Generated(SphinxDirective):
 def cell(text: str) -> str:
     """A text inside a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("[[", "\\[\\[")
-
-

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from aiosched.db.server.engine import Database
 from aiosched.config import Settings
+from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.views import documentation

@@ -71,4 +71,6 @@ async def page(request: Request, path: str) -> Response:
     if request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers=headers)
     kind = "text/plain" if "_downloads" in wanted.parts else _TYPES.get(wanted.suffix)
-    return FileResponse(wanted, media_type=kind or mimetypes.guess_type(wanted.name)[0] or "text/plain", headers=headers)
+    return FileResponse(
+        wanted, media_type=kind or mimetypes.guess_type(wanted.name)[0] or "text/plain", headers=headers
+    )
