@@ -19,7 +19,7 @@ def as_restructured_text(app: Sphinx, what: str, name: str, obj: Any, options: A
 
 
 def converted(lines: list[str]) -> list[str]:
-    """The lines as reStructuredText: code in double backticks, examples as literal blocks, lists, and columns as lines."""
+    """The lines as reStructuredText: code in double backticks, examples as literal blocks, columns as lines."""
     made: list[str] = []
     for has_text, block in groupby(lines, key=lambda line: bool(line.strip())):
         if has_text:

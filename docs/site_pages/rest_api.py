@@ -44,8 +44,9 @@ def _parameters(parameters: list[dict[str, Any]]) -> list[str]:
     if not parameters:
         return []
     rows = [
-        f"| `{one['name']}` | {one['in']} | {_type(one.get('schema', {}))} | {cell(_escaped(one.get('description', '')))} |"
+        f"| `{one['name']}` | {one['in']} | {_type(one.get('schema', {}))} | {cell(_escaped(words))} |"
         for one in parameters
+        for words in [one.get("description", "")]
     ]
     return ["| parameter | in | type | |", "|---|---|---|---|", *rows, ""]
 

@@ -1,4 +1,4 @@
-"""Every fenced block of the README and of the pages in `docs` is run, parsed or loaded; fragments say why they are not."""
+"""Every fenced block of the README and of `docs` is run, parsed or loaded; a fragment says why it is not."""
 
 from __future__ import annotations
 
