@@ -14,6 +14,18 @@ RUN python3 -m venv /build \
         --requirement requirements.lock --dest /wheels
 COPY pyproject.toml README.md LICENSE ./
 COPY aiosched ./aiosched
+COPY tools/wheel_with_docs.py ./tools/
+# The documentation, which the web server shows under /docs; it links to examples, manifests and tests.
+COPY CHANGELOG.md CONTRIBUTING.md SECURITY.md docker-compose.yml ./
+COPY docs ./docs
+COPY examples ./examples
+COPY deploy ./deploy
+COPY tests ./tests
+RUN python3 -m venv /docs \
+    && /docs/bin/pip install --no-cache-dir --no-index --find-links /wheels hatchling \
+    && /docs/bin/pip install --no-cache-dir --no-index --find-links /wheels --no-build-isolation ".[docs,http]" \
+    && /docs/bin/python -m sphinx --quiet --fail-on-warning --doctree-dir /tmp/doctrees docs build/docs \
+    && rm -rf /docs /tmp/doctrees
 ARG EXTRAS=""
 # What belongs to no chosen extra stays in /wheels. The bytecode is written now, since nobody can write it later.
 RUN /build/bin/pip install --no-cache-dir --no-index --find-links /wheels hatchling \

@@ -6,7 +6,7 @@ SHAPE ?= chain-200
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint ui strings screenshots bench faults simulate pythons lowest newest lock audit sbom image ci
+.PHONY: help setup test lint ui strings screenshots docs docs-links bench faults simulate pythons lowest newest lock audit sbom image ci
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,12 @@ screenshots: ## pictures of all pages in build/screenshots, those of the documen
 	mkdir -p build/screenshots
 	AIOSCHED_SCREENSHOTS=$(abspath build/screenshots) pytest tests/browser/test_every_page.py tests/browser/test_first_steps.py tests/browser/test_search_box.py
 	python -m tests.browser.pictures build/screenshots
+
+docs: ## build the documentation site into build/docs, where the web server finds it (warnings are errors)
+	.ci/docs
+
+docs-links: ## ask the addresses of other sites that the documentation links to (needs a network; CI does it at night)
+	.ci/docs linkcheck
 
 bench: ## run one benchmark (SHAPE=chain-200; A= adds options: A='--executor local')
 	python -m benchmarks $(SHAPE) $(A)

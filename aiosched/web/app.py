@@ -33,7 +33,7 @@ from aiosched.web.server import exposition, problems
 from aiosched.web.server.etags import Etags
 from aiosched.web.server.guard import Guard
 from aiosched.web.server.ports import asks_for_token, is_loopback
-from aiosched.web.views import ui_files
+from aiosched.web.views import documentation, ui_files
 from aiosched.web.views.database_gate import DatabaseGate
 from aiosched.web.views.database_watch import DatabaseWatch, examine
 from aiosched.web.views.live import Hub
@@ -122,6 +122,7 @@ def _api() -> tuple[BaseRoute, ...]:
 @functools.cache
 def _ui() -> tuple[BaseRoute, ...]:
     parent = _parent()
+    parent.include_router(documentation.router)
     parent.include_router(ui_files.router)
     return tuple(parent.routes)
 

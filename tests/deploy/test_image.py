@@ -39,7 +39,7 @@ def wanted() -> Iterator[Requirement]:
     project = PYPROJECT["project"]
     for text in (*PYPROJECT["build-system"]["requires"], *project["dependencies"]):
         yield Requirement(text)
-    for extra in EXTRAS_OF_THE_IMAGE:
+    for extra in (*EXTRAS_OF_THE_IMAGE, "docs"):  # the build makes the documentation
         yield from map(Requirement, project["optional-dependencies"][extra])
 
 
@@ -63,7 +63,7 @@ def test_every_locked_package_has_hashes() -> None:
 
 
 def test_every_extra_for_users_is_in_the_lock() -> None:
-    assert set(PYPROJECT["project"]["optional-dependencies"]) - {"test", "dev"} == set(EXTRAS_OF_THE_IMAGE)
+    assert set(PYPROJECT["project"]["optional-dependencies"]) - {"test", "dev", "docs"} == set(EXTRAS_OF_THE_IMAGE)
 
 
 def test_the_image_runs_aiosched_as_a_user_without_rights_and_knows_its_settings() -> None:

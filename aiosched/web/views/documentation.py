@@ -1,0 +1,76 @@
+"""The documentation site, under `/docs`: the files that `make docs` has built, or a page that says how to build them.
+
+The site lies in the package where a wheel has brought it, else in `build/docs` of the repository. It holds nothing of
+this installation, so that everybody may read it who may load the UI's own files.
+"""
+
+from __future__ import annotations
+
+import html
+import mimetypes
+from pathlib import Path
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+
+import aiosched
+from aiosched.web.auth.access import Role, allow
+from aiosched.web.server.problems import Problem
+
+PLACES: Final = (Path(__file__).parents[1] / "documentation", Path(__file__).parents[3] / "build" / "docs")
+_TYPES: Final = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+_NOT_BUILT: Final = """<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Documentation of aiosched {version}</title></head>
+<body>
+<h1>Documentation of aiosched {version}</h1>
+<p>The documentation site is not part of this installation. In a clone of the repository this command builds it:</p>
+<pre>make docs</pre>
+<p>The same pages are in the folder <code>docs</code> of the repository.</p>
+</body>
+</html>
+"""
+
+router = APIRouter(include_in_schema=False)
+
+
+def site() -> Path | None:
+    """The folder of the built site."""
+    return next((place for place in PLACES if (place / "index.html").is_file()), None)
+
+
+@router.get("/docs")
+@allow(Role.PUBLIC)
+async def address(request: Request) -> Response:
+    """To the address below which the links of the site work."""
+    return RedirectResponse(request.scope.get("root_path", "").rstrip("/") + "/docs/", status_code=308)
+
+
+@router.get("/docs/{path:path}")
+@allow(Role.PUBLIC)
+async def page(request: Request, path: str) -> Response:
+    """A file of the site. A request with its ETag is answered by 304."""
+    folder = site()
+    if folder is None:
+        text = _NOT_BUILT.format(version=html.escape(aiosched.__version__))
+        return HTMLResponse(text, status_code=200 if path in ("", "index.html") else 404)
+    wanted = (folder / (path or "index.html")).resolve()
+    if not wanted.is_relative_to(folder.resolve()) or not wanted.is_file():
+        raise Problem(404, "not-found", f"The documentation has no page {path!r}; /docs/ lists all pages.")
+    facts = wanted.stat()
+    etag = f'"{facts.st_mtime_ns:x}-{facts.st_size:x}"'
+    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
+    kind = "text/plain" if "_downloads" in wanted.parts else _TYPES.get(wanted.suffix)
+    return FileResponse(
+        wanted, media_type=kind or mimetypes.guess_type(wanted.name)[0] or "text/plain", headers=headers
+    )
