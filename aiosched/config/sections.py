@@ -497,7 +497,9 @@ class AuditSettings(_Section):
 
 
 class AlertsSettings(_Section):
-    interval: float = Field(default=30.0, gt=0, description="seconds between two evaluations of the alert rules")
+    interval: float = Field(
+        default=30.0, ge=0, description="seconds between two evaluations of the alert rules; 0: none here"
+    )
     notifiers: Annotated[
         list[NotifierSettings], BeforeValidator(read_tables), AfterValidator(no_two_of_a_name), Secrecy.NOTIFIERS
     ] = Field(

@@ -39,6 +39,8 @@ OF_AIRFLOW: Final = {  # a preview unless the body says otherwise
 }
 DRY_RUNS: Final = {
     "runs clear": ("sales", "r1"),
+    "runs bulk": ("clear", "--dag", "sales"),
+    "tasks bulk": ("mark", "--dag", "sales", "--to", "failed"),
     "tasks clear": ("sales",),
     "tasks mark": ("sales", "r1", TASK, "failed"),
     "backfill create": ("daily", "--from", DAYS[0], "--to", DAYS[1]),

@@ -282,6 +282,8 @@ def make_scheduler(
     settings.secrets.fernet_keys = fernet_keys or None
     settings.core.killed_task_cleanup_time = 0.0
     settings.logs.retention_days = 0.0
+    settings.alerts.interval = 0.0
+    settings.figures.keep_minutes_days = 0
     settings.audit.retention_days = 0.0
     settings.core.num_dag_runs_to_retain_rendered_fields = 0
     for name, value in {"name": f"n{node}", **values}.items():

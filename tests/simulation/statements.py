@@ -202,6 +202,14 @@ async def _delete_scheduler(t: Transaction, incarnation: int) -> Answer:
     return changed("DELETE", 1)
 
 
+@handles(ownership.DELETE_LOST)
+async def _delete_lost(t: Transaction, incarnation: int) -> Answer:
+    """The table of lost schedulers is not modelled, as nothing reads it here."""
+    row = t.get("scheduler", incarnation)
+    gone = (await _delete_scheduler(t, incarnation)).tag
+    return changed("INSERT 0", int(gone == "DELETE 1" and row is not None and not row["draining"]))
+
+
 @handles(ownership.ACQUIRE)
 async def acquire(t: Transaction, incarnation: int, wanted: list[int]) -> Answer:
     taken = []

@@ -50,14 +50,15 @@ class AlertLoop:
 
     async def evaluate(self, session: Session) -> float | None:
         """One pass; returns how long to rest: None when there is no other pass."""
-        if session.membership.draining:
+        interval = session.env.settings.alerts.interval
+        if session.membership.draining or not interval:
             return None
         if _PARTITION in session.cache.partitions:
             async with session.locks.ownership:  # the partition must not leave before its requests are in memory
                 await self._pass(session, session.env.clock.now())
         else:
             self._full_since, self._has_taken_settings = {}, False
-        return session.env.settings.alerts.interval
+        return interval
 
     async def _pass(self, session: Session, now: datetime) -> None:
         self._failed = set()

@@ -87,6 +87,9 @@ const Foot = () => html`
         ${zone.value === "utc" ? "UTC" : zoneName()}
       </button>
     </span>
+    <a href="docs/" target="_blank" rel="noopener">
+      Documentation
+    </a>
     ${me.value?.login !== "none" && html`
       <span class="row apart">
         <span>

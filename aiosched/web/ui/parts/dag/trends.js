@@ -6,7 +6,7 @@ import { go, path, query, setQuery } from "../../lib/router.js";
 import { duration } from "../../lib/time.js";
 import { Card, Duration, Empty, Link, Shown, State, When } from "../basics.js";
 import { Table } from "../table.js";
-import { TrendChart } from "../trend_chart.js";
+import { TrendChart } from "./trend_chart.js";
 
 const LENGTHS = ["30", "100", "365"];
 
@@ -100,7 +100,7 @@ function Charts({ dagId, trends: { task_id: taskId, points, p50, p95 } }) {
   const some = (wanted) => points.map((one) => (wanted(one) ? one.seconds : null));
   /** @param {number | null} value */
   const level = (value) => points.map(() => value);
-  /** @type {import("../trend_chart.js").Series[]} */
+  /** @type {import("./trend_chart.js").Series[]} */
   const durations = [
     { name: "duration", colour: "--state-running", kind: "line", values: points.map((one) => one.seconds) },
     { name: "p50", colour: "--good", kind: "level", values: level(p50) },
@@ -108,7 +108,7 @@ function Charts({ dagId, trends: { task_id: taskId, points, p50, p95 } }) {
     { name: "failed", colour: "--state-failed", kind: "points", values: some((one) => one.state === "failed") },
     { name: "outlier", colour: "--state-up_for_retry", kind: "points", values: some((one) => one.is_outlier) },
   ];
-  /** @type {import("../trend_chart.js").Series[]} */
+  /** @type {import("./trend_chart.js").Series[]} */
   const late = [
     { name: "started after", colour: "--state-queued", kind: "line", values: points.map((one) => one.late) },
     { name: "ended after", colour: "--state-success", kind: "line", values: points.map((one) => one.landed) },

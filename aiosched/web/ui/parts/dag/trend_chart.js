@@ -1,9 +1,9 @@
 // A chart of figures of runs, one place a run; a click leads to the run.
-import { html, useEffect, useRef } from "../lib/html.js";
-import uPlot from "../vendor/uplot.js";
-import { theme } from "../lib/theme.js";
-import { duration, instant, zone } from "../lib/time.js";
-import { colours } from "./canvas.js";
+import { html, useEffect, useRef } from "../../lib/html.js";
+import uPlot from "../../vendor/uplot.js";
+import { theme } from "../../lib/theme.js";
+import { duration, instant, zone } from "../../lib/time.js";
+import { colours } from "../canvas.js";
 
 /** @param {string} name */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
