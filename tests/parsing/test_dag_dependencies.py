@@ -12,7 +12,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
 from aiosched.parsing.result import parsed_dag
 from aiosched.parsing.store import remove_files, store_results
-from tests.db.test_migrate import downgrade
+from tests.databases import downgrade
 from tests.parsing.builders import a_result
 
 

@@ -47,7 +47,7 @@ def freshness(
     came before them is taken as late.
     """
     if fresh_within is not None:
-        return _status(now, None if last_event is None else last_event + fresh_within)
+        return _status(now, None if last_event is None else _later(last_event, fresh_within))
     promised = [_expected_by(last_event, sorted(due)) for due in schedules if due]
     expected = [instant for instant in promised if instant is not None]
     if promised and not expected:  # all that was promised has come, and no further run is known
@@ -71,4 +71,19 @@ def _expected_by(last_event: datetime | None, due: DueInstants) -> datetime | No
         return None
     if missing + 1 < len(due):
         return due[missing + 1]
-    return due[missing] + (due[missing] - due[missing - 1]) if missing else None
+    return _later(due[missing], due[missing] - due[missing - 1]) if missing else None
+
+
+def _later(instant: datetime, span: timedelta) -> datetime | None:
+    """None for an instant that does not exist, after the year 9999."""
+    try:
+        return instant + span
+    except OverflowError:
+        return None
+
+
+def limit_of(seconds: float | None) -> timedelta | None:
+    """The limit of an asset as it is stored; None if there is none, or what is stored is no length of time."""
+    if seconds is None or not 0 < seconds < timedelta.max.total_seconds():
+        return None
+    return timedelta(seconds=seconds)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
-from aiosched.core.assets.freshness import DueInstants, Freshness, freshness
+from aiosched.core.assets.freshness import DueInstants, Freshness, freshness, limit_of
 from aiosched.core.values.json_bounds import shown_object
 from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.connection import DatabaseConnection
@@ -107,11 +107,11 @@ async def list_assets(
 
 
 def _asset(row: Any, due: Mapping[str, DueInstants], now: datetime, seen: Seen) -> AssetRow:
-    within = row["fresh_within"]
+    within = limit_of(row["fresh_within"])
     status = freshness(
         now=now,
         last_event=row["last_event_at"],
-        fresh_within=None if within is None else timedelta(seconds=within),
+        fresh_within=within,
         schedules=[due[dag_id] for dag_id in row["producers"] or () if dag_id in due],
     )
     source = {key: row[key] for key in ("last_dag_id", "last_run_id", "last_task_id")}
@@ -125,7 +125,7 @@ def _asset(row: Any, due: Mapping[str, DueInstants], now: datetime, seen: Seen) 
         extra=shown_object(row["extra"]),
         freshness=status.state,
         expected_by=status.expected_by,
-        fresh_within=within,
+        fresh_within=None if within is None else within.total_seconds(),
         **(source if seen is None or row["last_dag_id"] in seen else {}),
     )
 
@@ -148,8 +148,8 @@ async def find_assets_by_freshness(
             after = row.name
             if row.freshness is wanted:
                 found.append(row)
-                if len(found) == limit:
-                    return found, after
+                if len(found) > limit:
+                    return found[:limit], found[limit - 1].name
         if len(rows) < 500:
             return found, None
         looked_at += len(rows)

@@ -115,7 +115,7 @@ def _edge(row: Any) -> DependencyEdge:
 
 
 @dataclass(frozen=True, slots=True)
-class DagStatus:
+class DagOfGraph:
     """A DAG and the state of its newest run."""
 
     is_paused: bool
@@ -134,7 +134,7 @@ DAG_STATES: Final = """
 """
 
 
-async def dag_states(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[str, DagStatus]:
+async def dag_states(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[str, DagOfGraph]:
     """The DAGs among `dag_ids` that exist."""
     rows = await conn.fetch(DAG_STATES, sorted(dag_ids)) if dag_ids else []
-    return {row["dag_id"]: DagStatus(row["is_paused"], row["state"], row["run_id"]) for row in rows}
+    return {row["dag_id"]: DagOfGraph(row["is_paused"], row["state"], row["run_id"]) for row in rows}

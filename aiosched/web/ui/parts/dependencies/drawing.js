@@ -104,7 +104,7 @@ function Node({ node, place, marked }) {
   const shape = html`
     <g class=${`node ${node.kind} ${marked ? "marked" : ""}`} transform=${`translate(${place.x},${place.y})`}>
       <title>
-        ${name}: ${words}
+        ${name}: ${detail ?? words}
       </title>
       <rect width=${WIDE} height=${HIGH} rx=${node.kind === "asset" ? HIGH / 2 : 6} />
       <text x="16" y="20" aria-hidden="true">
