@@ -1,4 +1,4 @@
-"""The Sphinx extension of the documentation site: pages that are generated, links out of `docs`, and what browsers get."""
+"""The Sphinx extension of the site: pages that are generated, links out of `docs`, and what browsers get."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ _PARTS: Final = (
     ("aiosched.authoring.tasks", "Tasks"),
     ("aiosched.errors", "Errors"),
 )
+_IN_PARTS: Final = ("Scheduler", "Client")  # classes with methods from bases of ours, which are not public
 _REST: Final = "Other names"
 
 
@@ -63,4 +64,5 @@ def _documented(module: str, name: str) -> str:
     """The directive of autodoc that shows a name under its public address."""
     value = getattr(import_module(module), name)
     kind = "class" if inspect.isclass(value) else "function" if inspect.isroutine(value) else "data"
-    return f"```{{eval-rst}}\n.. auto{kind}:: {module}.{name}\n```\n"
+    inherited = "   :inherited-members:\n" if name in _IN_PARTS else ""
+    return f"```{{eval-rst}}\n.. auto{kind}:: {module}.{name}\n{inherited}```\n"
