@@ -48,6 +48,7 @@ LISTS: Final = (
     "users",
     "variables",
 )
+MAY_HAVE_EMPTY_PAGES: Final = ("assets?freshness=unknown",)  # it looks at a bounded part
 WHOLE: Final = {  # what has `items` and no cursor, and what bounds it
     "/api/v1/alert-rules": "those who write rules",
     "/api/v1/connection-types": "the installed provider packages",
@@ -140,7 +141,7 @@ async def test_a_cursor_leads_through_the_whole_list(api: httpx2.AsyncClient, pa
     walked, cursor = await page(limit=1)
     while cursor is not None:
         items, cursor = await page(limit=1, cursor=cursor)
-        assert len(items) == 1
+        assert len(items) == 1 or (not items and path in MAY_HAVE_EMPTY_PAGES)
         walked += items
 
     assert len(everything) >= 3

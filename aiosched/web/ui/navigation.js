@@ -16,10 +16,10 @@ import { Pools } from "./pages/pools.js";
 import { RunPage } from "./pages/run.js";
 import { Runs } from "./pages/runs.js";
 import { Schedulers } from "./pages/schedulers.js";
-import { Secrets } from "./pages/secrets.js";
+import { Secrets } from "./pages/secrets/page.js";
 import { Settings } from "./pages/settings.js";
 import { TaskPage } from "./pages/task.js";
-import { Users } from "./pages/users.js";
+import { Users } from "./pages/users/page.js";
 
 /** @type {[string, Function][]} */
 export const ROUTES = [
@@ -57,7 +57,7 @@ export const SECTIONS = [
       ["/task-instances", "Task instances", "g t"],
       ["/backfills", "Backfills", "g b"],
       ["/assets", "Assets", "g a"],
-      ["/dependencies", "Dependencies", "g n"],
+      ["/dependencies", "Dependencies", "g y"],
       ["/inputs", "Input", "g i"],
     ],
   ],

@@ -100,7 +100,7 @@ const short = (text) => (text.length > 22 ? text.slice(0, 21) + "…" : text);
 
 /** @param {{ node: Api["DependencyItem"], place: Place, marked: boolean }} props */
 function Node({ node, place, marked }) {
-  const { name, icon, glyph, words, colour } = statusOf(node);
+  const { name, icon, glyph, words, detail, colour } = statusOf(node);
   const shape = html`
     <g class=${`node ${node.kind} ${marked ? "marked" : ""}`} transform=${`translate(${place.x},${place.y})`}>
       <title>

@@ -1,11 +1,11 @@
 // Variables and connections. Their values are write-only: they are never shown.
-import { html } from "../lib/html.js";
-import { may } from "../lib/api.js";
-import { query } from "../lib/router.js";
-import { Page, Tabs } from "../parts/basics.js";
-import { Connections } from "./secrets/connections.js";
-import { Sources } from "./secrets/sources.js";
-import { Variables } from "./secrets/variables.js";
+import { html } from "../../lib/html.js";
+import { may } from "../../lib/api.js";
+import { query } from "../../lib/router.js";
+import { Page, Tabs } from "../../parts/basics.js";
+import { Connections } from "./connections.js";
+import { Sources } from "./sources.js";
+import { Variables } from "./variables.js";
 
 export function Secrets() {
   const tab = query.value.tab || "variables";

@@ -1,13 +1,13 @@
 // Users, API tokens for programs, and sessions in browsers.
-import { html } from "../lib/html.js";
-import { mayEverywhere, me } from "../lib/api.js";
-import { query } from "../lib/router.js";
-import { Notice, Page, Tabs } from "../parts/basics.js";
-import { Grants } from "./users/grants.js";
-import { Sessions } from "./users/sessions.js";
-import { UserList } from "./users/people.js";
-import { Teams } from "./users/teams.js";
-import { Tokens } from "./users/tokens.js";
+import { html } from "../../lib/html.js";
+import { mayEverywhere, me } from "../../lib/api.js";
+import { query } from "../../lib/router.js";
+import { Notice, Page, Tabs } from "../../parts/basics.js";
+import { Grants } from "./grants.js";
+import { Sessions } from "./sessions.js";
+import { UserList } from "./people.js";
+import { Teams } from "./teams.js";
+import { Tokens } from "./tokens.js";
 
 const OF_ADMINS = [
   ["users", "Users"],
