@@ -27,6 +27,8 @@ KEPT: Final = MappingProxyType(
         "log": "first-steps-log",
         "task-instances": "task-instances-light-1440",
         "search": "search-dark",
+        "dependencies": "dependencies-graph-light-1440",
+        "alerts": "alerts-alerts-light-1440",
     }
 )
 
