@@ -85,6 +85,38 @@ async def test_a_pool_is_changed_in_place_after_a_look(service: Service, tab: Ta
     assert (await service.api("GET", "pools/narrow"))["slots"] == 5
 
 
+# What is painted as text, with its width and that of its canvas, in CSS pixels.
+_NOTE_TEXTS = """() => {
+    window.painted = [];
+    const paint = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+        const scale = this.getTransform().a;
+        window.painted.push([text, this.measureText(text).width, this.canvas.width / scale]);
+        return paint.call(this, text, ...place);
+    };
+}"""
+
+
+async def test_a_long_queue_says_how_many_more_there_are_and_a_large_number_fits(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "pools/standstill", json={"slots": 0})
+    await service.api("POST", "dags/throng/runs", json={"run_id": "many"})
+    page = await tab.open("/pools?pool=standstill")
+    card = page.get_by_role("region", name="Pool standstill")
+    await expect(card.get_by_text("and 30 more")).to_be_visible()
+    await card.get_by_role("button", name="Show more").click()
+    await expect(card.get_by_role("listitem")).to_have_count(130)
+    await expect(card.get_by_text("and 30 more")).not_to_be_visible()
+
+    await page.add_init_script(f"({_NOTE_TEXTS})()")
+    await page.goto(f"{tab.url}/dags/throng")
+    await page.wait_for_function("window.painted.some(([text]) => text === '99+')")
+    ((width, room),) = {(width, room) for text, width, room in await page.evaluate("window.painted") if text == "99+"}
+    assert width <= room
+    await service.api("POST", "dags/throng/runs/many/cancel", json={})
+    await service.execute("DELETE FROM dag_run WHERE dag_id = 'throng'")  # no page shall count it as a failure
+    await service.api("DELETE", "pools/standstill")
+
+
 async def test_a_pool_is_made_described_and_deleted(service: Service, tab: Tab) -> None:
     page = await tab.open("/pools")
     await page.get_by_role("button", name="New pool …").click()

@@ -43,6 +43,14 @@ with DAG("crowded", schedule=None, start_date=START, tags=["operations"]):
 
     cross.expand(car=[1, 2, 3, 4, 5])
 
+with DAG("throng", schedule=None, start_date=START, tags=["operations"]):
+
+    @task(pool="standstill")
+    def stand(place: int) -> int:
+        return place
+
+    stand.expand(place=list(range(130)))
+
 with DAG("making", schedule=None, start_date=START, tags=["operations"]):
     EmptyOperator(task_id="make", outlets=[REPORT])
 
