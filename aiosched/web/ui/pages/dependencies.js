@@ -85,7 +85,7 @@ function Controls({ nodes }) {
       <${Filter}
         label="Upstream and downstream of"
         value=${around}
-        any="Upstream and downstream of …"
+        any="Only around …"
         options=${ids.sort().map((id) => [id, id.replace(":", " ")])}
         onText=${(/** @type {string} */ text) => setQuery({ around: text, direction: null })}
       />
