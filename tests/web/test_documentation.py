@@ -55,7 +55,18 @@ async def test_a_file_to_download_is_shown_as_text(app: FastAPI, site: Path) -> 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
 
 
-@pytest.mark.parametrize("path", ["/docs/none.html", "/docs/..%2Fsecret.txt", "/docs/_downloads"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/docs/none.html",
+        "/docs/..%2Fsecret.txt",
+        "/docs/_downloads",
+        "/docs/a%00b",
+        "/docs/" + "a" * 300,
+        "/docs/%FF",
+        "/docs/index.html/more",
+    ],
+)
 async def test_what_the_site_does_not_have_is_not_found(app: FastAPI, site: Path, path: str) -> None:
     answer = await ask(app, path)
 

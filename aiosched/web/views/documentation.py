@@ -7,16 +7,16 @@ this installation, so that everybody may read it who may load the UI's own files
 from __future__ import annotations
 
 import html
-import mimetypes
 from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 import aiosched
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.server.problems import Problem
+from aiosched.web.views.static_file import answer_with, find_file
 
 PLACES: Final = (Path(__file__).parents[1] / "documentation", Path(__file__).parents[3] / "build" / "docs")
 _TYPES: Final = {
@@ -62,15 +62,7 @@ async def page(request: Request, path: str) -> Response:
     if folder is None:
         text = _NOT_BUILT.format(version=html.escape(aiosched.__version__))
         return HTMLResponse(text, status_code=200 if path in ("", "index.html") else 404)
-    wanted = (folder / (path or "index.html")).resolve()
-    if not wanted.is_relative_to(folder.resolve()) or not wanted.is_file():
+    wanted = find_file(folder, path or "index.html")
+    if wanted is None:
         raise Problem(404, "not-found", f"The documentation has no page {path!r}; /docs/ lists all pages.")
-    facts = wanted.stat()
-    etag = f'"{facts.st_mtime_ns:x}-{facts.st_size:x}"'
-    headers = {"ETag": etag, "Cache-Control": "no-cache"}
-    if request.headers.get("if-none-match") == etag:
-        return Response(status_code=304, headers=headers)
-    kind = "text/plain" if "_downloads" in wanted.parts else _TYPES.get(wanted.suffix)
-    return FileResponse(
-        wanted, media_type=kind or mimetypes.guess_type(wanted.name)[0] or "text/plain", headers=headers
-    )
+    return answer_with(request, wanted, "text/plain" if "_downloads" in wanted.parts else _TYPES.get(wanted.suffix))

@@ -6,15 +6,15 @@ The page's `<base>` is the prefix under which the application is mounted, so eve
 from __future__ import annotations
 
 import html
-import mimetypes
 from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, HTMLResponse, Response
+from fastapi.responses import HTMLResponse, Response
 
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.server.problems import Problem, wrong_method
+from aiosched.web.views.static_file import answer_with, find_file
 
 FOLDER: Final = Path(__file__).parents[1] / "ui"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
@@ -26,16 +26,10 @@ router = APIRouter(include_in_schema=False)
 @allow(Role.PUBLIC)
 async def file(request: Request, path: str) -> Response:
     """A module, style sheet or picture of the UI. A request with its ETag is answered by 304."""
-    wanted = (FOLDER / path).resolve()
-    if not wanted.is_relative_to(FOLDER) or not wanted.is_file():
+    wanted = find_file(FOLDER, path)
+    if wanted is None:
         raise Problem(404, "not-found", f"The UI has no file {path!r}.")
-    kind = _TYPES.get(wanted.suffix) or mimetypes.guess_type(wanted.name)[0] or "text/plain"
-    facts = wanted.stat()
-    etag = f'"{facts.st_mtime_ns:x}-{facts.st_size:x}"'
-    headers = {"ETag": etag, "Cache-Control": "no-cache"}
-    if request.headers.get("if-none-match") == etag:
-        return Response(status_code=304, headers=headers)
-    return FileResponse(wanted, media_type=kind, headers=headers)
+    return answer_with(request, wanted, _TYPES.get(wanted.suffix))
 
 
 @router.get("/{path:path}")
