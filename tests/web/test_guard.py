@@ -116,7 +116,7 @@ async def test_every_answer_keeps_browsers_safe(api: httpx2.AsyncClient, path: s
         "",
         "a%00b",
         "a" * 300,
-    ],  # fmt: skip
+    ],
 )
 async def test_no_file_outside_of_the_ui_is_served(api: httpx2.AsyncClient, path: str) -> None:
     answer = await api.get(httpx2.URL("http://localhost", raw_path=f"/ui/{path}".encode()))

@@ -22,6 +22,7 @@ from aiosched.logs import configure_logging
 from aiosched.scheduler import Scheduler, SchedulerEvent
 
 _TICK: Final = 0.5
+_MOST_TOLD: Final = 1_000  # running attempts: a line must stay under the parent's limit of 1 MiB
 
 
 class _Telling:
@@ -79,7 +80,7 @@ async def _read_orders(reader: asyncio.StreamReader, scheduler: Scheduler, tell:
 async def _drain(scheduler: Scheduler, grace: float, tell: _Telling) -> None:
     async def count() -> None:
         while True:
-            tell(running=scheduler.running_attempts())
+            tell(running=scheduler.running_attempts()[:_MOST_TOLD])
             await asyncio.sleep(_TICK)
 
     counting = asyncio.ensure_future(count())
@@ -87,7 +88,7 @@ async def _drain(scheduler: Scheduler, grace: float, tell: _Telling) -> None:
         await scheduler.drain(grace)
     finally:
         counting.cancel()
-    tell(running=scheduler.running_attempts())
+    tell(running=scheduler.running_attempts()[:_MOST_TOLD])
     tell(drained=True)
 
 
