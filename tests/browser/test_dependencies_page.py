@@ -7,8 +7,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.conftest import Service, Tab
-from tests.browser.test_run_pages import SIDEWAYS
+from tests.browser.conftest import SIDEWAYS, Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

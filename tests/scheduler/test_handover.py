@@ -176,27 +176,6 @@ async def test_a_scheduler_that_drains_gives_its_dags_away_at_once_and_tells_how
             assert await third.fetch("SELECT 1 FROM task_try") == []
 
 
-async def test_schedulers_that_drain_together_keep_their_partitions_and_store_how_their_tasks_end(
-    dsn: str, clock: FakeClock
-) -> None:
-    async with running(dsn, clock, chain("d", 1)) as first, running(dsn, clock, settle=False) as second:
-        await shared_out(first, second)
-        owner = first if partition_of("d") in owned(first) else second
-        await owner.trigger("d", "r")
-        attempt = await owner.attempt("t0")
-        shares = owned(first), owned(second)
-
-        for it in (first, second):
-            await it.scheduler.announce_drain()
-            it.scheduler._incarnation.poll_now()  # type: ignore[union-attr]  # nobody may leave yet
-        draining = [asyncio.create_task(it.scheduler.drain(grace=GUARD)) for it in (first, second)]
-        owner.executor.succeed(attempt)
-
-        assert await asyncio.gather(*draining) == [True, True]
-        assert (owned(first), owned(second)) == shares
-        assert await owner.fetch("SELECT state FROM task_instance") == [("success",)]
-
-
 async def test_what_a_scheduler_could_not_wait_for_is_lost_and_runs_again_at_the_new_owner(
     dsn: str, clock: FakeClock
 ) -> None:

@@ -62,16 +62,17 @@ class AlertLoop:
 
     async def _pass(self, session: Session, now: datetime) -> None:
         self._failed = set()
-        if not self._has_taken_settings:
-            await self._take_settings(session, now)
         async with session.env.db.acquire() as conn:
-            rows = [row for row in await list_rules(conn) if not row.is_paused]
-            if rows:
+            all_rows = await list_rules(conn)
+        if not self._has_taken_settings:
+            all_rows = await self._take_settings(session, all_rows, now)
+        rows = [row for row in all_rows if not row.is_paused]
+        if rows:
+            async with session.env.db.acquire() as conn:
                 await self._note_broken(conn, rows, now)
                 rules = [row.rule() for row in rows if row.id not in self._broken]
                 known, there = await self._read(session, conn, rules, now), await alerts.live_alerts(conn)
                 handled = await alerts.handled_events(conn, _looked_since(rules, now))
-        if rows:
             changes = list[Change]()
             for rule in rules:
                 try:
@@ -80,11 +81,16 @@ class AlertLoop:
                     await self._note_failure(session, [rule], error, now)
             await spare_others("an alert", changes, _rule_of(there), partial(_store, session, now=now))
             await self._deliver(session, rules, now)
-        if self._removed_at is None or now >= self._removed_at + _HOUR:
+        if self._removed_at is None:  # without rules there is no hurry
+            self._removed_at = now - _HOUR if all_rows else now
+        if now >= self._removed_at + _HOUR:
             await self._remove_old(session, now)
 
-    async def _take_settings(self, session: Session, now: datetime) -> None:
-        """Store the rules of the settings, once for each session that evaluates."""
+    async def _take_settings(self, session: Session, there: list[RuleRow], now: datetime) -> list[RuleRow]:
+        """Store the rules of the settings, once for each session that evaluates; the rules that there are then."""
+        if not session.env.settings.alerts.rules and not any(row.from_settings for row in there):
+            self._has_taken_settings = True
+            return there
         wanted = []
         for rule in session.env.settings.alerts.rules:
             given = fields_of(rule.model_dump())
@@ -95,6 +101,8 @@ class AlertLoop:
         async with session.env.command_journal.transaction() as transaction:
             await take_from_settings(transaction.conn, wanted, now)
         self._has_taken_settings = True
+        async with session.env.db.acquire() as conn:
+            return await list_rules(conn)
 
     async def _note_broken(self, conn: DatabaseConnection, rows: Collection[RuleRow], now: datetime) -> None:
         """Find the rules that this aiosched cannot evaluate, and show why on their rows."""

@@ -1,0 +1,35 @@
+"""Schedulers that stop together: none gives its partitions to another one that is about to stop, too."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.values.ids import partition_of
+from tests.scheduler.harness import GUARD, chain, running
+from tests.scheduler.test_handover import owned, shared_out
+
+pytestmark = pytest.mark.usefixtures("looks_often")
+
+
+async def test_schedulers_that_drain_together_keep_their_partitions_and_store_how_their_tasks_end(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, chain("d", 1)) as first, running(dsn, clock, settle=False) as second:
+        await shared_out(first, second)
+        owner = first if partition_of("d") in owned(first) else second
+        await owner.trigger("d", "r")
+        attempt = await owner.attempt("t0")
+        shares = owned(first), owned(second)
+
+        for it in (first, second):
+            await it.scheduler.announce_drain()
+            it.scheduler._incarnation.poll_now()  # type: ignore[union-attr]  # nobody may leave yet
+        draining = [asyncio.create_task(it.scheduler.drain(grace=GUARD)) for it in (first, second)]
+        owner.executor.succeed(attempt)
+
+        assert await asyncio.gather(*draining) == [True, True]
+        assert (owned(first), owned(second)) == shares
+        assert await owner.fetch("SELECT state FROM task_instance") == [("success",)]
